@@ -1,0 +1,54 @@
+# Every target sets up what it needs: a virtual environment from the lock file, and Java 17 for Spark.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+export PYTHONHASHSEED := 0
+
+.PHONY: demo test lint types pure spark prove bench venv lock clean
+
+demo: venv
+	@$(BIN)/weft demo
+
+test: lint types pure spark
+
+lint: venv
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+types: venv
+	$(BIN)/mypy
+
+pure: venv
+	$(BIN)/pytest -q -m "not spark and not prove"
+
+spark: venv
+	$(BIN)/pytest -q -m "spark and not prove"
+
+prove: venv
+	$(BIN)/pytest -q -m prove
+
+bench: venv
+	@for f in bench/[a-z]*.py; do $(BIN)/python -m bench.$$(basename $$f .py) || exit 1; done
+
+venv: $(READY)
+	@scripts/find-java
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "weft needs Python 3.11 or newer: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@echo "setting up $(VENV) (the first time takes a minute or two: Spark is large)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.lock
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+# Renews requirements.lock from pyproject.toml; commit the result.
+lock:
+	@$(PYTHON) -m venv $(VENV)-lock
+	@$(VENV)-lock/bin/pip install --quiet -e '.[demo,dev]'
+	@$(VENV)-lock/bin/pip freeze --exclude-editable > requirements.lock
+	@rm -rf $(VENV)-lock
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,194 @@
+"""Streams, windows and the relations that queries are made of.
+
+Every row of every relation has a clock, whether or not a column shows it:
+
+    a row of a stream            its clock column
+    a selection's row            the clock of the row it came from
+    a joined row                 the largest clock among the rows it joins
+    a windowed answer            the end of its window
+    an UNBOUNDED aggregate's     the largest clock in the group so far
+
+and every relation has a watermark: its stream's, or the least of its inputs'.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from weft.algebra.expressions import Aggregate, Expression
+from weft.algebra.types import DataType
+
+#: Names of the columns that a windowed answer carries.
+WINDOW_START = "window_start"
+WINDOW_END = "window_end"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A named, typed column."""
+
+    name: str
+    type: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Instance k covers the clock values [origin + k·slide, origin + k·slide + range).
+
+    On a join's input it says which rows meet: those that are together inside (τ − range, τ] of their windows at some
+    instant τ = origin + k·slide. A slide of 1 makes every clock value an instant; `[NOW]` is a range of one tick.
+    `range` is None for UNBOUNDED, a window that never closes.
+    """
+
+    range: int | None
+    slide: int = 1
+    origin: int = 0
+
+    @property
+    def is_unbounded(self) -> bool:
+        return self.range is None
+
+
+UNBOUNDED = Window(range=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A source of rows: where they come from, their columns, their clock and how late they may be.
+
+    `clock` names a TIMESTAMP or BIGINT column; `delay` is in ticks of that clock (microseconds, or ordinals).
+    `backfill` says how much history, in ticks, is kept for queries that are created later.
+    """
+
+    name: str
+    fields: tuple[Field, ...]
+    clock: str
+    delay: int
+    format: str
+    options: tuple[tuple[str, str], ...] = ()
+    backfill: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The answers of another continuous query, read as a stream in the cycle that produces them.
+
+    `clock` names the output column that shows the clock, or is None when no column does.
+    """
+
+    query: str
+    fields: tuple[Field, ...]
+    clock: str | None
+    clock_type: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One item of FROM. `window` is set only in a join, where it says which rows may meet."""
+
+    source: Source
+    alias: str
+    window: Window | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One column of the select list."""
+
+    name: str
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Retain:
+    """How long rows are remembered by DISTINCT and the set operators when there is no window; None is UNBOUNDED."""
+
+    ticks: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """SELECT … FROM … WHERE … GROUP BY … HAVING …
+
+    - One input, no `window`: every row that satisfies `where` passes, at once.
+    - Several inputs: combinations of rows that meet (`Input.window`, or bounds on clocks in `where`) and satisfy
+      `where`, each emitted once, when the last of its rows has arrived.
+    - A `window` without aggregates: each row once for every window instance that covers it, when the instance closes.
+    - `aggregates` or `keys`: one row per group and window instance when it closes; with an UNBOUNDED window, one row
+      for each group that changed in a cycle.
+
+    `having` and `outputs` of a grouped select are expressions over KeyRef, AggregateRef and WindowBound.
+    """
+
+    inputs: tuple[Input, ...]
+    where: Expression | None
+    outputs: tuple[Output, ...]
+    clock_type: DataType
+    window: Window | None = None
+    keys: tuple[Expression, ...] = ()
+    aggregates: tuple[Aggregate, ...] = ()
+    having: Expression | None = None
+    distinct: bool = False
+    retain: Retain | None = None
+    emit_empty: bool = False
+
+    @property
+    def is_grouped(self) -> bool:
+        return bool(self.keys or self.aggregates)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return tuple(Field(output.name, output.expression.type) for output in self.outputs)
+
+
+class SetOperator(Enum):
+    UNION = "UNION"
+    INTERSECT = "INTERSECT"
+    EXCEPT = "EXCEPT"
+
+
+@dataclass(frozen=True, slots=True)
+class SetOperation:
+    """UNION, INTERSECT or EXCEPT of two relations with the same column types; the names are those of the left one.
+
+    `window` is the window that both operands have: then the operator applies to each instance, when it closes.
+    Without one it applies to the history that `retain` bounds (UNION ALL needs none: it passes rows through).
+    """
+
+    operator: SetOperator
+    all: bool
+    left: Relation
+    right: Relation
+    fields: tuple[Field, ...]
+    clock_type: DataType
+    window: Window | None = None
+    retain: Retain | None = None
+
+
+Relation: TypeAlias = Select | SetOperation
+Source: TypeAlias = Stream | Answers | Select | SetOperation
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """Where a query's answers are written, besides being readable by name."""
+
+    format: str
+    options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A registered continuous query, with every name and type resolved.
+
+    `clock` names the output column that shows the rows' clock, or is None when no column does.
+    """
+
+    name: str
+    relation: Relation
+    clock: str | None
+    text: str = ""
+    sharing: bool = True
+    sink: Sink | None = None

@@ -1,0 +1,140 @@
+"""Which types meet, and in which type: Spark's rules, without its silent casts between text and numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from weft.algebra.expressions import Call, Expression, Literal
+from weft.algebra.types import (
+    BIGINT,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    HUGEINT,
+    INT,
+    NULL,
+    SMALLINT,
+    TIMESTAMP,
+    TINYINT,
+    DataType,
+    Kind,
+    decimal,
+)
+
+_WIDTHS = (TINYINT, SMALLINT, INT, BIGINT, HUGEINT)
+
+#: Decimal digits that each integer type can need.
+_DIGITS = {Kind.TINYINT: 3, Kind.SMALLINT: 5, Kind.INT: 10, Kind.BIGINT: 20, Kind.HUGEINT: 38}
+
+_MAX_PRECISION = 38
+_MIN_DIVISION_SCALE = 6
+
+#: Casts that may fail for a value (the result is then NULL) as well as those that cannot.
+_TEXTUAL = frozenset({Kind.STRING, Kind.BINARY})
+
+
+def common_type(left: DataType, right: DataType) -> DataType | None:
+    """The type in which values of both types can be compared, or None when they cannot."""
+    if left == right:
+        return left
+    if left == NULL:
+        return right
+    if right == NULL:
+        return left
+    if left.is_numeric and right.is_numeric:
+        return _common_numeric(left, right)
+    if {left.kind, right.kind} == {Kind.DATE, Kind.TIMESTAMP}:
+        return TIMESTAMP
+    return None
+
+
+def common_type_of(types: Iterable[DataType]) -> DataType | None:
+    """The type in which values of all the types can be compared, or None."""
+    common: DataType | None = NULL
+    for each in types:
+        common = common_type(common, each)
+        if common is None:
+            return None
+    return common
+
+
+def _common_numeric(left: DataType, right: DataType) -> DataType:
+    if left.is_floating or right.is_floating:
+        return FLOAT if left == right == FLOAT else DOUBLE
+    if left.is_integer and right.is_integer:
+        return _WIDTHS[max(_WIDTHS.index(left), _WIDTHS.index(right))]
+    left, right = as_decimal(left), as_decimal(right)
+    scale = max(left.scale, right.scale)
+    return bounded_decimal(max(left.precision - left.scale, right.precision - right.scale) + scale, scale)
+
+
+def as_decimal(type_: DataType) -> DataType:
+    """An exact numeric type as a DECIMAL."""
+    return type_ if type_.kind is Kind.DECIMAL else decimal(_DIGITS[type_.kind], 0)
+
+
+def bounded_decimal(precision: int, scale: int) -> DataType:
+    """DECIMAL(precision, scale) cut to 38 digits the way Spark does it: whole digits first, at least six decimals."""
+    if precision <= _MAX_PRECISION:
+        return decimal(precision, scale)
+    whole = precision - scale
+    kept = max(_MAX_PRECISION - whole, min(scale, _MIN_DIVISION_SCALE))
+    return decimal(_MAX_PRECISION, kept)
+
+
+def arithmetic_type(op: str, left: DataType, right: DataType) -> DataType:
+    """The type of `left op right` for two numeric types."""
+    if left.is_floating or right.is_floating:
+        return FLOAT if left == right == FLOAT and op != "/" else DOUBLE
+    if left.is_integer and right.is_integer:
+        return DOUBLE if op == "/" else _common_numeric(left, right)
+    left, right = as_decimal(left), as_decimal(right)
+    whole = max(left.precision - left.scale, right.precision - right.scale)
+    scale = max(left.scale, right.scale)
+    if op in ("+", "-"):
+        return bounded_decimal(whole + scale + 1, scale)
+    if op == "*":
+        return bounded_decimal(left.precision + right.precision + 1, left.scale + right.scale)
+    if op == "/":
+        scale = max(_MIN_DIVISION_SCALE, left.scale + right.precision + 1)
+        return bounded_decimal(left.precision - left.scale + right.scale + scale, scale)
+    return bounded_decimal(min(left.precision - left.scale, right.precision - right.scale) + scale, scale)
+
+
+def cast(expression: Expression, to: DataType) -> Expression:
+    """`expression` as a value of type `to`; the expression itself when it already is one."""
+    if expression.type == to:
+        return expression
+    if isinstance(expression, Literal):
+        folded = _fold(expression, to)
+        if folded is not None:
+            return folded
+    return Call("cast", (expression,), to)
+
+
+def _fold(literal: Literal, to: DataType) -> Literal | None:
+    """A literal in another type, where that is no question of rounding or text."""
+    if literal.value is None:
+        return Literal(None, to)
+    if to.is_integer and literal.type.is_integer and _WIDTHS.index(to) >= _WIDTHS.index(literal.type):
+        return Literal(literal.value, to)
+    if to == DOUBLE and literal.type.is_integer:
+        return Literal(float(literal.value), to)  # type: ignore[arg-type]
+    if to == DOUBLE and literal.type.kind is Kind.DECIMAL:
+        return Literal(float(literal.value), to)  # type: ignore[arg-type]
+    return None
+
+
+def can_cast(source: DataType, target: DataType) -> bool:
+    """Whether CAST(source AS target) is in the language. The value may still turn out NULL."""
+    if source in (target, NULL):
+        return True
+    if source.kind is Kind.INTERVAL or target.kind is Kind.INTERVAL:
+        return False
+    if source.kind in _TEXTUAL or target.kind in _TEXTUAL:
+        return target.kind is not Kind.BINARY or source.kind is Kind.STRING
+    if source.is_numeric and target.is_numeric:
+        return True
+    if Kind.BOOLEAN in (source.kind, target.kind):
+        return source.is_numeric or target.is_numeric
+    return {source, target} == {DATE, TIMESTAMP}

@@ -1,0 +1,241 @@
+"""The operators and functions of the language: their arguments and the types of their results.
+
+What each of them computes is SQL's business and Spark's; where the two leave a choice, `docs/semantics.md` makes it.
+A parameter list is written with one letter per argument, `?` before the optional ones, `*` after a repeatable one:
+
+    s  STRING      d  any number, taken as DOUBLE      n  any number      i  an integer, taken as INT
+    t  TIMESTAMP   u  a literal unit of time           k  a literal INT   a  anything (all `a`s get one common type)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from weft.algebra.expressions import Aggregate, Call, Expression, Literal
+from weft.algebra.types import BIGINT, BOOLEAN, DATE, DOUBLE, HUGEINT, INT, NULL, STRING, TIMESTAMP, DataType, Kind
+from weft.sql.coercion import bounded_decimal, cast, common_type_of
+
+#: Units that DATE_TRUNC takes.
+TRUNCATION_UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond")
+
+ResultType = Callable[[Sequence[Expression]], DataType]
+
+
+class BadArguments(Exception):
+    """The arguments do not fit the function. The text says why, in words for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A scalar function: how its arguments look and what type it returns."""
+
+    parameters: str
+    result: DataType | ResultType
+
+    def arity(self) -> tuple[int, int | None]:
+        """The least and the greatest number of arguments; None where there is no greatest."""
+        required, _, optional = self.parameters.partition("?")
+        least = len(required.rstrip("*"))
+        return least, None if self.parameters.endswith("*") else least + len(optional)
+
+
+def _first(args: Sequence[Expression]) -> DataType:
+    return args[0].type
+
+
+def _rounded(args: Sequence[Expression]) -> DataType:
+    type_ = args[0].type
+    if type_.kind is not Kind.DECIMAL:
+        return type_
+    places = args[1].value if len(args) > 1 and isinstance(args[1], Literal) else 0
+    scale = max(0, min(type_.scale, int(str(places))))
+    return bounded_decimal(type_.precision - type_.scale + 1 + scale, scale)
+
+
+def _whole(args: Sequence[Expression]) -> DataType:
+    type_ = args[0].type
+    if type_.kind is Kind.DECIMAL:
+        return bounded_decimal(type_.precision - type_.scale + 1, 0)
+    return HUGEINT if type_ == HUGEINT else BIGINT
+
+
+FUNCTIONS: dict[str, Function] = {
+    # text
+    "upper": Function("s", STRING),
+    "lower": Function("s", STRING),
+    "length": Function("s", INT),
+    "trim": Function("s", STRING),
+    "ltrim": Function("s", STRING),
+    "rtrim": Function("s", STRING),
+    "reverse": Function("s", STRING),
+    "substring": Function("si?i", STRING),
+    "replace": Function("ss?s", STRING),
+    "concat": Function("s*", STRING),
+    "startswith": Function("ss", BOOLEAN),
+    "endswith": Function("ss", BOOLEAN),
+    "contains": Function("ss", BOOLEAN),
+    # numbers
+    "abs": Function("n", _first),
+    "sign": Function("d", DOUBLE),
+    "round": Function("n?k", _rounded),
+    "floor": Function("n", _whole),
+    "ceil": Function("n", _whole),
+    "sqrt": Function("d", DOUBLE),
+    "power": Function("dd", DOUBLE),
+    "exp": Function("d", DOUBLE),
+    "ln": Function("d", DOUBLE),
+    "log10": Function("d", DOUBLE),
+    # time
+    "year": Function("t", INT),
+    "quarter": Function("t", INT),
+    "month": Function("t", INT),
+    "day": Function("t", INT),
+    "dayofweek": Function("t", INT),
+    "hour": Function("t", INT),
+    "minute": Function("t", INT),
+    "second": Function("t", INT),
+    "date_trunc": Function("ut", TIMESTAMP),
+    "unix_micros": Function("t", BIGINT),
+    "timestamp_micros": Function("n", TIMESTAMP),
+    # any type
+    "coalesce": Function("a*", _first),
+    "greatest": Function("aa*", _first),
+    "least": Function("aa*", _first),
+    "nullif": Function("aa", _first),
+}
+
+
+def call(name: str, args: Sequence[Expression]) -> Call:
+    """The call `name(args)`, its arguments cast to what the function takes. Raises BadArguments."""
+    function = FUNCTIONS[name]
+    least, greatest = function.arity()
+    if len(args) < least or (greatest is not None and len(args) > greatest):
+        raise BadArguments(f"{name.upper()} takes {_count(least, greatest)}, not {len(args)}")
+    codes = function.parameters.replace("?", "").rstrip("*")
+    common = None
+    if "a" in codes:
+        common = common_type_of(arg.type for arg in args)
+        if common is None:
+            raise BadArguments(f"the arguments of {name.upper()} have no type in common: {_list_types(args)}")
+    taken = [
+        _argument(name, arg, codes[min(position, len(codes) - 1)], common, position)
+        for position, arg in enumerate(args)
+    ]
+    result = function.result if isinstance(function.result, DataType) else function.result(taken)
+    return Call(name, tuple(taken), result)
+
+
+def _argument(name: str, arg: Expression, code: str, common: DataType | None, position: int) -> Expression:
+    if code == "a" and common is not None:
+        return cast(arg, common)
+    wanted, fits = _EXPECTED[code]
+    if code in "ku" and not isinstance(arg, Literal):
+        raise BadArguments(f"argument {position + 1} of {name.upper()} must be a constant")
+    if code == "u" and isinstance(arg, Literal) and str(arg.value).lower() not in TRUNCATION_UNITS:
+        raise BadArguments(f"{name.upper()} has no unit {arg.value!r}; it takes {', '.join(TRUNCATION_UNITS)}")
+    if arg.type == NULL and code != "n":
+        return cast(arg, {"s": STRING, "d": DOUBLE, "t": TIMESTAMP}.get(code, INT))
+    if not fits(arg.type):
+        raise BadArguments(f"argument {position + 1} of {name.upper()} must be {wanted}, but it is {arg.type}")
+    if code == "u" and isinstance(arg, Literal):
+        return Literal(str(arg.value).lower(), STRING)
+    return cast(arg, {"s": STRING, "d": DOUBLE, "i": INT, "k": INT, "t": TIMESTAMP}.get(code, arg.type))
+
+
+_EXPECTED: dict[str, tuple[str, Callable[[DataType], bool]]] = {
+    "s": ("a STRING", lambda t: t == STRING),
+    "d": ("a number", lambda t: t.is_numeric),
+    "n": ("a number", lambda t: t.is_numeric),
+    "i": ("an integer", lambda t: t.is_integer),
+    "k": ("an integer", lambda t: t.is_integer),
+    "t": ("a TIMESTAMP", lambda t: t in (TIMESTAMP, DATE)),
+    "u": ("a unit of time", lambda t: t == STRING),
+}
+
+
+def _count(least: int, greatest: int | None) -> str:
+    if greatest is None:
+        return f"at least {least} argument{'s' * (least != 1)}"
+    if least == greatest:
+        return f"{least} argument{'s' * (least != 1)}"
+    return f"{least} to {greatest} arguments"
+
+
+def _list_types(args: Sequence[Expression]) -> str:
+    return ", ".join(str(arg.type) for arg in args)
+
+
+#: Aggregates whose state is all the values of the group.
+HOLISTIC = frozenset({"median", "percentile"})
+
+_DOUBLE_RESULTS = frozenset({"var_samp", "var_pop", "stddev_samp", "stddev_pop", "median", "percentile"})
+
+#: Number of arguments of every aggregate function; COUNT(*) is COUNT without any.
+AGGREGATES: dict[str, tuple[int, int]] = {
+    "count": (0, 1),
+    "sum": (1, 1),
+    "avg": (1, 1),
+    "min": (1, 1),
+    "max": (1, 1),
+    "var_samp": (1, 1),
+    "var_pop": (1, 1),
+    "stddev_samp": (1, 1),
+    "stddev_pop": (1, 1),
+    "min_by": (2, 2),
+    "max_by": (2, 2),
+    "median": (1, 1),
+    "percentile": (2, 2),
+    "approx_count_distinct": (1, 1),
+}
+
+
+def is_holistic(aggregate: Aggregate) -> bool:
+    """Whether the aggregate needs all values of a group, so that its state grows with the rows."""
+    return aggregate.distinct or aggregate.function in HOLISTIC
+
+
+def aggregate(name: str, args: Sequence[Expression], distinct: bool) -> Aggregate:
+    """The aggregate `name([DISTINCT] args)`. Raises BadArguments."""
+    least, greatest = AGGREGATES[name]
+    title = name.upper()
+    if not least <= len(args) <= greatest:
+        raise BadArguments(f"{title} takes {_count(least, greatest)}, not {len(args)}")
+    if distinct and name in ("min", "max"):
+        distinct = False
+    if distinct and (name != "count" or not args):
+        raise BadArguments(f"DISTINCT inside {title} is not supported; COUNT(DISTINCT …) is")
+    if name in ("count", "approx_count_distinct"):
+        return Aggregate(name, tuple(args), BIGINT, distinct)
+    if name in ("min", "max", "min_by", "max_by"):
+        for arg in args:
+            if arg.type.kind in (Kind.INTERVAL, Kind.BINARY):
+                raise BadArguments(f"{title} of {arg.type} is not supported")
+        return Aggregate(name, tuple(args), args[0].type)
+    value = args[0]
+    if not value.type.is_numeric and value.type != NULL:
+        raise BadArguments(f"{title} needs a number, but its argument is {value.type}")
+    if name in _DOUBLE_RESULTS:
+        return Aggregate(name, (cast(value, DOUBLE), *_fraction(args[1:])), DOUBLE)
+    return Aggregate(name, (value,), _sum_type(value.type) if name == "sum" else _average_type(value.type))
+
+
+def _fraction(args: Sequence[Expression]) -> tuple[Expression, ...]:
+    for arg in args:
+        if not isinstance(arg, Literal) or not arg.type.is_numeric or not 0 <= float(str(arg.value)) <= 1:
+            raise BadArguments("PERCENTILE takes a constant between 0 and 1 as its second argument")
+    return tuple(Literal(float(str(arg.value)), DOUBLE) for arg in args if isinstance(arg, Literal))
+
+
+def _sum_type(type_: DataType) -> DataType:
+    if type_.is_integer:
+        return HUGEINT
+    if type_.kind is Kind.DECIMAL:
+        return bounded_decimal(min(38, type_.precision + 10), type_.scale)
+    return DOUBLE
+
+
+def _average_type(type_: DataType) -> DataType:
+    if type_.kind is Kind.DECIMAL:
+        return bounded_decimal(min(38, type_.precision + 4), min(38, type_.scale + 4))
+    return DOUBLE
