@@ -50,11 +50,12 @@ def common_type(left: DataType, right: DataType) -> DataType | None:
 
 def common_type_of(types: Iterable[DataType]) -> DataType | None:
     """The type in which values of all the types can be compared, or None."""
-    common: DataType | None = NULL
+    common = NULL
     for each in types:
-        common = common_type(common, each)
-        if common is None:
+        wider = common_type(common, each)
+        if wider is None:
             return None
+        common = wider
     return common
 
 

@@ -1,0 +1,33 @@
+"""Text to bound statements.
+
+for piece in split(script):
+    statement = read(piece.text, names)     # raises SqlError
+"""
+
+from weft.sql import statements
+from weft.sql.binder import bind
+from weft.sql.dialect import parse
+from weft.sql.errors import Code, Problem, Span, SqlError
+from weft.sql.names import Names, NamesInMemory
+from weft.sql.script import Piece, split
+
+
+def read(text: str, names: Names) -> statements.Statement:
+    """The bound form of one statement. Raises SqlError; positions in it count from the start of `text`."""
+    return bind(parse(text), names, text)
+
+
+__all__ = [
+    "Code",
+    "Names",
+    "NamesInMemory",
+    "Piece",
+    "Problem",
+    "Span",
+    "SqlError",
+    "bind",
+    "parse",
+    "read",
+    "split",
+    "statements",
+]

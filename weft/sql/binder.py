@@ -1,0 +1,248 @@
+"""From a syntax tree to a statement whose names and types are resolved.
+
+    statement = bind(parse(text), names, text)
+
+The rules of the language that need names and types are enforced here: `docs/semantics.md` says what they mean, and
+`select.py` binds the SELECTs inside.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from weft.algebra import Field, Query, Sink, Stream
+from weft.algebra.clocks import clock_column
+from weft.algebra.expressions import Call, Column, Expression, Literal
+from weft.algebra.types import BIGINT, TIMESTAMP, DataType, Kind
+from weft.sql import dialect, expressions, statements
+from weft.sql.errors import Code, did_you_mean
+from weft.sql.names import Names
+from weft.sql.scope import Scope, refuse
+from weft.sql.select import bind_relation
+
+#: Settings that SET takes, and the values each of them may have (None: any number).
+SETTINGS: dict[str, tuple[str, ...] | None] = {
+    "sharing": ("on", "off"),
+    "heartbeat": None,
+    "max_results": None,
+}
+
+#: Where answers can be written.
+SINKS = ("memory", "console", "parquet", "json")
+
+EXPLAIN_FORMATS = ("TEXT", "JSON", "MERMAID", "DOT")
+
+
+def bind(tree: exp.Expr, names: Names, text: str) -> statements.Statement:
+    """The bound form of a statement. Raises SqlError; registers nothing."""
+    if isinstance(tree, dialect.CreateStream):
+        return statements.CreateStream(_bind_stream(tree, names), text)
+    if isinstance(tree, dialect.CreateQuery):
+        return statements.CreateQuery(_bind_query(tree, names, text))
+    if isinstance(tree, dialect.CreateView):
+        _check_new(tree.this, names, "view")
+        return statements.CreateView(tree.this.name, bind_relation(tree.expression, names), text)
+    if isinstance(tree, dialect.DropObject):
+        return _bind_drop(tree, names)
+    if isinstance(tree, dialect.ShowObjects):
+        return statements.Show(tree.args["kind"])
+    if isinstance(tree, dialect.DescribeObject):
+        if not _exists(tree.this.name, names):
+            hint = did_you_mean(tree.this.name, names.known_names(), "SHOW STREAMS and SHOW QUERIES list what there is")
+            raise refuse(Code.UNKNOWN_NAME, f"nothing is called '{tree.this.name}'", tree.this, hint)
+        return statements.Describe(tree.this.name)
+    if isinstance(tree, dialect.ExplainPlan):
+        return _bind_explain(tree, names)
+    if isinstance(tree, dialect.SetOption):
+        return _bind_setting(tree)
+    if isinstance(tree, exp.Query):
+        raise refuse(
+            Code.UNKNOWN_STATEMENT,
+            "a SELECT alone is not a statement of a stream processor",
+            tree,
+            "write CREATE CONTINUOUS QUERY name AS SELECT …",
+        )
+    raise refuse(Code.UNKNOWN_STATEMENT, "this is not a statement", tree, "see docs/language.md")
+
+
+def _exists(name: str, names: Names) -> bool:
+    return bool(names.find_stream(name) or names.find_view(name) or names.find_query(name))
+
+
+def _check_new(name: exp.Identifier, names: Names, kind: str) -> None:
+    for owner, found in (
+        ("stream", names.find_stream(name.name)),
+        ("view", names.find_view(name.name)),
+        ("query", names.find_query(name.name)),
+    ):
+        if found is not None:
+            statement = "DROP CONTINUOUS QUERY" if owner == "query" else f"DROP {owner.upper()}"
+            hint = f"choose another name or {statement} {name.name} first"
+            raise refuse(Code.ALREADY_EXISTS, f"a {owner} called '{name.name}' exists already", name, hint)
+
+
+# -- streams ----------------------------------------------------------------------------------------------------------
+
+
+def _bind_stream(tree: dialect.CreateStream, names: Names) -> Stream:
+    _check_new(tree.this, names, "stream")
+    fields: list[Field] = []
+    for column in tree.args["columns"]:
+        if any(field.name.lower() == column.this.name.lower() for field in fields):
+            raise refuse(Code.BAD_STREAM, f"column '{column.this.name}' is declared twice", column.this, "rename one")
+        fields.append(Field(column.this.name, expressions.bind_type(column.args["kind"])))
+    watermark = tree.args.get("watermark")
+    if watermark is None:
+        candidates = [field.name for field in fields if field.type in (TIMESTAMP, BIGINT)]
+        example = candidates[0] if candidates else "ts"
+        hint = f"add WATERMARK FOR {example} AS {example} - INTERVAL 5 SECONDS (how late rows may be)"
+        raise refuse(Code.BAD_WATERMARK, "a stream needs a clock", tree.this, hint)
+    clock, delay = _bind_watermark(watermark, fields)
+    if tree.args.get("format") is None:
+        raise refuse(Code.BAD_STREAM, "a stream needs a source", tree.this, "add USING parquet OPTIONS (path '…')")
+    backfill = tree.args.get("backfill")
+    return Stream(
+        name=tree.this.name,
+        fields=tuple(fields),
+        clock=clock.name,
+        delay=delay,
+        format=tree.args["format"].name.lower(),
+        options=tuple(tree.args.get("options") or ()),
+        backfill=_ticks(backfill, clock.type) if backfill is not None else 0,
+    )
+
+
+def _bind_watermark(watermark: dialect.Watermark, fields: list[Field]) -> tuple[Field, int]:
+    """The clock column and the delay that `WATERMARK FOR c AS c - delay` declares."""
+    name = watermark.this.name
+    clock = next((field for field in fields if field.name.lower() == name.lower()), None)
+    if clock is None:
+        hint = did_you_mean(name, [field.name for field in fields])
+        raise refuse(Code.BAD_WATERMARK, f"clock column '{name}' is not declared", watermark.this, hint)
+    if clock.type not in (TIMESTAMP, BIGINT):
+        hint = "a clock is a TIMESTAMP, or a BIGINT that grows with the rows"
+        raise refuse(Code.BAD_WATERMARK, f"'{name}' is a {clock.type}, which cannot be a clock", watermark.this, hint)
+    bound = expressions.bind(watermark.expression, Scope([("", tuple(fields))], "WATERMARK"))
+    delay = _delay(bound, clock)
+    if delay is None:
+        form = "INTERVAL 5 SECONDS" if clock.type == TIMESTAMP else "100"
+        raise refuse(
+            Code.BAD_WATERMARK,
+            "this is not the clock minus a constant that is not negative",
+            watermark.expression,
+            f"write WATERMARK FOR {name} AS {name} - {form}",
+        )
+    return clock, delay
+
+
+def _delay(bound: Expression, clock: Field) -> int | None:
+    if isinstance(bound, Column) and bound.name == clock.name:
+        return 0
+    if isinstance(bound, Call) and bound.op == "-" and len(bound.args) == 2:
+        column, delay = bound.args
+        if isinstance(column, Column) and column.name == clock.name and isinstance(delay, Literal):
+            ticks = delay.value
+            if isinstance(ticks, int) and delay.type.kind in (Kind.INTERVAL, Kind.BIGINT) and ticks >= 0:
+                return ticks
+    return None
+
+
+def _ticks(duration: dialect.Duration, clock: DataType) -> int:
+    with_unit = duration.args["unit"] != ""
+    if with_unit != (clock == TIMESTAMP):
+        hint = (
+            "give it a unit, such as 1 HOUR" if clock == TIMESTAMP else "an ordinal clock has no units: write a number"
+        )
+        raise refuse(Code.BAD_DURATION, f"this length does not fit a {clock} clock", duration, hint)
+    return int(duration.this.name)
+
+
+# -- queries ----------------------------------------------------------------------------------------------------------
+
+
+def _bind_query(tree: dialect.CreateQuery, names: Names, text: str) -> Query:
+    _check_new(tree.this, names, "query")
+    sink = None
+    format_ = tree.args.get("format")
+    if format_ is not None:
+        kind = format_.name.lower()
+        options = tuple(tree.args.get("options") or ())
+        if kind not in SINKS:
+            hint = did_you_mean(kind, SINKS, f"sinks are {', '.join(SINKS)}")
+            raise refuse(Code.UNSUPPORTED, f"sink '{format_.name}' is not supported", format_, hint)
+        if kind in ("parquet", "json") and "path" not in dict(options):
+            raise refuse(
+                Code.BAD_SETTING, f"INTO {kind} needs a path", format_, f"write INTO {kind} OPTIONS (path '…')"
+            )
+        sink = Sink(kind, options)
+    relation = bind_relation(tree.expression, names)
+    return Query(
+        name=tree.this.name,
+        relation=relation,
+        clock=clock_column(relation),
+        text=text,
+        sharing=tree.args["sharing"],
+        sink=sink,
+    )
+
+
+def _bind_drop(tree: dialect.DropObject, names: Names) -> statements.Statement:
+    kind, name = tree.args["kind"], tree.this.name
+    find = {"STREAM": names.find_stream, "VIEW": names.find_view, "QUERY": names.find_query}[kind]
+    if find(name) is None:
+        if tree.args["exists"]:
+            return statements.Nothing(f"there is no {kind.lower()} called '{name}'")
+        hint = did_you_mean(name, names.known_names(), "add IF EXISTS if that is all right")
+        raise refuse(Code.UNKNOWN_NAME, f"{kind.lower()} '{name}' is unknown", tree.this, hint)
+    return statements.Drop(kind, name)
+
+
+def _bind_explain(tree: dialect.ExplainPlan, names: Names) -> statements.Explain:
+    format_, verbose = "TEXT", False
+    for option in tree.args["options"]:
+        word = option.removeprefix("FORMAT").strip()
+        if option == "VERBOSE":
+            verbose = True
+        elif word in EXPLAIN_FORMATS:
+            format_ = word
+        else:
+            hint = f"options are VERBOSE and FORMAT {' | '.join(EXPLAIN_FORMATS)}"
+            raise refuse(Code.BAD_SETTING, f"EXPLAIN has no option '{option}'", tree, hint)
+    if tree.this is None:
+        return statements.Explain(None, format_, verbose)
+    if names.find_query(tree.this.name) is None:
+        hint = did_you_mean(tree.this.name, names.known_names(), "SHOW QUERIES lists what there is")
+        raise refuse(Code.UNKNOWN_NAME, f"query '{tree.this.name}' is unknown", tree.this, hint)
+    return statements.Explain(tree.this.name, format_, verbose)
+
+
+def _bind_setting(tree: dialect.SetOption) -> statements.SetOption:
+    name, value = tree.this.name.lower(), tree.expression.name
+    if name.startswith("spark."):
+        return statements.SetOption(tree.this.name, value)
+    if name not in SETTINGS:
+        hint = did_you_mean(name, SETTINGS, f"settings are {', '.join(SETTINGS)} and spark.*")
+        raise refuse(Code.BAD_SETTING, f"setting '{name}' is unknown", tree.this, hint)
+    choices = SETTINGS[name]
+    if choices is None:
+        if not _is_amount(value):
+            raise refuse(
+                Code.BAD_SETTING,
+                f"'{value}' is no value for {name}",
+                tree.expression,
+                "write a number or a length of time",
+            )
+    elif value.lower() not in choices:
+        raise refuse(
+            Code.BAD_SETTING, f"'{value}' is no value for {name}", tree.expression, f"it takes {' or '.join(choices)}"
+        )
+    return statements.SetOption(name, value.lower())
+
+
+def _is_amount(value: str) -> bool:
+    from weft.sql import durations
+
+    try:
+        return value.isdigit() or value.lower() == "off" or durations.parse(value) >= 0
+    except durations.BadDuration:
+        return False

@@ -1,0 +1,582 @@
+"""weft's SQL: Spark's, plus streams, continuous queries and windows.
+
+sqlglot reads the SQL inside. This module extends its Spark dialect at the points where the language goes further:
+
+    statements     CREATE STREAM, CREATE CONTINUOUS QUERY, CREATE VIEW, DROP, SHOW, DESCRIBE, EXPLAIN, SET
+    FROM items     trades [RANGE 1 HOUR SLIDE 5 MINUTES], HOP(…), TUMBLE(…), TABLE(HOP(TABLE trades, DESCRIPTOR(ts), …))
+    GROUP BY       window(ts, '1 hour', '5 minutes')
+    at the end     EMIT EMPTY, RETAIN <interval>
+
+Windows and trailing options hang on their nodes' `meta` (WINDOW, RETAIN, EMIT_EMPTY), since the nodes are sqlglot's.
+All functions are read as plain calls; what they mean is decided in `weft/sql/functions.py`, not by sqlglot.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, ClassVar, NoReturn
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError, SqlglotError
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokenizer_core import Token, TokenType
+
+from weft.sql import durations
+from weft.sql.errors import Code, Span, SqlError
+
+#: The types a column can have, as messages list them.
+TYPE_NAMES = "BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, DECIMAL(p, s), FLOAT, DOUBLE, STRING, BINARY, DATE, TIMESTAMP"
+
+#: Keys of `meta` under which windows and trailing options are found.
+WINDOW = "weft_window"
+RETAIN = "weft_retain"
+EMIT_EMPTY = "weft_emit_empty"
+
+#: Above this, an expression is refused rather than left to exhaust Python's stack.
+_DEEPEST_NESTING = 100
+_LONGEST_CHAIN = 2_000
+
+
+class Duration(exp.Expression):
+    """A length of time or of an ordinal clock: `this` is a number; `unit` is "microseconds" or "" (no unit given)."""
+
+    arg_types: ClassVar = {"this": True, "unit": True}
+
+
+class WindowClause(exp.Expression):
+    """`[RANGE r SLIDE s ORIGIN o]`, `[ROWS n SLIDE m]`, `[NOW]` or `[UNBOUNDED]`; `kind` is the first word."""
+
+    arg_types: ClassVar = {"kind": True, "range": False, "slide": False, "origin": False}
+
+
+class WindowTable(exp.Expression):
+    """HOP or TUMBLE over a table in FROM: `this` is the table, `clock` the column, `expressions` the durations."""
+
+    arg_types: ClassVar = {"kind": True, "this": True, "clock": True, "expressions": True}
+
+
+class CreateStream(exp.Expression):
+    arg_types: ClassVar = {
+        "this": True,
+        "columns": True,
+        "watermark": False,
+        "format": False,
+        "options": False,
+        "backfill": False,
+    }
+
+
+class Watermark(exp.Expression):
+    """WATERMARK FOR `this` AS `expression`."""
+
+    arg_types: ClassVar = {"this": True, "expression": True}
+
+
+class CreateQuery(exp.Expression):
+    arg_types: ClassVar = {"this": True, "expression": True, "sharing": True, "format": False, "options": False}
+
+
+class CreateView(exp.Expression):
+    arg_types: ClassVar = {"this": True, "expression": True}
+
+
+class DropObject(exp.Expression):
+    arg_types: ClassVar = {"kind": True, "this": True, "exists": True}
+
+
+class ShowObjects(exp.Expression):
+    arg_types: ClassVar = {"kind": True}
+
+
+class DescribeObject(exp.Expression):
+    arg_types: ClassVar = {"this": True}
+
+
+class ExplainPlan(exp.Expression):
+    """EXPLAIN [(options)] SHARED, or of the query named `this`."""
+
+    arg_types: ClassVar = {"this": False, "options": True}
+
+
+class SetOption(exp.Expression):
+    arg_types: ClassVar = {"this": True, "expression": True}
+
+
+class WeftParser(SparkParser):
+    """sqlglot's Spark parser with the additions of this module."""
+
+    FUNCTIONS: ClassVar = {}
+    NO_PAREN_FUNCTIONS: ClassVar = {}
+    NO_PAREN_FUNCTION_PARSERS: ClassVar = {
+        "CASE": lambda self: self._parse_case(),
+        "IF": lambda self: self._parse_if(),
+    }
+    FUNCTION_PARSERS: ClassVar = {
+        "CAST": lambda self: self._parse_cast(True),
+        "TRY_CAST": lambda self: self._parse_cast(True),
+        "EXTRACT": lambda self: self._parse_extract(),
+        "HOP": lambda self: self._parse_window_table("HOP"),
+        "TUMBLE": lambda self: self._parse_window_table("TUMBLE"),
+        "TABLE": lambda self: self._parse_table_of_window(),
+    }
+    FUNC_TOKENS: ClassVar = {*SparkParser.FUNC_TOKENS, TokenType.WINDOW, TokenType.TABLE}
+    # `WINDOW w AS (…)` is not in the language, `GROUP BY window(…)` is.
+    QUERY_MODIFIER_PARSERS: ClassVar = {
+        token: parser for token, parser in SparkParser.QUERY_MODIFIER_PARSERS.items() if token != TokenType.WINDOW
+    }
+    QUERY_MODIFIER_TOKENS: ClassVar = set(QUERY_MODIFIER_PARSERS)
+
+    # -- statements ---------------------------------------------------------------------------------------------------
+
+    def _parse_statement(self) -> exp.Expr | None:
+        for words, parser in _STATEMENTS:
+            if self._match_text_seq(*words):
+                statement: exp.Expr = parser(self)
+                return statement
+        if self._curr.token_type in (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN):
+            return super()._parse_statement()
+        return self._refuse(
+            Code.UNKNOWN_STATEMENT,
+            f"no statement begins with '{self._curr.text}'",
+            "write CREATE STREAM | CONTINUOUS QUERY | VIEW, DROP, SHOW, DESCRIBE, EXPLAIN or SET",
+        )
+
+    def _parse_create_stream(self) -> CreateStream:
+        name = self._name("a name for the stream")
+        self._match_l_paren()
+        columns = self._parse_csv(self._parse_typed_column)
+        self._match_r_paren()
+        clauses: dict[str, Any] = {}
+        value: Any
+        while self._curr:
+            start = self._curr
+            if self._match_text_seq("WATERMARK", "FOR"):
+                key, value = "watermark", self._parse_watermark()
+            elif self._match_text_seq("USING"):
+                key, value = "format", self._name("a source format such as parquet, json, csv or rate")
+            elif self._match_text_seq("OPTIONS"):
+                key, value = "options", self._parse_options()
+            elif self._match_text_seq("BACKFILL"):
+                key, value = "backfill", self._parse_duration()
+            else:
+                self._refuse(
+                    Code.SYNTAX,
+                    f"unexpected '{start.text}' in CREATE STREAM",
+                    "after the columns come WATERMARK FOR …, USING …, OPTIONS (…) and BACKFILL …",
+                )
+            if key in clauses:
+                self._refuse(Code.SYNTAX, f"{start.text.upper()} is given twice", "keep one of them", start)
+            clauses[key] = value
+        return CreateStream(this=name, columns=columns, **clauses)
+
+    def _parse_typed_column(self) -> exp.ColumnDef:
+        name = self._name("a column name")
+        token = self._curr
+        kind = self._parse_types(allow_identifiers=False)
+        if kind is None:
+            found = f", not '{token.text}'" if token else ""
+            self._refuse(
+                Code.UNKNOWN_TYPE,
+                f"column '{name.name}' needs a type{found}",
+                f"types are {TYPE_NAMES}",
+            )
+        kind.update_positions(token)
+        return exp.ColumnDef(this=name, kind=kind)
+
+    def _parse_watermark(self) -> Watermark:
+        column = self._name("the clock column")
+        if not self._match_text_seq("AS"):
+            self._refuse(
+                Code.SYNTAX,
+                "WATERMARK FOR needs AS",
+                f"write WATERMARK FOR {column.name} AS {column.name} - INTERVAL …",
+            )
+        return Watermark(this=column, expression=self._parse_disjunction())
+
+    def _parse_options(self) -> list[tuple[str, str]]:
+        self._match_l_paren()
+        options = []
+        while not self._match(TokenType.R_PAREN):
+            key = self._curr
+            if not key or key.token_type == TokenType.COMMA:
+                self._refuse(
+                    Code.SYNTAX, "OPTIONS needs pairs of a name and a value", "write OPTIONS (path 'data/trades')"
+                )
+            self._advance()
+            words = [key.text]
+            while self._match(TokenType.DOT):
+                words.append(self._curr.text)
+                self._advance()
+            self._match(TokenType.EQ)
+            value = self._curr
+            if value.token_type not in (TokenType.STRING, TokenType.NUMBER, TokenType.TRUE, TokenType.FALSE):
+                self._refuse(Code.SYNTAX, f"option '{key.text}' needs a value", f"write {key.text} '…'", value or key)
+            self._advance()
+            options.append((".".join(words), value.text))
+            if not self._match(TokenType.COMMA) and self._curr.token_type != TokenType.R_PAREN:
+                self._refuse(
+                    Code.SYNTAX, "OPTIONS needs a comma or a closing parenthesis here", "write OPTIONS (a '1', b '2')"
+                )
+        return options
+
+    def _parse_create_query(self) -> CreateQuery:
+        name = self._name("a name for the query")
+        sharing, clauses = True, dict[str, Any]()
+        while not self._match_text_seq("AS"):
+            if self._match_text_seq("SHARING", "OFF"):
+                sharing = False
+            elif self._match_text_seq("SHARING", "ON"):
+                sharing = True
+            elif self._match_text_seq("INTO"):
+                clauses["format"] = self._name("a sink: parquet, json, console or memory")
+                if self._match_text_seq("OPTIONS"):
+                    clauses["options"] = self._parse_options()
+            else:
+                self._refuse(
+                    Code.SYNTAX,
+                    "CREATE CONTINUOUS QUERY needs AS SELECT …",
+                    f"write CREATE CONTINUOUS QUERY {name.name} AS SELECT …",
+                )
+        return CreateQuery(this=name, expression=self._parse_query(), sharing=sharing, **clauses)
+
+    def _parse_create_view(self) -> CreateView:
+        name = self._name("a name for the view")
+        if not self._match_text_seq("AS"):
+            self._refuse(Code.SYNTAX, "CREATE VIEW needs AS SELECT …", f"write CREATE VIEW {name.name} AS SELECT …")
+        return CreateView(this=name, expression=self._parse_query())
+
+    def _parse_query(self) -> exp.Expr:
+        start = self._curr
+        query = self._parse_ddl_select()
+        if not isinstance(query, exp.Query):
+            self._refuse(Code.SYNTAX, "a SELECT is needed here", "write AS SELECT … FROM …", start or self._prev)
+        return query
+
+    def _parse_drop_object(self, kind: str) -> DropObject:
+        exists = self._match_text_seq("IF", "EXISTS")
+        return DropObject(kind=kind, this=self._name("a name"), exists=exists)
+
+    def _parse_explain(self) -> ExplainPlan:
+        options = []
+        if self._match(TokenType.L_PAREN):
+            while not self._match(TokenType.R_PAREN):
+                words = []
+                while self._curr and self._curr.token_type not in (TokenType.COMMA, TokenType.R_PAREN):
+                    words.append(self._curr.text.upper())
+                    self._advance()
+                options.append(" ".join(words))
+                if not self._match(TokenType.COMMA) and not self._curr:
+                    self._refuse(Code.SYNTAX, "EXPLAIN ( is never closed", "write EXPLAIN (FORMAT JSON) SHARED")
+        if self._match_text_seq("SHARED"):
+            return ExplainPlan(options=options)
+        if not self._match_text_seq("QUERY"):
+            self._refuse(Code.SYNTAX, "EXPLAIN what?", "write EXPLAIN SHARED or EXPLAIN QUERY name")
+        return ExplainPlan(this=self._name("a query's name"), options=options)
+
+    def _parse_set_option(self) -> SetOption:
+        name = self._name("a setting's name")
+        words = [name.name]
+        while self._match(TokenType.DOT):
+            words.append(self._curr.text)
+            self._advance()
+        name.set("this", ".".join(words))
+        if not self._match(TokenType.EQ):
+            self._refuse(Code.SYNTAX, "SET needs a value", f"write SET {name.name} = …")
+        value = self._curr
+        if not value:
+            self._refuse(Code.SYNTAX, "SET needs a value", f"write SET {name.name} = …", self._prev)
+        end = value
+        while self._curr:
+            end = self._curr
+            self._advance()
+        text = value.text if end is value else self._find_sql(value, end)
+        return SetOption(this=name, expression=exp.Literal.string(text).update_positions(value))
+
+    def _name(self, what: str) -> exp.Identifier:
+        name = self._parse_id_var(any_token=False)
+        if not isinstance(name, exp.Identifier):
+            found = f" but found '{self._curr.text}'" if self._curr else ""
+            self._refuse(Code.SYNTAX, f"expected {what}{found}", "quote names that are keywords with `backticks`")
+        return name
+
+    # -- windows ------------------------------------------------------------------------------------------------------
+
+    def _parse_table_parts(self, *args: Any, **kwargs: Any) -> Any:
+        return self._with_window(super()._parse_table_parts(*args, **kwargs))
+
+    def _parse_table(self, *args: Any, **kwargs: Any) -> Any:
+        return self._with_window(super()._parse_table(*args, **kwargs))
+
+    def _parse_subquery(self, this: exp.Expr | None, parse_alias: bool = True) -> exp.Subquery | None:
+        window = self._parse_bracketed_window()
+        subquery = super()._parse_subquery(this, parse_alias)
+        if subquery is not None and window is not None:
+            subquery.meta[WINDOW] = window
+        return subquery
+
+    def _parse_table_alias(self, *args: Any, **kwargs: Any) -> exp.TableAlias | None:
+        return None if self._at_trailing_option() else super()._parse_table_alias(*args, **kwargs)
+
+    def _with_window(self, table: Any) -> Any:
+        """Attaches the window that may follow a FROM item, before or after its alias."""
+        if isinstance(table, exp.Expr):
+            start = self._curr
+            window = self._parse_bracketed_window()
+            if window is not None and WINDOW in table.meta:
+                self._refuse(Code.BAD_WINDOW, "this input already has a window", "keep one of the two", start)
+            if window is not None:
+                table.meta[WINDOW] = window
+        return table
+
+    def _parse_bracketed_window(self) -> WindowClause | None:
+        if self._curr.token_type != TokenType.L_BRACKET:
+            return None
+        start = self._curr
+        self._advance()
+        if self._match_text_seq("NOW"):
+            clause = WindowClause(kind="NOW")
+        elif self._match_text_seq("RANGE", "UNBOUNDED") or self._match_text_seq("UNBOUNDED"):
+            clause = WindowClause(kind="UNBOUNDED")
+        elif self._match_text_seq("RANGE") or self._match_text_seq("ROWS"):
+            kind = self._prev.text.upper()
+            clause = WindowClause(kind=kind, range=self._parse_duration())
+            if self._match_text_seq("SLIDE"):
+                clause.set("slide", self._parse_duration())
+            if self._match_text_seq("ORIGIN"):
+                clause.set("origin", self._parse_origin())
+        else:
+            self._refuse(
+                Code.BAD_WINDOW,
+                "a window begins with RANGE, ROWS, NOW or UNBOUNDED",
+                "write for example [RANGE 1 HOUR SLIDE 5 MINUTES]",
+            )
+        if not self._match(TokenType.R_BRACKET):
+            found = f"unexpected '{self._curr.text}'" if self._curr else "the window is never closed"
+            self._refuse(Code.BAD_WINDOW, found, "a window looks like [RANGE 1 HOUR SLIDE 5 MINUTES ORIGIN 30 SECONDS]")
+        return clause.update_positions(start)
+
+    def _parse_origin(self) -> exp.Expr:
+        if self._match_text_seq("TIMESTAMP"):
+            token = self._curr
+            if not self._match(TokenType.STRING):
+                self._refuse(Code.BAD_LITERAL, "TIMESTAMP needs a text", "write TIMESTAMP '2024-01-01 00:00:00'")
+            return exp.Literal.string(token.text).update_positions(token)
+        return self._parse_duration()
+
+    def _parse_duration(self) -> Duration:
+        """`5 MINUTES`, `1 HOUR 30 MINUTES` or `'5 minutes'`, also after INTERVAL; or a bare number of ticks."""
+        start = self._curr
+        self._match(TokenType.INTERVAL)
+        total, parts = 0, 0
+        try:
+            while True:
+                token = self._curr
+                if token.token_type == TokenType.STRING:
+                    self._advance()
+                    quoted = re.fullmatch(r"\s*[+-]?\d+(\.\d+)?\s*", token.text)
+                    total += (
+                        durations.microseconds(token.text.strip(), self._unit())
+                        if quoted
+                        else durations.parse(token.text)
+                    )
+                elif token.token_type == TokenType.NUMBER:
+                    self._advance()
+                    number = token.text
+                    if not self._at_unit():
+                        if parts or not number.isdigit():
+                            self._refuse(
+                                Code.BAD_DURATION, f"{number} needs a unit", f"units are {durations.UNITS}", token
+                            )
+                        return Duration(this=exp.Literal.number(number), unit="").update_positions(start)
+                    total += durations.microseconds(number, self._unit())
+                elif parts:
+                    break
+                else:
+                    self._refuse(Code.BAD_DURATION, "a length of time is needed here", "write for example 5 MINUTES")
+                parts += 1
+        except durations.BadDuration as bad:
+            self._refuse(Code.BAD_DURATION, str(bad), "", self._prev)
+        return Duration(this=exp.Literal.number(str(total)), unit="microseconds").update_positions(start)
+
+    def _at_unit(self) -> bool:
+        return (
+            bool(self._curr)
+            and self._curr.text.isalpha()
+            and self._curr.text.upper() not in ("SLIDE", "ORIGIN", "USING", "OPTIONS", "WATERMARK")
+        )
+
+    def _unit(self) -> str:
+        if not self._at_unit():
+            raise durations.BadDuration(f"a unit is missing; use {durations.UNITS}")
+        self._advance()
+        return str(self._prev.text)
+
+    def _parse_window_table(self, kind: str) -> WindowTable:
+        """The inside of `HOP(trades, ts, slide, range)`, also as `HOP(TABLE trades, DESCRIPTOR(ts), slide, range)`."""
+        start = self._tokens[self._index - 2]
+        self._match(TokenType.TABLE)
+        table = super()._parse_table_parts()
+        durations_: list[Duration] = []
+        clock = None
+        while self._match(TokenType.COMMA):
+            if clock is None:
+                wrapped = self._match_text_seq("DESCRIPTOR")
+                if wrapped:
+                    self._match_l_paren()
+                clock = self._parse_column()
+                if wrapped:
+                    self._match_r_paren()
+            else:
+                durations_.append(self._parse_duration())
+        if self._curr.token_type != TokenType.R_PAREN or clock is None:
+            form = "HOP(stream, clock, slide, range)" if kind == "HOP" else "TUMBLE(stream, clock, range)"
+            self._refuse(Code.BAD_WINDOW, f"{kind} is not complete", f"write {form}", self._curr or start)
+        return WindowTable(kind=kind, this=table, clock=clock, expressions=durations_).update_positions(start)
+
+    def _parse_table_of_window(self) -> exp.Expr:
+        table = self._parse_function()
+        if not isinstance(table, WindowTable):
+            self._refuse(
+                Code.UNSUPPORTED, "TABLE(…) takes HOP or TUMBLE", "write TABLE(HOP(TABLE s, DESCRIPTOR(ts), …))"
+            )
+        return table
+
+    # -- trailing options ---------------------------------------------------------------------------------------------
+
+    def _parse_query_modifiers(self, this: Any) -> Any:
+        this = super()._parse_query_modifiers(this)
+        while isinstance(this, exp.Query) and self._at_trailing_option():
+            start = self._curr
+            key = EMIT_EMPTY if self._match_text_seq("EMIT", "EMPTY") else RETAIN
+            if key in this.meta:
+                self._refuse(Code.SYNTAX, f"{start.text.upper()} is given twice", "keep one of them", start)
+            if key == EMIT_EMPTY:
+                this.meta[key] = exp.true().update_positions(start)
+            else:
+                self._advance()
+                unbounded = self._match_text_seq("UNBOUNDED")
+                retain = exp.Null() if unbounded else self._parse_duration()
+                this.meta[key] = retain.update_positions(start)
+        return this
+
+    def _at_trailing_option(self) -> bool:
+        word, after = self._curr.text.upper(), self._next
+        if word == "EMIT":
+            return bool(after.text.upper() == "EMPTY")
+        return word == "RETAIN" and (
+            after.token_type in (TokenType.NUMBER, TokenType.STRING, TokenType.INTERVAL)
+            or after.text.upper() == "UNBOUNDED"
+        )
+
+    # -- errors -------------------------------------------------------------------------------------------------------
+
+    def _refuse(self, code: Code, message: str, hint: str, token: Token | None = None) -> NoReturn:
+        token = token or self._curr or self._prev
+        span = Span(token.start, token.end + 1) if token else Span(0, 1)
+        raise SqlError.one(code, message, span, hint)
+
+
+_STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[Any], exp.Expr]], ...] = (
+    (("CREATE", "STREAM"), WeftParser._parse_create_stream),
+    (("CREATE", "CONTINUOUS", "QUERY"), WeftParser._parse_create_query),
+    (("CREATE", "VIEW"), WeftParser._parse_create_view),
+    (("DROP", "STREAM"), lambda self: self._parse_drop_object("STREAM")),
+    (("DROP", "CONTINUOUS", "QUERY"), lambda self: self._parse_drop_object("QUERY")),
+    (("DROP", "VIEW"), lambda self: self._parse_drop_object("VIEW")),
+    (("SHOW", "STREAMS"), lambda self: ShowObjects(kind="STREAMS")),
+    (("SHOW", "QUERIES"), lambda self: ShowObjects(kind="QUERIES")),
+    (("SHOW", "VIEWS"), lambda self: ShowObjects(kind="VIEWS")),
+    (("SHOW", "SETTINGS"), lambda self: ShowObjects(kind="SETTINGS")),
+    (("DESCRIBE",), lambda self: DescribeObject(this=self._name("the name of a stream, view or query"))),
+    (("EXPLAIN",), WeftParser._parse_explain),
+    (("SET",), WeftParser._parse_set_option),
+)
+
+
+class Weft(Spark):
+    """Spark's dialect with weft's parser."""
+
+    class Tokenizer(Spark.Tokenizer):
+        # These words begin statements of ours; sqlglot would take the rest of the line as an opaque command.
+        COMMANDS: ClassVar = set()
+
+    Parser = WeftParser
+
+
+_DIALECT = Weft()
+
+
+def parse(statement: str) -> exp.Expr:
+    """The syntax tree of one statement. Raises SqlError; positions count from the start of `statement`."""
+    try:
+        tokens = _DIALECT.tokenize(statement)
+    except SqlglotError:
+        raise _unterminated(statement) from None
+    _check_nesting(tokens)
+    parser = WeftParser(dialect=_DIALECT)
+    try:
+        trees = parser.parse(tokens, statement)
+    except SqlError:
+        raise
+    except ParseError as bad:
+        raise _syntax_error(bad, parser, statement) from None
+    except RecursionError:
+        raise SqlError.one(
+            Code.TOO_DEEP, "the statement is nested too deeply", Span(0, 1), "split it with views"
+        ) from None
+    except Exception as failure:
+        # sqlglot stumbles over some malformed texts instead of refusing them; the place it stopped at is a good guess.
+        raise _at_current_token(parser, statement, f"this cannot be read as SQL ({type(failure).__name__})") from None
+    if len(trees) != 1 or trees[0] is None:
+        raise SqlError.one(Code.SYNTAX, "one statement is expected", Span(0, max(1, len(statement))), "")
+    return trees[0]
+
+
+def _check_nesting(tokens: list[Token]) -> None:
+    depth = 0
+    chain = 0
+    for token in tokens:
+        if token.token_type in (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE):
+            depth += 1
+        elif token.token_type in (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END):
+            depth -= 1
+        elif token.token_type not in (TokenType.COMMA, TokenType.NUMBER, TokenType.STRING, TokenType.VAR):
+            chain += 1
+        if depth > _DEEPEST_NESTING or chain > _LONGEST_CHAIN:
+            span = Span(token.start, token.end + 1)
+            raise SqlError.one(Code.TOO_DEEP, "the statement is nested too deeply", span, "split it with views")
+
+
+#: Quotes and comments that are closed, or else the opening of one that is not.
+_QUOTED = re.compile(
+    r"""'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`[^`]*`|--[^\n]*|/\*.*?\*/|(?P<open>['"`]|/\*)""", re.DOTALL
+)
+
+
+def _unterminated(statement: str) -> SqlError:
+    opened = (match.start("open") for match in _QUOTED.finditer(statement) if match["open"])
+    start = next(opened, 0)
+    what = "comment" if statement.startswith("/*", start) else "quote"
+    return SqlError.one(Code.UNTERMINATED, f"this {what} is never closed", Span(start, start + 1), "close it")
+
+
+def _syntax_error(bad: ParseError, parser: WeftParser, statement: str) -> SqlError:
+    description = str(bad.errors[0].get("description") or "") if bad.errors else str(bad)
+    if description.startswith("Expecting"):
+        description = f"expected {description.removeprefix('Expecting').strip()}"
+    elif "Unexpected token" in description or "Required keyword" in description or not description:
+        token = parser._curr
+        description = f"unexpected '{token.text}'" if token else "the statement ends too early"
+    elif description.startswith("Expected table name"):
+        description = "the name of a stream, view or query is needed here"
+    else:
+        description = description[0].lower() + description[1:]
+    return _at_current_token(parser, statement, description)
+
+
+def _at_current_token(parser: WeftParser, statement: str, message: str) -> SqlError:
+    token = parser._curr or parser._prev
+    start, end = (token.start, token.end + 1) if token else (0, max(1, len(statement)))
+    return SqlError.one(Code.SYNTAX, message, Span(start, end), "check the text just before this")

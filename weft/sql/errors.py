@@ -1,0 +1,127 @@
+"""What the front end says when it cannot accept a statement.
+
+Every error has a stable code (listed in `docs/errors.md`), a place in the text, and a sentence that says what to do.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import Enum
+
+
+class Code(Enum):
+    """Stable error codes: the first digit is the part of the language."""
+
+    SYNTAX = "W101"
+    UNTERMINATED = "W102"
+    UNKNOWN_STATEMENT = "W103"
+    TOO_DEEP = "W104"
+    UNKNOWN_SOURCE = "W201"
+    UNKNOWN_COLUMN = "W202"
+    AMBIGUOUS_COLUMN = "W203"
+    ALREADY_EXISTS = "W204"
+    DUPLICATE_ALIAS = "W205"
+    DUPLICATE_OUTPUT = "W206"
+    UNKNOWN_NAME = "W207"
+    IN_USE = "W208"
+    TYPE_MISMATCH = "W301"
+    BAD_ARGUMENTS = "W302"
+    UNKNOWN_FUNCTION = "W303"
+    UNKNOWN_TYPE = "W304"
+    BAD_LITERAL = "W305"
+    NOT_BOOLEAN = "W306"
+    BAD_WINDOW = "W401"
+    NEEDS_WINDOW = "W402"
+    WINDOWS_DIFFER = "W403"
+    NOT_THE_CLOCK = "W404"
+    BAD_DURATION = "W405"
+    UNBOUNDED_JOIN = "W406"
+    NEEDS_RETAIN = "W407"
+    MISPLACED_OPTION = "W408"
+    NOT_GROUPED = "W501"
+    MISPLACED_AGGREGATE = "W502"
+    BAD_STREAM = "W601"
+    BAD_WATERMARK = "W602"
+    BAD_SETTING = "W701"
+    UNSUPPORTED = "W901"
+
+
+@dataclass(frozen=True)
+class Span:
+    """The characters [start, end) of a script."""
+
+    start: int
+    end: int
+
+    def shifted(self, by: int) -> Span:
+        return Span(self.start + by, self.end + by)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong, where, and what to do about it."""
+
+    code: Code
+    message: str
+    span: Span
+    hint: str = ""
+
+    def shifted(self, by: int) -> Problem:
+        """The same problem in a text that starts `by` characters earlier."""
+        return replace(self, span=self.span.shifted(by))
+
+    def line_and_column(self, text: str) -> tuple[int, int]:
+        """Where it is in `text`, both counted from 1."""
+        start = min(self.span.start, len(text))
+        return text.count("\n", 0, start) + 1, start - (text.rfind("\n", 0, start) + 1) + 1
+
+    def render(self, text: str, file: str = "<sql>") -> str:
+        """The problem as a person reads it: code, place, the line with a caret under it, and the advice.
+
+        error[W201]: stream 'trade' is unknown
+         --> app.sql:3:18
+          |
+        3 | SELECT * FROM trade
+          |               ^^^^^ did you mean 'trades'?
+        """
+        line, column = self.line_and_column(text)
+        source = text.split("\n")[line - 1].rstrip("\r")
+        width = max(1, min(self.span.end - self.span.start, len(source) - column + 1))
+        # A caret lines up only if tabs before it are kept as tabs.
+        pad = "".join("\t" if ch == "\t" else " " for ch in source[: column - 1])
+        gutter = " " * len(str(line))
+        return (
+            f"error[{self.code.value}]: {self.message}\n"
+            f"{gutter}--> {file}:{line}:{column}\n"
+            f"{gutter} |\n"
+            f"{line} | {source}\n"
+            f"{gutter} | {pad}{'^' * width} {self.hint}".rstrip()
+        )
+
+
+class SqlError(Exception):
+    """A statement was refused. `problems` says why; there is always at least one."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(f"{p.code.value}: {p.message}" for p in self.problems))
+
+    @classmethod
+    def one(cls, code: Code, message: str, span: Span, hint: str = "") -> SqlError:
+        return cls([Problem(code, message, span, hint)])
+
+    def shifted(self, by: int) -> SqlError:
+        """The same error in a text that starts `by` characters earlier."""
+        return SqlError(problem.shifted(by) for problem in self.problems)
+
+    def render(self, text: str, file: str = "<sql>") -> str:
+        return "\n\n".join(problem.render(text, file) for problem in self.problems)
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
+    """A hint that names the nearest known name, if one is near."""
+    by_folded = {each.lower(): each for each in known}
+    near = difflib.get_close_matches(name.lower(), by_folded, n=1, cutoff=0.6)
+    return f"did you mean '{by_folded[near[0]]}'?" if near else otherwise

@@ -1,0 +1,525 @@
+"""Syntax trees to typed expressions."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any, TypeAlias
+
+from sqlglot import exp
+
+from weft.algebra import types
+from weft.algebra.expressions import Call, Expression, Literal
+from weft.algebra.types import BIGINT, BOOLEAN, DOUBLE, INT, INTERVAL, NULL, STRING, TIMESTAMP, DataType, Kind, decimal
+from weft.sql import durations, functions
+from weft.sql.coercion import arithmetic_type, as_decimal, can_cast, cast, common_type, common_type_of
+from weft.sql.dialect import TYPE_NAMES
+from weft.sql.errors import Code, did_you_mean
+from weft.sql.scope import Scope, refuse
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+_TYPES = {
+    "BOOLEAN": types.BOOLEAN,
+    "TINYINT": types.TINYINT,
+    "SMALLINT": types.SMALLINT,
+    "INT": types.INT,
+    "BIGINT": types.BIGINT,
+    "INT128": types.HUGEINT,
+    "FLOAT": types.FLOAT,
+    "DOUBLE": types.DOUBLE,
+    "TEXT": types.STRING,
+    "VARCHAR": types.STRING,
+    "BINARY": types.BINARY,
+    "DATE": types.DATE,
+    "TIMESTAMP": types.TIMESTAMP,
+    "TIMESTAMPTZ": types.TIMESTAMP,
+    "TIMESTAMPLTZ": types.TIMESTAMP,
+}
+
+#: Other names of functions, and the function they mean.
+_SYNONYMS = {
+    "nvl": "coalesce",
+    "ifnull": "coalesce",
+    "substr": "substring",
+    "pow": "power",
+    "ceiling": "ceil",
+    "char_length": "length",
+    "character_length": "length",
+    "ucase": "upper",
+    "lcase": "lower",
+    "signum": "sign",
+    "dayofmonth": "day",
+    "starts_with": "startswith",
+    "ends_with": "endswith",
+    "mean": "avg",
+    "variance": "var_samp",
+    "stddev": "stddev_samp",
+    "std": "stddev_samp",
+    "percentile_cont": "percentile",
+}
+
+#: Functions whose value depends on when they are called, so that a replay would give other answers.
+_IMPURE = frozenset({"now", "rand", "random", "uuid", "current_timestamp", "current_date", "localtimestamp", "randn"})
+
+_COMPARISONS: dict[type[exp.Expr], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "!=",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.NullSafeEQ: "<=>",
+}
+_ARITHMETIC: dict[type[exp.Expr], str] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.Mod: "%",
+    exp.IntDiv: "div",
+}
+
+
+def bind_type(node: exp.DataType) -> DataType:
+    """The type that a type's name stands for."""
+    name = str(node.this.value if hasattr(node.this, "value") else node.this).upper()
+    if name == "DECIMAL":
+        sizes = [int(param.this.name) for param in node.expressions] or [10, 0]
+        precision, scale = sizes[0], sizes[1] if len(sizes) > 1 else 0
+        if not 1 <= precision <= 38 or not 0 <= scale <= precision:
+            raise refuse(
+                Code.UNKNOWN_TYPE,
+                f"DECIMAL({precision}, {scale}) is not possible",
+                node,
+                "use 1 ≤ scale ≤ precision ≤ 38",
+            )
+        return decimal(precision, scale)
+    if name not in _TYPES or (node.expressions and name != "VARCHAR"):
+        raise refuse(
+            Code.UNKNOWN_TYPE,
+            f"type {node.sql('spark')} is not supported",
+            node,
+            f"types are {TYPE_NAMES}",
+        )
+    return _TYPES[name]
+
+
+def bind_condition(node: exp.Expr, scope: Scope) -> Expression:
+    """An expression that must be a BOOLEAN."""
+    bound = bind(node, scope)
+    if bound.type not in (BOOLEAN, NULL):
+        raise refuse(
+            Code.NOT_BOOLEAN,
+            f"{scope.clause} needs a condition, but this is {bound.type}",
+            node,
+            "compare it with something",
+        )
+    return cast(bound, BOOLEAN)
+
+
+def bind(node: exp.Expr, scope: Scope) -> Expression:
+    """The typed expression that a syntax tree stands for. Raises SqlError."""
+    if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
+        return scope.resolve(node)
+    for kind in type(node).__mro__:
+        rule = _RULES.get(kind)
+        if rule is not None:
+            return rule(node, scope)
+    raise refuse(Code.UNSUPPORTED, f"{_title(node)} is not supported here", node, "see docs/language.md for what is")
+
+
+def _title(node: exp.Expr) -> str:
+    names = {
+        "subquery": "a subquery inside an expression",
+        "select": "a subquery inside an expression",
+        "exists": "EXISTS",
+        "window": "a window function (OVER)",
+        "star": "*",
+        "bracket": "an array or map element",
+        "filter": "FILTER",
+        "ilike": "ILIKE",
+        "regexplike": "RLIKE",
+        "placeholder": "a parameter",
+    }
+    return names.get(node.key, f"{node.key.upper()}")
+
+
+def _literal(node: exp.Literal, scope: Scope) -> Expression:
+    text = node.name
+    if node.is_string:
+        return Literal(text, STRING)
+    return number(text, node)
+
+
+def number(text: str, node: exp.Expr) -> Literal:
+    """A number as Spark types it: an integer, a DECIMAL if it has a point, a DOUBLE if it has an exponent."""
+    try:
+        if "e" in text.lower():
+            return Literal(float(text), DOUBLE)
+        value = Decimal(text)
+    except (ValueError, InvalidOperation):
+        raise refuse(Code.BAD_LITERAL, f"'{text}' is not a number", node) from None
+    if "." not in text:
+        whole = int(text)
+        if abs(whole) < 2**31:
+            return Literal(whole, INT)
+        if abs(whole) < 2**63:
+            return Literal(whole, BIGINT)
+        if len(str(abs(whole))) <= 38:
+            return Literal(whole, types.HUGEINT)
+        raise refuse(Code.BAD_LITERAL, "numbers have at most 38 digits", node, "write it as a DOUBLE: 1e40")
+    scale = len(text.partition(".")[2])
+    digits = max(scale, len(text.partition(".")[0].lstrip("0")) + scale, 1)
+    if digits > 38:
+        raise refuse(Code.BAD_LITERAL, "numbers have at most 38 digits", node, "write it as a DOUBLE: 1.5e0")
+    return Literal(value, decimal(digits, scale))
+
+
+def parse_timestamp(text: str) -> int | None:
+    """A text as microseconds since the epoch, in UTC unless it says otherwise; None if it is no timestamp."""
+    try:
+        moment = datetime.datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=datetime.UTC)
+    return (moment - _EPOCH) // datetime.timedelta(microseconds=1)
+
+
+def _from_text(text: str, to: DataType, node: exp.Expr) -> Literal:
+    """A text constant where a time is expected."""
+    if to == TIMESTAMP:
+        moment = parse_timestamp(text)
+        if moment is not None:
+            return Literal(moment, TIMESTAMP)
+    else:
+        try:
+            return Literal(datetime.date.fromisoformat(text.strip()), to)
+        except ValueError:
+            pass
+    example = "2024-01-31 12:00:00" if to == TIMESTAMP else "2024-01-31"
+    raise refuse(Code.BAD_LITERAL, f"'{text}' is not a {to}", node, f"write it like '{example}'")
+
+
+def _as_time(expression: Expression, to: DataType, node: exp.Expr) -> Expression:
+    """A text constant compared with a time is read as one."""
+    if isinstance(expression, Literal) and isinstance(expression.value, str) and to.kind in (Kind.TIMESTAMP, Kind.DATE):
+        return _from_text(expression.value, to, node)
+    return expression
+
+
+def _compare(node: exp.Binary, scope: Scope) -> Expression:
+    left, right = bind(node.this, scope), bind(node.expression, scope)
+    return _comparison(_COMPARISONS[type(node)], left, right, node)
+
+
+def _comparison(op: str, left: Expression, right: Expression, node: exp.Expr) -> Call:
+    left, right = _as_time(left, right.type, node), _as_time(right, left.type, node)
+    common = common_type(left.type, right.type)
+    if common is None:
+        raise refuse(
+            Code.TYPE_MISMATCH,
+            f"{left.type} and {right.type} cannot be compared",
+            node,
+            "CAST one of the two to the other's type",
+        )
+    return Call(op, (cast(left, common), cast(right, common)), BOOLEAN)
+
+
+def _arithmetic(node: exp.Binary, scope: Scope) -> Expression:
+    op = _ARITHMETIC[type(node)]
+    left, right = bind(node.this, scope), bind(node.expression, scope)
+    if left.type == NULL and right.type == NULL:
+        return Literal(None, DOUBLE if op == "/" else INT)
+    if left.type == NULL:
+        left = cast(left, INTERVAL if right.type == TIMESTAMP and op != "-" else right.type)
+    if right.type == NULL:
+        right = cast(right, INTERVAL if left.type == TIMESTAMP else left.type)
+    temporal = _temporal(op, left, right)
+    if temporal is not None:
+        return temporal
+    if not left.type.is_numeric or not right.type.is_numeric:
+        raise refuse(
+            Code.TYPE_MISMATCH, f"{left.type} {op} {right.type} is not possible", node, "CAST the operands to numbers"
+        )
+    if op == "div":
+        if not (left.type.is_integer and right.type.is_integer):
+            raise refuse(Code.TYPE_MISMATCH, "DIV needs two integers", node, "use / or CAST the operands")
+        wide = common_type(left.type, right.type) or BIGINT
+        return Call(op, (cast(left, wide), cast(right, wide)), types.HUGEINT if wide == types.HUGEINT else BIGINT)
+    result = arithmetic_type(op, left.type, right.type)
+    if result.kind is not Kind.DECIMAL:
+        return Call(op, (cast(left, result), cast(right, result)), result)
+    return Call(op, (_exact(left), _exact(right)), result)
+
+
+def _exact(expression: Expression) -> Expression:
+    """An operand of DECIMAL arithmetic: integers take the DECIMAL type that holds them."""
+    return cast(expression, as_decimal(expression.type))
+
+
+def _temporal(op: str, left: Expression, right: Expression) -> Expression | None:
+    """Arithmetic on times, or None if this is none."""
+    kinds = (left.type.kind, right.type.kind)
+    if kinds == (Kind.DATE, Kind.INTERVAL):
+        return _temporal(op, cast(left, TIMESTAMP), right)
+    if op in ("+", "-") and kinds == (Kind.TIMESTAMP, Kind.INTERVAL):
+        return Call(op, (left, right), TIMESTAMP)
+    if op == "+" and kinds == (Kind.INTERVAL, Kind.TIMESTAMP):
+        return Call(op, (right, left), TIMESTAMP)
+    if op == "-" and set(kinds) <= {Kind.TIMESTAMP, Kind.DATE}:
+        return Call(op, (cast(left, TIMESTAMP), cast(right, TIMESTAMP)), INTERVAL)
+    if op in ("+", "-") and kinds == (Kind.INTERVAL, Kind.INTERVAL):
+        return _folded_interval(op, left, right)
+    if op == "*" and kinds[0] is Kind.INTERVAL and right.type.is_integer:
+        return _folded_interval(op, left, right)
+    if op == "*" and kinds[1] is Kind.INTERVAL and left.type.is_integer:
+        return _folded_interval(op, right, left)
+    return None
+
+
+def _folded_interval(op: str, left: Expression, right: Expression) -> Expression:
+    """Arithmetic on intervals; on constants it is done here, so that bounds on clocks stay recognisable."""
+    if isinstance(left, Literal) and isinstance(right, Literal) and left.value is not None and right.value is not None:
+        a, b = int(str(left.value)), int(str(right.value))
+        return Literal({"+": a + b, "-": a - b, "*": a * b}[op], INTERVAL)
+    return Call(op, (left, right), INTERVAL)
+
+
+def _negative(node: exp.Neg, scope: Scope) -> Expression:
+    bound = bind(node.this, scope)
+    if isinstance(bound, Literal) and bound.value is not None and (bound.type.is_numeric or bound.type == INTERVAL):
+        return Literal(-bound.value, bound.type)  # type: ignore[operator]
+    if not bound.type.is_numeric and bound.type != INTERVAL:
+        raise refuse(Code.TYPE_MISMATCH, f"a {bound.type} has no negative", node, "CAST it to a number")
+    return Call("neg", (bound,), bound.type)
+
+
+def _connective(op: str) -> Rule:
+    def rule(node: Any, scope: Scope) -> Expression:
+        args: list[Expression] = []
+        # Long chains lean to the left: walking them in a loop keeps the depth of recursion small.
+        rights: list[exp.Expr] = []
+        here: exp.Expr = node
+        while isinstance(here, type(node)):
+            rights.append(here.args["expression"])
+            here = here.this
+        for each in [here, *reversed(rights)]:
+            bound = _operand(each, scope, op.upper())
+            args.extend(bound.args if isinstance(bound, Call) and bound.op == op else (bound,))
+        return Call(op, tuple(args), BOOLEAN)
+
+    return rule
+
+
+def _operand(node: exp.Expr, scope: Scope, title: str) -> Expression:
+    bound = bind(node, scope)
+    if bound.type not in (BOOLEAN, NULL):
+        raise refuse(
+            Code.NOT_BOOLEAN, f"{title} needs conditions, but this is {bound.type}", node, "compare it with something"
+        )
+    return cast(bound, BOOLEAN)
+
+
+def _not(node: exp.Not, scope: Scope) -> Expression:
+    return Call("not", (_operand(node.this, scope, "NOT"),), BOOLEAN)
+
+
+def _between(node: exp.Between, scope: Scope) -> Expression:
+    value = bind(node.this, scope)
+    low = _comparison(">=", value, bind(node.args["low"], scope), node)
+    high = _comparison("<=", value, bind(node.args["high"], scope), node)
+    return Call("and", (low, high), BOOLEAN)
+
+
+def _in(node: exp.In, scope: Scope) -> Expression:
+    if node.args.get("query") or node.args.get("unnest") or not node.expressions:
+        raise refuse(
+            Code.UNSUPPORTED, "IN takes a list of values, not a subquery", node, "join with the other stream instead"
+        )
+    value = bind(node.this, scope)
+    options = [_as_time(bind(each, scope), value.type, each) for each in node.expressions]
+    common = common_type_of([value.type, *(option.type for option in options)])
+    if common is None:
+        raise refuse(
+            Code.TYPE_MISMATCH, f"the values of IN cannot all be compared with {value.type}", node, "CAST them"
+        )
+    return Call("in", tuple(cast(each, common) for each in (value, *options)), BOOLEAN)
+
+
+def _like(node: exp.Like, scope: Scope) -> Expression:
+    value, pattern = bind(node.this, scope), bind(node.expression, scope)
+    for each in (value, pattern):
+        if each.type not in (STRING, NULL):
+            raise refuse(Code.TYPE_MISMATCH, f"LIKE needs texts, but this is {each.type}", node, "CAST it to STRING")
+    return Call("like", (cast(value, STRING), cast(pattern, STRING)), BOOLEAN)
+
+
+def _is(node: exp.Is, scope: Scope) -> Expression:
+    bound = bind(node.this, scope)
+    if isinstance(node.expression, exp.Null):
+        return Call("is_null", (bound,), BOOLEAN)
+    if isinstance(node.expression, exp.Boolean):
+        return Call(
+            "<=>", (cast(_operand(node.this, scope, "IS"), BOOLEAN), Literal(node.expression.this, BOOLEAN)), BOOLEAN
+        )
+    raise refuse(Code.UNSUPPORTED, "IS takes NULL, TRUE or FALSE", node, "use = or <=>")
+
+
+def _cast(node: exp.Cast, scope: Scope) -> Expression:
+    to = bind_type(node.to)
+    bound = bind(node.this, scope)
+    if isinstance(bound, Literal) and isinstance(bound.value, str) and to.kind in (Kind.TIMESTAMP, Kind.DATE):
+        return _from_text(bound.value, to, node)
+    if not can_cast(bound.type, to):
+        raise refuse(Code.TYPE_MISMATCH, f"a {bound.type} cannot become a {to}", node, "")
+    return cast(bound, to)
+
+
+def _interval(node: exp.Interval, scope: Scope) -> Expression:
+    unit, this = node.args.get("unit"), node.this
+    text = this.name if isinstance(this, exp.Literal) else ""
+    if not text:
+        raise refuse(Code.BAD_DURATION, "INTERVAL takes a constant", node, "write INTERVAL 5 MINUTES")
+    try:
+        ticks = durations.microseconds(text.strip(), unit.name) if unit is not None else durations.parse(text)
+    except (durations.BadDuration, ValueError) as bad:
+        raise refuse(Code.BAD_DURATION, str(bad), node, "write for example INTERVAL 5 MINUTES") from None
+    return Literal(ticks, INTERVAL)
+
+
+def _case(node: exp.Case, scope: Scope) -> Expression:
+    subject = bind(node.this, scope) if node.this else None
+    conditions: list[Expression] = []
+    values: list[Expression] = []
+    for branch in node.args["ifs"]:
+        if subject is None:
+            conditions.append(_operand(branch.this, scope, "WHEN"))
+        else:
+            conditions.append(_comparison("=", subject, bind(branch.this, scope), branch))
+        values.append(bind(branch.args["true"], scope))
+    default = node.args.get("default")
+    return _cases(conditions, values, bind(default, scope) if default else Literal(None, NULL), node)
+
+
+def _if(node: exp.If, scope: Scope) -> Expression:
+    default = node.args.get("false")
+    return _cases(
+        [_operand(node.this, scope, "IF")],
+        [bind(node.args["true"], scope)],
+        bind(default, scope) if default else Literal(None, NULL),
+        node,
+    )
+
+
+def _cases(
+    conditions: Sequence[Expression], values: Sequence[Expression], default: Expression, node: exp.Expr
+) -> Expression:
+    result = common_type_of([*(value.type for value in values), default.type])
+    if result is None:
+        listed = ", ".join(str(each.type) for each in (*values, default))
+        raise refuse(
+            Code.TYPE_MISMATCH, f"the branches have no type in common: {listed}", node, "CAST them to one type"
+        )
+    args: list[Expression] = []
+    for condition, value in zip(conditions, values, strict=True):
+        args += [condition, cast(value, result)]
+    return Call("case", (*args, cast(default, result)), result)
+
+
+def _concat(node: exp.DPipe, scope: Scope) -> Expression:
+    return _function("concat", [bind(node.this, scope), bind(node.expression, scope)], node)
+
+
+def _extract(node: exp.Extract, scope: Scope) -> Expression:
+    unit = node.this.name.lower()
+    if unit not in ("year", "quarter", "month", "day", "hour", "minute", "second", "dayofweek"):
+        raise refuse(Code.BAD_ARGUMENTS, f"EXTRACT has no '{unit}'", node, "it takes YEAR … SECOND and DAYOFWEEK")
+    return _function(unit, [bind(node.expression, scope)], node)
+
+
+def _call(node: exp.Anonymous, scope: Scope) -> Expression:
+    written = node.this if isinstance(node.this, str) else node.this.name
+    name = _SYNONYMS.get(written.lower(), written.lower())
+    if name in functions.AGGREGATES:
+        return _aggregate(name, node.expressions, node, scope)
+    if name == "mod" and len(node.expressions) == 2:
+        return _arithmetic(exp.Mod(this=node.expressions[0], expression=node.expressions[1]), scope)
+    if name == "window":
+        raise refuse(Code.BAD_WINDOW, "window(…) belongs in GROUP BY", node, "select window.start and window.end")
+    if name not in functions.FUNCTIONS:
+        if name in _IMPURE:
+            hint = "answers must not depend on when they are computed; use the stream's clock"
+            raise refuse(Code.UNSUPPORTED, f"{written.upper()} is not supported", node, hint)
+        known = [*functions.FUNCTIONS, *functions.AGGREGATES, *_SYNONYMS]
+        raise refuse(Code.UNKNOWN_FUNCTION, f"function {written.upper()} is unknown", node, did_you_mean(name, known))
+    return _function(name, [bind(each, scope) for each in node.expressions], node)
+
+
+def _function(name: str, args: Sequence[Expression], node: exp.Expr) -> Expression:
+    try:
+        return functions.call(name, args)
+    except functions.BadArguments as bad:
+        raise refuse(Code.BAD_ARGUMENTS, str(bad), node, "see docs/language.md") from None
+
+
+def _aggregate(name: str, nodes: Sequence[exp.Expr], node: exp.Expr, scope: Scope) -> Expression:
+    distinct = len(nodes) == 1 and isinstance(nodes[0], exp.Distinct)
+    if distinct:
+        nodes = nodes[0].expressions
+    if name == "count" and len(nodes) == 1 and isinstance(nodes[0], exp.Star) and not distinct:
+        nodes = []
+    elif name == "count" and not nodes:
+        raise refuse(Code.BAD_ARGUMENTS, "COUNT takes an argument", node, "write COUNT(*)")
+    inner = scope.inside_aggregate()
+    args = [bind(each, inner) for each in nodes]
+    try:
+        aggregate = functions.aggregate(name, args, distinct)
+    except functions.BadArguments as bad:
+        raise refuse(Code.BAD_ARGUMENTS, str(bad), node, "see docs/language.md") from None
+    return scope.aggregate(aggregate, node)
+
+
+def _within_group(node: exp.WithinGroup, scope: Scope) -> Expression:
+    """PERCENTILE_CONT(p) WITHIN GROUP (ORDER BY x) is PERCENTILE(x, p)."""
+    call, order = node.this, node.expression
+    ordered = order.expressions[0] if isinstance(order, exp.Order) and len(order.expressions) == 1 else None
+    name = str(getattr(call, "this", "")).lower()
+    if not isinstance(call, exp.Anonymous) or name != "percentile_cont" or ordered is None or ordered.args.get("desc"):
+        raise refuse(
+            Code.UNSUPPORTED, "WITHIN GROUP is supported for PERCENTILE_CONT, ascending", node, "use PERCENTILE(x, p)"
+        )
+    return _aggregate("percentile", [ordered.this, *call.expressions], node, scope)
+
+
+Rule: TypeAlias = Callable[[Any, Scope], Expression]
+
+_RULES: dict[type, Rule] = {
+    exp.Literal: _literal,
+    exp.Boolean: lambda node, scope: Literal(bool(node.this), BOOLEAN),
+    exp.Null: lambda node, scope: Literal(None, NULL),
+    exp.Paren: lambda node, scope: bind(node.this, scope),
+    exp.Neg: _negative,
+    exp.And: _connective("and"),
+    exp.Or: _connective("or"),
+    exp.Not: _not,
+    exp.Between: _between,
+    exp.In: _in,
+    exp.Like: _like,
+    exp.Is: _is,
+    exp.Cast: _cast,
+    exp.Interval: _interval,
+    exp.Case: _case,
+    exp.If: _if,
+    exp.DPipe: _concat,
+    exp.Extract: _extract,
+    exp.Anonymous: _call,
+    exp.WithinGroup: _within_group,
+    exp.NullSafeNEQ: lambda node, scope: Call(
+        "not", (_comparison("<=>", bind(node.this, scope), bind(node.expression, scope), node),), BOOLEAN
+    ),
+    **dict.fromkeys(_COMPARISONS, _compare),
+    **dict.fromkeys(_ARITHMETIC, _arithmetic),
+}

@@ -1,0 +1,44 @@
+"""What is registered, as far as the binder needs to know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from weft.algebra import Query, Relation, Stream
+
+
+class Names(Protocol):
+    """Looks up registered objects; names do not depend on upper and lower case."""
+
+    def find_stream(self, name: str) -> Stream | None: ...
+
+    def find_view(self, name: str) -> Relation | None: ...
+
+    def find_query(self, name: str) -> Query | None: ...
+
+    def known_names(self) -> Iterable[str]:
+        """All names of streams, views and queries, for suggestions."""
+        ...
+
+
+@dataclass
+class NamesInMemory:
+    """Names without a catalog behind them, for checking a script."""
+
+    streams: dict[str, Stream] = field(default_factory=dict)
+    views: dict[str, Relation] = field(default_factory=dict)
+    queries: dict[str, Query] = field(default_factory=dict)
+
+    def find_stream(self, name: str) -> Stream | None:
+        return self.streams.get(name.lower())
+
+    def find_view(self, name: str) -> Relation | None:
+        return self.views.get(name.lower())
+
+    def find_query(self, name: str) -> Query | None:
+        return self.queries.get(name.lower())
+
+    def known_names(self) -> Iterable[str]:
+        return [*self.streams, *self.views, *self.queries]

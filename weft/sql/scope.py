@@ -1,0 +1,108 @@
+"""Which names an expression can see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from weft.algebra.expressions import Aggregate, AggregateRef, Column, Expression, WindowBound
+from weft.algebra.relations import WINDOW_END, WINDOW_START, Field
+from weft.algebra.types import DataType
+from weft.sql.errors import Code, Span, SqlError, did_you_mean
+
+
+def span_of(node: exp.Expr) -> Span:
+    """The part of the statement that a syntax tree was read from."""
+    places = [each.meta for each in node.walk() if "start" in each.meta]
+    if not places:
+        return span_of(node.parent) if node.parent is not None else Span(0, 1)
+    return Span(min(place["start"] for place in places), max(place["end"] for place in places) + 1)
+
+
+def refuse(code: Code, message: str, node: exp.Expr, hint: str = "") -> SqlError:
+    """The error to raise for a syntax tree."""
+    return SqlError.one(code, message, span_of(node), hint)
+
+
+@dataclass
+class Scope:
+    """The inputs of a select, in order, and whether window bounds and aggregates may be named.
+
+    `window_type` is the clock's type when window bounds are visible. `aggregates` collects the aggregate calls that
+    expressions contain; it is None where aggregates are not allowed, and `clause` says which place that is.
+    """
+
+    inputs: Sequence[tuple[str, tuple[Field, ...]]]
+    clause: str
+    window_type: DataType | None = None
+    aggregates: list[Aggregate] | None = None
+    seen: dict[Column, exp.Expr] = field(default_factory=dict)
+
+    def resolve(self, node: exp.Column) -> Expression:
+        """The column or window bound that a name stands for."""
+        name, qualifier = node.name, node.table
+        if len(node.parts) > 2:
+            raise refuse(Code.UNKNOWN_COLUMN, f"'{node.sql()}' has too many parts", node, "write alias.column")
+        bound = self._window_bound(name, qualifier)
+        if bound is not None:
+            return bound
+        inputs = [each for each in self.inputs if not qualifier or each[0].lower() == qualifier.lower()]
+        if not inputs:
+            hint = did_you_mean(qualifier, [alias for alias, _ in self.inputs], f"FROM has {self._aliases()}")
+            raise refuse(Code.UNKNOWN_COLUMN, f"'{qualifier}' is not in FROM", node, hint)
+        found = [
+            Column(alias, each.name, each.type)
+            for alias, fields in inputs
+            for each in fields
+            if each.name.lower() == name.lower()
+        ]
+        if len(found) > 1:
+            owners = " and ".join(f"'{column.source}'" for column in found)
+            raise refuse(Code.AMBIGUOUS_COLUMN, f"'{name}' is in {owners}", node, f"write {found[0].source}.{name}")
+        if not found:
+            known = [each.name for _, fields in inputs for each in fields]
+            if name.lower() in (WINDOW_START, WINDOW_END, "window"):
+                hint = "window bounds can be named only in the select list and HAVING of a windowed query"
+            else:
+                hint = did_you_mean(name, known, f"there are {', '.join(known[:12])}")
+            raise refuse(Code.UNKNOWN_COLUMN, f"column '{node.sql()}' is unknown", node, hint)
+        self.seen.setdefault(found[0], node)
+        return found[0]
+
+    def _window_bound(self, name: str, qualifier: str) -> WindowBound | None:
+        """`window_start`, `window_end`, and Spark's `window.start`, `window.end`."""
+        if self.window_type is None:
+            return None
+        name, qualifier = name.lower(), qualifier.lower()
+        if qualifier == "window" and name in ("start", "end"):
+            return WindowBound(name == "end", self.window_type)
+        aliases = [alias.lower() for alias, _ in self.inputs]
+        if name in (WINDOW_START, WINDOW_END) and (not qualifier or qualifier in aliases):
+            # A derived stream has columns of these names; the window of this select hides them unless qualified.
+            owned = any(each.name.lower() == name for _, fields in self.inputs for each in fields)
+            if not (qualifier and owned):
+                return WindowBound(name == WINDOW_END, self.window_type)
+        return None
+
+    def aggregate(self, aggregate: Aggregate, node: exp.Expr) -> AggregateRef:
+        """A reference to an aggregate, which is collected if it is new."""
+        if self.aggregates is None:
+            hint = (
+                "use HAVING for conditions on aggregates"
+                if self.clause == "WHERE"
+                else "move it to the select list or HAVING"
+            )
+            title = aggregate.function.upper()
+            raise refuse(Code.MISPLACED_AGGREGATE, f"{title} cannot be used in {self.clause}", node, hint)
+        if aggregate not in self.aggregates:
+            self.aggregates.append(aggregate)
+        return AggregateRef(self.aggregates.index(aggregate), aggregate.type)
+
+    def inside_aggregate(self) -> Scope:
+        """What an aggregate's arguments can see: columns, but neither bounds nor other aggregates."""
+        return Scope(self.inputs, "another aggregate", seen={})
+
+    def _aliases(self) -> str:
+        return ", ".join(f"'{alias}'" for alias, _ in self.inputs)

@@ -1,0 +1,95 @@
+"""Cuts a script into statements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One statement of a script, without its semicolon, and where it starts."""
+
+    text: str
+    start: int
+
+
+def split(script: str) -> Iterator[Piece]:
+    """The statements of a script, separated by semicolons outside of quotes and comments.
+
+    Cutting is done before parsing so that one bad statement does not hide the mistakes in the next. A quote or comment
+    that is never closed ends its statement at the first line that ends in a semicolon, for the same reason.
+    """
+    start = position = 0
+    while position < len(script):
+        position = _end_of_statement(script, position)
+        piece = _trimmed(script, start, position)
+        if piece is not None:
+            yield piece
+        position += 1
+        start = position
+
+
+def _end_of_statement(script: str, position: int) -> int:
+    while position < len(script):
+        here = script[position]
+        if here == ";":
+            return position
+        if here in "'\"`":
+            end = _end_of_quote(script, position)
+        elif script.startswith("--", position):
+            end = _end_of_line(script, position)
+        elif script.startswith("/*", position):
+            close = script.find("*/", position + 2)
+            end = None if close < 0 else close + 2
+        else:
+            end = position + 1
+        if end is None:
+            return _recovery_point(script, position)
+        position = end
+    return position
+
+
+def _end_of_quote(script: str, position: int) -> int | None:
+    quote = script[position]
+    position += 1
+    while position < len(script):
+        if script[position] == "\\" and quote != "`":
+            position += 2
+        elif script[position] == quote:
+            if not script.startswith(quote, position + 1):
+                return position + 1
+            position += 2
+        else:
+            position += 1
+    return None
+
+
+def _end_of_line(script: str, position: int) -> int:
+    end = script.find("\n", position)
+    return len(script) if end < 0 else end
+
+
+def _recovery_point(script: str, position: int) -> int:
+    """The semicolon that ends the first line, from `position` on, that ends in one."""
+    while position < len(script):
+        end = _end_of_line(script, position)
+        line = script[position:end].rstrip()
+        if line.endswith(";"):
+            return position + len(line) - 1
+        position = end + 1
+    return len(script)
+
+
+def _trimmed(script: str, start: int, end: int) -> Piece | None:
+    """The statement without white space and comments around it, or None if nothing is left."""
+    while start < end:
+        if script[start].isspace():
+            start += 1
+        elif script.startswith("--", start):
+            start = min(end, _end_of_line(script, start))
+        elif script.startswith("/*", start) and (close := script.find("*/", start + 2, end)) >= 0:
+            start = close + 2
+        else:
+            return Piece(script[start:end].rstrip(), start)
+    return None

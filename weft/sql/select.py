@@ -1,0 +1,928 @@
+"""SELECTs and set operators: from syntax to `weft.algebra` relations.
+
+A select is bound clause by clause, and the mistakes of all clauses are reported together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from sqlglot import exp
+
+from weft.algebra import (
+    UNBOUNDED,
+    WINDOW_END,
+    WINDOW_START,
+    Aggregate,
+    Answers,
+    Field,
+    Input,
+    Output,
+    Query,
+    Relation,
+    Retain,
+    Select,
+    SetOperation,
+    SetOperator,
+    Source,
+    Window,
+)
+from weft.algebra.clocks import answer_window, clock_column, clock_type
+from weft.algebra.expressions import Call, Column, Expression, KeyRef, Literal, WindowBound
+from weft.algebra.types import BOOLEAN, TIMESTAMP, DataType
+from weft.sql import dialect, durations, expressions, functions
+from weft.sql.coercion import cast, common_type
+from weft.sql.errors import Code, Problem, SqlError, did_you_mean
+from weft.sql.names import Names
+from weft.sql.scope import Scope, refuse
+from weft.windows.meeting import meeting_bounds
+
+T = TypeVar("T")
+
+#: Clauses of a SELECT that sqlglot reads and weft does not run, by sqlglot's name for them.
+_UNSUPPORTED_CLAUSES = {
+    "order": "ORDER BY: answers of a cycle have no order; sort where you read them",
+    "limit": "LIMIT: keep the top rows where you read the answers",
+    "offset": "OFFSET: skip rows where you read the answers",
+    "qualify": "QUALIFY: filter in a query over this one",
+    "laterals": "LATERAL VIEW: flatten the rows in the source",
+    "sort": "SORT BY: answers have no order",
+    "cluster": "CLUSTER BY: answers have no order",
+    "distribute": "DISTRIBUTE BY: answers have no order",
+    "windows": "WINDOW clauses: use [RANGE …], HOP or GROUP BY window(…)",
+    "kind": "SELECT AS STRUCT: select columns",
+    "into": "SELECT INTO: write CREATE CONTINUOUS QUERY name INTO … AS SELECT",
+    "connect": "CONNECT BY: recursion over a stream is not supported",
+    "hint": "hints: weft plans by itself",
+    "match": "MATCH_RECOGNIZE: patterns are not supported",
+    "pivots": "PIVOT: use CASE inside the aggregates",
+    "sample": "TABLESAMPLE: every row counts",
+    "exclude": "EXCLUDE: list the columns",
+    "operation_modifiers": "operation modifiers",
+    "prewhere": "PREWHERE: use WHERE",
+}
+
+
+@dataclass(frozen=True)
+class _Context:
+    """What surrounds a select: registered names, CTEs, and a RETAIN inherited from a set operator."""
+
+    names: Names
+    ctes: Mapping[str, Relation]
+    retain: Retain | None = None
+    retain_node: exp.Expr | None = None
+
+
+def bind_relation(tree: exp.Expr, names: Names) -> Relation:
+    """The relation that a SELECT or a set operator stands for. Raises SqlError with every problem found."""
+    return _bind(tree, _Context(names, {}))
+
+
+def _bind(tree: exp.Expr, context: _Context) -> Relation:
+    with_ = tree.args.get("with_")
+    if with_ is not None:
+        if with_.args.get("recursive"):
+            raise refuse(
+                Code.UNSUPPORTED, "WITH RECURSIVE is not supported", with_, "recursion over a stream has no end"
+            )
+        ctes = dict(context.ctes)
+        for cte in with_.expressions:
+            ctes[cte.alias.lower()] = _bind(cte.this, replace(context, ctes=ctes))
+        context = replace(context, ctes=ctes)
+    if isinstance(tree, exp.Subquery):
+        if tree.args.get("alias") or dialect.WINDOW in tree.meta:
+            raise refuse(Code.UNSUPPORTED, "an operand has neither alias nor window", tree, "put the window inside")
+        return _bind(tree.this, context)
+    if isinstance(tree, exp.SetOperation):
+        return _bind_set_operation(tree, context)
+    if isinstance(tree, exp.Select):
+        return _SelectBinder(tree, context).bind()
+    raise refuse(Code.UNSUPPORTED, f"{tree.key.upper()} is not supported here", tree, "write SELECT … FROM …")
+
+
+# -- set operators ----------------------------------------------------------------------------------------------------
+
+
+def _bind_set_operation(tree: exp.SetOperation, context: _Context) -> Relation:
+    _refuse_clauses(tree)
+    node = _trailing_retain(tree)
+    operator = SetOperator[type(tree).__name__.upper()]
+    if tree.args.get("by_name"):
+        raise refuse(Code.UNSUPPORTED, f"{operator.value} BY NAME is not supported", tree, "list the columns in order")
+    inner = context if node is None else replace(context, retain_node=node)
+    left, right = _both(lambda: _bind(tree.this, inner), lambda: _bind(tree.expression, inner))
+    left, right = _aligned(left, right, tree, operator)
+    all_ = not tree.args.get("distinct")
+    window = _common_window(left, right, tree)
+    clock = clock_type(left)
+    if clock != clock_type(right):
+        raise refuse(Code.WINDOWS_DIFFER, "one operand's clock is a TIMESTAMP, the other's an ordinal", tree, "")
+    needs_history = window is None and not (operator is SetOperator.UNION and all_)
+    if needs_history and all_:
+        hint = f"give both operands the same window, or write {operator.value} without ALL"
+        raise refuse(Code.NEEDS_WINDOW, f"{operator.value} ALL needs windows", tree, hint)
+    retain = _retain(inner.retain_node, clock) if needs_history else None
+    if needs_history and retain is None:
+        raise refuse(
+            Code.NEEDS_RETAIN,
+            f"{operator.value} without windows remembers rows, but for how long?",
+            tree,
+            "end the query with RETAIN 1 HOUR, or RETAIN UNBOUNDED",
+        )
+    if node is not None and not needs_history and not _uses_retain(left, right):
+        raise refuse(
+            Code.MISPLACED_OPTION, "nothing here remembers rows", node, "drop RETAIN: the operands have windows"
+        )
+    return SetOperation(operator, all_, left, right, left.fields, clock, window, retain)
+
+
+def _uses_retain(*relations: Relation) -> bool:
+    return any(
+        relation.retain is not None
+        or (isinstance(relation, SetOperation) and _uses_retain(relation.left, relation.right))
+        for relation in relations
+    )
+
+
+def _trailing_retain(tree: exp.Expr) -> exp.Expr | None:
+    """The RETAIN at the end of a set operator; it was read as part of the last SELECT."""
+    own: exp.Expr | None = tree.meta.pop(dialect.RETAIN, None)
+    if own is None and isinstance(tree, exp.SetOperation):
+        own = _trailing_retain(tree.expression)
+    if own is None and isinstance(tree, exp.Subquery) and tree.is_wrapper:
+        own = _trailing_retain(tree.this)
+    return own
+
+
+def _both(first: Callable[[], T], second: Callable[[], T]) -> tuple[T, T]:
+    """The results of both, or the problems of both."""
+    problems: list[Problem] = []
+    results: list[T] = []
+    for each in (first, second):
+        try:
+            results.append(each())
+        except SqlError as error:
+            problems.extend(error.problems)
+    if problems:
+        raise SqlError(problems)
+    return results[0], results[1]
+
+
+def _aligned(left: Relation, right: Relation, tree: exp.Expr, operator: SetOperator) -> tuple[Relation, Relation]:
+    """Both operands with their columns cast to common types."""
+    if len(left.fields) != len(right.fields):
+        raise refuse(
+            Code.TYPE_MISMATCH,
+            f"{operator.value} needs equally many columns on both sides: {len(left.fields)}, {len(right.fields)}",
+            tree,
+            f"the left one has {_listed(left.fields)}; the right one {_listed(right.fields)}",
+        )
+    types = []
+    for mine, theirs in zip(left.fields, right.fields, strict=True):
+        common = common_type(mine.type, theirs.type)
+        if common is None:
+            message = (
+                f"{operator.value}: column '{mine.name}' is {mine.type} on the left and {theirs.type} on the right"
+            )
+            raise refuse(Code.TYPE_MISMATCH, message, tree, "CAST one of the two")
+        types.append(common)
+    return _cast_relation(left, types), _cast_relation(right, types)
+
+
+def _listed(fields: Sequence[Field]) -> str:
+    return ", ".join(field.name for field in fields)
+
+
+def _cast_relation(relation: Relation, types: Sequence[DataType]) -> Relation:
+    if [field.type for field in relation.fields] == list(types):
+        return relation
+    if isinstance(relation, Select):
+        pairs = zip(relation.outputs, types, strict=True)
+        return replace(relation, outputs=tuple(Output(o.name, cast(o.expression, type_)) for o, type_ in pairs))
+    left, right = _cast_relation(relation.left, types), _cast_relation(relation.right, types)
+    return replace(relation, left=left, right=right, fields=left.fields)
+
+
+def _common_window(left: Relation, right: Relation, tree: exp.Expr) -> Window | None:
+    mine, theirs = answer_window(left), answer_window(right)
+    if mine != theirs:
+        raise refuse(
+            Code.WINDOWS_DIFFER,
+            "the operands have different windows",
+            tree,
+            "give both the same RANGE, SLIDE and ORIGIN, or neither of them one",
+        )
+    return mine
+
+
+def _retain(node: exp.Expr | None, clock: DataType) -> Retain | None:
+    if node is None:
+        return None
+    return Retain(None if isinstance(node, exp.Null) else ticks(node, clock))
+
+
+# -- windows ----------------------------------------------------------------------------------------------------------
+
+
+def ticks(duration: exp.Expr, clock: DataType) -> int:
+    """A duration in ticks of a clock: with a unit for TIMESTAMPs, without one for ordinals."""
+    with_unit = duration.args.get("unit") != ""
+    if with_unit != (clock == TIMESTAMP):
+        hint = (
+            "give it a unit, such as 5 MINUTES"
+            if clock == TIMESTAMP
+            else "an ordinal clock has no units: write a number"
+        )
+        raise refuse(Code.BAD_DURATION, f"this length does not fit a {clock} clock", duration, hint)
+    return int(duration.this.name)
+
+
+def _positive(duration: exp.Expr, clock: DataType, what: str) -> int:
+    length = ticks(duration, clock)
+    if length <= 0:
+        raise refuse(Code.BAD_WINDOW, f"{what} must be positive", duration, "write at least one tick of the clock")
+    return length
+
+
+def _window_of_clause(clause: dialect.WindowClause, clock: DataType) -> Window:
+    kind = clause.args["kind"]
+    if kind == "UNBOUNDED":
+        return UNBOUNDED
+    if kind == "NOW":
+        return Window(1)
+    if kind == "ROWS" and clock == TIMESTAMP:
+        hint = "declare a BIGINT clock that counts the rows, or use RANGE"
+        raise refuse(Code.BAD_WINDOW, "ROWS needs a stream whose clock is an ordinal", clause, hint)
+    slide, origin = clause.args.get("slide"), clause.args.get("origin")
+    return Window(
+        range=_positive(clause.args["range"], clock, "the range"),
+        slide=_positive(slide, clock, "the slide") if slide is not None else 1,
+        origin=_origin(origin, clock) if origin is not None else 0,
+    )
+
+
+def _origin(node: exp.Expr, clock: DataType) -> int:
+    if isinstance(node, exp.Literal):
+        moment = expressions.parse_timestamp(node.name)
+        if moment is None or clock != TIMESTAMP:
+            raise refuse(
+                Code.BAD_LITERAL,
+                f"'{node.name}' is no origin for a {clock} clock",
+                node,
+                "write ORIGIN TIMESTAMP '2024-01-01 00:00:00'",
+            )
+        return moment
+    return ticks(node, clock)
+
+
+def _window_of_table(table: dialect.WindowTable, clock: DataType) -> Window:
+    kind, lengths = table.args["kind"], table.expressions
+    wanted = (2, 3) if kind == "HOP" else (1, 2)
+    if len(lengths) not in wanted:
+        form = (
+            "HOP(stream, clock, slide, range[, origin])" if kind == "HOP" else "TUMBLE(stream, clock, range[, origin])"
+        )
+        raise refuse(Code.BAD_WINDOW, f"{kind} has {len(lengths)} lengths", table, f"write {form}")
+    slide = _positive(lengths[0], clock, "the slide")
+    range_ = _positive(lengths[1], clock, "the range") if kind == "HOP" else slide
+    origin = ticks(lengths[-1], clock) if len(lengths) == wanted[1] else 0
+    return Window(range_, slide, origin)
+
+
+def _window_of_call(call: exp.Expr, clock: DataType) -> Window:
+    """Spark's window(clock, range[, slide[, start]]) with texts for lengths; numbers for an ordinal clock."""
+    lengths = []
+    for arg in call.expressions[1:]:
+        lengths.append(_length(arg, clock))
+    if not 1 <= len(lengths) <= 3:
+        raise refuse(
+            Code.BAD_WINDOW,
+            "window takes a clock and one to three lengths",
+            call,
+            "write window(ts, '1 hour', '5 minutes')",
+        )
+    for what, length, arg in zip(("range", "slide"), lengths, call.expressions[1:], strict=False):
+        if length <= 0:
+            raise refuse(Code.BAD_WINDOW, f"the {what} must be positive", arg, "")
+    return Window(lengths[0], lengths[1] if len(lengths) > 1 else lengths[0], lengths[2] if len(lengths) > 2 else 0)
+
+
+def _length(node: exp.Expr, clock: DataType) -> int:
+    if isinstance(node, exp.Literal) and node.is_string and clock == TIMESTAMP:
+        try:
+            return durations.parse(node.name)
+        except durations.BadDuration as bad:
+            raise refuse(Code.BAD_DURATION, str(bad), node, "write for example '5 minutes'") from None
+    if isinstance(node, exp.Literal) and not node.is_string and clock != TIMESTAMP and node.name.isdigit():
+        return int(node.name)
+    if isinstance(node, exp.Interval) and clock == TIMESTAMP:
+        bound = expressions.bind(node, Scope([], "window"))
+        return int(str(bound.value)) if isinstance(bound, Literal) else 0
+    raise refuse(
+        Code.BAD_DURATION,
+        f"this length does not fit a {clock} clock",
+        node,
+        "write '5 minutes', or a number for an ordinal clock",
+    )
+
+
+# -- select -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Item:
+    """One item of FROM before it is known whether the select is a join."""
+
+    source: Source
+    alias: str
+    node: exp.Expr
+    window: Window | None
+    window_node: exp.Expr | None
+    is_table_function: bool = False
+
+
+class _SelectBinder:
+    """Binds one SELECT. The methods are called in the order of `bind`; each fills what the next ones need."""
+
+    def __init__(self, tree: exp.Select, context: _Context) -> None:
+        self.tree = tree
+        self.context = context
+        self.problems: list[Problem] = []
+        self.aggregates: list[Aggregate] = []
+        self.keys: list[Expression] = []
+
+    def bind(self) -> Select:
+        _refuse_clauses(self.tree)
+        self.items = self._from_items()
+        self.inputs = [(item.alias, _fields(item.source)) for item in self.items]
+        self.clock = self._clock_type()
+        conditions = self._conditions()
+        self.group_window = self._take_group_window()
+        with self._collecting():
+            self._bind_keys()
+        self.row_scope = Scope(self.inputs, "the select list", self.clock, self.aggregates)
+        outputs = self._outputs()
+        having = self._having()
+        self._raise_problems()
+        window = self._window(outputs, having)
+        select = self._assemble(conditions, window, outputs, having)
+        self._check_join(select)
+        return select
+
+    # Mistakes in one clause should not hide those in the next.
+    @contextmanager
+    def _collecting(self) -> Iterator[None]:
+        try:
+            yield
+        except SqlError as error:
+            self.problems.extend(problem for problem in error.problems if problem not in self.problems)
+
+    def _raise_problems(self) -> None:
+        if self.problems:
+            raise SqlError(self.problems)
+
+    # -- FROM
+
+    def _from_items(self) -> list[_Item]:
+        from_ = self.tree.args.get("from_")
+        if from_ is None:
+            raise refuse(Code.SYNTAX, "SELECT needs FROM", self.tree, "a continuous query reads at least one stream")
+        nodes = [from_.this, *(join.this for join in self.tree.args.get("joins") or [])]
+        items: list[_Item] = []
+        for node in nodes:
+            with self._collecting():
+                item = self._from_item(node)
+                if any(item.alias.lower() == other.alias.lower() for other in items):
+                    hint = f"write {item.alias} AS another_name"
+                    raise refuse(Code.DUPLICATE_ALIAS, f"'{item.alias}' is in FROM twice", node, hint)
+                items.append(item)
+        self._raise_problems()
+        return items
+
+    def _from_item(self, node: exp.Expr) -> _Item:
+        for clause in ("joins", "pivots", "sample", "laterals", "hints", "version", "when"):
+            if node.args.get(clause):
+                raise refuse(Code.UNSUPPORTED, f"{clause.upper()} in FROM is not supported", node, "use a view")
+        if isinstance(node, exp.Subquery):
+            if not node.alias:
+                raise refuse(Code.SYNTAX, "a subquery in FROM needs an alias", node, "write (SELECT …) AS name")
+            source: Source = _bind(node.this, replace(self.context, retain_node=None))
+            return self._windowed(source, node.alias, node)
+        if not isinstance(node, exp.Table):
+            raise refuse(
+                Code.UNSUPPORTED,
+                f"{node.key.upper()} in FROM is not supported",
+                node,
+                "read a stream, a view or a query",
+            )
+        if isinstance(node.this, dialect.WindowTable):
+            return self._table_function(node)
+        if not isinstance(node.this, exp.Identifier):
+            raise refuse(
+                Code.UNSUPPORTED, "this cannot be read", node, "FROM takes streams, views, queries, HOP and TUMBLE"
+            )
+        source = self._source(node)
+        return self._windowed(source, node.alias or node.name, node)
+
+    def _source(self, node: exp.Table) -> Source:
+        name, names = node.name, self.context.names
+        if node.db or node.catalog:
+            raise refuse(Code.UNKNOWN_SOURCE, f"'{node.sql()}' has too many parts", node, "streams have plain names")
+        if name.lower() in self.context.ctes:
+            return self.context.ctes[name.lower()]
+        found = names.find_stream(name) or names.find_view(name)
+        if found is not None:
+            return found
+        query = names.find_query(name)
+        if query is not None:
+            return answers_of(query)
+        known = [*names.known_names(), *self.context.ctes]
+        hint = did_you_mean(name, known, "CREATE STREAM it first" if not known else f"there are {', '.join(known[:8])}")
+        raise refuse(Code.UNKNOWN_SOURCE, f"stream '{name}' is unknown", node.this, hint)
+
+    def _windowed(self, source: Source, alias: str, node: exp.Expr) -> _Item:
+        clause = node.meta.get(dialect.WINDOW)
+        window = _window_of_clause(clause, clock_type(source)) if clause is not None else None
+        return _Item(source, alias, node, window, clause)
+
+    def _table_function(self, node: exp.Table) -> _Item:
+        table: dialect.WindowTable = node.this
+        source = self._source(table.this)
+        column = expressions.bind(table.args["clock"], Scope([(table.this.name, _fields(source))], "the window"))
+        self._check_clock(column, source, table.args["clock"])
+        if dialect.WINDOW in node.meta or dialect.WINDOW in table.this.meta:
+            raise refuse(Code.BAD_WINDOW, "this input already has a window", node, "keep one of the two")
+        return _Item(
+            source, node.alias or table.this.name, node, _window_of_table(table, clock_type(source)), table, True
+        )
+
+    def _check_clock(self, column: Expression, source: Source, node: exp.Expr) -> None:
+        clock = clock_column(source)
+        if not isinstance(column, Column) or column.name != clock:
+            hint = f"the clock is '{clock}'" if clock else "its rows show no clock; use [RANGE …], which needs no name"
+            raise refuse(Code.NOT_THE_CLOCK, "windows go by the clock, and this is not it", node, hint)
+
+    def _clock_type(self) -> DataType:
+        types = {clock_type(item.source) for item in self.items}
+        if len(types) > 1:
+            raise refuse(
+                Code.UNBOUNDED_JOIN,
+                "one input's clock is a TIMESTAMP, another's an ordinal",
+                self.tree.args["from_"],
+                "rows of such streams cannot be said to meet",
+            )
+        return types.pop()
+
+    # -- WHERE and ON
+
+    def _conditions(self) -> list[Expression]:
+        conditions: list[Expression] = []
+        for join in self.tree.args.get("joins") or []:
+            with self._collecting():
+                conditions += self._join_conditions(join)
+        where = self.tree.args.get("where")
+        if where is not None:
+            for part in _conjuncts(where.this):
+                with self._collecting():
+                    conditions.append(expressions.bind_condition(part, Scope(self.inputs, "WHERE")))
+        return [
+            each
+            for condition in conditions
+            for each in (condition.args if isinstance(condition, Call) and condition.op == "and" else (condition,))
+        ]
+
+    def _join_conditions(self, join: exp.Join) -> list[Expression]:
+        side = " ".join(word for word in (join.method, join.side, join.kind) if word).upper()
+        if side not in ("", "CROSS", "INNER"):
+            raise refuse(Code.UNSUPPORTED, f"{side} JOIN is not supported", join, "use JOIN … ON (an inner join)")
+        conditions: list[Expression] = []
+        for column in join.args.get("using") or []:
+            conditions.append(self._using(column, join))
+        on = join.args.get("on")
+        for part in _conjuncts(on) if on is not None else []:
+            conditions.append(expressions.bind_condition(part, Scope(self.inputs, "ON")))
+        return conditions
+
+    def _using(self, column: exp.Expr, join: exp.Join) -> Expression:
+        joined = next(position for position, item in enumerate(self.items) if item.node is join.this)
+        right = Scope(self.inputs[joined : joined + 1], "USING").resolve(exp.column(column.name))
+        left = Scope(self.inputs[:joined], "USING").resolve(exp.column(column.name))
+        common = common_type(left.type, right.type)
+        if common is None:
+            raise refuse(
+                Code.TYPE_MISMATCH, f"{left.type} and {right.type} cannot be compared", column, "use ON with a CAST"
+            )
+        return Call("=", (cast(left, common), cast(right, common)), BOOLEAN)
+
+    # -- GROUP BY
+
+    def _group_nodes(self) -> list[exp.Expr]:
+        group = self.tree.args.get("group")
+        if group is None:
+            return []
+        for clause in ("grouping_sets", "cube", "rollup", "totals", "all"):
+            if group.args.get(clause):
+                raise refuse(
+                    Code.UNSUPPORTED,
+                    f"GROUP BY {clause.upper()} is not supported",
+                    group,
+                    "write one query for each grouping",
+                )
+        return list(group.expressions)
+
+    def _take_group_window(self) -> tuple[Window, exp.Expr] | None:
+        found: tuple[Window, exp.Expr] | None = None
+        with self._collecting():
+            for node in self._group_nodes():
+                if not _is_window_call(node):
+                    continue
+                if found is not None:
+                    raise refuse(Code.BAD_WINDOW, "GROUP BY has two windows", node, "keep one of them")
+                self._check_window_clock(node)
+                found = _window_of_call(node, self.clock), node
+        return found
+
+    def _check_window_clock(self, call: exp.Expr) -> None:
+        if not call.expressions:
+            raise refuse(Code.BAD_WINDOW, "window needs a clock", call, "write window(ts, '1 hour', '5 minutes')")
+        node = call.expressions[0]
+        bound = expressions.bind(node, Scope(self.inputs, "window"))
+        if len(self.items) == 1:
+            self._check_clock(bound, self.items[0].source, node)
+            return
+        clocks = {(item.alias, clock_column(item.source)) for item in self.items}
+        named = (
+            {(arg.source, arg.name) for arg in bound.args if isinstance(arg, Column)}
+            if isinstance(bound, Call) and bound.op == "greatest"
+            else set()
+        )
+        if named != clocks:
+            spelled = ", ".join(f"{alias}.{column}" for alias, column in sorted(clocks, key=str) if column)
+            hint = f"a joined row's clock is the newest of its rows': write window(GREATEST({spelled}), …)"
+            raise refuse(Code.NOT_THE_CLOCK, "this is not the clock of the joined rows", node, hint)
+
+    def _bind_keys(self) -> None:
+        aliases = {each.alias.lower(): each.this for each in self.tree.expressions if isinstance(each, exp.Alias)}
+        scope = Scope(self.inputs, "GROUP BY", self.clock)
+        for written in self._group_nodes():
+            if _is_window_call(written):
+                continue
+            node = self._dereferenced(written, aliases)
+            key = expressions.bind(node, scope)
+            # window_start and window_end are the same for a whole group: grouping by them changes nothing.
+            if isinstance(key, WindowBound) or key in self.keys:
+                continue
+            if not isinstance(key, Literal):
+                self.keys.append(key)
+
+    def _dereferenced(self, node: exp.Expr, aliases: Mapping[str, exp.Expr]) -> exp.Expr:
+        """What GROUP BY 2, or GROUP BY alias, refers to in the select list."""
+        if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
+            position = int(node.name)
+            if not 1 <= position <= len(self.tree.expressions):
+                raise refuse(
+                    Code.UNKNOWN_COLUMN,
+                    f"the select list has no item {position}",
+                    node,
+                    f"it has {len(self.tree.expressions)}",
+                )
+            referenced: exp.Expr = self.tree.expressions[position - 1]
+            return referenced.unalias()
+        if isinstance(node, exp.Column) and not node.table and node.name.lower() in aliases:
+            known = {field.name.lower() for _, fields in self.inputs for field in fields}
+            if node.name.lower() not in known:
+                return aliases[node.name.lower()]
+        return node
+
+    # -- the select list and HAVING
+
+    def _outputs(self) -> list[Output]:
+        outputs: list[Output] = []
+        for node in self.tree.expressions:
+            with self._collecting():
+                named = isinstance(node, (exp.Alias, exp.Column, exp.Star))
+                for output in self._output(node):
+                    name = _unused(output.name, outputs)
+                    if named and name != output.name:
+                        hint = "give one of them another name with AS"
+                        raise refuse(Code.DUPLICATE_OUTPUT, f"two columns are called '{output.name}'", node, hint)
+                    outputs.append(replace(output, name=name))
+        return outputs
+
+    def _output(self, node: exp.Expr) -> list[Output]:
+        starred = isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))
+        if starred:
+            return self._star(node)
+        bare = node.unalias()
+        if (
+            isinstance(bare, exp.Column)
+            and not bare.table
+            and bare.name.lower() == "window"
+            and self._may_have_window()
+        ):
+            raise refuse(
+                Code.UNSUPPORTED, "a window cannot be selected as a whole", node, "select window.start and window.end"
+            )
+        bound = expressions.bind(bare, self.row_scope)
+        return [Output(node.alias or _name_of(bare, bound), bound)]
+
+    def _may_have_window(self) -> bool:
+        return self.group_window is not None or any(item.window for item in self.items)
+
+    def _star(self, node: exp.Expr) -> list[Output]:
+        if node.args.get("except_") or node.args.get("replace") or node.args.get("rename"):
+            raise refuse(Code.UNSUPPORTED, "* EXCEPT is not supported", node, "list the columns")
+        table = node.args.get("table")
+        wanted = table.name.lower() if table is not None else None
+        if wanted is not None and not any(alias.lower() == wanted for alias, _ in self.inputs):
+            raise refuse(Code.UNKNOWN_COLUMN, f"'{wanted}' is not in FROM", node, "")
+        return [
+            Output(field.name, Column(alias, field.name, field.type))
+            for alias, fields in self.inputs
+            if wanted in (None, alias.lower())
+            for field in fields
+        ]
+
+    def _having(self) -> Expression | None:
+        having = self.tree.args.get("having")
+        if having is None:
+            return None
+        with self._collecting():
+            aliases = {each.alias.lower(): each.this for each in self.tree.expressions if isinstance(each, exp.Alias)}
+            node = having.this.transform(lambda each: self._having_alias(each, aliases), copy=False)
+            return expressions.bind_condition(node, replace(self.row_scope, clause="HAVING"))
+        return None
+
+    def _having_alias(self, node: exp.Expr, aliases: Mapping[str, exp.Expr]) -> exp.Expr:
+        if isinstance(node, exp.Column) and not node.table and node.name.lower() in aliases:
+            known = {field.name.lower() for _, fields in self.inputs for field in fields}
+            if node.name.lower() not in known:
+                return aliases[node.name.lower()].copy()
+        return node
+
+    # -- putting it together
+
+    def _window(self, outputs: Sequence[Output], having: Expression | None) -> Window | None:
+        """The window of the select itself, as opposed to those that say which rows of a join meet."""
+        grouped = bool(self.aggregates or self.keys or self.tree.args.get("group"))
+        if len(self.items) > 1:
+            for item in self.items:
+                if item.is_table_function:
+                    hint = "say which rows meet with [RANGE …] on the inputs"
+                    raise refuse(Code.UNSUPPORTED, "HOP and TUMBLE inside a join are not supported", item.node, hint)
+            if self.group_window is not None:
+                return self.group_window[0]
+            if grouped:
+                self._check_unbounded_join()
+                return UNBOUNDED
+            return None
+        item = self.items[0]
+        if self.group_window is not None and item.window is not None:
+            raise refuse(
+                Code.BAD_WINDOW,
+                "the query has two windows",
+                self.group_window[1],
+                "keep the one in FROM or the one in GROUP BY",
+            )
+        window = self.group_window[0] if self.group_window is not None else item.window
+        if window is None:
+            return self._implicitly_unbounded() if grouped else None
+        node = self.group_window[1] if self.group_window is not None else item.window_node or item.node
+        self._check_window(window, grouped, node)
+        return window if grouped or not window.is_unbounded else None
+
+    def _check_window(self, window: Window, grouped: bool, node: exp.Expr) -> None:
+        """Refuses windows that would answer at every microsecond."""
+        if not window.is_unbounded and window.slide == 1 and self.clock == TIMESTAMP and window.range != 1:
+            hint = (
+                "add SLIDE, for example SLIDE 1 MINUTE (a SLIDE as long as the RANGE makes windows that do not overlap)"
+            )
+            raise refuse(Code.NEEDS_WINDOW, "without SLIDE this window would move every microsecond", node, hint)
+
+    def _implicitly_unbounded(self) -> Window:
+        holistic = next((each for each in self.aggregates if functions.is_holistic(each)), None)
+        if holistic is not None:
+            title = f"{holistic.function.upper()}{' DISTINCT' * holistic.distinct}"
+            raise refuse(
+                Code.NEEDS_WINDOW,
+                f"{title} over a whole stream keeps every value for ever",
+                self.tree,
+                "give the stream a window, or say [RANGE UNBOUNDED] if you mean it",
+            )
+        return UNBOUNDED
+
+    def _check_unbounded_join(self) -> None:
+        if any(item.window is not None and item.window.slide > 1 for item in self.items):
+            hint = "group by window(GREATEST(…clocks…), …), or put the join into a view and the window on the view"
+            raise refuse(Code.NEEDS_WINDOW, "an aggregate over a join needs a window of its own", self.tree, hint)
+        self._implicitly_unbounded()
+
+    def _assemble(
+        self, conditions: Sequence[Expression], window: Window | None, outputs: list[Output], having: Expression | None
+    ) -> Select:
+        grouped = bool(self.aggregates or self.keys)
+        if having is not None and not grouped:
+            raise refuse(
+                Code.MISPLACED_AGGREGATE, "HAVING needs GROUP BY or an aggregate", self.tree.args["having"], "use WHERE"
+            )
+        if self.tree.args.get("group") is not None and not grouped:
+            # GROUP BY of nothing but the window, without aggregates: one row per instance that has rows.
+            raise refuse(
+                Code.NOT_GROUPED,
+                "grouping by the window alone needs an aggregate",
+                self.tree.args["group"],
+                "select COUNT(*), or drop GROUP BY",
+            )
+        if grouped:
+            outputs, having = self._after_grouping(outputs, having)
+        closes = window is not None and not window.is_unbounded
+        if closes:
+            outputs = _with_bounds(outputs, self.clock)
+        else:
+            self._refuse_bounds(outputs, having)
+        retain = self._own_retain(closes)
+        return Select(
+            inputs=self._join_inputs(),
+            where=_conjunction(conditions),
+            outputs=tuple(outputs),
+            clock_type=self.clock,
+            window=window,
+            keys=tuple(self.keys),
+            aggregates=tuple(self.aggregates),
+            having=having,
+            distinct=self.tree.args.get("distinct") is not None,
+            retain=retain,
+            emit_empty=self._emit_empty(closes),
+        )
+
+    def _join_inputs(self) -> tuple[Input, ...]:
+        join = len(self.items) > 1
+        return tuple(Input(item.source, item.alias, item.window if join else None) for item in self.items)
+
+    def _after_grouping(
+        self, outputs: list[Output], having: Expression | None
+    ) -> tuple[list[Output], Expression | None]:
+        """The select list and HAVING in terms of keys and aggregates."""
+        rewritten = []
+        for output in outputs:
+            with self._collecting():
+                rewritten.append(Output(output.name, self._over_groups(output.expression)))
+        if having is not None:
+            with self._collecting():
+                having = self._over_groups(having)
+        self._raise_problems()
+        return rewritten, having
+
+    def _over_groups(self, expression: Expression) -> Expression:
+        if expression in self.keys:
+            return KeyRef(self.keys.index(expression), expression.type)
+        if isinstance(expression, Call):
+            return replace(expression, args=tuple(self._over_groups(arg) for arg in expression.args))
+        if isinstance(expression, Column):
+            node = self.row_scope.seen.get(expression, self.tree)
+            hint = f"add {expression.name} to GROUP BY, or aggregate it: MAX({expression.name})"
+            raise refuse(Code.NOT_GROUPED, f"'{expression.name}' is neither grouped nor aggregated", node, hint)
+        return expression
+
+    def _refuse_bounds(self, outputs: Sequence[Output], having: Expression | None) -> None:
+        bound = next(
+            (each for each in [*(o.expression for o in outputs), having] if each and _mentions_bound(each)), None
+        )
+        if bound is not None:
+            hint = "give the stream a window: FROM s [RANGE 1 HOUR SLIDE 5 MINUTES]"
+            raise refuse(Code.NEEDS_WINDOW, "window bounds need a window that closes", self.tree, hint)
+
+    def _own_retain(self, closes: bool) -> Retain | None:
+        own: exp.Expr | None = self.tree.meta.get(dialect.RETAIN)
+        node = own or self.context.retain_node
+        distinct = self.tree.args.get("distinct")
+        if distinct is not None and distinct.args.get("on"):
+            raise refuse(
+                Code.UNSUPPORTED, "DISTINCT ON is not supported", self.tree, "use MIN_BY or MAX_BY with GROUP BY"
+            )
+        if distinct is None or closes:
+            if own is not None:
+                raise refuse(
+                    Code.MISPLACED_OPTION,
+                    "nothing here remembers rows",
+                    own,
+                    "RETAIN goes with DISTINCT and set operators without windows",
+                )
+            return None
+        if node is None:
+            hint = "end the query with RETAIN 1 HOUR, or RETAIN UNBOUNDED"
+            raise refuse(
+                Code.NEEDS_RETAIN, "DISTINCT without a window remembers rows, but for how long?", self.tree, hint
+            )
+        return _retain(node, self.clock)
+
+    def _emit_empty(self, closes: bool) -> bool:
+        node = self.tree.meta.get(dialect.EMIT_EMPTY)
+        if node is not None and (self.keys or not self.aggregates or not closes):
+            hint = "it goes with windowed aggregates without GROUP BY"
+            raise refuse(Code.MISPLACED_OPTION, "EMIT EMPTY has no meaning here", node, hint)
+        return node is not None
+
+    # -- joins
+
+    def _check_join(self, select: Select) -> None:
+        """Refuses joins whose state would grow for ever unless the query says UNBOUNDED."""
+        if len(select.inputs) == 1:
+            return
+        schedules = {
+            (each.window.slide, each.window.origin)
+            for each in select.inputs
+            if each.window and not each.window.is_unbounded
+        }
+        if len(schedules) > 1:
+            hint = "rows meet at common instants: give all inputs the same SLIDE and ORIGIN"
+            raise refuse(
+                Code.WINDOWS_DIFFER, "the inputs of a join have different slides", self.tree.args["from_"], hint
+            )
+        bounds = meeting_bounds(select.inputs, select.where)
+        for i, first in enumerate(select.inputs):
+            said = first.window is not None and first.window.is_unbounded
+            for k, second in enumerate(select.inputs):
+                if bounds[i][k] is None and not said:
+                    bound = f"{second.alias}.clock < {first.alias}.clock + INTERVAL …"
+                    hint = f"add [RANGE …] to both, or a bound such as {bound}, or [RANGE UNBOUNDED] to '{first.alias}'"
+                    message = f"rows of '{first.alias}' are kept for ever: how new can rows of '{second.alias}' be?"
+                    raise refuse(Code.UNBOUNDED_JOIN, message, self.items[i].node, hint)
+
+
+def answers_of(query: Query) -> Answers:
+    """Another query's answers as a source."""
+    return Answers(query.name, query.relation.fields, query.clock, query.relation.clock_type)
+
+
+def _fields(source: Source) -> tuple[Field, ...]:
+    return source.fields
+
+
+def _refuse_clauses(tree: exp.Expr) -> None:
+    for key, reason in _UNSUPPORTED_CLAUSES.items():
+        value = tree.args.get(key)
+        if value:
+            title, _, advice = reason.partition(": ")
+            node = value[0] if isinstance(value, list) else value
+            raise refuse(
+                Code.UNSUPPORTED, f"{title} is not supported", node if isinstance(node, exp.Expr) else tree, advice
+            )
+
+
+def _conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
+    """The parts of a condition that are joined by AND, so that mistakes in each of them can be reported."""
+    parts: list[exp.Expr] = []
+    while isinstance(node, exp.And):
+        parts.append(node.expression)
+        node = node.this
+    yield node
+    yield from reversed(parts)
+
+
+def _conjunction(conditions: Sequence[Expression]) -> Expression | None:
+    if not conditions:
+        return None
+    return conditions[0] if len(conditions) == 1 else Call("and", tuple(conditions), BOOLEAN)
+
+
+def _is_window_call(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Anonymous) and str(node.name).lower() == "window"
+
+
+def _with_bounds(outputs: Sequence[Output], clock: DataType) -> list[Output]:
+    """The outputs with window_start and window_end in front, unless the select list has them."""
+    added = []
+    for name, end in ((WINDOW_START, False), (WINDOW_END, True)):
+        bound = WindowBound(end, clock)
+        if not any(output.expression == bound for output in outputs):
+            added.append(Output(_unused(name, outputs), bound))
+    return [*added, *outputs]
+
+
+def _mentions_bound(expression: Expression) -> bool:
+    if isinstance(expression, Call):
+        return any(_mentions_bound(arg) for arg in expression.args)
+    return isinstance(expression, WindowBound)
+
+
+def _name_of(node: exp.Expr, bound: Expression) -> str:
+    """The name of a column without AS: the column's own, or one made of the expression's words."""
+    if isinstance(bound, WindowBound):
+        return WINDOW_END if bound.end else WINDOW_START
+    if isinstance(bound, Column):
+        return bound.name
+    words = re.findall(r"[A-Za-z0-9_]+", node.sql("spark"))
+    return "_".join(words).lower()[:60] or "value"
+
+
+def _unused(name: str, outputs: Sequence[Output]) -> str:
+    taken = {output.name.lower() for output in outputs}
+    candidate, number = name, 2
+    while candidate.lower() in taken:
+        candidate, number = f"{name}_{number}", number + 1
+    return candidate

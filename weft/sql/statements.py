@@ -1,0 +1,71 @@
+"""Statements with every name and type resolved: what the front end hands on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from weft.algebra import Query, Relation, Stream
+
+
+@dataclass(frozen=True, slots=True)
+class CreateStream:
+    stream: Stream
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CreateQuery:
+    query: Query
+
+
+@dataclass(frozen=True, slots=True)
+class CreateView:
+    name: str
+    relation: Relation
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """`kind` is STREAM, VIEW or QUERY."""
+
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """`kind` is STREAMS, VIEWS, QUERIES or SETTINGS."""
+
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explain:
+    """`query` is None for EXPLAIN SHARED. `format` is TEXT, JSON, MERMAID or DOT."""
+
+    query: str | None
+    format: str = "TEXT"
+    verbose: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SetOption:
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """A DROP … IF EXISTS of something that does not exist."""
+
+    reason: str
+
+
+Statement: TypeAlias = CreateStream | CreateQuery | CreateView | Drop | Show | Describe | Explain | SetOption | Nothing
