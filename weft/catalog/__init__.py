@@ -1,0 +1,46 @@
+"""What is registered, measured and planned, in one SQLite file."""
+
+from weft.catalog.catalog import CATALOG_FILE, Catalog
+from weft.catalog.codec import decode, encode, register
+from weft.catalog.errors import (
+    CatalogCorrupt,
+    CatalogError,
+    CatalogLocked,
+    CatalogMissing,
+    CatalogReadOnly,
+    CatalogTooNew,
+    CatalogTooOld,
+    CatalogUnavailable,
+    CodecError,
+    DuplicateName,
+    NameInUse,
+    NotACatalog,
+    UnknownName,
+)
+from weft.catalog.records import PlanVersion, Request, RequestStatus, Statistics, View
+
+__all__ = [
+    "CATALOG_FILE",
+    "Catalog",
+    "CatalogCorrupt",
+    "CatalogError",
+    "CatalogLocked",
+    "CatalogMissing",
+    "CatalogReadOnly",
+    "CatalogTooNew",
+    "CatalogTooOld",
+    "CatalogUnavailable",
+    "CodecError",
+    "DuplicateName",
+    "NameInUse",
+    "NotACatalog",
+    "PlanVersion",
+    "Request",
+    "RequestStatus",
+    "Statistics",
+    "UnknownName",
+    "View",
+    "decode",
+    "encode",
+    "register",
+]

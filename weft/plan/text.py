@@ -1,0 +1,196 @@
+"""Queries as text that a person reads: expressions as SQL, relations as indented trees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+from weft.algebra import (
+    Aggregate,
+    AggregateRef,
+    Answers,
+    Call,
+    Column,
+    Expression,
+    Input,
+    KeyRef,
+    Literal,
+    Query,
+    Relation,
+    Retain,
+    Select,
+    SetOperation,
+    Source,
+    Stream,
+    Window,
+    WindowBound,
+)
+from weft.algebra.types import INTERVAL, STRING, TIMESTAMP, DataType, Kind
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UNITS = (
+    ("DAY", 86_400_000_000),
+    ("HOUR", 3_600_000_000),
+    ("MINUTE", 60_000_000),
+    ("SECOND", 1_000_000),
+    ("MILLISECOND", 1_000),
+    ("MICROSECOND", 1),
+)
+_INFIX = frozenset({"=", "!=", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "%", "and", "or", "like", "div"})
+
+
+def duration_text(ticks: int, clock: DataType) -> str:
+    """A number of ticks the way a user writes it: in the largest unit that divides it."""
+    if clock != TIMESTAMP:
+        return str(ticks)
+    for unit, length in _UNITS:
+        if ticks % length == 0 and (ticks or unit == "SECOND"):
+            count = ticks // length
+            return f"{count} {unit}{'S' * (count != 1)}"
+    raise AssertionError("every whole number of ticks is a number of microseconds")
+
+
+def clock_text(value: int, clock: DataType) -> str:
+    """A clock value: an instant in UTC, or the ordinal itself."""
+    if clock != TIMESTAMP:
+        return str(value)
+    moment = _EPOCH + timedelta(microseconds=value)
+    return moment.strftime("%Y-%m-%d %H:%M:%S") + (f".{moment.microsecond:06d}" if moment.microsecond else "")
+
+
+def window_text(window: Window, clock: DataType) -> str:
+    """A window in CQL's spelling."""
+    if window.range is None:
+        return "[RANGE UNBOUNDED]"
+    origin = f" ORIGIN {duration_text(window.origin, clock)}" if window.origin else ""
+    slide = f" SLIDE {duration_text(window.slide, clock)}" if window.slide != 1 else ""
+    return f"[RANGE {duration_text(window.range, clock)}{slide}{origin}]"
+
+
+def expression_text(expression: Expression) -> str:
+    """An expression as SQL; keys and aggregates of a grouped select appear as #0 and @0."""
+    if isinstance(expression, Column):
+        return f"{expression.source}.{expression.name}" if expression.source else expression.name
+    if isinstance(expression, Literal):
+        return _literal(expression)
+    if isinstance(expression, KeyRef):
+        return f"#{expression.index}"
+    if isinstance(expression, AggregateRef):
+        return f"@{expression.index}"
+    if isinstance(expression, WindowBound):
+        return "window_end" if expression.end else "window_start"
+    return _call(expression)
+
+
+def _literal(literal: Literal) -> str:
+    value = literal.value
+    if value is None:
+        return "NULL"
+    if literal.type == STRING:
+        return "'" + str(value).replace("'", "''") + "'"
+    if literal.type == TIMESTAMP:
+        return f"TIMESTAMP '{clock_text(int(str(value)), TIMESTAMP)}'"
+    if literal.type == INTERVAL:
+        return f"INTERVAL {duration_text(int(str(value)), TIMESTAMP)}"
+    if literal.type.kind is Kind.DATE:
+        return f"DATE '{value!s}'"
+    if literal.type.kind is Kind.BOOLEAN:
+        return str(value).upper()
+    return str(value)
+
+
+def _call(call: Call) -> str:
+    args = [expression_text(arg) for arg in call.args]
+    if call.op in _INFIX:
+        return "(" + f" {call.op.upper()} ".join(args) + ")"
+    if call.op == "not":
+        return f"NOT {args[0]}"
+    if call.op == "neg":
+        return f"-{args[0]}"
+    if call.op == "is_null":
+        return f"({args[0]} IS NULL)"
+    if call.op == "in":
+        return f"({args[0]} IN ({', '.join(args[1:])}))"
+    if call.op == "cast":
+        return f"CAST({args[0]} AS {call.type})"
+    if call.op == "case":
+        branches = " ".join(f"WHEN {args[i]} THEN {args[i + 1]}" for i in range(0, len(args) - 1, 2))
+        return f"CASE {branches} ELSE {args[-1]} END"
+    return f"{call.op.upper()}({', '.join(args)})"
+
+
+def aggregate_text(aggregate: Aggregate) -> str:
+    args = ", ".join(expression_text(arg) for arg in aggregate.args) or "*"
+    return f"{aggregate.function.upper()}({'DISTINCT ' * aggregate.distinct}{args})"
+
+
+def query_text(query: Query) -> str:
+    """A bound query as an indented tree, with the types of its columns."""
+    columns = ", ".join(f"{field.name} {field.type}" for field in query.relation.fields)
+    clock = f"clock {query.clock}" if query.clock else "clock hidden"
+    sharing = "" if query.sharing else ", sharing off"
+    lines = [f"query {query.name}: {columns}; {clock}{sharing}", *_indented(relation_lines(query.relation))]
+    return "\n".join(lines)
+
+
+def relation_lines(relation: Relation) -> Iterator[str]:
+    """A relation as the lines of a tree."""
+    if isinstance(relation, SetOperation):
+        all_ = " all" if relation.all else ""
+        window = f" {window_text(relation.window, relation.clock_type)}" if relation.window else ""
+        yield f"{relation.operator.value.lower()}{all_}{window}{_retain(relation.retain, relation.clock_type)}"
+        yield from _indented(relation_lines(relation.left))
+        yield from _indented(relation_lines(relation.right))
+        return
+    yield from _select_lines(relation)
+
+
+def _select_lines(select: Select) -> Iterator[str]:
+    clock = select.clock_type
+    words = ["select"]
+    if select.distinct:
+        words.append("distinct")
+    if select.window is not None:
+        words.append(window_text(select.window, clock))
+    if select.emit_empty:
+        words.append("emit empty")
+    yield " ".join(words) + _retain(select.retain, clock)
+    yield "  outputs: " + ", ".join(
+        f"{output.name} = {expression_text(output.expression)}" for output in select.outputs
+    )
+    if select.having is not None:
+        yield f"  having: {expression_text(select.having)}"
+    if select.aggregates:
+        listed = (f"@{i} = {aggregate_text(each)}" for i, each in enumerate(select.aggregates))
+        yield "  aggregates: " + ", ".join(listed)
+    if select.keys:
+        yield "  keys: " + ", ".join(f"#{i} = {expression_text(key)}" for i, key in enumerate(select.keys))
+    if select.where is not None:
+        yield f"  where: {expression_text(select.where)}"
+    for each in select.inputs:
+        yield from _indented(_input_lines(each, clock))
+
+
+def _input_lines(input_: Input, clock: DataType) -> Iterator[str]:
+    window = f" {window_text(input_.window, clock)}" if input_.window else ""
+    yield f"from {_source_name(input_.source)}{window} as {input_.alias}"
+    if isinstance(input_.source, (Select, SetOperation)):
+        yield from _indented(relation_lines(input_.source))
+
+
+def _source_name(source: Source) -> str:
+    if isinstance(source, Stream):
+        return f"stream {source.name}"
+    if isinstance(source, Answers):
+        return f"query {source.query}"
+    return "subquery"
+
+
+def _retain(retain: Retain | None, clock: DataType) -> str:
+    if retain is None:
+        return ""
+    return " retain unbounded" if retain.ticks is None else f" retain {duration_text(retain.ticks, clock)}"
+
+
+def _indented(lines: Iterator[str]) -> Iterator[str]:
+    return (f"  {line}" for line in lines)

@@ -1,0 +1,125 @@
+"""Checks a whole script without registering anything: every mistake in it, in one go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from weft.algebra import Query, Relation, Stream
+from weft.sql import dialect, statements
+from weft.sql.binder import bind
+from weft.sql.errors import Problem, SqlError
+from weft.sql.names import Names, NamesInMemory
+from weft.sql.script import split
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One statement of a script that was found good, and where it starts."""
+
+    statement: statements.Statement
+    start: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a check found. `skipped` counts statements that build on a refused one: nothing can be said of them."""
+
+    good: tuple[Checked, ...]
+    problems: tuple[Problem, ...]
+    skipped: int
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+
+class _Layered(NamesInMemory):
+    """Names that the script defines on top of those registered already."""
+
+    def __init__(self, below: Names) -> None:
+        super().__init__()
+        self.below = below
+        self.dropped: set[str] = set()
+
+    def find_stream(self, name: str) -> Stream | None:
+        return super().find_stream(name) or (None if name.lower() in self.dropped else self.below.find_stream(name))
+
+    def find_view(self, name: str) -> Relation | None:
+        return super().find_view(name) or (None if name.lower() in self.dropped else self.below.find_view(name))
+
+    def find_query(self, name: str) -> Query | None:
+        return super().find_query(name) or (None if name.lower() in self.dropped else self.below.find_query(name))
+
+    def known_names(self) -> Iterable[str]:
+        return [
+            *super().known_names(),
+            *(each for each in self.below.known_names() if each.lower() not in self.dropped),
+        ]
+
+    def apply(self, statement: statements.Statement) -> None:
+        if isinstance(statement, statements.CreateStream):
+            self.streams[statement.stream.name.lower()] = statement.stream
+        elif isinstance(statement, statements.CreateQuery):
+            self.queries[statement.query.name.lower()] = statement.query
+        elif isinstance(statement, statements.CreateView):
+            self.views[statement.name.lower()] = statement.relation
+        elif isinstance(statement, statements.Drop):
+            name = statement.name.lower()
+            self.dropped.add(name)
+            for each in (self.streams, self.views, self.queries):
+                each.pop(name, None)
+
+
+def check(script: str, names: Names | None = None) -> Report:
+    """Reads and binds every statement of a script, each on top of the good ones before it.
+
+    A statement that names an object whose own CREATE was refused is skipped: the first mistake is the one to mend.
+    """
+    known = _Layered(names or NamesInMemory())
+    refused: set[str] = set()
+    good: list[Checked] = []
+    problems: list[Problem] = []
+    skipped = 0
+    for piece in split(script):
+        tree: exp.Expr | None = None
+        try:
+            tree = dialect.parse(piece.text)
+            if _mentioned(tree) & refused:
+                refused |= _created(tree)
+                skipped += 1
+                continue
+            statement = bind(tree, known, piece.text)
+        except SqlError as error:
+            problems.extend(error.shifted(piece.start).problems)
+            refused |= _created(tree) if tree is not None else _created_by_text(piece.text)
+            continue
+        known.apply(statement)
+        good.append(Checked(statement, piece.start))
+    return Report(tuple(good), tuple(problems), skipped)
+
+
+def _created(tree: exp.Expr) -> set[str]:
+    if isinstance(tree, (dialect.CreateStream, dialect.CreateQuery, dialect.CreateView)):
+        return {tree.this.name.lower()}
+    return set()
+
+
+def _created_by_text(text: str) -> set[str]:
+    """The name that a statement which cannot be parsed would have created, as far as one can tell."""
+    words = text.replace("(", " ").split()
+    if len(words) > 2 and words[0].upper() == "CREATE":
+        name = words[3] if words[1].upper() == "CONTINUOUS" and len(words) > 3 else words[2]
+        return {name.strip("`").lower()}
+    return set()
+
+
+def _mentioned(tree: exp.Expr) -> set[str]:
+    named = {table.name.lower() for table in tree.find_all(exp.Table)}
+    if isinstance(tree, (dialect.DropObject, dialect.DescribeObject)) or (
+        isinstance(tree, dialect.ExplainPlan) and tree.this is not None
+    ):
+        named.add(tree.this.name.lower())
+    return named
