@@ -1,0 +1,291 @@
+"""Files that are new, old, too new, someone else's, damaged, or out of reach."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.catalog.examples import TRADES, query
+from weft.catalog import (
+    CATALOG_FILE,
+    Catalog,
+    CatalogCorrupt,
+    CatalogError,
+    CatalogMissing,
+    CatalogTooNew,
+    CatalogTooOld,
+    CatalogUnavailable,
+    NotACatalog,
+    schema,
+)
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Path:
+    """A closed catalog with a stream and a few hundred queries."""
+    with Catalog.open(tmp_path) as catalog, catalog.transaction():
+        catalog.add_stream(TRADES)
+        for n in range(300):
+            catalog.add_query(query(f"q{n}"))
+    return tmp_path / CATALOG_FILE
+
+
+def pragma(path: Path, name: str) -> object:
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute(f"PRAGMA {name}").fetchone()[0]
+
+
+def test_a_new_catalog_is_in_the_newest_version_and_wal_mode(filled: Path) -> None:
+    assert pragma(filled, "user_version") == len(schema.MIGRATIONS)
+    assert pragma(filled, "application_id") == schema.APPLICATION_ID == int.from_bytes(b"weft", "big")
+    assert pragma(filled, "journal_mode") == "wal"
+    assert pragma(filled, "integrity_check") == "ok"
+
+
+def test_the_writer_syncs_normally_and_checks_foreign_keys(catalog: Catalog) -> None:
+    assert catalog._database.execute("PRAGMA synchronous") == [(1,)]
+    assert catalog._database.execute("PRAGMA foreign_keys") == [(1,)]
+    with pytest.raises(CatalogError, match="FOREIGN KEY"):
+        catalog._database.execute("INSERT INTO streams (id, bound) VALUES (77, '')")
+
+
+def test_reading_needs_a_catalog_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(CatalogMissing, match=r"no catalog at .*; create one by opening it for writing"):
+        Catalog.open(tmp_path, write=False)
+    assert list(tmp_path.iterdir()) == []
+    Catalog.open(tmp_path).close()
+    before = sorted(tmp_path.iterdir())
+    with Catalog.open(tmp_path, write=False) as reader:
+        assert reader.queries() == ()
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("write", [True, False])
+def test_a_missing_directory_is_reported(tmp_path: Path, write: bool) -> None:
+    (tmp_path / "file").touch()
+    for name in ("missing", "file", "file/below"):
+        with pytest.raises(CatalogUnavailable, match=r"is not a directory.*create it first"):
+            Catalog.open(tmp_path / name, write=write)
+
+
+def test_a_file_left_empty_by_a_crash_is_as_good_as_none(tmp_path: Path) -> None:
+    (tmp_path / CATALOG_FILE).touch()
+    with pytest.raises(CatalogMissing, match="still empty"):
+        Catalog.open(tmp_path, write=False)
+    with Catalog.open(tmp_path) as catalog:
+        catalog.add_stream(TRADES)
+
+
+@pytest.mark.parametrize("write", [True, False])
+def test_another_programs_database_is_refused_and_not_touched(tmp_path: Path, write: bool) -> None:
+    path = tmp_path / CATALOG_FILE
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE precious (x)")
+    before = path.read_bytes()
+    with pytest.raises(NotACatalog, match="another program's database; move it away"):
+        Catalog.open(tmp_path, write=write)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("write", [True, False])
+def test_a_file_that_is_not_a_database_is_refused(tmp_path: Path, write: bool) -> None:
+    (tmp_path / CATALOG_FILE).write_text("SELECT * FROM the_wrong_file;\n" * 100)
+    with pytest.raises(NotACatalog, match=r"catalog\.sqlite is not an SQLite file; move it away"):
+        Catalog.open(tmp_path, write=write)
+
+
+@pytest.mark.parametrize("write", [True, False])
+def test_a_directory_in_its_place_is_refused(tmp_path: Path, write: bool) -> None:
+    (tmp_path / CATALOG_FILE).mkdir()
+    with pytest.raises(CatalogUnavailable, match="cannot be opened"):
+        Catalog.open(tmp_path, write=write)
+
+
+def test_damage_is_found_on_opening_for_writing(filled: Path) -> None:
+    data = bytearray(filled.read_bytes())
+    data[len(data) // 2 : len(data) // 2 + 20_000] = bytes(20_000)
+    filled.write_bytes(data)
+    with pytest.raises(CatalogCorrupt, match=r"is damaged .*; restore it from a backup"):
+        Catalog.open(filled.parent)
+    Path(filled.parent / CATALOG_FILE).unlink()
+    Catalog.open(filled.parent).close()  # the lock was let go
+
+
+def test_a_truncated_file_is_refused(filled: Path) -> None:
+    os.truncate(filled, filled.stat().st_size // 2)
+    with pytest.raises(CatalogCorrupt):
+        Catalog.open(filled.parent)
+    with pytest.raises(CatalogCorrupt), Catalog.open(filled.parent, write=False) as reader:
+        reader.queries()
+
+
+def test_a_bound_form_that_cannot_be_read_names_its_query(filled: Path) -> None:
+    with closing(sqlite3.connect(filled)) as connection, connection:
+        connection.execute("UPDATE queries SET bound = '[[\"Unheard\",1]]' WHERE id = 5")
+    with Catalog.open(filled.parent) as catalog:
+        assert catalog.query("q2") == query("q2")
+        with pytest.raises(CatalogCorrupt, match=r"query 'q3': row 0 names 'Unheard'.*restore"):
+            catalog.queries()
+
+
+@pytest.mark.parametrize("write", [True, False])
+def test_a_file_of_a_newer_weft_is_refused_and_not_touched(filled: Path, write: bool) -> None:
+    newer = len(schema.MIGRATIONS) + 1
+    with closing(sqlite3.connect(filled)) as connection:
+        connection.execute(f"PRAGMA user_version = {newer}")
+    before = filled.read_bytes()
+    with pytest.raises(CatalogTooNew, match=f"schema version {newer} and .* newer weft wrote it; upgrade weft"):
+        Catalog.open(filled.parent, write=write)
+    assert filled.read_bytes() == before
+
+
+class TestMigration:
+    """A file of version 1, made by hand, opened by a weft that has gone on."""
+
+    NEXT: schema.Migration = (
+        "ALTER TABLE settings ADD COLUMN unit TEXT NOT NULL DEFAULT 'none'",
+        "UPDATE settings SET unit = 'seconds' WHERE key = 'patience'",
+    )
+    LAST: schema.Migration = ("CREATE TABLE more (x)",)
+
+    @pytest.fixture
+    def old(self, tmp_path: Path) -> Path:
+        path = tmp_path / CATALOG_FILE
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            for statement in schema.MIGRATIONS[0]:
+                connection.execute(statement)
+            connection.execute("INSERT INTO settings (key, value) VALUES ('patience', '10')")
+            connection.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
+            connection.execute("PRAGMA user_version = 1")
+        return path
+
+    def test_it_is_opened_as_it_is_by_a_weft_of_its_time(self, old: Path) -> None:
+        with Catalog.open(old.parent) as catalog:
+            assert catalog.setting("patience") == 10
+
+    def test_missing_migrations_are_applied_in_order(self, old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(schema, "MIGRATIONS", (schema.MIGRATIONS[0], self.NEXT, self.LAST))
+        with Catalog.open(old.parent) as catalog:
+            assert catalog.setting("patience") == 10
+            assert catalog._database.execute("SELECT unit FROM settings") == [("seconds",)]
+            assert catalog._database.execute("SELECT * FROM more") == []
+        assert pragma(old, "user_version") == 3
+        Catalog.open(old.parent).close()
+
+    def test_a_reader_leaves_the_upgrade_to_a_writer(self, old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(schema, "MIGRATIONS", (schema.MIGRATIONS[0], self.NEXT))
+        with pytest.raises(CatalogTooOld, match="version 1 and this weft reads 2; open it for writing once"):
+            Catalog.open(old.parent, write=False)
+
+    def test_a_migration_that_fails_leaves_the_version_before_it(
+        self, old: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        broken: schema.Migration = ("CREATE TABLE half (x)", "SELECT * FROM nowhere")
+        with monkeypatch.context() as patch:
+            patch.setattr(schema, "MIGRATIONS", (schema.MIGRATIONS[0], self.NEXT, broken))
+            with pytest.raises(CatalogError, match="nowhere"):
+                Catalog.open(old.parent)
+        assert pragma(old, "user_version") == 2
+        with closing(sqlite3.connect(old)) as connection:
+            assert not connection.execute("SELECT * FROM sqlite_master WHERE name = 'half'").fetchall()
+
+
+class TestPermissions:
+    """What another user, who may look but not touch, gets to see."""
+
+    NOBODY = 65534
+
+    @pytest.fixture
+    def shown(self) -> Iterator[Path]:
+        with tempfile.TemporaryDirectory() as name, Catalog.open(name) as catalog:
+            catalog.add_stream(TRADES)
+            os.chmod(name, 0o755)
+            yield Path(name)
+
+    def as_nobody(self, action: Callable[[], str]) -> str:
+        """What `action` returns, or the error it raises, in a process of a user without rights."""
+        if os.geteuid() != 0:
+            pytest.skip("only root can become another user")
+        ours, theirs = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                os.setuid(self.NOBODY)
+                outcome = action()
+            except BaseException as error:
+                outcome = f"{type(error).__name__}: {error}"
+            os.write(theirs, outcome.encode())
+            os._exit(0)
+        os.close(theirs)
+        with open(ours, encoding="utf-8") as answer:
+            os.waitpid(child, 0)
+            return answer.read()
+
+    def test_writing_is_refused_in_a_read_only_directory(self, shown: Path) -> None:
+        def write() -> str:
+            Catalog.open(shown)
+            return "written"
+
+        assert "make room and the directory writable, or open the catalog for reading" in self.as_nobody(write)
+
+    def test_writing_a_read_only_file_is_refused_on_opening(self) -> None:
+        def write() -> str:
+            Catalog.open(name)
+            return "written"
+
+        with tempfile.TemporaryDirectory() as name:
+            Catalog.open(name).close()
+            os.chmod(name, 0o777)
+            (Path(name) / "writer.lock").chmod(0o666)
+            assert "make the file and its directory writable" in self.as_nobody(write)
+
+    def test_reading_works_beside_a_writer(self, shown: Path) -> None:
+        def read() -> str:
+            with Catalog.open(shown, write=False) as reader:
+                return ", ".join(reader.known_names())
+
+        assert self.as_nobody(read) == "trades"
+
+    def test_reading_works_without_a_writer_and_sees_the_next_one(self) -> None:
+        def read() -> str:
+            with Catalog.open(name, write=False) as reader:
+                first = reader.known_names()
+                os.write(told, b"1")
+                os.read(tell, 1)
+                second = reader.known_names()
+                os.write(told, b"2")
+                os.read(tell, 1)
+                return str([first, second, reader.known_names()])
+
+        with tempfile.TemporaryDirectory() as name:
+            os.chmod(name, 0o755)
+            with Catalog.open(name) as catalog:
+                catalog.add_stream(TRADES)
+            (tell, say), (hear, told) = os.pipe(), os.pipe()
+            writer = os.fork()
+            if writer == 0:
+                try:
+                    os.read(hear, 1)
+                    with Catalog.open(name) as catalog:
+                        catalog.add_query(query("a"))
+                        os.write(say, b"1")
+                        os.read(hear, 1)
+                        catalog.add_query(query("b"))
+                    os.write(say, b"2")
+                finally:
+                    os._exit(0)
+            assert self.as_nobody(read) == "[['trades'], ['trades', 'a'], ['trades', 'a', 'b']]"
+            os.waitpid(writer, 0)
+
+    def test_submitting_needs_the_right_to_write(self, shown: Path) -> None:
+        def submit() -> str:
+            with Catalog.open(shown, write=False) as reader:
+                return str(reader.submit("DROP STREAM trades"))
+
+        assert "cannot be written" in self.as_nobody(submit)

@@ -1,0 +1,171 @@
+"""Several processes on one directory: one writer, any number of readers, and writers that die."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.catalog.examples import TRADES, answers, query
+from weft.catalog import Catalog, CatalogLocked, RequestStatus
+
+ROOT = Path(__file__).parents[2]
+PRELUDE = """
+import sys
+from tests.catalog.examples import *
+from weft.catalog import *
+directory = sys.argv[1]
+def say(what): print(what, flush=True)
+"""
+
+
+@contextmanager
+def process(directory: Path, code: str) -> Iterator[subprocess.Popen[str]]:
+    """Another Python that runs `code` on the directory; killed at the end if it is still there."""
+    command = [sys.executable, "-c", PRELUDE + code, str(directory)]
+    with subprocess.Popen(command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        try:
+            yield child
+        finally:
+            child.kill()
+
+
+def heard(child: subprocess.Popen[str]) -> str:
+    assert child.stdout
+    return child.stdout.readline().strip()
+
+
+def test_a_second_writer_is_told_who_the_first_is(tmp_path: Path) -> None:
+    with process(tmp_path, "catalog = Catalog.open(directory); say('open'); sys.stdin.read()") as child:
+        assert heard(child) == "open"
+        who = f"process {child.pid} on {socket.gethostname()}"
+        with pytest.raises(CatalogLocked, match=rf"{tmp_path} is open for writing by {who}; stop that one") as refused:
+            Catalog.open(tmp_path)
+        assert refused.value.holder == who
+        with Catalog.open(tmp_path, write=False) as reader:
+            assert reader.streams() == ()
+        child.kill()
+        child.wait()
+        with Catalog.open(tmp_path) as catalog:  # the lock has died with its holder
+            catalog.add_stream(TRADES)
+
+
+def test_a_second_writer_in_the_same_process_is_refused_too(tmp_path: Path) -> None:
+    with (
+        Catalog.open(tmp_path),
+        pytest.raises(CatalogLocked, match=f"process {os.getpid()} on {socket.gethostname()}"),
+    ):
+        Catalog.open(tmp_path)
+    Catalog.open(tmp_path).close()
+
+
+def test_a_fork_does_not_keep_its_parents_lock(tmp_path: Path) -> None:
+    catalog = Catalog.open(tmp_path)
+    wait, go = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.read(wait, 1)
+        os._exit(0)
+    with pytest.raises(CatalogLocked):
+        Catalog.open(tmp_path)
+    catalog.close()
+    Catalog.open(tmp_path).close()
+    os.write(go, b"!")
+    os.waitpid(child, 0)
+
+
+def test_a_reader_in_another_process_sees_each_commit(catalog: Catalog) -> None:
+    code = """
+with Catalog.open(directory, write=False) as reader:
+    for _ in sys.stdin:
+        say([query.name for query in reader.queries()])
+"""
+    with process(catalog.path.parent, code) as child:
+        assert child.stdin
+
+        def seen() -> str:
+            print("look", file=child.stdin, flush=True)
+            return heard(child)
+
+        assert seen() == "[]"
+        catalog.add_query(query("a"))
+        assert seen() == "['a']"
+        with catalog.transaction():
+            catalog.add_query(query("b"))
+            catalog.drop_query("a")
+            assert seen() == "['a']"
+        assert seen() == "['b']"
+
+
+def test_a_writer_killed_in_a_transaction_leaves_the_state_before_it(tmp_path: Path) -> None:
+    code = """
+catalog = Catalog.open(directory)
+catalog.add_stream(TRADES)
+catalog.add_query(query('kept'))
+with catalog.transaction():
+    catalog.drop_query('kept')
+    for n in range(2000):  # more than SQLite's cache holds back from the file
+        catalog.add_query(query(f'lost{n}'))
+    say('ready')
+    sys.stdin.read()
+"""
+    with process(tmp_path, code) as child:
+        assert heard(child) == "ready"
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+    with Catalog.open(tmp_path) as catalog:
+        assert catalog.known_names() == ["trades", "kept"]
+        assert catalog._database.execute("PRAGMA integrity_check") == [("ok",)]
+        catalog.add_query(query("next", answers("kept")))
+
+
+def test_a_writer_killed_at_any_time_leaves_every_query_it_had_confirmed(tmp_path: Path) -> None:
+    code = """
+catalog = Catalog.open(directory)
+catalog.add_stream(TRADES)
+n = 0
+while True:
+    catalog.add_query(query(f'q{n}'))
+    say(n)
+    n += 1
+"""
+    with process(tmp_path, code) as child:
+        while heard(child) != "200":
+            pass
+        child.send_signal(signal.SIGKILL)
+        assert child.stdout
+        confirmed = 201 + len(child.stdout.readlines())
+    with Catalog.open(tmp_path) as catalog:
+        names = [each.name for each in catalog.queries()]
+        assert names == [f"q{n}" for n in range(len(names))]
+        assert len(names) in (confirmed, confirmed + 1)
+        assert catalog._database.execute("PRAGMA integrity_check") == [("ok",)]
+        assert catalog._database.execute("PRAGMA foreign_key_check") == []
+
+
+def test_another_process_can_submit_a_statement_and_read_the_answer(catalog: Catalog) -> None:
+    code = """
+with Catalog.open(directory, write=False) as reader:
+    number = reader.submit("DROP CONTINUOUS QUERY hot")
+    say(number)
+    sys.stdin.readline()
+    say(reader.request(number).answer)
+"""
+    catalog.add_query(query("hot"))
+    with process(catalog.path.parent, code) as child:
+        number = int(heard(child))
+        (request,) = catalog.pending()
+        assert (request.id, request.statement) == (number, "DROP CONTINUOUS QUERY hot")
+        with catalog.transaction():
+            catalog.drop_query("hot")
+            catalog.answer(number, True, "dropped query 'hot'")
+        print("answered", file=child.stdin, flush=True)
+        assert heard(child) == "dropped query 'hot'"
+    assert catalog.request(number).status is RequestStatus.DONE

@@ -1,0 +1,113 @@
+"""Settings, statistics, plan versions and requests."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from tests.catalog.examples import selection
+from weft.catalog import (
+    Catalog,
+    CatalogCorrupt,
+    DuplicateName,
+    PlanVersion,
+    Request,
+    RequestStatus,
+    Statistics,
+    UnknownName,
+)
+
+
+def test_settings_keep_their_value_and_its_type(catalog: Catalog) -> None:
+    assert catalog.setting("sharing") is None
+    assert catalog.setting("sharing", True) is True
+    catalog.set_setting("Sharing", False)
+    catalog.set_setting("budget", 1.5)
+    catalog.set_setting("budget", 2)
+    catalog.set_setting("master", "local[*]")
+    assert catalog.setting("SHARING", True) is False
+    assert catalog.settings() == {"budget": 2, "master": "local[*]", "sharing": False}
+
+
+def test_statistics_are_kept_by_key_and_cycle(catalog: Catalog) -> None:
+    catalog.record_statistics(1, {"stream:trades": {"rows": 10, "seconds": 0.5}, "node:1": {"rows": 7}})
+    catalog.record_statistics(2, {"stream:trades": {"rows": 20, "seconds": math.inf}})
+    catalog.record_statistics(3, {"stream:trades": {"rows": 0}})
+    catalog.record_statistics(2, {"stream:trades": {"rows": 21}})
+    assert [each.numbers["rows"] for each in catalog.statistics("stream:trades")] == [10, 21, 0]
+    assert catalog.statistics("stream:trades", since=3) == (Statistics("stream:trades", 3, {"rows": 0}),)
+    assert catalog.statistics("stream:Trades") == ()
+    assert catalog.latest_statistics() == {
+        "stream:trades": Statistics("stream:trades", 3, {"rows": 0}),
+        "node:1": Statistics("node:1", 1, {"rows": 7}),
+    }
+    catalog.forget_statistics(before=2)
+    assert sorted(catalog.latest_statistics()) == ["stream:trades"]
+    assert len(catalog.statistics("stream:trades")) == 2
+
+
+def test_statistics_may_be_infinite_or_nan(catalog: Catalog) -> None:
+    catalog.record_statistics(1, {"a": {"x": math.inf, "y": math.nan}})
+    (recorded,) = catalog.statistics("a")
+    assert recorded.numbers["x"] == math.inf
+    assert math.isnan(recorded.numbers["y"])
+
+
+def test_plans_are_appended(catalog: Catalog) -> None:
+    assert catalog.latest_plan() is None
+    catalog.append_plan(1, selection())
+    catalog.append_plan(5, (selection(), 2))
+    assert catalog.plan(1) == PlanVersion(1, selection())
+    assert catalog.latest_plan() == PlanVersion(5, (selection(), 2))
+    for number in (5, 3):
+        with pytest.raises(DuplicateName, match=rf"plan {number} .*: its latest is 5; number it above that"):
+            catalog.append_plan(number, ())
+    with pytest.raises(UnknownName, match="there is no plan 2"):
+        catalog.plan(2)
+
+
+def test_plans_are_forgotten_except_the_latest(catalog: Catalog) -> None:
+    catalog.forget_plans(before=9)
+    for number in (1, 2, 3):
+        catalog.append_plan(number, ())
+    catalog.forget_plans(before=2)
+    assert catalog.plan(2) == PlanVersion(2, ())
+    with pytest.raises(UnknownName, match="forgotten"):
+        catalog.plan(1)
+    catalog.forget_plans(before=9)
+    assert catalog.latest_plan() == PlanVersion(3, ())
+
+
+def test_what_cannot_be_read_is_named(catalog: Catalog) -> None:
+    catalog.append_plan(1, ())
+    catalog.set_setting("a", 1)
+    catalog.record_statistics(1, {"k": {}})
+    for table, column in (("plans", "plan"), ("settings", "value"), ("statistics", "numbers")):
+        catalog._database.execute(f"UPDATE {table} SET {column} = '[[\"Unheard\"]]'")
+    with pytest.raises(CatalogCorrupt, match="plan 1: "):
+        catalog.plan(1)
+    with pytest.raises(CatalogCorrupt, match="setting 'a': "):
+        catalog.settings()
+    with pytest.raises(CatalogCorrupt, match="statistics of 'k': "):
+        catalog.latest_statistics()
+
+
+def test_requests_wait_in_order_until_they_are_answered(catalog: Catalog) -> None:
+    with Catalog.open(catalog.path.parent, write=False) as reader:
+        first, second = reader.submit("one"), catalog.submit("two")
+        assert catalog.pending() == reader.pending()
+        assert [each.statement for each in catalog.pending()] == ["one", "two"]
+        catalog.answer(first, False, "line 1: what?")
+        assert reader.request(first) == Request(first, "one", RequestStatus.FAILED, "line 1: what?")
+        assert catalog.pending() == (Request(second, "two", RequestStatus.PENDING, None),)
+
+
+def test_a_request_is_answered_once(catalog: Catalog) -> None:
+    number = catalog.submit("one")
+    catalog.answer(number, True, "done")
+    with pytest.raises(DuplicateName, match=f"request {number} .* answered"):
+        catalog.answer(number, False, "again")
+    with pytest.raises(UnknownName, match="no request 99"):
+        catalog.answer(99, True, "")
+    assert catalog.request(number).answer == "done"

@@ -1,0 +1,303 @@
+"""The catalog of a project: what is registered, what was measured, which plans there were. It decides nothing.
+
+    with Catalog.open("project") as catalog:
+        catalog.add_stream(trades)
+        with catalog.transaction():          # both, or neither
+            catalog.add_query(hot)
+            catalog.append_plan(2, plan)
+
+One process at a time may open a directory for writing; any number may read it meanwhile, and see each transaction from
+its commit on.
+
+A process that is not the writer can still ask for changes. It submits a statement; the writer finds it pending,
+executes it, and answers, and whoever asked reads the answer:
+
+    asking process                             the writer, between two cycles
+    number = catalog.submit("DROP STREAM s")
+                                               for request in catalog.pending():
+                                                   with catalog.transaction():
+                                                       …execute request.statement…
+                                                       catalog.answer(request.id, True, "dropped")
+    catalog.request(number).answer
+
+Executing and answering in one transaction makes a request happen once, even if the writer dies in between.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self, cast
+
+from weft.algebra import Query, Relation, Stream, Value
+from weft.catalog.codec import dumps
+from weft.catalog.database import Database, Row
+from weft.catalog.definitions import Definition, Definitions, folded
+from weft.catalog.errors import CatalogUnavailable, DuplicateName, UnknownName
+from weft.catalog.lock import WriterLock
+from weft.catalog.records import PlanVersion, Request, RequestStatus, Statistics, View
+
+CATALOG_FILE: Final = "catalog.sqlite"
+
+
+class Catalog:
+    """The catalog in one directory, open for writing or for reading. Threads may share it, forks may not."""
+
+    def __init__(self, database: Database, lock: WriterLock | None) -> None:
+        self._database = database
+        self._lock = lock
+        self._definitions = Definitions(database)
+
+    @classmethod
+    def open(cls, directory: str | Path, *, write: bool = True) -> Self:
+        """Open the catalog in `directory`; for writing, create it if there is none."""
+        directory = Path(directory)
+        if not os.path.isdir(directory):
+            raise CatalogUnavailable(f"{directory} is not a directory, or not within reach; create it first")
+        lock = WriterLock(directory) if write else None
+        try:
+            return cls(Database(directory / CATALOG_FILE, write=write), lock)
+        except BaseException:
+            if lock:
+                lock.release()
+            raise
+
+    def close(self) -> None:
+        """Close the file and let another writer in. What is in an open transaction is lost."""
+        self._database.close()
+        if self._lock:
+            self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def path(self) -> Path:
+        return self._database.path
+
+    @property
+    def writable(self) -> bool:
+        return self._database.writable
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Make all changes inside at once, or none of them if an exception leaves it.
+
+        Transactions nest: an inner one that fails takes back its own changes alone. Other threads wait meanwhile. For a
+        reader, everything inside sees one and the same state.
+        """
+        return self._database.transaction()
+
+    # -- streams, views, queries -------------------------------------------------------------------------------------
+
+    def add_stream(self, stream: Stream) -> None:
+        self._add(stream)
+
+    def drop_stream(self, name: str) -> None:
+        """Drop a stream that nothing reads any more."""
+        self._drop(Stream, name)
+
+    def stream(self, name: str) -> Stream:
+        return self._definitions.get(Stream, name)
+
+    def streams(self) -> tuple[Stream, ...]:
+        return self._definitions.all(Stream)
+
+    def add_view(self, view: View) -> None:
+        self._add(view)
+
+    def drop_view(self, name: str) -> None:
+        """Drop a view. Queries that were written with it stay as they are: they hold its relation, not its name."""
+        self._drop(View, name)
+
+    def view(self, name: str) -> View:
+        return self._definitions.get(View, name)
+
+    def views(self) -> tuple[View, ...]:
+        return self._definitions.all(View)
+
+    def add_query(self, query: Query) -> None:
+        self._add(query)
+
+    def drop_query(self, name: str) -> None:
+        """Drop a query whose answers nothing reads any more."""
+        self._drop(Query, name)
+
+    def query(self, name: str) -> Query:
+        return self._definitions.get(Query, name)
+
+    def queries(self) -> tuple[Query, ...]:
+        """Every query, in the order of creation."""
+        return self._definitions.all(Query)
+
+    def queries_bound_to(self, relation: Relation) -> tuple[Query, ...]:
+        """The queries that have the canonical form of `relation`."""
+        return self._definitions.bound_to(relation)
+
+    def find_stream(self, name: str) -> Stream | None:
+        return self._definitions.find(Stream, name)
+
+    def find_view(self, name: str) -> Relation | None:
+        """The relation that a view stands for."""
+        view = self._definitions.find(View, name)
+        return view.relation if view else None
+
+    def find_query(self, name: str) -> Query | None:
+        return self._definitions.find(Query, name)
+
+    def known_names(self) -> list[str]:
+        """The names of all streams, views and queries, in the order of creation."""
+        return self._definitions.names()
+
+    def readers(self, name: str) -> tuple[str, ...]:
+        """The names of the views and queries that read a stream, or a query's answers, directly."""
+        return self._definitions.readers(name)
+
+    # -- settings ----------------------------------------------------------------------------------------------------
+
+    def set_setting(self, name: str, value: Value) -> None:
+        self._change(
+            "INSERT INTO settings (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+            (folded(name), dumps(value)),
+        )
+
+    def setting(self, name: str, default: Value = None) -> Value:
+        rows = self._database.execute("SELECT value FROM settings WHERE key = ?", (folded(name),))
+        return self._setting(name, rows[0][0]) if rows else default
+
+    def settings(self) -> dict[str, Value]:
+        """Every setting that was set, by its name in lower case."""
+        rows = self._database.execute("SELECT key, value FROM settings ORDER BY key")
+        return {key: self._setting(key, value) for key, value in rows}
+
+    # -- statistics --------------------------------------------------------------------------------------------------
+
+    def record_statistics(self, cycle: int, numbers: Mapping[str, Mapping[str, int | float]]) -> None:
+        """Keep what a cycle measured, for each key; a replayed cycle replaces what it had recorded."""
+        self._database.require_writable()
+        with self._database.transaction():
+            for key, measured in numbers.items():
+                self._database.execute(
+                    "INSERT OR REPLACE INTO statistics (key, cycle, numbers) VALUES (?, ?, ?)",
+                    (key, cycle, dumps(tuple(measured.items()))),
+                )
+
+    def statistics(self, key: str, *, since: int = 0) -> tuple[Statistics, ...]:
+        """What was recorded for `key` in cycle `since` and later, oldest first."""
+        rows = self._database.execute(
+            "SELECT key, cycle, numbers FROM statistics WHERE key = ? AND cycle >= ? ORDER BY cycle", (key, since)
+        )
+        return tuple(self._statistics(row) for row in rows)
+
+    def latest_statistics(self) -> dict[str, Statistics]:
+        """The newest record of each key."""
+        rows = self._database.execute("SELECT key, max(cycle), numbers FROM statistics GROUP BY key")
+        return {row[0]: self._statistics(row) for row in rows}
+
+    def forget_statistics(self, *, before: int) -> None:
+        """Drop what cycles older than `before` recorded."""
+        self._change("DELETE FROM statistics WHERE cycle < ?", (before,))
+
+    # -- plan versions -----------------------------------------------------------------------------------------------
+
+    def append_plan(self, number: int, plan: object) -> None:
+        """Store a plan under a number above all before it. Its classes must be registered with the codec."""
+        self._database.require_writable()
+        with self._database.transaction():
+            ((latest,),) = self._database.execute("SELECT max(number) FROM plans")
+            if latest is not None and number <= latest:
+                raise DuplicateName(
+                    f"plan {number} cannot be added to {self.path}: its latest is {latest}; number it above that"
+                )
+            self._database.execute("INSERT INTO plans (number, plan) VALUES (?, ?)", (number, dumps(plan)))
+
+    def plan(self, number: int) -> PlanVersion:
+        rows = self._database.execute("SELECT number, plan FROM plans WHERE number = ?", (number,))
+        if not rows:
+            raise UnknownName(f"there is no plan {number} in {self.path}; it was never stored, or is forgotten")
+        return self._plan_version(rows[0])
+
+    def latest_plan(self) -> PlanVersion | None:
+        rows = self._database.execute("SELECT number, plan FROM plans ORDER BY number DESC LIMIT 1")
+        return self._plan_version(rows[0]) if rows else None
+
+    def forget_plans(self, *, before: int) -> None:
+        """Drop the plans with numbers below `before`, but never the latest."""
+        self._change("DELETE FROM plans WHERE number < min(?, (SELECT max(number) FROM plans))", (before,))
+
+    # -- requests of other processes ---------------------------------------------------------------------------------
+
+    def submit(self, statement: str) -> int:
+        """Ask the writer to execute a statement, and return the number of the request. Readers may do this.
+
+        It waits in the file until a writer looks for it, even if none is running now.
+        """
+        if self.writable:
+            with self._database.transaction():
+                self._database.execute(_SUBMIT, (statement,))
+                ((number,),) = self._database.execute("SELECT last_insert_rowid()")
+                return int(number)
+        return self._database.execute_aside(_SUBMIT, (statement,))
+
+    def pending(self) -> tuple[Request, ...]:
+        """The requests without an answer, oldest first."""
+        rows = self._database.execute(f"{_REQUESTS} WHERE status = 'pending' ORDER BY id")
+        return tuple(_request(row) for row in rows)
+
+    def request(self, number: int) -> Request:
+        rows = self._database.execute(f"{_REQUESTS} WHERE id = ?", (number,))
+        if not rows:
+            raise UnknownName(f"there is no request {number} in {self.path}; check the number that submit gave")
+        return _request(rows[0])
+
+    def answer(self, number: int, ok: bool, message: str) -> None:
+        """Say what became of a request, once."""
+        self._database.require_writable()
+        with self._database.transaction():
+            if self.request(number).status is not RequestStatus.PENDING:
+                raise DuplicateName(f"request {number} in {self.path} has been answered; answer each request once")
+            status = RequestStatus.DONE if ok else RequestStatus.FAILED
+            self._database.execute(
+                "UPDATE requests SET status = ?, answer = ? WHERE id = ?", (status.value, message, number)
+            )
+
+    # ----------------------------------------------------------------------------------------------------------------
+
+    def _add(self, definition: Definition) -> None:
+        self._database.require_writable()
+        self._definitions.add(definition)
+
+    def _drop(self, kind: type[Definition], name: str) -> None:
+        self._database.require_writable()
+        self._definitions.drop(kind, name)
+
+    def _change(self, statement: str, parameters: Row) -> None:
+        self._database.require_writable()
+        self._database.execute(statement, parameters)
+
+    def _setting(self, name: str, value: str) -> Value:
+        return cast(Value, self._database.decode(f"setting '{name}'", value))
+
+    def _statistics(self, row: Row) -> Statistics:
+        key, cycle, numbers = row
+        return Statistics(key, cycle, dict(self._database.decode(f"the statistics of '{key}'", numbers)))
+
+    def _plan_version(self, row: Row) -> PlanVersion:
+        number, plan = row
+        return PlanVersion(number, self._database.decode(f"plan {number}", plan))
+
+
+_SUBMIT: Final = "INSERT INTO requests (statement) VALUES (?)"
+_REQUESTS: Final = "SELECT id, statement, status, answer FROM requests"
+
+
+def _request(row: Row) -> Request:
+    number, statement, status, answer = row
+    return Request(number, statement, RequestStatus(status), answer)

@@ -1,0 +1,238 @@
+"""The SQLite file under the catalog: opening it, transactions, and errors that say what to do."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from weft.catalog import schema
+from weft.catalog.codec import loads
+from weft.catalog.errors import (
+    CatalogCorrupt,
+    CatalogError,
+    CatalogMissing,
+    CatalogReadOnly,
+    CatalogTooNew,
+    CatalogTooOld,
+    CatalogUnavailable,
+    CodecError,
+    NotACatalog,
+)
+
+Row: TypeAlias = tuple[Any, ...]
+
+#: How long one process waits for another one's transaction to end, in seconds.
+PATIENCE: Final = 10.0
+
+
+class Database:
+    """A connection that threads may share: each statement, and each transaction, has it to itself.
+
+    For writing, the file is created or brought to the newest version. For reading, the file must be there, and nothing
+    of ours is created; beside it SQLite keeps its `-wal` and `-shm` for as long as somebody has it open.
+    """
+
+    def __init__(self, path: Path, *, write: bool) -> None:
+        self.path = path
+        self.writable = write
+        self._depth = 0
+        self._turn = threading.RLock()
+        #: What the file looked like when it was opened as one that cannot change; None for any other way of opening.
+        self._frozen: object = None
+        with self._explained():
+            self._connection = self._open_for_writing() if write else self._open_for_reading()
+
+    def close(self) -> None:
+        with self._turn:
+            self._connection.close()
+
+    def execute(self, statement: str, parameters: Sequence[object] = ()) -> list[Row]:
+        """Run one statement, in the current transaction or in one of its own, and return its rows."""
+        with self._turn, self._explained():
+            if self._depth and not self._connection.in_transaction:
+                raise CatalogError(f"an error has ended the transaction on {self.path}; leave it and start again")
+            if self._frozen is not None and not self._depth and self._frozen != self._look():
+                self._connection.close()
+                self._connection = self._open_for_reading()
+            return self._connection.execute(statement, parameters).fetchall()
+
+    def execute_aside(self, statement: str, parameters: Sequence[object] = ()) -> int:
+        """Run one INSERT on a connection of its own, which a reader may do too, and return the number of the row."""
+        with self._explained(), closing(_connect(self.path, "mode=rw")) as connection:
+            number = connection.execute(statement, parameters).lastrowid
+            assert number is not None
+            return number
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Make the changes inside all or nothing; an inner one can fail alone. A reader sees one state of the file."""
+        with self._turn:
+            if self._depth:
+                begin, commit, rollback = (
+                    f"{verb} level{self._depth}" for verb in ("SAVEPOINT", "RELEASE", "ROLLBACK TO")
+                )
+            else:
+                begin, commit, rollback = "BEGIN IMMEDIATE" if self.writable else "BEGIN", "COMMIT", "ROLLBACK"
+            self.execute(begin)
+            self._depth += 1
+            try:
+                yield
+                self.execute(commit)
+            except BaseException:
+                if self._connection.in_transaction:  # SQLite has already rolled back if the disk is full
+                    self.execute(rollback)
+                raise
+            finally:
+                self._depth -= 1
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """See one state of the file in several reads. The only writer needs no more than its turn for that."""
+        with self._turn:
+            if self.writable or self._depth:
+                yield
+            else:
+                with self.transaction():
+                    yield
+
+    def decode(self, what: str, text: str, given: Callable[[str], object] | None = None) -> Any:
+        """The value that a column holds as text; `what` it is, for the error."""
+        try:
+            return loads(text, given)
+        except CodecError as error:
+            raise CatalogCorrupt(_damaged(self.path, f"{what}: {error}")) from error
+
+    def require_writable(self) -> None:
+        if not self.writable:
+            raise CatalogReadOnly(f"{self.path} was opened for reading; open it for writing, or submit the statement")
+
+    def _open_for_writing(self) -> sqlite3.Connection:
+        connection, version = self._open("mode=rwc")
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            # Change nothing, so that a file that may not be written is refused here and not at the first change.
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute(f"PRAGMA user_version = {version}")
+            connection.execute("ROLLBACK")
+            if version:
+                (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+                if verdict != "ok":
+                    raise CatalogCorrupt(_damaged(self.path, verdict.splitlines()[-1]))
+            schema.migrate(connection, schema.MIGRATIONS)
+            connection.execute(
+                "PRAGMA foreign_keys = ON"
+            )  # not before: a migration may rebuild a table others refer to
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _open_for_reading(self) -> sqlite3.Connection:
+        if not self.path.exists():
+            raise CatalogMissing(f"there is no catalog at {self.path}; create one by opening it for writing")
+        self._frozen = None
+        try:
+            connection, version = self._open("mode=rw")
+        except sqlite3.OperationalError as error:
+            # SQLite wants to create its -wal and -shm, and may not. Without a -wal the file is complete in itself.
+            seen = self._look()
+            if _code(error) not in ("SQLITE_READONLY", "SQLITE_CANTOPEN") or self._wal().exists():
+                raise
+            connection, version = self._open("immutable=1")
+            self._frozen = seen
+        if version < len(schema.MIGRATIONS):
+            connection.close()
+            if version == 0:
+                raise CatalogMissing(f"{self.path} is still empty; open it for writing first")
+            raise CatalogTooOld(
+                f"{self.path} has schema version {version} and this weft reads {len(schema.MIGRATIONS)}; "
+                "open it for writing once to upgrade it"
+            )
+        connection.execute("PRAGMA query_only = ON")
+        return connection
+
+    def _open(self, options: str) -> tuple[sqlite3.Connection, int]:
+        """A connection to a file that is ours, and its schema version; 0 for one that is still empty."""
+        connection = _connect(self.path, options)
+        try:
+            connection.execute("BEGIN")  # so that a file that is being created is seen before or after, not in between
+            (application,) = connection.execute("PRAGMA application_id").fetchone()
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            connection.execute("COMMIT")
+            if application != schema.APPLICATION_ID and (application or version or tables):
+                raise NotACatalog(f"{self.path} is another program's database; move it away, or use another directory")
+            if version > len(schema.MIGRATIONS):
+                raise CatalogTooNew(
+                    f"{self.path} has schema version {version} and this weft knows versions up to "
+                    f"{len(schema.MIGRATIONS)}: a newer weft wrote it; upgrade weft"
+                )
+        except BaseException:
+            connection.close()
+            raise
+        return connection, version
+
+    def _wal(self) -> Path:
+        return self.path.with_name(f"{self.path.name}-wal")
+
+    def _look(self) -> object:
+        """Something that differs once anybody has written."""
+        seen = self.path.stat()
+        return seen.st_ino, seen.st_size, seen.st_mtime_ns, self._wal().exists()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise _explain(error, self.path) from error
+        except OSError as error:
+            raise CatalogUnavailable(
+                f"{self.path} cannot be reached ({error.strerror}); check its directory"
+            ) from error
+        except UnicodeEncodeError as error:
+            raise CatalogError(f"text with a lone surrogate cannot be stored: {error}") from error
+
+
+def _connect(path: Path, options: str) -> sqlite3.Connection:
+    return sqlite3.connect(
+        f"{path.absolute().as_uri()}?{options}",
+        uri=True,
+        timeout=PATIENCE,
+        isolation_level=None,  # transactions begin and end where `Database.transaction` says
+        check_same_thread=False,
+    )
+
+
+def _code(error: sqlite3.Error) -> str:
+    """SQLite's name for the error, without its refinement: SQLITE_READONLY_DIRECTORY is SQLITE_READONLY."""
+    return "_".join(getattr(error, "sqlite_errorname", "").split("_")[:2])
+
+
+def _damaged(path: Path, details: str) -> str:
+    return f"{path} is damaged ({details}); restore it from a backup, or move it away and register everything again"
+
+
+def _explain(error: sqlite3.Error, path: Path) -> CatalogError:
+    match _code(error):
+        case "SQLITE_NOTADB":
+            return NotACatalog(f"{path} is not an SQLite file; move it away, or use another directory")
+        case "SQLITE_CORRUPT":
+            return CatalogCorrupt(_damaged(path, str(error)))
+        case "SQLITE_FULL":
+            return CatalogUnavailable(f"the disk that holds {path} is full; nothing was changed; make room and repeat")
+        case "SQLITE_READONLY":
+            return CatalogUnavailable(f"{path} cannot be written; make the file and its directory writable")
+        case "SQLITE_CANTOPEN":
+            return CatalogUnavailable(f"{path} cannot be opened; check that it is a file and that you may read it")
+        case "SQLITE_BUSY" | "SQLITE_LOCKED":
+            return CatalogUnavailable(f"another process kept {path} busy for {PATIENCE:.0f} s; repeat when it is done")
+        case "SQLITE_IOERR":
+            return CatalogUnavailable(f"{path} cannot be read or written ({error}); check the disk")
+        case _:
+            return CatalogError(f"{path}: {error}")

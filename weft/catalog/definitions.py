@@ -1,0 +1,208 @@
+"""Streams, views and queries, and who reads whom.
+
+The file is the truth about what exists: every look-up asks it. What is kept in memory is only what has been decoded, by
+number: what is stored under a number never changes and no number is used twice, so none of it can be out of date.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache, partial
+from itertools import count
+from typing import Any, Final, TypeAlias, TypeVar
+
+from weft.algebra import Query, Relation, Stream
+from weft.catalog.canonical import canonical_form
+from weft.catalog.codec import dumps
+from weft.catalog.database import Database, Row
+from weft.catalog.dependencies import leaves, name_of
+from weft.catalog.errors import DuplicateName, NameInUse, UnknownName
+from weft.catalog.records import View
+
+Definition: TypeAlias = Stream | View | Query
+D = TypeVar("D", Stream, View, Query)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What a kind of definition is called, and the table and columns that hold it."""
+
+    word: str
+    table: str
+    columns: tuple[str, ...]
+
+
+_KINDS: Final[dict[type[Definition], _Kind]] = {
+    Stream: _Kind("stream", "streams", ("bound",)),
+    View: _Kind("view", "views", ("text", "bound")),
+    Query: _Kind("query", "queries", ("text", "bound", "canonical", "clock", "sharing", "sink")),
+}
+
+
+def folded(name: str) -> str:
+    """What all spellings of one name have in common: SQL's names do not depend on upper and lower case."""
+    return name.lower()
+
+
+class Definitions:
+    """What is registered in a database. `kind` is the class: Stream, View or Query."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._decoded: dict[type[Definition], dict[int, Any]] = {kind: {} for kind in _KINDS}
+        # SQLite would hand out a number again after a rollback, so the only writer counts by itself.
+        ((last,),) = database.execute("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'names'")
+        self._numbers = count(last + 1)
+
+    def add(self, definition: Definition) -> None:
+        """Store `definition`; DuplicateName if its name is taken, UnknownName if it reads what is not there."""
+        kind = _KINDS[type(definition)]
+        with self._database.transaction():
+            self._refuse_duplicate(kind, definition.name)
+            reads = self._reads(definition)  # before it has a name, or it could read itself
+            number = next(self._numbers)
+            self._database.execute(
+                "INSERT INTO names (id, key, name, kind) VALUES (?, ?, ?, ?)",
+                (number, folded(definition.name), definition.name, kind.word),
+            )
+            for read in reads:
+                self._database.execute("INSERT INTO dependencies (reader, read) VALUES (?, ?)", (number, read))
+            self._database.execute(
+                f"INSERT INTO {kind.table} (id, {', '.join(kind.columns)}) VALUES (?{', ?' * len(kind.columns)})",
+                (number, *self._columns(definition)),
+            )
+            self._decoded[type(definition)][number] = definition
+
+    def drop(self, kind: type[Definition], name: str) -> None:
+        """Forget a definition; UnknownName if there is none, NameInUse while others read it."""
+        with self._database.transaction():
+            number = self._number(kind, name)
+            if readers := self._readers(number):
+                raise NameInUse(_KINDS[kind].word, name, readers)
+            self._database.execute("DELETE FROM names WHERE id = ?", (number,))
+            self._decoded[kind].pop(number, None)
+
+    def find(self, kind: type[D], name: str) -> D | None:
+        """The definition of that kind and name, or None."""
+        with self._database.snapshot():
+            numbers = self._numbers_named(kind, name)
+            return self._load(kind, numbers)[0] if numbers else None
+
+    def get(self, kind: type[D], name: str) -> D:
+        """The definition of that kind and name, or UnknownName."""
+        with self._database.snapshot():
+            return self._load(kind, [self._number(kind, name)])[0]
+
+    def all(self, kind: type[D]) -> tuple[D, ...]:
+        """Every definition of a kind, in the order of creation."""
+        with self._database.snapshot():
+            rows = self._database.execute("SELECT id FROM names WHERE kind = ? ORDER BY id", (_KINDS[kind].word,))
+            numbers = [number for (number,) in rows]
+            definitions = self._load(kind, numbers)
+            self._decoded[kind] = dict(zip(numbers, definitions, strict=True))  # lets go of what others have dropped
+            return tuple(definitions)
+
+    def names(self) -> list[str]:
+        """The name of everything, in the order of creation."""
+        return [name for (name,) in self._database.execute("SELECT name FROM names ORDER BY id")]
+
+    def bound_to(self, relation: Relation) -> tuple[Query, ...]:
+        """The queries whose canonical form is that of `relation`, in the order of creation."""
+        with self._database.snapshot():
+            form = canonical_form(self._bound(relation))
+            rows = self._database.execute("SELECT id FROM queries WHERE canonical = ? ORDER BY id", (form,))
+            return tuple(self._load(Query, [number for (number,) in rows]))
+
+    def readers(self, name: str) -> tuple[str, ...]:
+        """The names of the views and queries that read `name` directly, in the order of creation."""
+        with self._database.snapshot():
+            rows = self._database.execute("SELECT id FROM names WHERE key = ?", (folded(name),))
+            return self._readers(rows[0][0]) if rows else ()
+
+    def _load(self, kind: type[D], numbers: list[int]) -> list[D]:
+        decoded: dict[int, D] = self._decoded[kind]
+        missing = {number for number in numbers if number not in decoded}
+        if missing:
+            table, columns = _KINDS[kind].table, ", ".join(_KINDS[kind].columns)
+            # New ones have the highest numbers, so this reads little that is not wanted.
+            rows = self._database.execute(
+                f"SELECT id, name, {columns} FROM names JOIN {table} USING (id) WHERE id BETWEEN ? AND ?",
+                (min(missing), max(missing)),
+            )
+            stream = cache(partial(self.get, Stream))
+            decoded.update((row[0], self._decode(kind, row, stream)) for row in rows if row[0] in missing)
+        return [decoded[number] for number in numbers]
+
+    def _decode(self, kind: type[Definition], row: Row, stream: Callable[[str], Stream]) -> Any:
+        """The definition of that kind in a row of number, name and columns; `stream` finds those that it names."""
+        _, name, *columns = row
+        decode = self._database.decode
+        what = f"{_KINDS[kind].word} '{name}'"
+        if kind is Stream:
+            (bound,) = columns
+            return decode(what, bound)
+        if kind is View:
+            text, bound = columns
+            return View(name, text, decode(what, bound, stream))
+        text, bound, _, clock, sharing, sink = columns
+        return Query(name, decode(what, bound, stream), clock, text, bool(sharing), decode(what, sink))
+
+    def _columns(self, definition: Definition) -> Row:
+        """What goes into the columns of the definition's kind."""
+        if isinstance(definition, Stream):
+            return (dumps(definition),)
+        bound = self._bound(definition.relation)
+        if isinstance(definition, View):
+            return definition.text, bound
+        form = canonical_form(bound)
+        return definition.text, bound, form, definition.clock, definition.sharing, dumps(definition.sink)
+
+    def _bound(self, relation: Relation) -> str:
+        """A relation as text, in which the registered streams are only named."""
+        streams = {id(leaf): leaf for leaf in leaves(relation) if isinstance(leaf, Stream)}
+        given = {
+            identity: stream.name for identity, stream in streams.items() if self.find(Stream, stream.name) == stream
+        }
+        return dumps(relation, given)
+
+    def _reads(self, definition: Definition) -> set[int]:
+        """The numbers of what a definition reads."""
+        if isinstance(definition, Stream):
+            return set()
+        return {
+            self._number(Stream if isinstance(leaf, Stream) else Query, name_of(leaf))
+            for leaf in leaves(definition.relation)
+        }
+
+    def _readers(self, number: int) -> tuple[str, ...]:
+        rows = self._database.execute(
+            "SELECT name FROM dependencies JOIN names ON id = reader WHERE read = ? ORDER BY id", (number,)
+        )
+        return tuple(name for (name,) in rows)
+
+    def _numbers_named(self, kind: type[Definition], name: str) -> list[int]:
+        """The number of the definition of that kind and name, if there is one."""
+        statement = "SELECT id FROM names WHERE key = ? AND kind = ?"
+        return [number for (number,) in self._database.execute(statement, (folded(name), _KINDS[kind].word))]
+
+    def _number(self, kind: type[Definition], name: str) -> int:
+        numbers = self._numbers_named(kind, name)
+        if not numbers:
+            raise self._unknown(_KINDS[kind], name)
+        return numbers[0]
+
+    def _unknown(self, kind: _Kind, name: str) -> UnknownName:
+        rows = self._database.execute("SELECT key, name FROM names WHERE kind = ?", (kind.word,))
+        spelling: dict[str, str] = dict(rows)
+        close = get_close_matches(folded(name), spelling, n=1)
+        advice = f"did you mean '{spelling[close[0]]}'?" if close else "create it first, or check the name"
+        return UnknownName(f"there is no {kind.word} '{name}' in {self._database.path}; {advice}")
+
+    def _refuse_duplicate(self, kind: _Kind, name: str) -> None:
+        for owner, spelling in self._database.execute("SELECT kind, name FROM names WHERE key = ?", (folded(name),)):
+            raise DuplicateName(
+                f"{kind.word} '{name}' cannot be added: {self._database.path} has a {owner} '{spelling}'; "
+                "drop that first, or choose another name"
+            )

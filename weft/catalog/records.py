@@ -1,0 +1,52 @@
+"""What the catalog keeps besides streams and queries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from weft.algebra import Relation
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A named relation that queries may read; binding such a query copies the relation into it."""
+
+    name: str
+    text: str
+    relation: Relation
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """The numbers that one cycle reported for a stream or a node of the plan, under a key of the reporter's choice."""
+
+    key: str
+    cycle: int
+    numbers: Mapping[str, int | float]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanVersion:
+    """A plan and the number it was stored under."""
+
+    number: int
+    plan: Any
+
+
+class RequestStatus(Enum):
+    PENDING = "pending"
+    DONE = "done"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A statement that another process asked the writer to execute, and the writer's answer once there is one."""
+
+    id: int
+    statement: str
+    status: RequestStatus
+    answer: str | None

@@ -1,0 +1,121 @@
+"""The tables of the catalog, and how older files become newer ones.
+
+`names` is the one namespace that streams, views and queries share: whatever stands in FROM means one thing. Numbers in
+it are never used twice, and what is stored under one never changes, so a number is also the key under which a process
+may keep what it has decoded.
+
+The version of a file is `PRAGMA user_version`: how many of `MIGRATIONS` have been applied to it. To change the schema,
+append a migration; never edit one that has been released.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+#: In the header of each of our files (`PRAGMA application_id`): "weft" in ASCII.
+APPLICATION_ID: Final = 0x77656674
+
+#: The statements that lead from one version to the next.
+Migration: TypeAlias = tuple[str, ...]
+
+MIGRATIONS: tuple[Migration, ...] = (
+    (
+        # `key` is the name without its case.
+        """
+        CREATE TABLE names (
+            id   INTEGER PRIMARY KEY AUTOINCREMENT,
+            key  TEXT NOT NULL UNIQUE,
+            name TEXT NOT NULL,
+            kind TEXT NOT NULL CHECK (kind IN ('stream', 'view', 'query'))
+        )
+        """,
+        # Who reads what; what is read cannot be deleted.
+        """
+        CREATE TABLE dependencies (
+            reader INTEGER NOT NULL REFERENCES names (id) ON DELETE CASCADE,
+            read   INTEGER NOT NULL REFERENCES names (id) ON DELETE RESTRICT,
+            PRIMARY KEY (reader, read)
+        ) WITHOUT ROWID
+        """,
+        """
+        CREATE INDEX dependencies_by_read ON dependencies (read)
+        """,
+        """
+        CREATE TABLE streams (
+            id    INTEGER PRIMARY KEY REFERENCES names (id) ON DELETE CASCADE,
+            bound TEXT NOT NULL
+        )
+        """,
+        """
+        CREATE TABLE views (
+            id    INTEGER PRIMARY KEY REFERENCES names (id) ON DELETE CASCADE,
+            text  TEXT NOT NULL,
+            bound TEXT NOT NULL
+        )
+        """,
+        """
+        CREATE TABLE queries (
+            id        INTEGER PRIMARY KEY REFERENCES names (id) ON DELETE CASCADE,
+            text      TEXT NOT NULL,
+            bound     TEXT NOT NULL,
+            canonical TEXT NOT NULL,
+            clock     TEXT,
+            sharing   INTEGER NOT NULL,
+            sink      TEXT NOT NULL
+        )
+        """,
+        """
+        CREATE INDEX queries_by_canonical ON queries (canonical)
+        """,
+        """
+        CREATE TABLE settings (
+            key   TEXT PRIMARY KEY,
+            value TEXT NOT NULL
+        ) WITHOUT ROWID
+        """,
+        """
+        CREATE TABLE statistics (
+            key     TEXT NOT NULL,
+            cycle   INTEGER NOT NULL,
+            numbers TEXT NOT NULL,
+            PRIMARY KEY (key, cycle)
+        ) WITHOUT ROWID
+        """,
+        """
+        CREATE TABLE plans (
+            number INTEGER PRIMARY KEY,
+            plan   TEXT NOT NULL
+        )
+        """,
+        """
+        CREATE TABLE requests (
+            id        INTEGER PRIMARY KEY AUTOINCREMENT,
+            statement TEXT NOT NULL,
+            status    TEXT NOT NULL DEFAULT 'pending' CHECK (status IN ('pending', 'done', 'failed')),
+            answer    TEXT
+        )
+        """,
+        """
+        CREATE INDEX requests_pending ON requests (id) WHERE status = 'pending'
+        """,
+    ),
+)
+
+
+def migrate(connection: sqlite3.Connection, migrations: Sequence[Migration]) -> None:
+    """Apply the migrations that the file still lacks, each in a transaction that also counts it."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    for number, migration in enumerate(migrations[version:], start=version + 1):
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            for statement in migration:
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {number}")
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:  # SQLite has already rolled back if the disk is full
+                connection.execute("ROLLBACK")
+            raise
