@@ -129,7 +129,8 @@ def query_text(query: Query) -> str:
     columns = ", ".join(f"{field.name} {field.type}" for field in query.relation.fields)
     clock = f"clock {query.clock}" if query.clock else "clock hidden"
     sharing = "" if query.sharing else ", sharing off"
-    lines = [f"query {query.name}: {columns}; {clock}{sharing}", *_indented(relation_lines(query.relation))]
+    sink = f", into {query.sink.format}" if query.sink is not None else ""
+    lines = [f"query {query.name}: {columns}; {clock}{sharing}{sink}", *_indented(relation_lines(query.relation))]
     return "\n".join(lines)
 
 

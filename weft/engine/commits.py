@@ -1,0 +1,145 @@
+"""What is true after each cycle: commit records.
+
+    state/intents/<cycle>.json    before a cycle begins: the plan it will use and the heartbeats it will count
+    state/commits/<cycle>.json    after it: one record that makes all of its effects true at once
+
+A cycle whose commit exists is done and is never run again. One that has an intent but no commit is run again, with the
+same plan and from the same rows, whatever the crash left behind: nothing but a commit makes a file part of the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from weft.engine.storage import Storage, StorageError
+from weft.plan.clockwork import Birth, Clock
+
+#: Commits kept behind the newest one.
+_KEPT = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Rows of one log that arrived in one cycle (or, after compaction, in several)."""
+
+    path: str
+    rows: int
+    min_clock: Clock
+    max_clock: Clock
+    #: The struct column that the rows are in, as ingesting writes them; empty when the columns stand by themselves.
+    struct: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamState:
+    """How far a stream has come: the largest clock seen, rows taken, and rows set aside, by reason."""
+
+    largest: Clock = None
+    rows: int = 0
+    late: int = 0
+    bad: int = 0
+    #: When the stream last had rows, on the clock of heartbeats; None without heartbeats.
+    touched: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueryState:
+    """When a query was created, what each EMIT EMPTY in it counts from, and how many answers there have been."""
+
+    first: int
+    largest: Mapping[str, Clock]
+    emit_from: Mapping[str, int] = field(default_factory=dict)
+    answers: int = 0
+
+    @property
+    def birth(self) -> Birth:
+        return Birth(self.first, self.largest)
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """The whole state after a cycle."""
+
+    cycle: int
+    plan: int
+    streams: Mapping[str, StreamState] = field(default_factory=dict)
+    queries: Mapping[str, QueryState] = field(default_factory=dict)
+    logs: Mapping[str, tuple[Segment, ...]] = field(default_factory=dict)
+    snapshots: Mapping[str, str] = field(default_factory=dict)
+
+
+START = Commit(cycle=-1, plan=0)
+
+
+class CommitLog:
+    """The commit records of one state directory."""
+
+    def __init__(self, storage: Storage, application: str) -> None:
+        self._storage = storage
+        self._check_owner(application)
+        cycles = self._cycles("commits")
+        self.last = self._read(cycles[-1]) if cycles else START
+
+    def _check_owner(self, application: str) -> None:
+        """A state directory belongs to one project; mixing two would corrupt both."""
+        if self._storage.exists("owner.json"):
+            owner = self._storage.read_json("owner.json")["application"]
+            if owner != application:
+                raise StorageError(
+                    f"{self._storage.root} holds the state of another project ({owner}); "
+                    "give this one a state directory of its own"
+                )
+        elif self._storage.names("commits"):
+            raise StorageError(
+                f"{self._storage.root} holds commits but does not say whose; it is not a state directory of weft"
+            )
+        else:
+            self._storage.write_json("owner.json", {"application": application})
+
+    def _cycles(self, folder: str) -> list[int]:
+        return sorted(
+            int(name.removesuffix(".json"))
+            for name in self._storage.names(folder)
+            if name.removesuffix(".json").isdigit()
+        )
+
+    def _read(self, cycle: int) -> Commit:
+        return _decode(self._storage.read_json(f"commits/{cycle:012d}.json"))
+
+    def intent(self, cycle: int) -> dict[str, Any] | None:
+        """What an interrupted attempt at this cycle had decided, if there was one."""
+        name = f"intents/{cycle:012d}.json"
+        return dict(self._storage.read_json(name)) if self._storage.exists(name) else None
+
+    def declare(self, cycle: int, intent: Mapping[str, Any]) -> None:
+        self._storage.write_json(f"intents/{cycle:012d}.json", dict(intent))
+
+    def commit(self, commit: Commit) -> None:
+        """Make a cycle true. The rename inside is the one instant at which it happens."""
+        self._storage.write_json(f"commits/{commit.cycle:012d}.json", _encode(commit))
+        self.last = commit
+        old = commit.cycle - _KEPT
+        if old >= 0:
+            for folder in ("commits", "intents"):
+                self._storage.delete(f"{folder}/{old:012d}.json")
+
+
+def _encode(commit: Commit) -> dict[str, Any]:
+    return {"format": 1, **asdict(commit)}
+
+
+def _decode(data: dict[str, Any]) -> Commit:
+    if data.get("format") != 1:
+        raise StorageError(
+            f"this state was written by a newer weft (format {data.get('format')}); upgrade weft to read it"
+        )
+    return Commit(
+        cycle=data["cycle"],
+        plan=data["plan"],
+        streams={name: StreamState(**each) for name, each in data["streams"].items()},
+        queries={name: QueryState(**each) for name, each in data["queries"].items()},
+        logs={name: tuple(Segment(**each) for each in segments) for name, segments in data["logs"].items()},
+        snapshots=data["snapshots"],
+    )

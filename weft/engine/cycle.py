@@ -1,0 +1,435 @@
+"""One cycle: rows in, answers out, and one commit that makes it true.
+
+    ingest      every row once: clock checked, late and malformed rows set aside, the rest written to the streams' logs
+    keep        the rows of subqueries, and the groups of running aggregates, that later cycles need
+    answer      all queries in one Spark job
+    deliver     answers to their sinks, under the cycle's number
+    commit      one atomic record
+
+Whatever happens before the commit leaves no trace that a second attempt would see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+
+from weft.algebra import Answers, Relation, Select, SetOperation, Source, Stream
+from weft.algebra.clocks import clock_type
+from weft.algebra.types import TIMESTAMP
+from weft.engine import running
+from weft.engine.answers import Packed, pack, unpacked
+from weft.engine.commits import Commit, QueryState, Segment, StreamState
+from weft.engine.compile import Compiler, Place, Views, kept_sources, log_of
+from weft.engine.dead_letter import write_dead_letters
+from weft.engine.expiry import expired
+from weft.engine.lateness import late_everywhere
+from weft.engine.rows import ARRIVAL, BEFORE, CLOCK, column, columns, log_schema
+from weft.engine.storage import Storage
+from weft.plan.clockwork import Clock, Clockwork, Registered
+from weft.plan.plan import Plan, sources_of
+
+#: The column of a batch that says which stream a row belongs to, and the one that says why a row cannot be read.
+STREAM = "_stream"
+CORRUPT = "_corrupt"
+
+#: A log with more segments than this is rewritten as one, so that reading it stays cheap.
+_MOST_SEGMENTS = 24
+
+Step = Callable[[str, int], None]
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What a cycle found out: the answers of each query, and the record to commit."""
+
+    answers: Mapping[str, pa.Table]
+    commit: Commit
+    garbage: tuple[str, ...]
+
+
+@dataclass
+class _Work:
+    """A cycle in progress: the views it has registered and the state it is building."""
+
+    clockwork: Clockwork
+    new: dict[str, str] = field(default_factory=dict)
+    old: dict[str, str] = field(default_factory=dict)
+    snapshots: dict[str, str] = field(default_factory=dict)
+    added: dict[str, Segment] = field(default_factory=dict)
+    written: dict[str, str] = field(default_factory=dict)
+    #: The least clock among the rows that each log got in this cycle, late ones included.
+    lowest: dict[str, int] = field(default_factory=dict)
+    emit_from: dict[str, int] = field(default_factory=dict)
+    names: int = 0
+
+    @property
+    def views(self) -> Views:
+        return Views(self.new, self.old)
+
+
+class CycleRunner:
+    """Runs cycles of a plan against the state of the last commit."""
+
+    def __init__(self, spark: SparkSession, storage: Storage, on_step: Step | None = None) -> None:
+        self._spark = spark
+        self._storage = storage
+        self._on_step = on_step or (lambda step, cycle: None)
+
+    def run(
+        self, batch: DataFrame | None, cycle: int, plan: Plan, last: Commit, heartbeats: Mapping[str, int]
+    ) -> Answered:
+        """Evaluate a cycle. Nothing is true before the caller commits the record that comes back."""
+        queries = _registered(plan, last, cycle)
+        before = {each.name: _state(last, each.name).largest for each in plan.streams}
+        step = self._on_step
+        step("ingest", cycle)
+        streams, work = self._ingest(batch, cycle, plan, last, heartbeats, queries, before)
+        self._register_old(last, plan, queries, work)
+        step("keep", cycle)
+        for name, each in queries.items():
+            self._keep(name, each, work)
+        step("answer", cycle)
+        answers = self._answer(queries, work)
+        commit = self._commit(cycle, plan, last, streams, queries, answers, work)
+        garbage = _garbage(last, commit)
+        self._drop_views(work)
+        return Answered(answers, commit, garbage)
+
+    # -- ingest -------------------------------------------------------------------------------------------------------
+
+    def _ingest(
+        self,
+        batch: DataFrame | None,
+        cycle: int,
+        plan: Plan,
+        last: Commit,
+        heartbeats: Mapping[str, int],
+        queries: Mapping[str, Registered],
+        before: Mapping[str, Clock],
+    ) -> tuple[dict[str, StreamState], _Work]:
+        """Write the rows of the batch to the streams' logs, in one pass over it."""
+        earlier = Clockwork(cycle, before, before, queries)
+        path = f"segments/{cycle:012d}/streams"
+        measured: Mapping[str, int | None] = {}
+        if batch is not None and plan.streams:
+            checked = _checked(batch, plan, earlier, queries)
+            observation = Observation()
+            observed = checked.observe(observation, *_measures(plan.streams))
+            observed.write.partitionBy("stream", "reason").mode("overwrite").parquet(self._storage.path(path))
+            measured = observation.get
+        streams: dict[str, StreamState] = {}
+        segments: dict[str, Segment] = {}
+        for index, each in enumerate(plan.streams):
+            known = _state(last, each.name)
+            rows = measured.get(f"rows_{index}") or 0
+            lowest, highest = measured.get(f"min_{index}"), measured.get(f"max_{index}")
+            late, bad = measured.get(f"late_{index}") or 0, measured.get(f"bad_{index}") or 0
+            clocks = [c for c in (known.largest, highest, heartbeats.get(each.name)) if c is not None]
+            streams[each.name] = replace(
+                known,
+                largest=max(clocks, default=None),
+                rows=known.rows + rows,
+                late=known.late + late,
+                bad=known.bad + bad,
+            )
+            if rows:
+                where = f"{path}/stream={index}/reason=none"
+                segments[f"stream {each.name}"] = Segment(where, rows, lowest, highest, struct=f"s{index}")
+            if late or bad:
+                write_dead_letters(self._spark, self._storage, each, index, path, cycle)
+        work = _Work(Clockwork(cycle, before, {n: s.largest for n, s in streams.items()}, queries))
+        for index, each in enumerate(plan.streams):
+            lowest = measured.get(f"least_{index}")
+            if lowest is not None:
+                work.lowest[f"stream {each.name}"] = lowest
+        for log, segment in segments.items():
+            self._add_segment(log, plan.stream(log.removeprefix("stream ")), segment, work)
+        return streams, work
+
+    # -- logs ---------------------------------------------------------------------------------------------------------
+
+    def _view(self, frame: DataFrame, work: _Work) -> str:
+        work.names += 1
+        name = f"weft_{work.names}"
+        frame.createOrReplaceTempView(name)
+        return name
+
+    def _read(self, source: Source, segments: Sequence[Segment]) -> DataFrame:
+        """The rows of some segments of a log."""
+        frames = []
+        for struct in dict.fromkeys(each.struct for each in segments):
+            paths = [self._storage.path(each.path) for each in segments if each.struct == struct]
+            frame = self._spark.read.schema(log_schema(source.fields, struct)).parquet(*paths)
+            frames.append(frame.select(f"{struct}.*", CLOCK, ARRIVAL, BEFORE) if struct else frame)
+        return reduce(DataFrame.unionAll, frames)
+
+    def _add_segment(self, log: str, source: Source, segment: Segment, work: _Work) -> None:
+        work.added[log] = segment
+        work.new[log] = self._view(self._read(source, [segment]), work)
+
+    def _register_old(self, last: Commit, plan: Plan, queries: Mapping[str, Registered], work: _Work) -> None:
+        for log, source in _logged(queries, work).items():
+            segments = last.logs.get(log, ())
+            if segments:
+                work.old[log] = self._view(self._read(source, segments), work)
+        for name in queries:
+            work.emit_from.update(last.queries[name].emit_from if name in last.queries else {})
+        for place, path in last.snapshots.items():
+            if place.partition(".")[0] in queries:
+                work.snapshots[place] = self._view(self._spark.read.parquet(self._storage.path(path)), work)
+
+    def _drop_views(self, work: _Work) -> None:
+        for number in range(1, work.names + 1):
+            self._spark.catalog.dropTempView(f"weft_{number}")
+
+    # -- keep ---------------------------------------------------------------------------------------------------------
+
+    def _keep(self, name: str, registered: Registered, work: _Work) -> None:
+        """Evaluate what later cycles will look at again, innermost first, and what other queries read."""
+        relation, place = registered.query.relation, Place(name)
+        self._keep_below(relation, place, registered, work)
+        self._keep_memory(relation, place, registered, work)
+        _note_first_rows(relation, place, work)
+        if name in _read_by_others(work.clockwork.queries):
+            self._write(f"answers {name}", relation, place, registered, work)
+
+    def _keep_below(self, relation: Relation, place: Place, registered: Registered, work: _Work) -> None:
+        kept = {inner.log for _, inner in kept_sources(relation, place)}
+        for step, below in enumerate(_relations_below(relation)):
+            inner = place.below(step)
+            if below is None:
+                continue
+            self._keep_below(below, inner, registered, work)
+            self._keep_memory(below, inner, registered, work)
+            _note_first_rows(below, inner, work)
+            if inner.log in kept:
+                self._write(log_of(below, inner), below, inner, registered, work)
+
+    def _keep_memory(self, relation: Relation, place: Place, registered: Registered, work: _Work) -> None:
+        """Merge this cycle's rows into the groups of a running aggregate, or the memory of DISTINCT or a set operator."""
+        compiler = self._compiler(registered, work)
+        if isinstance(relation, Select) and relation.is_grouped and running.has_partials(relation):
+            if relation.window is not None and relation.window.is_unbounded:
+                delta = compiler.delta(relation, place)
+                known = work.snapshots.get(place.log)
+                if delta is not None:
+                    self._snapshot(place, running.merged(relation, known, delta), work)
+                    work.new[running.log(place)] = self._view(
+                        self._spark.read.parquet(self._storage.path(work.written[place.log])), work
+                    )
+        if relation.retain is not None:
+            text = compiler.remembered(relation, place)
+            if text is not None:
+                self._snapshot(Place(place.query, f"{place.path}.memory"), text, work)
+
+    def _snapshot(self, place: Place, text: str, work: _Work) -> None:
+        path = f"segments/{work.clockwork.cycle:012d}/snapshot-{len(work.written)}"
+        self._spark.sql(text).write.mode("overwrite").parquet(self._storage.path(path))
+        work.written[place.log] = path
+
+    def _write(self, log: str, relation: Relation, place: Place, registered: Registered, work: _Work) -> None:
+        """Evaluate a relation and add what it emits to its log."""
+        text = self._compiler(registered, work).computed(relation, place)
+        if text is None or log in work.new:
+            return
+        cycle, before = work.clockwork.cycle, work.clockwork.watermark(relation, after=False)
+        judged = "CAST(NULL AS BIGINT)" if before is None else f"{before}L"
+        listed = f"{columns(relation.fields)}{CLOCK}, {cycle}L AS {ARRIVAL}, {judged} AS {BEFORE}"
+        observation = Observation()
+        path = f"segments/{cycle:012d}/rows-{len(work.added)}"
+        measures = [F.count(F.lit(1)).alias("rows"), F.min(CLOCK).alias("min"), F.max(CLOCK).alias("max")]
+        rows = self._spark.sql(f"SELECT {listed} FROM ({text})").observe(observation, *measures)
+        rows.write.mode("overwrite").parquet(self._storage.path(path))
+        found = observation.get
+        if found["rows"]:
+            work.lowest[log] = found["min"]
+            segment = Segment(path, found["rows"], found["min"], found["max"])
+            self._add_segment(log, relation, segment, work)
+
+    def _compiler(self, registered: Registered, work: _Work) -> Compiler:
+        known = {
+            place.removesuffix(".memory"): view for place, view in work.snapshots.items() if place.endswith(".memory")
+        }
+        return Compiler(work.clockwork, work.views, registered.birth, work.emit_from, known)
+
+    # -- answer -------------------------------------------------------------------------------------------------------
+
+    def _answer(self, queries: Mapping[str, Registered], work: _Work) -> dict[str, pa.Table]:
+        """The answers of all queries, in one job."""
+        packed: list[Packed] = []
+        for name, each in queries.items():
+            log = f"answers {name}"
+            if log in work.new:
+                text: str | None = f"SELECT {columns(each.query.relation.fields)}{CLOCK} FROM {work.new[log]}"
+            elif name in _read_by_others(queries):
+                text = None
+            else:
+                text = self._compiler(each, work).computed(each.query.relation, Place(name))
+            if text is not None:
+                packed.append(Packed(name, each.query.relation.fields, text))
+        if not packed:
+            return {}
+        return unpacked(packed, self._spark.sql(pack(packed)).toArrow())
+
+    # -- commit -------------------------------------------------------------------------------------------------------
+
+    def _commit(
+        self,
+        cycle: int,
+        plan: Plan,
+        last: Commit,
+        streams: Mapping[str, StreamState],
+        queries: Mapping[str, Registered],
+        answers: Mapping[str, pa.Table],
+        work: _Work,
+    ) -> Commit:
+        states = {}
+        for name, each in queries.items():
+            known = last.queries.get(name)
+            before = known.answers if known is not None and known.first == each.birth.first else 0
+            count = answers[name].num_rows if name in answers else 0
+            counted = {place: clock for place, clock in work.emit_from.items() if place.partition(".")[0] == name}
+            states[name] = QueryState(each.birth.first, dict(each.birth.largest), counted, before + count)
+        logs = {}
+        for log, source in _logged(queries, work).items():
+            segments = [*last.logs.get(log, ()), *([work.added[log]] if log in work.added else [])]
+            live = [each for each in segments if not expired(each, log, queries, work.clockwork)]
+            if len(live) > _MOST_SEGMENTS:
+                live = [self._compacted(log, source, live, cycle)]
+            if live:
+                logs[log] = tuple(live)
+        places = set(_memories(queries))
+        snapshots = {place: path for place, path in {**last.snapshots, **work.written}.items() if place in places}
+        return Commit(cycle, plan.number, dict(streams), states, logs, snapshots)
+
+    def _compacted(self, log: str, source: Source, segments: Sequence[Segment], cycle: int) -> Segment:
+        self._on_step("compact", cycle)
+        number = abs(hash(log)) % 10**8
+        path = f"segments/{cycle:012d}/compacted-{number}"
+        self._read(source, segments).coalesce(1).write.mode("overwrite").parquet(self._storage.path(path))
+        lows = [each.min_clock for each in segments if each.min_clock is not None]
+        highs = [each.max_clock for each in segments if each.max_clock is not None]
+        rows = sum(each.rows for each in segments)
+        return Segment(path, rows, min(lows, default=None), max(highs, default=None))
+
+
+def _note_first_rows(relation: Relation, place: Place, work: _Work) -> None:
+    """Remember the smallest clock in the first cycle that has rows: EMIT EMPTY counts from it."""
+    if isinstance(relation, Select) and relation.emit_empty and place.log not in work.emit_from:
+        lowest = work.lowest.get(log_of(relation.inputs[0].source, place.below(0)))
+        if lowest is not None:
+            work.emit_from[place.log] = lowest
+
+
+def _state(commit: Commit, stream: str) -> StreamState:
+    return commit.streams.get(stream, StreamState())
+
+
+def _registered(plan: Plan, last: Commit, cycle: int) -> dict[str, Registered]:
+    """The plan's queries with their births: recorded in the last commit, or now."""
+    largest = {name: state.largest for name, state in last.streams.items()}
+    queries = {}
+    for each in plan.queries:
+        known = last.queries.get(each.name)
+        state = known if known is not None else QueryState(cycle, largest)
+        queries[each.name] = Registered(each, state.birth)
+    return queries
+
+
+def _read_by_others(queries: Mapping[str, Registered]) -> set[str]:
+    return {
+        source.query
+        for each in queries.values()
+        for source in sources_of(each.query.relation)
+        if isinstance(source, Answers)
+    }
+
+
+def _relations_below(relation: Relation) -> list[Relation | None]:
+    sources: Sequence[Source] = (
+        [each.source for each in relation.inputs] if isinstance(relation, Select) else [relation.left, relation.right]
+    )
+    return [each if isinstance(each, (Select, SetOperation)) else None for each in sources]
+
+
+def _logged(queries: Mapping[str, Registered], work: _Work) -> dict[str, Source]:
+    """Every log that some query needs, and the source whose rows it keeps."""
+    return {
+        log_of(source, inner): source
+        for name, each in queries.items()
+        for source, inner in kept_sources(each.query.relation, Place(name))
+    }
+
+
+def _memories(queries: Mapping[str, Registered]) -> list[str]:
+    """The places of running aggregates and of operators over history."""
+
+    def below(relation: Relation, place: Place) -> list[str]:
+        own = [place.log, f"{place.log}.memory"]
+        for step, each in enumerate(_relations_below(relation)):
+            if each is not None:
+                own += below(each, place.below(step))
+        return own
+
+    return [place for name, each in queries.items() for place in below(each.query.relation, Place(name))]
+
+
+def _garbage(last: Commit, commit: Commit) -> tuple[str, ...]:
+    """The files that the last commit needed and this one does not."""
+    return tuple(sorted(_files(last) - _files(commit)))
+
+
+def _files(commit: Commit) -> set[str]:
+    segments = {each.path for segments in commit.logs.values() for each in segments}
+    return segments | set(commit.snapshots.values())
+
+
+def _checked(batch: DataFrame, plan: Plan, clockwork: Clockwork, queries: Mapping[str, Registered]) -> DataFrame:
+    """The batch with every row's clock, what it is judged by, and the reason if it cannot take part in anything."""
+    clocks, reasons, judged = [], [], []
+    for index, each in enumerate(plan.streams):
+        position = next(i for i, f in enumerate(each.fields) if f.name == each.clock)
+        value = f"s{index}.{column(position)}"
+        here = f"WHEN {STREAM} = {index}"
+        clocks.append(f"{here} THEN {f'unix_micros({value})' if clock_type(each) == TIMESTAMP else value}")
+        watermark = clockwork.watermark(each, after=False)
+        judged.append(f"{here} THEN {'CAST(NULL AS BIGINT)' if watermark is None else f'{watermark}L'}")
+        late = late_everywhere(each, clockwork, queries)
+        if late is not None:
+            reasons.append(f"WHEN {STREAM} = {index} AND {late} THEN 'late'")
+    with_clock = batch.withColumn(CLOCK, F.expr(f"CASE {' '.join(clocks)} END"))
+    bad = f"WHEN {CORRUPT} IS NOT NULL THEN 'malformed' WHEN {CLOCK} IS NULL THEN 'no clock'"
+    return with_clock.selectExpr(
+        *(f"s{index}" for index in range(len(plan.streams))),
+        CORRUPT,
+        CLOCK,
+        f"{clockwork.cycle}L AS {ARRIVAL}",
+        f"CASE {' '.join(judged)} END AS {BEFORE}",
+        f"{STREAM} AS stream",
+        f"CASE {bad} {' '.join(reasons)} ELSE 'none' END AS reason",
+    )
+
+
+def _measures(streams: Sequence[Stream]) -> list[object]:
+    """What one pass over the rows tells of every stream."""
+    measures = []
+    for index in range(len(streams)):
+        good = (F.col("stream") == index) & (F.col("reason") == "none")
+        seen = (F.col("stream") == index) & F.col("reason").isin("none", "late")
+        late = (F.col("stream") == index) & (F.col("reason") == "late")
+        bad = (F.col("stream") == index) & F.col("reason").isin("malformed", "no clock")
+        measures += [
+            F.count(F.when(good, 1)).alias(f"rows_{index}"),
+            F.min(F.when(good, F.col(CLOCK))).alias(f"min_{index}"),
+            F.max(F.when(seen, F.col(CLOCK))).alias(f"max_{index}"),
+            F.min(F.when(seen, F.col(CLOCK))).alias(f"least_{index}"),
+            F.count(F.when(late, 1)).alias(f"late_{index}"),
+            F.count(F.when(bad, 1)).alias(f"bad_{index}"),
+        ]
+    return measures

@@ -1,0 +1,212 @@
+"""Expressions as Spark SQL.
+
+What cannot be computed is NULL (docs/semantics.md), so arithmetic and casts are written with Spark's `try_` functions;
+the text means the same whether or not the session is in ANSI mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
+from typing import TypeAlias
+
+from weft.algebra import (
+    Aggregate,
+    AggregateRef,
+    Call,
+    Column,
+    DataType,
+    Expression,
+    KeyRef,
+    Kind,
+    Literal,
+    WindowBound,
+)
+from weft.algebra.types import BIGINT, TIMESTAMP
+
+#: A leaf of an expression as Spark SQL: the name of the column that holds it.
+Leaf: TypeAlias = Callable[[Column | KeyRef | AggregateRef | WindowBound], str]
+
+_SPARK_TYPES = {Kind.HUGEINT: "DECIMAL(38,0)", Kind.NULL: "VOID", Kind.INTERVAL: "BIGINT"}
+
+
+def spark_type(type_: DataType) -> str:
+    """The Spark type that holds a value. An INTERVAL is held as its number of microseconds."""
+    if type_.kind is Kind.DECIMAL:
+        return f"DECIMAL({type_.precision},{type_.scale})"
+    return _SPARK_TYPES.get(type_.kind) or str(type_.kind.value)
+
+
+def quoted(name: str) -> str:
+    """A column name as SQL."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def spark_sql(expression: Expression, leaf: Leaf) -> str:
+    """An expression as Spark SQL text."""
+    if isinstance(expression, Literal):
+        return _literal(expression)
+    if isinstance(expression, Call):
+        args = [spark_sql(arg, leaf) for arg in expression.args]
+        rule = _RULES.get(expression.op)
+        return rule(expression, args) if rule else f"{expression.op}({', '.join(args)})"
+    return leaf(expression)
+
+
+def _literal(literal: Literal) -> str:
+    value, type_ = literal.value, literal.type
+    if value is None:
+        return f"CAST(NULL AS {spark_type(type_)})"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    if isinstance(value, bytes):
+        return f"X'{value.hex()}'"
+    if isinstance(value, date):
+        return f"DATE '{value.isoformat()}'"
+    if type_ == TIMESTAMP:
+        return f"timestamp_micros({value}L)"
+    if isinstance(value, float):
+        return f"CAST('{value!r}' AS {spark_type(type_)})"
+    if isinstance(value, Decimal):
+        return f"CAST('{value}' AS {spark_type(type_)})"
+    return f"CAST({value} AS {spark_type(type_)})" if abs(value) < 2**63 else f"CAST('{value}' AS {spark_type(type_)})"
+
+
+def _infix(call: Call, args: list[str]) -> str:
+    return "(" + f" {call.op.upper()} ".join(args) + ")"
+
+
+def _arithmetic(call: Call, args: list[str]) -> str:
+    left, right = call.args[0].type, call.args[1].type
+    if TIMESTAMP in (left, right):
+        return _time_arithmetic(call, args)
+    if call.type.is_floating:
+        return _floating(call, args)
+    name = {"+": "try_add", "-": "try_subtract", "*": "try_multiply", "/": "try_divide", "%": "try_mod"}[call.op]
+    if call.type.kind in (Kind.TINYINT, Kind.SMALLINT):
+        # Spark's try_ functions check the range of INT, not of the narrow types.
+        wide = f"{name}(CAST({args[0]} AS INT), CAST({args[1]} AS INT))"
+        return f"try_cast({wide} AS {spark_type(call.type)})"
+    return f"try_cast({name}({', '.join(args)}) AS {spark_type(call.type)})"
+
+
+def _floating(call: Call, args: list[str]) -> str:
+    if call.op == "/":
+        return f"try_divide({', '.join(args)})"
+    if call.op == "%":
+        return f"try_mod({', '.join(args)})"
+    return f"({args[0]} {call.op} {args[1]})"
+
+
+def _time_arithmetic(call: Call, args: list[str]) -> str:
+    micros = [
+        f"unix_micros({arg})" if each.type == TIMESTAMP else arg for each, arg in zip(call.args, args, strict=True)
+    ]
+    name = "try_add" if call.op == "+" else "try_subtract"
+    ticks = f"{name}({micros[0]}, {micros[1]})"
+    return f"timestamp_micros({ticks})" if call.type == TIMESTAMP else ticks
+
+
+def _negative(call: Call, args: list[str]) -> str:
+    if call.type.is_floating:
+        return f"(- {args[0]})"
+    return f"try_subtract(CAST(0 AS {spark_type(call.type)}), {args[0]})"
+
+
+def _cast(call: Call, args: list[str]) -> str:
+    source, target = call.args[0].type, call.type
+    if source.is_floating and (target.is_integer or target.kind is Kind.BOOLEAN):
+        return f"try_cast({args[0]} AS {spark_type(target)})"
+    if TIMESTAMP in (source, target) and (source.is_numeric or target.is_numeric):
+        raise AssertionError("the binder refuses casts between numbers and timestamps")
+    return f"try_cast({args[0]} AS {spark_type(target)})"
+
+
+def _case(call: Call, args: list[str]) -> str:
+    branches = " ".join(f"WHEN {args[i]} THEN {args[i + 1]}" for i in range(0, len(args) - 1, 2))
+    return f"(CASE {branches} ELSE {args[-1]} END)"
+
+
+def _whole(call: Call, args: list[str]) -> str:
+    if not call.args[0].type.is_floating:
+        return f"CAST({call.op}({args[0]}) AS {spark_type(call.type)})"
+    return f"(CASE WHEN abs({args[0]}) < 9.2e18D THEN {call.op}({args[0]}) END)"
+
+
+def _round(call: Call, args: list[str]) -> str:
+    return f"try_cast(round({', '.join(args)}) AS {spark_type(call.type)})"
+
+
+def _finite(call: Call, args: list[str]) -> str:
+    return f"{call.op}({', '.join(args)})"
+
+
+def _abs(call: Call, args: list[str]) -> str:
+    if call.type.is_floating:
+        return f"abs({args[0]})"
+    return f"(CASE WHEN {args[0]} < 0 THEN {_negative(call, args)} ELSE {args[0]} END)"
+
+
+def _div(call: Call, args: list[str]) -> str:
+    left, right = args
+    if call.type == BIGINT:
+        # The one quotient that does not fit: the least BIGINT divided by −1.
+        guard = f"{right} = 0 OR ({right} = -1 AND {left} = -9223372036854775808L)"
+        return f"(CASE WHEN {guard} THEN NULL ELSE {left} div {right} END)"
+    return f"try_cast((CASE WHEN {right} = 0 THEN NULL ELSE {left} div {right} END) AS {spark_type(call.type)})"
+
+
+_RULES: dict[str, Callable[[Call, list[str]], str]] = {
+    **dict.fromkeys(("and", "or", "=", "<", "<=", ">", ">=", "<=>"), _infix),
+    **dict.fromkeys(("+", "-", "*", "/", "%"), _arithmetic),
+    "!=": lambda call, args: f"({args[0]} <> {args[1]})",
+    "not": lambda call, args: f"(NOT {args[0]})",
+    "neg": _negative,
+    "is_null": lambda call, args: f"({args[0]} IS NULL)",
+    "in": lambda call, args: f"({args[0]} IN ({', '.join(args[1:])}))",
+    "like": lambda call, args: f"({args[0]} LIKE {args[1]})",
+    "cast": _cast,
+    "case": _case,
+    "div": _div,
+    "abs": _abs,
+    "floor": _whole,
+    "ceil": _whole,
+    "round": _round,
+    "date_trunc": lambda call, args: f"date_trunc({args[0]}, {args[1]})",
+    "timestamp_micros": lambda call, args: f"timestamp_micros(try_cast({args[0]} AS BIGINT))",
+}
+
+
+def aggregate_sql(aggregate: Aggregate, leaf: Leaf) -> str:
+    """An aggregate over rows as Spark SQL; every form is deterministic, whatever the order of the rows."""
+    args = [spark_sql(arg, leaf) for arg in aggregate.args]
+    function, type_ = aggregate.function, spark_type(aggregate.type)
+    if function == "count":
+        inner = args[0] if args else "1"
+        return f"count({'DISTINCT ' * aggregate.distinct}{inner})"
+    if function == "sum":
+        return _sum(aggregate, args[0], type_)
+    if function in ("min_by", "max_by"):
+        pair = f"named_struct('y', {args[1]}, 'x', {args[0]})"
+        return f"{function[:3]}(CASE WHEN {args[1]} IS NOT NULL THEN {pair} END).x"
+    if function == "percentile":
+        return f"percentile({args[0]}, {aggregate.args[1].value!r}D)"  # type: ignore[union-attr]
+    if function == "avg" and aggregate.type.kind is Kind.DECIMAL:
+        return f"try_cast(try_avg({args[0]}) AS {type_})"
+    return f"{function}({', '.join(args)})"
+
+
+def _sum(aggregate: Aggregate, arg: str, type_: str) -> str:
+    source = aggregate.args[0].type
+    if source == BIGINT:
+        # Two halves that cannot overflow, put together exactly: several times faster than adding DECIMALs.
+        high = f"CAST(sum(shiftright({arg}, 32)) AS {type_}) * 4294967296BD"
+        return f"CAST({high} + CAST(sum({arg} & 4294967295L) AS DECIMAL(20,0)) AS {type_})"
+    if source.is_integer and source.kind is not Kind.HUGEINT:
+        return f"CAST(sum({arg}) AS {type_})"
+    if source.is_floating:
+        return f"sum(CAST({arg} AS DOUBLE))"
+    return f"try_cast(try_sum({arg}) AS {type_})"

@@ -1,0 +1,33 @@
+"""How rows look inside the engine.
+
+A relation's rows have its columns by position (c0, c1, …) and their clock. Rows that are kept in a log also know the
+cycle they arrived in, and the watermark they are judged by: that of their source after the cycle before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from weft.algebra import Field
+from weft.engine.expressions import spark_type
+
+CLOCK = "_clock"
+ARRIVAL = "_arrival"
+BEFORE = "_before"
+
+
+def column(position: int) -> str:
+    """The name of a column by position."""
+    return f"c{position}"
+
+
+def columns(fields: Sequence[Field], prefix: str = "") -> str:
+    """The columns of a relation as the start of a select list, with a comma after it when there are any."""
+    return "".join(f"{prefix}{column(position)}, " for position in range(len(fields)))
+
+
+def log_schema(fields: Sequence[Field], struct: str = "") -> str:
+    """The schema of a log as Spark DDL; `struct` names the column that the relation's own columns are in, if any."""
+    names = [f"{column(position)} {spark_type(field.type)}" for position, field in enumerate(fields)]
+    own = [f"{struct} STRUCT<{', '.join(each.replace(' ', ': ', 1) for each in names)}>"] if struct else names
+    return ", ".join([*own, f"{CLOCK} BIGINT", f"{ARRIVAL} BIGINT", f"{BEFORE} BIGINT"])

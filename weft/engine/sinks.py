@@ -1,0 +1,124 @@
+"""Where answers go.
+
+A sink gets the answers of one query in one cycle as an Arrow table, before the cycle commits. After a crash it may get
+the same cycle again, with the same rows: sinks that write files replace what they wrote under that number.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections import deque
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from weft.algebra import Query
+from weft.engine.storage import Storage
+
+
+class Sink(Protocol):
+    def write(self, table: pa.Table, cycle: int) -> None:
+        """Take the answers of a cycle; a second call with the same cycle replaces the first."""
+
+
+class FileSink:
+    """One file per cycle that has answers, named by the cycle: exactly once, whatever crashes."""
+
+    def __init__(self, spark: SparkSession, path: str, format_: str) -> None:
+        self._storage = Storage(spark, path)
+        self._format = format_
+
+    def write(self, table: pa.Table, cycle: int) -> None:
+        data = _parquet(table) if self._format == "parquet" else _json_lines(table)
+        self._storage.write_bytes(f"{cycle:012d}.{self._format}", data)
+
+
+class ConsoleSink:
+    """Prints answers as they come."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def write(self, table: pa.Table, cycle: int) -> None:
+        from rich.console import Console
+        from rich.table import Table
+
+        shown = Table(*table.column_names, title=f"{self._name}, cycle {cycle}", title_justify="left")
+        for row in table.slice(0, 20).to_pylist():
+            shown.add_row(*("" if value is None else str(value) for value in row.values()))
+        if table.num_rows > 20:
+            shown.caption = f"… and {table.num_rows - 20} more"
+        Console().print(shown)
+
+
+class CallableSink:
+    """Calls a Python function with each cycle's answers, like Spark's foreachBatch: at least once, with the number."""
+
+    def __init__(self, function: Callable[[pa.Table, int], object]) -> None:
+        self._function = function
+
+    def write(self, table: pa.Table, cycle: int) -> None:
+        self._function(table, cycle)
+
+
+class Memory:
+    """The newest answers of every query, up to a number of rows each."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._tables: dict[str, deque[pa.Table]] = {}
+        self._rows: dict[str, int] = {}
+
+    def add(self, name: str, table: pa.Table) -> None:
+        """Keep the answers of a committed cycle; the oldest give way."""
+        tables = self._tables.setdefault(name, deque())
+        tables.append(table)
+        self._rows[name] = self._rows.get(name, 0) + table.num_rows
+        while len(tables) > 1 and self._rows[name] - tables[0].num_rows >= self._limit:
+            self._rows[name] -= tables.popleft().num_rows
+
+    def table(self, name: str) -> pa.Table | None:
+        tables = self._tables.get(name)
+        return pa.concat_tables(tables) if tables else None
+
+    def drop(self, name: str) -> None:
+        self._tables.pop(name, None)
+        self._rows.pop(name, None)
+
+
+def sink_of(query: Query, spark: SparkSession) -> Sink | None:
+    """The sink that a query's INTO names; None for answers that are only kept in memory."""
+    if query.sink is None or query.sink.format == "memory":
+        return None
+    if query.sink.format == "console":
+        return ConsoleSink(query.name)
+    return FileSink(spark, dict(query.sink.options)["path"], query.sink.format)
+
+
+def _parquet(table: pa.Table) -> bytes:
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer)
+    return buffer.getvalue()
+
+
+def _json_lines(table: pa.Table) -> bytes:
+    return "".join(json.dumps(row, default=_plain) + "\n" for row in table.to_pylist()).encode()
+
+
+def _plain(value: Any) -> Any:
+    """Values that JSON has no form for: instants as ISO text in UTC, intervals in seconds, decimals as exact text."""
+    if isinstance(value, (datetime, date)):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else str(value)
+    if isinstance(value, bytes):
+        return value.hex()
+    raise TypeError(type(value).__name__)

@@ -1,0 +1,131 @@
+"""Watermarks, horizons and closing windows: the arithmetic of time in a cycle (docs/semantics.md, "Time", "Windows").
+
+Everything here follows from three facts: the largest clock that each stream had seen before and after the cycle, and
+what it was when each query was created. A clock of None means that nothing has been seen yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from weft.algebra import Answers, Query, Relation, Select, SetOperation, SetOperator, Source, Stream, Window
+
+Clock = int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Birth:
+    """When a query was created: its first cycle, and the largest clock of each stream before it."""
+
+    first: int
+    largest: Mapping[str, Clock]
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A query that runs, and when it was created."""
+
+    query: Query
+    birth: Birth
+
+
+@dataclass(frozen=True)
+class Clockwork:
+    """Time in one cycle: the largest clocks before and after it, and the queries whose answers others read."""
+
+    cycle: int
+    before: Mapping[str, Clock]
+    after: Mapping[str, Clock]
+    queries: Mapping[str, Registered]
+
+    def watermark(self, source: Source, *, after: bool = True) -> Clock:
+        """A relation's watermark after the cycle, or after the one before it."""
+        if isinstance(source, Stream):
+            largest = (self.after if after else self.before).get(source.name)
+            return None if largest is None else largest - source.delay
+        if isinstance(source, Answers):
+            return self.watermark(self.queries[source.query].query.relation, after=after)
+        marks = [self.watermark(below, after=after) for below in reads(source)]
+        return None if None in marks else min(mark for mark in marks if mark is not None)
+
+    def closing(self, relation: Relation, birth: Birth) -> tuple[Clock, Clock]:
+        """The window instances whose end lies in (after, until] close in this cycle; no `until` means none do."""
+        closed = self.watermark(relation, after=False) if self.cycle > birth.first else None
+        horizon = self.horizon(relation, birth)
+        bounds = [each for each in (closed, horizon) if each is not None]
+        return (max(bounds) if bounds else None), self.watermark(relation)
+
+    def horizon(self, source: Source, birth: Birth, history: bool = True) -> Clock:
+        """The clock after which a relation lacks none of its rows, although the query was not always there."""
+        if isinstance(source, Stream):
+            largest = birth.largest.get(source.name)
+            return None if largest is None else largest - (source.backfill if history else 0)
+        if isinstance(source, Answers):
+            parent = self.queries[source.query]
+            own = self.horizon(parent.query.relation, parent.birth)
+            return _latest(own, self._largest_under(parent.query.relation, birth))
+        if isinstance(source, Select) and is_windowed(source):
+            single = len(source.inputs) == 1
+            inner = _latest(*(self.horizon(each.source, birth, single) for each in source.inputs))
+            assert source.window is not None and source.window.range is not None
+            return None if inner is None else inner + source.window.range
+        if isinstance(source, SetOperation) and source.window is not None:
+            return _latest(self.horizon(source.left, birth), self.horizon(source.right, birth))
+        keeps = history and passes_rows(source)
+        return _latest(*(self.horizon(below, birth, keeps) for below in reads(source)))
+
+    def _largest_under(self, source: Source, birth: Birth) -> Clock:
+        if isinstance(source, Stream):
+            return birth.largest.get(source.name)
+        if isinstance(source, Answers):
+            return self._largest_under(self.queries[source.query].query.relation, birth)
+        return _latest(*(self._largest_under(below, birth) for below in reads(source)))
+
+
+def _latest(*clocks: Clock) -> Clock:
+    return max((clock for clock in clocks if clock is not None), default=None)
+
+
+def reads(source: Source) -> tuple[Source, ...]:
+    """What a relation reads directly."""
+    if isinstance(source, Select):
+        return tuple(each.source for each in source.inputs)
+    if isinstance(source, SetOperation):
+        return source.left, source.right
+    return ()
+
+
+def streams_under(source: Source, queries: Mapping[str, Registered]) -> frozenset[str]:
+    """The streams whose rows reach a relation, also through other queries."""
+    if isinstance(source, Stream):
+        return frozenset({source.name})
+    if isinstance(source, Answers):
+        return streams_under(queries[source.query].query.relation, queries)
+    return frozenset().union(*(streams_under(below, queries) for below in reads(source)))
+
+
+def is_windowed(select: Select) -> bool:
+    """Whether a select answers window instances."""
+    return select.window is not None and not select.window.is_unbounded
+
+
+def passes_rows(source: Source) -> bool:
+    """Whether rows go through at once and one by one: a stream, a selection, UNION ALL."""
+    if isinstance(source, Stream):
+        return True
+    if isinstance(source, Select):
+        return len(source.inputs) == 1 and not (is_windowed(source) or source.is_grouped or source.distinct)
+    return (
+        isinstance(source, SetOperation)
+        and source.operator is SetOperator.UNION
+        and source.all
+        and source.window is None
+    )
+
+
+def first_open_start(window: Window, watermark: Clock) -> Clock:
+    """The start of the oldest instance that is still open; rows older than it are of no more use to the window."""
+    if watermark is None or window.range is None:
+        return None
+    return window.origin + ((watermark - window.origin - window.range) // window.slide + 1) * window.slide

@@ -1,0 +1,54 @@
+"""The plan that runs: an immutable, numbered set of streams and queries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from weft.algebra import Query, Relation, Source, Stream
+from weft.plan.clockwork import reads
+from weft.plan.normal import normalised
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Version `number` of what runs. Queries come after the queries whose answers they read."""
+
+    number: int
+    streams: tuple[Stream, ...]
+    queries: tuple[Query, ...]
+
+    def stream(self, name: str) -> Stream:
+        return next(each for each in self.streams if each.name == name)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What has to happen between two cycles to get from one plan to the next."""
+
+    created: tuple[str, ...]
+    dropped: tuple[str, ...]
+
+
+def diff(old: Plan | None, new: Plan) -> Change:
+    """The queries that a new plan adds and drops. One that was dropped and created again counts as both."""
+    before: Mapping[str, Relation] = {each.name: each.relation for each in old.queries} if old else {}
+    after = {each.name: each.relation for each in new.queries}
+    return Change(
+        created=tuple(name for name in after if before.get(name) != after[name]),
+        dropped=tuple(name for name in before if after.get(name) != before[name]),
+    )
+
+
+def build(number: int, streams: tuple[Stream, ...], queries: tuple[Query, ...]) -> Plan:
+    """The plan that runs these queries, each as its own tree."""
+    from dataclasses import replace
+
+    shaped = tuple(replace(each, relation=normalised(each.relation), text="") for each in queries)
+    return Plan(number, streams, shaped)
+
+
+def sources_of(source: Source) -> tuple[Source, ...]:
+    """All that a relation reads, directly or through subqueries."""
+    below = reads(source)
+    return (*below, *(each for one in below for each in sources_of(one)))
