@@ -11,21 +11,26 @@ loom.execute('''
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from sqlglot import exp
-
-from weft.algebra import Field, Query, Relation, Stream
+from weft.algebra import Field, Query, Stream
 from weft.algebra.clocks import clock_type
-from weft.catalog import Catalog, CatalogError, View
+from weft.catalog import Catalog, View
+from weft.plan.json import query_document
 from weft.plan.text import duration_text, query_text, relation_lines, window_text
-from weft.sql import Code, Names, SqlError, bind, parse, split, statements
+from weft.sql import SqlError, bind_or_repeat, parse, split, statements
 from weft.sql.binder import SETTINGS
-from weft.sql.scope import span_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from weft.engine.engine import Engine, Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,31 +42,14 @@ class Outcome:
     rows: tuple[tuple[str, ...], ...] = ()
 
 
-@dataclass(frozen=True)
-class _AllBut:
-    """Registered names without one of them."""
-
-    names: Names
-    hidden: str
-
-    def find_stream(self, name: str) -> Stream | None:
-        return None if name.lower() == self.hidden else self.names.find_stream(name)
-
-    def find_view(self, name: str) -> Relation | None:
-        return None if name.lower() == self.hidden else self.names.find_view(name)
-
-    def find_query(self, name: str) -> Query | None:
-        return None if name.lower() == self.hidden else self.names.find_query(name)
-
-    def known_names(self) -> Iterable[str]:
-        return [each for each in self.names.known_names() if each.lower() != self.hidden]
-
-
 class Loom:
     """A project: its streams, views and continuous queries."""
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
+        self._engine: Engine | None = None
+        self._frames: dict[str, DataFrame] = {}
+        self._callables: dict[str, Callable[[pa.Table, int], object]] = {}
 
     @classmethod
     def open(cls, directory: str | Path, *, write: bool = True) -> Self:
@@ -71,6 +59,8 @@ class Loom:
         return cls(Catalog.open(directory, write=write))
 
     def close(self) -> None:
+        """Stop, if need be, and let go of the project."""
+        self.stop()
         self.catalog.close()
 
     def __enter__(self) -> Self:
@@ -103,42 +93,99 @@ class Loom:
         """Drop a continuous query."""
         self.execute(f"DROP CONTINUOUS QUERY `{name}`")
 
-    def explain(self, query: str | None = None) -> str:
-        """How a query, or everything together, is evaluated."""
-        if query is not None:
-            return query_text(self.catalog.query(query))
-        return "\n\n".join(query_text(each) for each in self.catalog.queries())
+    def explain(self, query: str | None = None, *, format: str = "TEXT") -> str:
+        """How a query, or everything together, is evaluated; `format` is TEXT or JSON."""
+        queries = self.catalog.queries() if query is None else (self.catalog.query(query),)
+        if format == "JSON":
+            return json.dumps([query_document(each) for each in queries], indent=2)
+        return "\n\n".join(query_text(each) for each in queries)
+
+    # -- running ------------------------------------------------------------------------------------------------------
+
+    def stream(self, name: str, frame: DataFrame, *, clock: str, watermark: str) -> Stream:
+        """Register a PySpark streaming DataFrame as a stream; `watermark` is how late rows may be, as '5 seconds'.
+
+        The declaration is kept; the DataFrame is not: attach it again after opening the project anew.
+        """
+        from weft.engine.sources import stream_of
+
+        stream = stream_of(name, frame, clock, watermark)
+        known = self.catalog.find_stream(name)
+        if known is None:
+            self.catalog.add_stream(stream)
+        elif known != stream:
+            raise ValueError(f"stream '{name}' is registered with other columns, clock or watermark; drop it first")
+        self._frames[name] = frame
+        return stream
+
+    def sink(self, query: str, function: Callable[[pa.Table, int], object]) -> None:
+        """Call `function(answers, cycle)` with a query's answers; after a crash a cycle may come again."""
+        self.catalog.query(query)
+        self._callables[query] = function
+
+    def start(
+        self,
+        *,
+        master: str | None = None,
+        settings: Mapping[str, str] | None = None,
+        until_idle: bool = False,
+        interval: str | None = None,
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> Engine:
+        """Start the queries on Spark: `local[*]` or any master. `until_idle` stops when what is there now is done."""
+        from weft.engine.engine import Engine, state_directory
+        from weft.engine.spark import session
+
+        if self._engine is not None and self._engine.is_running:
+            raise RuntimeError("this loom is running already")
+        stored = {name: str(value) for name, value in self.catalog.settings().items() if name.startswith("spark.")}
+        spark = session(master, {**stored, **(settings or {})})
+        engine = Engine(spark, self.catalog, state_directory(self.directory))
+        engine.frames.update(self._frames)
+        for name, function in self._callables.items():
+            engine.add_callable(name, function)
+        if on_progress is not None:
+            engine.listeners.append(on_progress)
+        engine.before_cycle = self._execute_requests
+        engine.start(until_idle=until_idle, interval=interval)
+        self._engine = engine
+        return engine
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the loom has stopped; False if it still runs after `timeout` seconds."""
+        return self._engine is None or self._engine.wait(timeout)
+
+    def stop(self) -> None:
+        """Stop after the cycle that is running now."""
+        if self._engine is not None:
+            self._engine.stop()
+
+    def results(self, query: str) -> pa.Table:
+        """The newest answers of a query; an empty table when there are none yet."""
+        from weft.engine.results import newest_answers
+
+        relation = self.catalog.query(query).relation
+        return newest_answers(self.directory, query, relation)
+
+    @property
+    def directory(self) -> Path:
+        return self.catalog.path.parent
+
+    def _execute_requests(self) -> None:
+        """Run the statements that other processes have submitted."""
+        for request in self.catalog.pending():
+            with self.catalog.transaction():
+                try:
+                    outcome = self._execute_one(request.statement)
+                except SqlError as error:
+                    self.catalog.answer(request.id, False, error.render(request.statement))
+                else:
+                    self.catalog.answer(request.id, True, outcome.message)
 
     # -- statements ---------------------------------------------------------------------------------------------------
 
     def _execute_one(self, text: str) -> Outcome:
-        tree = parse(text)
-        try:
-            statement = bind(tree, self.catalog, text)
-        except SqlError as error:
-            if self._repeats(tree, text, error):
-                return Outcome(f"{tree.this.name} is registered already")
-            raise
-        try:
-            return self._apply(statement)
-        except CatalogError as error:
-            # The binder cannot know who reads what; the catalog does.
-            raise SqlError.one(Code.IN_USE, str(error), span_of(tree), "") from error
-
-    def _repeats(self, tree: exp.Expr, text: str, error: SqlError) -> bool:
-        """Whether a CREATE was refused only because the very same object exists."""
-        if any(problem.code is not Code.ALREADY_EXISTS for problem in error.problems):
-            return False
-        name: str = tree.this.name
-        again = bind(tree, _AllBut(self.catalog, name.lower()), text)
-        if isinstance(again, statements.CreateStream):
-            return again.stream == self.catalog.find_stream(name)
-        if isinstance(again, statements.CreateView):
-            return again.relation == self.catalog.find_view(name)
-        query = self.catalog.find_query(name)
-        return isinstance(again, statements.CreateQuery) and replace(again.query, text="") == (
-            query and replace(query, text="")
-        )
+        return self._apply(bind_or_repeat(parse(text), self.catalog, text))
 
     def _apply(self, statement: statements.Statement) -> Outcome:
         if isinstance(statement, statements.CreateStream):
@@ -161,7 +208,7 @@ class Loom:
         if isinstance(statement, statements.Describe):
             return self._describe(statement.name)
         if isinstance(statement, statements.Explain):
-            return Outcome(self.explain(statement.query))
+            return Outcome(self.explain(statement.query, format=statement.format))
         return Outcome(statement.reason)
 
     def _drop(self, statement: statements.Drop) -> None:

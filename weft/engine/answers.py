@@ -1,7 +1,7 @@
 """The answers of all queries in one Spark job: many schemas packed into one.
 
-Each query's columns go into *slots* by type. A query with two DOUBLEs and a STRING uses the first two DOUBLE slots and the
-first STRING slot; the others are NULL. So one UNION ALL carries every query, and no value changes its type on the way.
+Each query's columns go into *slots* by type. A query with two DOUBLEs and a STRING uses the first two DOUBLE slots and
+the first STRING slot; the others are NULL. So one UNION ALL carries every query, and no value changes its type.
 """
 
 from __future__ import annotations

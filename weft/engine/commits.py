@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from weft.engine.storage import Storage, StorageError
+from weft.engine.errors import StorageError
+from weft.engine.storage import Storage
 from weft.plan.clockwork import Birth, Clock
 
 #: Commits kept behind the newest one.

@@ -5,8 +5,8 @@ can be none. The texts read temporary views that the cycle has registered for th
 
     new_<log>    the rows that arrived in this cycle        old_<log>    those that arrived before and are kept
 
-Nothing here runs. What must be evaluated and kept before it can be read (the rows of a subquery that a window needs, for
-instance), `weft/engine/cycle.py` evaluates first, innermost first.
+Nothing here runs. What must be evaluated and kept before it can be read (the rows of a subquery that a window needs,
+for instance), `weft/engine/cycle.py` evaluates first, innermost first.
 """
 
 from __future__ import annotations

@@ -37,6 +37,8 @@ from weft.plan.plan import Plan, sources_of
 #: The column of a batch that says which stream a row belongs to, and the one that says why a row cannot be read.
 STREAM = "_stream"
 CORRUPT = "_corrupt"
+#: The column that carries the time of a heartbeat, in microseconds.
+TICK = "_tick"
 
 #: A log with more segments than this is rewritten as one, so that reading it stays cheap.
 _MOST_SEGMENTS = 24
@@ -82,14 +84,24 @@ class CycleRunner:
         self._on_step = on_step or (lambda step, cycle: None)
 
     def run(
-        self, batch: DataFrame | None, cycle: int, plan: Plan, last: Commit, heartbeats: Mapping[str, int]
+        self,
+        batch: DataFrame | None,
+        cycle: int,
+        plan: Plan,
+        last: Commit,
+        heartbeats: Mapping[str, int],
+        patience: int | None = None,
     ) -> Answered:
-        """Evaluate a cycle. Nothing is true before the caller commits the record that comes back."""
+        """Evaluate a cycle. Nothing is true before the caller commits the record that comes back.
+
+        `heartbeats` are clocks that streams have reached without rows. `patience` is how many microseconds a stream
+        may be silent before its clock goes on with the ticks in the batch.
+        """
         queries = _registered(plan, last, cycle)
         before = {each.name: _state(last, each.name).largest for each in plan.streams}
         step = self._on_step
         step("ingest", cycle)
-        streams, work = self._ingest(batch, cycle, plan, last, heartbeats, queries, before)
+        streams, work = self._ingest(batch, cycle, plan, last, (heartbeats, patience), queries, before)
         self._register_old(last, plan, queries, work)
         step("keep", cycle)
         for name, each in queries.items():
@@ -109,7 +121,7 @@ class CycleRunner:
         cycle: int,
         plan: Plan,
         last: Commit,
-        heartbeats: Mapping[str, int],
+        beats: tuple[Mapping[str, int], int | None],
         queries: Mapping[str, Registered],
         before: Mapping[str, Clock],
     ) -> tuple[dict[str, StreamState], _Work]:
@@ -130,10 +142,10 @@ class CycleRunner:
             rows = measured.get(f"rows_{index}") or 0
             lowest, highest = measured.get(f"min_{index}"), measured.get(f"max_{index}")
             late, bad = measured.get(f"late_{index}") or 0, measured.get(f"bad_{index}") or 0
-            clocks = [c for c in (known.largest, highest, heartbeats.get(each.name)) if c is not None]
+            clocks = [c for c in (known.largest, highest, beats[0].get(each.name)) if c is not None]
+            grown = replace(known, largest=max(clocks, default=None))
             streams[each.name] = replace(
-                known,
-                largest=max(clocks, default=None),
+                _advanced(grown, each, measured.get("tick"), bool(rows), beats[1]),
                 rows=known.rows + rows,
                 late=known.late + late,
                 bad=known.bad + bad,
@@ -212,17 +224,14 @@ class CycleRunner:
                 self._write(log_of(below, inner), below, inner, registered, work)
 
     def _keep_memory(self, relation: Relation, place: Place, registered: Registered, work: _Work) -> None:
-        """Merge this cycle's rows into the groups of a running aggregate, or the memory of DISTINCT or a set operator."""
+        """Merge this cycle's rows into the groups of a running aggregate, or into what an operator remembers."""
         compiler = self._compiler(registered, work)
-        if isinstance(relation, Select) and relation.is_grouped and running.has_partials(relation):
-            if relation.window is not None and relation.window.is_unbounded:
-                delta = compiler.delta(relation, place)
-                known = work.snapshots.get(place.log)
-                if delta is not None:
-                    self._snapshot(place, running.merged(relation, known, delta), work)
-                    work.new[running.log(place)] = self._view(
-                        self._spark.read.parquet(self._storage.path(work.written[place.log])), work
-                    )
+        if isinstance(relation, Select) and running.is_kept_as_partials(relation):
+            delta = compiler.delta(relation, place)
+            if delta is not None:
+                self._snapshot(place, running.merged(relation, work.snapshots.get(place.log), delta), work)
+                groups = self._spark.read.parquet(self._storage.path(work.written[place.log]))
+                work.new[running.log(place)] = self._view(groups, work)
         if relation.retain is not None:
             text = compiler.remembered(relation, place)
             if text is not None:
@@ -319,6 +328,22 @@ class CycleRunner:
         return Segment(path, rows, min(lows, default=None), max(highs, default=None))
 
 
+def _advanced(
+    state: StreamState, stream: Stream, tick: int | None, has_rows: bool, patience: int | None
+) -> StreamState:
+    """A stream's clock moved on by the time that has passed in silence, once that is longer than the patience.
+
+    Ticks come from Spark's source of them and are replayed like rows, so a second attempt sees the same time.
+    """
+    if tick is None or patience is None or clock_type(stream) != TIMESTAMP:
+        return state
+    if has_rows or state.touched is None or state.largest is None:
+        return replace(state, touched=tick)
+    if tick - state.touched < patience:
+        return state
+    return replace(state, largest=state.largest + tick - state.touched, touched=tick)
+
+
 def _note_first_rows(relation: Relation, place: Place, work: _Work) -> None:
     """Remember the smallest clock in the first cycle that has rows: EMIT EMPTY counts from it."""
     if isinstance(relation, Select) and relation.emit_empty and place.log not in work.emit_from:
@@ -404,10 +429,12 @@ def _checked(batch: DataFrame, plan: Plan, clockwork: Clockwork, queries: Mappin
         if late is not None:
             reasons.append(f"WHEN {STREAM} = {index} AND {late} THEN 'late'")
     with_clock = batch.withColumn(CLOCK, F.expr(f"CASE {' '.join(clocks)} END"))
-    bad = f"WHEN {CORRUPT} IS NOT NULL THEN 'malformed' WHEN {CLOCK} IS NULL THEN 'no clock'"
+    ticks = f"WHEN {TICK} IS NOT NULL THEN 'tick'"
+    bad = f"{ticks} WHEN {CORRUPT} IS NOT NULL THEN 'malformed' WHEN {CLOCK} IS NULL THEN 'no clock'"
     return with_clock.selectExpr(
         *(f"s{index}" for index in range(len(plan.streams))),
         CORRUPT,
+        TICK,
         CLOCK,
         f"{clockwork.cycle}L AS {ARRIVAL}",
         f"CASE {' '.join(judged)} END AS {BEFORE}",
@@ -418,7 +445,7 @@ def _checked(batch: DataFrame, plan: Plan, clockwork: Clockwork, queries: Mappin
 
 def _measures(streams: Sequence[Stream]) -> list[object]:
     """What one pass over the rows tells of every stream."""
-    measures = []
+    measures = [F.max(TICK).alias("tick")]
     for index in range(len(streams)):
         good = (F.col("stream") == index) & (F.col("reason") == "none")
         seen = (F.col("stream") == index) & F.col("reason").isin("none", "late")

@@ -30,6 +30,7 @@ from weft.engine.sinks import CallableSink, Memory, Sink, sink_of
 from weft.engine.sources import tagged
 from weft.engine.storage import Storage
 from weft.plan.plan import Plan, build
+from weft.sql import durations
 
 register(Plan)
 
@@ -73,12 +74,15 @@ class Engine:
         self._sinks: dict[str, tuple[Query, Sink | None]] = {}
         self._callables: dict[str, CallableSink] = {}
         self._plan: Plan | None = None
+        self._streams: tuple[Stream, ...] | None = None
         self._query: StreamingQuery | None = None
         self._stopping = threading.Event()
         self._failure: BaseException | None = None
         self.memory = Memory(memory_limit)
         self.frames: dict[str, DataFrame] = {}
         self.listeners: list[Callable[[Progress], None]] = []
+        #: Called before each new cycle, when changes of the plan may still be part of it.
+        self.before_cycle: Callable[[], None] = lambda: None
         self._sweep()
 
     # -- running ------------------------------------------------------------------------------------------------------
@@ -97,8 +101,9 @@ class Engine:
         streams = self._catalog.streams()
         if not streams:
             raise EngineError("no stream is registered; CREATE STREAM first")
-        self._check_streams(streams)
-        frame = tagged(self._spark, streams, self.frames)
+        self._check_sources()
+        self._streams = streams
+        frame = tagged(self._spark, streams, self.frames, ticks=self._patience() is not None and not until_idle)
         writer = frame.writeStream.queryName("weft").foreachBatch(self._on_batch)
         writer = writer.option("checkpointLocation", self._storage.path("checkpoint"))
         if until_idle:
@@ -163,7 +168,7 @@ class Engine:
         started = time.monotonic()
         plan, beats = self._decide(cycle, heartbeats or {})
         self._on_step("begin", cycle)
-        answered = self._runner.run(batch, cycle, plan, last, beats)
+        answered = self._runner.run(batch, cycle, plan, last, beats, self._patience())
         self._on_step("deliver", cycle)
         for name, table in answered.answers.items():
             self._deliver(plan, name, table, cycle)
@@ -183,6 +188,7 @@ class Engine:
         intent = self._commits.intent(cycle)
         if intent is not None:
             return self._stored_plan(intent["plan"]), intent["heartbeats"]
+        self.before_cycle()
         plan = self._current_plan()
         self._commits.declare(cycle, {"plan": plan.number, "heartbeats": dict(heartbeats)})
         return plan, heartbeats
@@ -199,7 +205,9 @@ class Engine:
             newest = self._catalog.latest_plan()
             self._plan = newest.plan if newest is not None else None
         known = self._plan
-        candidate = build(known.number if known else 0, self._catalog.streams(), self._catalog.queries())
+        # Streams that were registered after the start join in at the next one.
+        streams = self._streams if self._streams is not None else self._catalog.streams()
+        candidate = build(known.number if known else 0, streams, self._catalog.queries())
         if known is None or candidate != known:
             number = known.number + 1 if known else 1
             candidate = build(number, candidate.streams, self._catalog.queries())
@@ -219,8 +227,8 @@ class Engine:
 
     def _report(self, commit: Commit, last: Commit, answers: Mapping[str, pa.Table], seconds: float) -> None:
         def grown(field: str) -> int:
-            return sum(getattr(commit.streams[n], field) for n in commit.streams) - sum(
-                getattr(last.streams[n], field) for n in last.streams
+            return sum(int(getattr(each, field)) for each in commit.streams.values()) - sum(
+                int(getattr(each, field)) for each in last.streams.values()
             )
 
         delays = {each.name: each.delay for each in self._catalog.streams()}
@@ -241,23 +249,26 @@ class Engine:
 
     # -- state --------------------------------------------------------------------------------------------------------
 
-    def answers(self, name: str) -> pa.Table | None:
-        """The newest answers of a query, also those of earlier runs."""
-        return self._files.read(name)
+    def _patience(self) -> int | None:
+        """How long a stream may be silent before its clock goes on by itself: the setting `heartbeat`."""
+        value = str(self._catalog.setting("heartbeat", "off"))
+        if value == "off":
+            return None
+        return int(value) * 1_000_000 if value.isdigit() else durations.parse(value)
 
-    def _check_streams(self, streams: tuple[Stream, ...]) -> None:
-        """Spark's checkpoint numbers the sources: the streams it was made with must still be there, in order."""
-        path = "streams.json"
-        names = [each.name for each in streams]
-        if not self._storage.exists("checkpoint"):
-            self._storage.write_json(path, names)
-            return
-        known = self._storage.read_json(path)
-        if known != names:
-            raise EngineError(
-                f"this state was made with the streams {', '.join(known)}, but now there are {', '.join(names)}; "
-                "a running project cannot gain or lose streams yet: use another project directory"
-            )
+    def _check_sources(self) -> None:
+        """Spark knows sources by name or by number, for the whole life of a checkpoint."""
+        named = not self.frames
+        if self._storage.exists("sources.json"):
+            if self._storage.read_json("sources.json")["named"] != named:
+                raise EngineError(
+                    "this state was made "
+                    + ("without" if named is False else "with")
+                    + " streams from Python DataFrames; keep it so, or use another project directory"
+                )
+        else:
+            self._storage.write_json("sources.json", {"named": named})
+        self._spark.conf.set("spark.sql.streaming.queryEvolution.enableSourceEvolution", str(named).lower())
 
     def _sweep(self) -> None:
         """Remove what an attempt that never committed has left behind."""

@@ -15,6 +15,7 @@ from weft.engine.rows import CLOCK, column, columns
 from weft.plan.clockwork import Clock
 
 _PASSED = 2
+_BEFORE = "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,8 @@ class History:
     def remembered(self, operands: Sequence[str | None], watermark: Clock) -> str:
         """What is remembered after the cycle: every value's largest clock, as long as a row on time can find it."""
         sources = [f"SELECT {self._columns}{CLOCK}, side FROM ({self._rows(operands)})"]
-        passing = f"SELECT {self._columns}{CLOCK}, CAST({_PASSED} AS INT) AS side FROM ({self._passing(operands)}) WHERE isnew"
+        side = f"CAST({_PASSED} AS INT) AS side"
+        passing = f"SELECT {self._columns}{CLOCK}, {side} FROM ({self._passing(operands)}) WHERE isnew"
         if self._needs_sides:
             sources.append(passing)
         else:
@@ -89,7 +91,7 @@ class History:
             passed = f"SELECT {self._columns}{CLOCK}, side, false AS isnew FROM {self.known} WHERE side = {_PASSED}"
             rows = f"{rows} UNION ALL {passed}"
         order = f"PARTITION BY {self._values} ORDER BY isnew, {CLOCK}, side"
-        seen = f"max({CLOCK}) OVER ({order} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+        seen = f"max({CLOCK}) OVER ({order} {_BEFORE})"
         return f"SELECT *, {seen} AS seen FROM ({rows})"
 
     @property
@@ -109,8 +111,9 @@ class History:
         assert not isinstance(relation, Select)
         if relation.operator is SetOperator.EXCEPT:
             other = f"max(CASE WHEN side = 1 THEN {CLOCK} END) OVER (PARTITION BY {self._values})"
-            return f"SELECT * FROM (SELECT *, {other} AS other FROM ({rows})) WHERE side = 0 AND NOT {self._finds('other')}"
-        order = f"PARTITION BY {self._values} ORDER BY isnew, {CLOCK}, side ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
+            kept = f"side = 0 AND NOT {self._finds('other')}"
+            return f"SELECT * FROM (SELECT *, {other} AS other FROM ({rows})) WHERE {kept}"
+        order = f"PARTITION BY {self._values} ORDER BY isnew, {CLOCK}, side {_BEFORE}"
         of_side = [f"max(CASE WHEN side = {side} THEN {CLOCK} END) OVER ({order})" for side in (0, 1)]
         other = f"CASE WHEN side = 0 THEN {of_side[1]} ELSE {of_side[0]} END"
         return f"SELECT * FROM (SELECT *, {other} AS other FROM ({rows})) WHERE {self._finds('other')}"

@@ -1,8 +1,8 @@
 """Aggregates that never close: partials of the new rows, merged into what is known of every group.
 
-A snapshot has one row per group: its keys (k0, k1, …), the partials of its aggregates (p0_0, p0_1, …), the largest clock
-in the group, and whether this cycle changed it. Holistic aggregates have no such partials; they are recomputed from the
-rows, which `[RANGE UNBOUNDED]` asked to be kept.
+A snapshot has one row per group: its keys (k0, k1, …), the partials of its aggregates (p0_0, p0_1, …), the largest
+clock in the group, and whether this cycle changed it. Holistic aggregates have no such partials; they are recomputed
+from the rows, which `[RANGE UNBOUNDED]` asked to be kept.
 """
 
 from __future__ import annotations
@@ -32,6 +32,12 @@ def log(place: _HasLog) -> str:
 def has_partials(select: Select) -> bool:
     """Whether every aggregate of the select can be kept as partials."""
     return not any(is_holistic(each) or each.function == "approx_count_distinct" for each in select.aggregates)
+
+
+def is_kept_as_partials(select: Select) -> bool:
+    """Whether the select is an aggregate that never closes, whose groups are kept as partials."""
+    unbounded = select.window is not None and select.window.is_unbounded
+    return select.is_grouped and unbounded and has_partials(select)
 
 
 @dataclass(frozen=True)

@@ -1,44 +1,91 @@
 """Streams as streaming DataFrames, and all of them together as one.
 
-Every stream becomes rows with a tag: which stream, its columns as one struct (s0 for the first stream, s1 for the second,
-…), and the text of a record that could not be read. A union of tagged rows lets one micro-batch fix the offsets of all
-streams, and one pass read each of them once.
+Every stream becomes rows with a tag: which stream, its columns as one struct (s0 for the first stream, s1 for the
+second, …), and the text of a record that could not be read. A union of tagged rows lets one micro-batch fix the
+offsets of all streams, and one pass read each of them once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
+from pathlib import Path
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    TimestampType,
+)
 
-from weft.algebra import Stream
-from weft.engine.cycle import CORRUPT, STREAM
+from weft.algebra import Field, Stream, types
+from weft.algebra.types import BIGINT, TIMESTAMP
+from weft.engine import replay
+from weft.engine.cycle import CORRUPT, STREAM, TICK
+from weft.engine.errors import SourceError
 from weft.engine.expressions import quoted, spark_type
 from weft.engine.rows import column
+from weft.sql import durations
 
 #: The format of streams whose DataFrame is handed over by Python code.
 PYTHON = "python"
+
+#: The tag of rows that are only the passing of time: the stream of heartbeats.
+TICK_TAG = -1
 
 #: Formats that take a schema and can set malformed records aside.
 _TEXTUAL = frozenset({"json", "csv"})
 _WITH_SCHEMA = frozenset({"json", "csv", "parquet", "orc", "text", "xml"})
 
 
-class SourceError(Exception):
-    """A stream cannot be read. The message says which, why, and what to do."""
+def tagged(
+    spark: SparkSession,
+    streams: Sequence[Stream],
+    frames: Mapping[str, DataFrame],
+    replays: Path,
+    *,
+    ticks: bool = False,
+) -> DataFrame:
+    """All streams as one streaming DataFrame of tagged rows, with a tick each second if asked.
 
-
-def tagged(spark: SparkSession, streams: Sequence[Stream], frames: Mapping[str, DataFrame]) -> DataFrame:
-    """All streams as one streaming DataFrame of tagged rows."""
-    schemas = [_struct(stream) for stream in streams]
+    `replays` is where the files of replayed streams are cut into steps.
+    """
+    structs = schemas(streams)
     parts = []
     for index, stream in enumerate(streams):
-        frame = frames[stream.name] if stream.name in frames else read(spark, stream)
-        parts.append(tag(frame, stream, index, schemas))
+        if stream.name in frames:
+            frame = frames[stream.name]
+        elif stream.format == replay.FORMAT:
+            files = replay.prepare(stream, replays / stream.name)
+            cut = replace(stream, format="parquet", options=(("path", str(files)), ("maxFilesPerTrigger", "1")))
+            frame = read(spark, cut, named=not frames)
+        else:
+            frame = read(spark, stream, named=not frames)
+        parts.append(tag(frame, stream, index, structs))
+    if ticks:
+        parts.append(_ticks(spark, structs, named=not frames))
     return reduce(DataFrame.unionAll, parts)
+
+
+def _ticks(spark: SparkSession, structs: Sequence[str], *, named: bool) -> DataFrame:
+    reader = spark.readStream.format("rate").option("rowsPerSecond", 1)
+    clock = (reader.name("weft_ticks") if named else reader).load()
+    nothing = [F.lit(None).cast(struct).alias(f"s{index}") for index, struct in enumerate(structs)]
+    tick = F.unix_micros("timestamp").alias(TICK)
+    return clock.select(F.lit(TICK_TAG).alias(STREAM), *nothing, F.lit(None).cast("string").alias(CORRUPT), tick)
 
 
 def tag(frame: DataFrame, stream: Stream, index: int, schemas: Sequence[str]) -> DataFrame:
@@ -58,7 +105,8 @@ def tag(frame: DataFrame, stream: Stream, index: int, schemas: Sequence[str]) ->
         for other, schema in enumerate(schemas)
     ]
     corrupt = F.col(CORRUPT) if CORRUPT in frame.columns else F.lit(None).cast("string")
-    return frame.select(F.lit(index).alias(STREAM), *structs, corrupt.alias(CORRUPT))
+    tick = F.lit(None).cast("bigint").alias(TICK)
+    return frame.select(F.lit(index).alias(STREAM), *structs, corrupt.alias(CORRUPT), tick)
 
 
 def schemas(streams: Sequence[Stream]) -> list[str]:
@@ -71,14 +119,21 @@ def _struct(stream: Stream) -> str:
     return f"STRUCT<{', '.join(columns)}>"
 
 
-def read(spark: SparkSession, stream: Stream) -> DataFrame:
-    """The streaming DataFrame of a stream that was declared with USING."""
+def read(spark: SparkSession, stream: Stream, *, named: bool) -> DataFrame:
+    """The streaming DataFrame of a stream that was declared with USING.
+
+    `named` sources keep their offsets when other streams come and go. Spark wants all sources named or none, and a
+    DataFrame from Python may have none.
+    """
     if stream.format == PYTHON:
         raise SourceError(
-            f"stream '{stream.name}' comes from Python: attach its DataFrame with loom.stream(…) before starting"
+            f"stream '{stream.name}' comes from Python: hand its DataFrame to loom.stream(…) before starting"
         )
     options = dict(stream.options)
     reader = spark.readStream.format(stream.format)
+    if named:
+        # Spark takes ASCII letters, digits and underscores here; a stream's name may have others.
+        reader = reader.name("stream_" + stream.name.lower().encode().hex())
     if stream.format in _WITH_SCHEMA:
         schema = ", ".join(f"{quoted(field.name)} {spark_type(field.type)}" for field in stream.fields)
         if stream.format in _TEXTUAL:
@@ -91,3 +146,41 @@ def read(spark: SparkSession, stream: Stream) -> DataFrame:
     except PySparkException as error:
         first = str(error).strip().split("\n")[0]
         raise SourceError(f"stream '{stream.name}' cannot be read from {stream.format}: {first}") from error
+
+
+def stream_of(name: str, frame: DataFrame, clock: str, watermark: str) -> Stream:
+    """The declaration of a stream that Python hands over as a streaming DataFrame."""
+    if not frame.isStreaming:
+        raise SourceError(f"the DataFrame for stream '{name}' is not a streaming one; make it with spark.readStream")
+    fields = tuple(Field(field.name, _type_of(name, field.name, field.dataType)) for field in frame.schema.fields)
+    found = next((field for field in fields if field.name == clock), None)
+    if found is None or found.type not in (TIMESTAMP, BIGINT):
+        raise SourceError(f"the clock of stream '{name}' must be one of its TIMESTAMP or BIGINT columns, not '{clock}'")
+    try:
+        delay = durations.parse(watermark) if found.type == TIMESTAMP else int(watermark)
+    except (durations.BadDuration, ValueError) as bad:
+        raise SourceError(f"the watermark of stream '{name}' cannot be '{watermark}': {bad}") from None
+    return Stream(name, fields, clock, delay, PYTHON)
+
+
+def _type_of(stream: str, name: str, type_: DataType) -> types.DataType:
+    known = {
+        BooleanType: types.BOOLEAN,
+        ByteType: types.TINYINT,
+        ShortType: types.SMALLINT,
+        IntegerType: types.INT,
+        LongType: types.BIGINT,
+        FloatType: types.FLOAT,
+        DoubleType: types.DOUBLE,
+        StringType: types.STRING,
+        BinaryType: types.BINARY,
+        DateType: types.DATE,
+        TimestampType: types.TIMESTAMP,
+    }
+    if isinstance(type_, DecimalType):
+        return types.decimal(type_.precision, type_.scale)
+    if type(type_) not in known:
+        raise SourceError(
+            f"column '{name}' of stream '{stream}' is {type_.simpleString()}, which weft does not know; cast it"
+        )
+    return known[type(type_)]

@@ -7,9 +7,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-
-class StorageError(Exception):
-    """The state directory cannot be read or written. The message says what to do."""
+from weft.engine.errors import StorageError
 
 
 class Storage:

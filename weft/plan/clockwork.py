@@ -68,8 +68,7 @@ class Clockwork:
         if isinstance(source, Select) and is_windowed(source):
             single = len(source.inputs) == 1
             inner = _latest(*(self.horizon(each.source, birth, single) for each in source.inputs))
-            assert source.window is not None and source.window.range is not None
-            return None if inner is None else inner + source.window.range
+            return None if inner is None else inner + _range(source)
         if isinstance(source, SetOperation) and source.window is not None:
             return _latest(self.horizon(source.left, birth), self.horizon(source.right, birth))
         keeps = history and passes_rows(source)
@@ -108,6 +107,12 @@ def streams_under(source: Source, queries: Mapping[str, Registered]) -> frozense
 def is_windowed(select: Select) -> bool:
     """Whether a select answers window instances."""
     return select.window is not None and not select.window.is_unbounded
+
+
+def _range(select: Select) -> int:
+    assert select.window is not None
+    assert select.window.range is not None
+    return select.window.range
 
 
 def passes_rows(source: Source) -> bool:

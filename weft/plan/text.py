@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from weft.algebra import (
     Aggregate,
@@ -27,7 +27,7 @@ from weft.algebra import (
 )
 from weft.algebra.types import INTERVAL, STRING, TIMESTAMP, DataType, Kind
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH = datetime(1970, 1, 1)  # UTC, as all timestamps are
 _UNITS = (
     ("DAY", 86_400_000_000),
     ("HOUR", 3_600_000_000),
@@ -54,8 +54,7 @@ def clock_text(value: int, clock: DataType) -> str:
     """A clock value: an instant in UTC, or the ordinal itself."""
     if clock != TIMESTAMP:
         return str(value)
-    moment = _EPOCH + timedelta(microseconds=value)
-    return moment.strftime("%Y-%m-%d %H:%M:%S") + (f".{moment.microsecond:06d}" if moment.microsecond else "")
+    return (_EPOCH + timedelta(microseconds=value)).isoformat(sep=" ")
 
 
 def window_text(window: Window, clock: DataType) -> str:
@@ -104,9 +103,9 @@ def _call(call: Call) -> str:
     if call.op in _INFIX:
         return "(" + f" {call.op.upper()} ".join(args) + ")"
     if call.op == "not":
-        return f"NOT {args[0]}"
+        return f"(NOT {args[0]})"
     if call.op == "neg":
-        return f"-{args[0]}"
+        return f"(-{args[0]})"
     if call.op == "is_null":
         return f"({args[0]} IS NULL)"
     if call.op == "in":

@@ -1,0 +1,15 @@
+"""What the engine says when it cannot go on. Nothing that was committed is lost by any of these."""
+
+from __future__ import annotations
+
+
+class EngineError(Exception):
+    """The engine cannot start or go on. The message says why and what to do."""
+
+
+class SourceError(EngineError):
+    """A stream cannot be read. The message says which, why, and what to do."""
+
+
+class StorageError(EngineError):
+    """The state directory cannot be read or written. The message says what to do."""

@@ -1,0 +1,110 @@
+"""A source that replays files: the same rows in the same batches, every time.
+
+    CREATE STREAM flights (…) WATERMARK FOR ts AS ts USING replay OPTIONS (path 'flights.parquet', step '1 day')
+
+The rows are sorted by the stream's clock and cut into one file per `step` of it; each cycle takes the next file. With
+`speed` the files appear at a pace: at a speed of 3600, an hour of the clock takes a second. Without it they are all
+there at once.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from weft.algebra import Stream
+from weft.algebra.clocks import clock_type
+from weft.algebra.types import TIMESTAMP
+from weft.engine.errors import SourceError
+from weft.engine.results import arrow_type
+from weft.sql import durations
+
+FORMAT = "replay"
+
+#: The modification time of the first file: Spark takes files in the order of these, so they must differ and grow.
+_FIRST_MTIME = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One file of a replay and the clock at which its step ends."""
+
+    file: Path
+    end: int
+
+
+def prepare(stream: Stream, folder: Path) -> Path:
+    """Cut the stream's files into steps under `folder`, unless that has been done, and say where they are."""
+    ready, waiting = folder / "ready", folder / "waiting"
+    if not (folder / "done").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        ready.mkdir(parents=True)
+        waiting.mkdir()
+        target = waiting if "speed" in dict(stream.options) else ready
+        _cut(_sorted(stream), stream, target)
+        (folder / "done").touch()
+    return ready
+
+
+def feed(stream: Stream, folder: Path, stopped: threading.Event) -> None:
+    """Let the waiting files appear at the stream's speed, until there are none or it is stopped."""
+    speed = float(dict(stream.options)["speed"])
+    waiting = sorted((folder / "waiting").glob("*.parquet"))
+    if not waiting:
+        return
+    started, first = time.monotonic(), int(waiting[0].stem.split("-")[1])
+    for file in waiting:
+        due = started + (int(file.stem.split("-")[1]) - first) / 1e6 / speed
+        if stopped.wait(max(0.0, due - time.monotonic())):
+            return
+        file.rename(folder / "ready" / file.name)
+
+
+def _sorted(stream: Stream) -> pa.Table:
+    options = dict(stream.options)
+    path = Path(options.get("path", ""))
+    if not path.exists():
+        raise SourceError(f"stream '{stream.name}' replays '{path}', which does not exist; check OPTIONS (path '…')")
+    kind = options.get("format") or (path.suffix.lstrip(".") or "parquet")
+    schema = pa.schema([(field.name, arrow_type(field.type)) for field in stream.fields])
+    try:
+        table = ds.dataset(path, format=kind).to_table(columns=schema.names).cast(schema)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, KeyError, ValueError) as error:
+        reason = str(error).split("\n")[0]
+        raise SourceError(f"stream '{stream.name}' cannot replay '{path}' as {kind}: {reason}") from error
+    return table.sort_by(stream.clock)
+
+
+def _cut(table: pa.Table, stream: Stream, target: Path) -> None:
+    """Write one file per step, named by its number and the clock at which the step ends."""
+    clock = pc.cast(table[stream.clock], pa.int64())
+    step = _step(stream)
+    numbers = pc.cast(pc.floor(pc.divide(pc.cast(clock, pa.float64()), step)), pa.int64()).to_numpy(
+        zero_copy_only=False
+    )
+    starts = [0, *(i for i in range(1, len(numbers)) if numbers[i] != numbers[i - 1]), len(numbers)]
+    for number, (begin, end) in enumerate(zip(starts, starts[1:], strict=False)):
+        if begin == end:
+            continue
+        file = target / f"{number:06d}-{(int(numbers[begin]) + 1) * step}.parquet"
+        pq.write_table(table.slice(begin, end - begin), file)
+        os.utime(file, (_FIRST_MTIME + number, _FIRST_MTIME + number))
+
+
+def _step(stream: Stream) -> int:
+    text = dict(stream.options).get("step")
+    if text is None:
+        raise SourceError(f"stream '{stream.name}' needs a step to replay by: OPTIONS (path '…', step '1 day')")
+    try:
+        return durations.parse(text) if clock_type(stream) == TIMESTAMP else int(text)
+    except (durations.BadDuration, ValueError) as bad:
+        raise SourceError(f"stream '{stream.name}' cannot replay by steps of '{text}': {bad}") from None
