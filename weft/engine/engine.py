@@ -23,9 +23,11 @@ from pyspark.sql.streaming import StreamingQuery
 
 from weft.algebra import Query, Stream
 from weft.catalog import Catalog, register
+from weft.engine import replay
 from weft.engine.answer_files import AnswerFiles
 from weft.engine.commits import Commit, CommitLog
 from weft.engine.cycle import CycleRunner, Step
+from weft.engine.errors import EngineError
 from weft.engine.sinks import CallableSink, Memory, Sink, sink_of
 from weft.engine.sources import tagged
 from weft.engine.storage import Storage
@@ -33,10 +35,6 @@ from weft.plan.plan import Plan, build
 from weft.sql import durations
 
 register(Plan)
-
-
-class EngineError(Exception):
-    """The engine cannot go on. The message says why and what to do; nothing committed is lost."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +73,7 @@ class Engine:
         self._callables: dict[str, CallableSink] = {}
         self._plan: Plan | None = None
         self._streams: tuple[Stream, ...] | None = None
+        self._replays = catalog.path.parent / "replay"
         self._query: StreamingQuery | None = None
         self._stopping = threading.Event()
         self._failure: BaseException | None = None
@@ -103,7 +102,8 @@ class Engine:
             raise EngineError("no stream is registered; CREATE STREAM first")
         self._check_sources()
         self._streams = streams
-        frame = tagged(self._spark, streams, self.frames, ticks=self._patience() is not None and not until_idle)
+        ticks = self._patience() is not None and not until_idle
+        frame = tagged(self._spark, streams, self.frames, self._replays, ticks=ticks)
         writer = frame.writeStream.queryName("weft").foreachBatch(self._on_batch)
         writer = writer.option("checkpointLocation", self._storage.path("checkpoint"))
         if until_idle:
@@ -112,6 +112,13 @@ class Engine:
             writer = writer.trigger(processingTime=interval)
         self._stopping.clear()
         self._query = writer.start()
+        for stream in streams:
+            if stream.format == replay.FORMAT and "speed" in dict(stream.options):
+                feeder = threading.Thread(
+                    target=replay.feed, args=(stream, self._replays / stream.name, self._stopping)
+                )
+                feeder.daemon = True
+                feeder.start()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the engine has stopped; False if it still runs after `timeout` seconds. Raises what stopped it."""

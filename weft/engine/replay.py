@@ -14,6 +14,7 @@ import shutil
 import threading
 import time
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -92,7 +93,7 @@ def _cut(table: pa.Table, stream: Stream, target: Path) -> None:
         zero_copy_only=False
     )
     starts = [0, *(i for i in range(1, len(numbers)) if numbers[i] != numbers[i - 1]), len(numbers)]
-    for number, (begin, end) in enumerate(zip(starts, starts[1:], strict=False)):
+    for number, (begin, end) in enumerate(pairwise(starts)):
         if begin == end:
             continue
         file = target / f"{number:06d}-{(int(numbers[begin]) + 1) * step}.parquet"
