@@ -186,7 +186,7 @@ class CycleRunner:
         work.new[log] = self._view(self._read(source, [segment]), work)
 
     def _register_old(self, last: Commit, plan: Plan, queries: Mapping[str, Registered], work: _Work) -> None:
-        for log, source in _logged(queries, work).items():
+        for log, source in _logged(plan, queries).items():
             segments = last.logs.get(log, ())
             if segments:
                 work.old[log] = self._view(self._read(source, segments), work)
@@ -306,9 +306,9 @@ class CycleRunner:
             counted = {place: clock for place, clock in work.emit_from.items() if place.partition(".")[0] == name}
             states[name] = QueryState(each.birth.first, dict(each.birth.largest), counted, before + count)
         logs = {}
-        for log, source in _logged(queries, work).items():
+        for log, source in _logged(plan, queries).items():
             segments = [*last.logs.get(log, ()), *([work.added[log]] if log in work.added else [])]
-            live = [each for each in segments if not expired(each, log, queries, work.clockwork)]
+            live = [each for each in segments if not expired(each, log, plan, work.clockwork)]
             if len(live) > _MOST_SEGMENTS:
                 live = [self._compacted(log, source, live, cycle)]
             if live:
@@ -383,13 +383,13 @@ def _relations_below(relation: Relation) -> list[Relation | None]:
     return [each if isinstance(each, (Select, SetOperation)) else None for each in sources]
 
 
-def _logged(queries: Mapping[str, Registered], work: _Work) -> dict[str, Source]:
-    """Every log that some query needs, and the source whose rows it keeps."""
-    return {
-        log_of(source, inner): source
-        for name, each in queries.items()
-        for source, inner in kept_sources(each.query.relation, Place(name))
-    }
+def _logged(plan: Plan, queries: Mapping[str, Registered]) -> dict[str, Source]:
+    """Every log that some query needs, or that BACKFILL keeps for later ones, and the source whose rows it keeps."""
+    kept: dict[str, Source] = {f"stream {each.name}": each for each in plan.streams if each.backfill}
+    for name, each in queries.items():
+        for source, inner in kept_sources(each.query.relation, Place(name)):
+            kept[log_of(source, inner)] = source
+    return kept
 
 
 def _memories(queries: Mapping[str, Registered]) -> list[str]:

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from weft.algebra import Relation, Select, SetOperation, Source, Stream
+from weft.algebra import Relation, Select, SetOperation, Source
 from weft.engine.commits import Segment
 from weft.engine.compile import Place, log_of
 from weft.engine.running import has_partials
-from weft.plan.clockwork import Clock, Clockwork, Registered, first_open_start, is_windowed
+from weft.plan.clockwork import Clock, Clockwork, first_open_start, is_windowed
+from weft.plan.plan import Plan
 from weft.windows.meeting import meeting_bounds
 
 
-def expired(segment: Segment, log: str, queries: Mapping[str, Registered], clockwork: Clockwork) -> bool:
+def expired(segment: Segment, log: str, plan: Plan, clockwork: Clockwork) -> bool:
     """Whether no window that is open, and no row that can still arrive in time, needs any row of the segment."""
-    needed = list(_needed_since(log, queries, clockwork))
-    if None in needed or segment.max_clock is None:
+    if segment.max_clock is None:
         return False
+    needed = _needed_since(log, plan, clockwork)
     return all(since is not None and segment.max_clock < since for since in needed)
 
 
-def _needed_since(log: str, queries: Mapping[str, Registered], clockwork: Clockwork) -> Iterator[Clock]:
+def _needed_since(log: str, plan: Plan, clockwork: Clockwork) -> Iterator[Clock]:
     """For each use of a log: the least clock that is still needed; None if everything is."""
-    for name, each in queries.items():
-        for source, since in _uses(each.query.relation, Place(name), clockwork):
-            if source == log:
-                yield since
-        yield from _history_kept(log, each.query.relation, clockwork)
+    for each in plan.queries:
+        yield from (since for used, since in _uses(each.relation, Place(each.name), clockwork) if used == log)
+    for stream in plan.streams:
+        if stream.backfill and log == f"stream {stream.name}":
+            largest = clockwork.after.get(stream.name)
+            yield None if largest is None else largest - stream.backfill
 
 
 def _uses(relation: Relation, place: Place, clockwork: Clockwork) -> Iterator[tuple[str, Clock]]:
@@ -66,13 +68,3 @@ def _needed_by_join(select: Select, position: int, clockwork: Clockwork) -> Cloc
             return None
         least = watermark - bound if least is None else min(least, watermark - bound)
     return least
-
-
-def _history_kept(log: str, relation: Relation, clockwork: Clockwork) -> Iterator[Clock]:
-    """What BACKFILL keeps for queries that do not exist yet."""
-    for source in _sources(relation):
-        if isinstance(source, Stream) and source.backfill and log == f"stream {source.name}":
-            largest = clockwork.after.get(source.name)
-            yield None if largest is None else largest - source.backfill
-        elif isinstance(source, (Select, SetOperation)):
-            yield from _history_kept(log, source, clockwork)
