@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+import doctest
+
+import pytest
+
+from weft.windows import conditioning, counting, residues, schedule, slicing
+
+
+@pytest.mark.parametrize("module", [conditioning, counting, residues, schedule, slicing], ids=lambda m: m.__name__)
+def test_examples_in_docstrings(module: object) -> None:
+    failures, attempts = doctest.testmod(module)  # type: ignore[arg-type]
+    assert attempts > 0
+    assert failures == 0

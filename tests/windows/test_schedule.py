@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+from itertools import islice, pairwise, takewhile
+from math import lcm
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.windows.strategies import edge_sets, edges_by_force, slicings, window_sets, windows
+from weft.algebra import Window
+from weft.windows import (
+    Due,
+    EdgeSet,
+    Fragment,
+    ResidueClass,
+    Slicing,
+    answers_after,
+    answers_between,
+    composite_slide,
+    edges_after,
+    edges_between,
+    fragment_at,
+    fragment_starts,
+    fragments_of,
+    instance,
+    instances_covering,
+    instances_ending,
+    most_partials,
+    shared_edges,
+)
+
+MODULI = (1, 2, 3, 5, 7, 9, 12, 25, 40)
+EXAMPLE_3 = [Window(12, 9), Window(10, 6)]
+
+instants = st.integers(-(10**6), 10**6)
+
+
+def sum_of_ticks(fragment: Fragment) -> int:
+    """The partial of a stream with one row at each tick t, of value t, under SUM."""
+    return sum(range(fragment.start, fragment.end))
+
+
+def test_ut_6_fragments_of_example_3() -> None:
+    cuts = [0, *edges_between(shared_edges(EXAMPLE_3), 0, 18).tolist()]
+    partials = [(start, end, sum_of_ticks(Fragment(start, end))) for start, end in pairwise(cuts)]
+    assert partials == [
+        (0, 3, 3),
+        (3, 4, 3),
+        (4, 6, 9),
+        (6, 9, 21),
+        (9, 10, 9),
+        (10, 12, 21),
+        (12, 16, 54),
+        (16, 18, 33),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("window", "answers"),
+    [
+        (Window(12, 9), [(12, 66), (21, 174), (30, 282), (39, 390)]),
+        (Window(10, 6), [(10, 45), (16, 105), (22, 165), (28, 225)]),
+        (Window(8, 5), [(8, 28), (13, 68), (18, 108), (23, 148)]),
+        (Window(5, 4), [(5, 10), (9, 30), (13, 50), (17, 70)]),
+    ],
+)
+def test_ut_6_answers_from_partials(window: Window, answers: list[tuple[int, int]]) -> None:
+    edges = shared_edges([window, *EXAMPLE_3])
+    due = islice(answers_after([window], after=window.range - 1), 4)
+    assert [(end, sum(map(sum_of_ticks, fragments_of(edges, start, end)))) for end, start, _ in due] == answers
+
+
+def test_ut_6_final_operations_in_18_ticks() -> None:
+    """An answer combines its fragments, one operation each: 11 and 13 in a shared tree, 6 and 9 alone."""
+
+    def operations(window: Window, edges: EdgeSet) -> int:
+        return sum(len(list(fragments_of(edges, due.start, due.end))) for due in answers_between([window], 180, 198))
+
+    shared = shared_edges(EXAMPLE_3)
+    assert [operations(window, shared) for window in EXAMPLE_3] == [11, 13]
+    assert [operations(window, shared_edges([window])) for window in EXAMPLE_3] == [6, 9]
+
+
+@pytest.mark.parametrize(
+    ("shared", "partials", "distinct"),
+    [
+        ([Window(20, 4), Window(30, 6), Window(50, 10)], [{6, 7, 8}, {10, 11, 12}, {18, 19}], 8),
+        ([Window(40, 8), Window(45, 9), Window(70, 7)], [{12, 13, 14, 15}, {14, 15, 16}, {22, 23, 24, 25}], 9),
+    ],
+)
+def test_ut_w3_windows_of_a_shared_tree_hold_several_numbers_of_partials(
+    shared: list[Window], partials: list[set[int]], distinct: int
+) -> None:
+    edges = shared_edges(shared)
+    period = composite_slide(shared)
+    held = [
+        {len(list(fragments_of(edges, due.start, due.end))) for due in answers_between([window], 0, period)}
+        for window in shared
+    ]
+    assert held == partials
+    assert len(set.union(*held)) == distinct
+
+
+def test_example_1_of_weave_share_a_row_is_in_six_windows() -> None:
+    assert len(instances_covering(Window(60, 10), 12_345)) == 6
+
+
+@given(edge_sets(MODULI), instants)
+def test_edges_come_in_the_order_of_time(edges: EdgeSet, after: int) -> None:
+    expected = edges_by_force(edges, after, after + 90)
+    assert list(takewhile(lambda edge: edge <= after + 90, edges_after(edges, after))) == expected
+    assert edges_between(edges, after, after + 90).tolist() == expected
+
+
+def test_running_never_needs_the_lcm() -> None:
+    """The hundred largest primes below 10,000: their lcm has 1,325 bits."""
+    primes = [p for p in range(9_000, 10_000) if all(p % q for q in range(2, 100))][-100:]
+    edges = frozenset(ResidueClass(p, 0) for p in primes)
+    assert lcm(*primes).bit_length() > 1_300
+    assert list(islice(edges_after(edges, 0), 3)) == primes[:3]
+    assert edges_between(edges, 10**15, 10**15 + 10**6).tolist() == list(
+        takewhile(lambda edge: edge <= 10**15 + 10**6, edges_after(edges, 10**15))
+    )
+
+
+@given(edge_sets(MODULI), instants)
+def test_a_row_belongs_to_the_fragment_around_it(edges: EdgeSet, clock: int) -> None:
+    start, end = fragment_at(edges, clock)
+    assert start <= clock < end
+    assert edges_by_force(edges, start - 1, end) == [start, end]
+
+
+@given(edge_sets(MODULI), st.lists(instants, min_size=0, max_size=30), st.booleans())
+def test_fragments_of_many_rows(edges: EdgeSet, drawn: list[int], close_together: bool) -> None:
+    clocks = np.array([clock % 50 if close_together else clock for clock in drawn], dtype=np.int64)
+    expected = [fragment_at(edges, clock).start for clock in clocks.tolist()]
+    assert fragment_starts(edges, clocks).tolist() == expected
+
+
+@given(window_sets(), slicings, st.integers(-50, 50))
+def test_an_instance_is_made_of_its_fragments(drawn: list[Window], slicing: Slicing, number: int) -> None:
+    edges = shared_edges(drawn, slicing)
+    for window in drawn:
+        end, start, _ = instance(window, number)
+        fragments = list(fragments_of(edges, start, end))
+        assert fragments[0].start == start
+        assert fragments[-1].end == end
+        assert all(one.end == other.start for one, other in pairwise(fragments))
+        assert [fragment.end for fragment in fragments[:-1]] == edges_by_force(edges, start, end - 1)
+        assert all(fragment == fragment_at(edges, fragment.start) for fragment in fragments[:-1])
+        # Cutty alone ends an instance within a fragment, which is then still open.
+        assert slicing is Slicing.CUTTY or fragments[-1] == fragment_at(edges, fragments[-1].start)
+
+
+@given(edge_sets(MODULI), st.integers(1, 200), st.integers(-100, 100))
+def test_no_stretch_holds_more_than_most_partials(edges: EdgeSet, length: int, after: int) -> None:
+    assert len(edges_by_force(edges, after, after + length)) <= most_partials(edges, length)
+
+
+@given(windows(), instants)
+def test_instances_covering(window: Window, clock: int) -> None:
+    around = range((clock - window.origin) // window.slide - 70, (clock - window.origin) // window.slide + 3)
+    expected = [k for k in around if instance(window, k).start <= clock < instance(window, k).end]
+    assert list(instances_covering(window, clock)) == expected
+
+
+@given(windows(), instants, st.integers(0, 100))
+def test_instances_ending(window: Window, after: int, length: int) -> None:
+    ending = instances_ending(window, after, after + length)
+    assert all(after < instance(window, k).end <= after + length for k in ending)
+    assert instance(window, ending.start - 1).end <= after
+    assert instance(window, ending.stop).end > after + length
+
+
+@given(window_sets(), instants)
+def test_answers_are_due_in_the_order_of_time_longest_range_first(drawn: list[Window], after: int) -> None:
+    until = after + 80
+    expected = sorted(
+        (instance(window, k) for window in set(drawn) for k in instances_ending(window, after, until)),
+        key=lambda due: (due.end, -due.window.range),
+    )
+    lazily = list(takewhile(lambda due: due.end <= until, answers_after(drawn, after)))
+    assert lazily == answers_between(drawn, after, until)
+    assert [(due.end, due.window.range) for due in lazily] == [(due.end, due.window.range) for due in expected]
+    assert set(lazily) == set(expected)
+
+
+def test_due_at_one_instant() -> None:
+    due = answers_between([Window(5, 5), Window(20, 5), Window(10, 10)], 15, 20)
+    assert due == [
+        Due(20, 0, Window(20, 5)),
+        Due(20, 10, Window(10, 10)),
+        Due(20, 15, Window(5, 5)),
+    ]
+
+
+def test_an_instance_starts_at_an_edge() -> None:
+    with pytest.raises(ValueError, match="not an edge"):
+        fragments_of(shared_edges(EXAMPLE_3), 5, 17)
+
+
+def test_without_edges_there_are_no_fragments() -> None:
+    assert list(edges_after(frozenset(), 0)) == []
+    assert len(edges_between(frozenset(), 0, 10)) == 0
+    with pytest.raises(ValueError, match="without edges"):
+        fragment_at(frozenset(), 0)

@@ -1,0 +1,111 @@
+"""Slicing: where a window cuts the stream, so that each row is aggregated once however many instances it is in.
+
+    window (range 14, slide 8):    [0, 14)  [8, 22)  [16, 30) …
+
+                  0     6 8    14 16    22 24
+    the windows   |--------------|
+                          |--------------|
+    Panes         |-|-|-|-|-|-|-|-|-|-|-|-|    every gcd(14, 8) = 2 ticks           7 partials for an answer
+    Pairs         |-----|-|-----|-|-----|-|    at every start and every end         3
+    Cutty         |-------|-------|-------|    at starts alone                      2, the last of them still open
+
+An instant where one fragment ends and the next begins is an *edge*; the rows between two edges are a *fragment*; the
+aggregate of a fragment is a *partial*. Panes: Li et al., "No Pane, No Gain". Pairs, also called Paired Windows:
+Krishnamurthy et al., "On-the-Fly Sharing for Streamed Aggregation". Cutty: Carbone et al., "Cutty: Aggregate Sharing
+for User-Defined Windows".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+from math import gcd, lcm
+from typing import NamedTuple
+
+from weft.algebra import Window
+from weft.windows.residues import EdgeSet, ResidueClass, reduced, residue_class
+
+
+class Slicing(Enum):
+    """The three ways to cut a stream for a window."""
+
+    PANES = "panes"
+    PAIRS = "pairs"
+    CUTTY = "cutty"
+
+
+class Pair(NamedTuple):
+    """The lengths of the two fragments that a slide is cut into, in the order of time, from a start onwards."""
+
+    to_end: int
+    to_next_start: int
+
+
+def bounded_range(window: Window) -> int:
+    """The range of a window that closes.
+
+    UNBOUNDED has no instances, hence no edges: it is kept by one running aggregate, outside of this package.
+    """
+    if window.range is None:
+        raise ValueError("an UNBOUNDED window has no instances: aggregate it without slicing")
+    if window.range < 1 or window.slide < 1:
+        raise ValueError(f"range and slide of a window are at least one tick, not {window.range} and {window.slide}")
+    return window.range
+
+
+def pair(window: Window) -> Pair:
+    """How Pairs cuts a slide: range mod slide ticks from a start to an older instance's end, then to the next start.
+
+    The first is 0 when the slide divides the range: then instances end where others start, and a slide is not cut.
+
+    >>> pair(Window(14, 8))
+    Pair(to_end=6, to_next_start=2)
+    """
+    to_end = bounded_range(window) % window.slide
+    return Pair(to_end, window.slide - to_end)
+
+
+def slices(window: Window, slicing: Slicing = Slicing.PAIRS) -> tuple[ResidueClass, ...]:
+    """The edges of one window: one class of instants, or two that never meet.
+
+    >>> slices(Window(12, 9, origin=1))
+    (ResidueClass(modulus=9, residue=1), ResidueClass(modulus=9, residue=4))
+    >>> slices(Window(12, 9, origin=1), Slicing.PANES)
+    (ResidueClass(modulus=3, residue=1),)
+    """
+    reach = bounded_range(window)
+    if slicing is Slicing.PANES:
+        return (residue_class(gcd(reach, window.slide), window.origin),)
+    starts = residue_class(window.slide, window.origin)
+    ends = residue_class(window.slide, window.origin + reach)
+    return (starts,) if slicing is Slicing.CUTTY or starts == ends else (starts, ends)
+
+
+def shared_edges(windows: Iterable[Window], slicing: Slicing = Slicing.PAIRS) -> EdgeSet:
+    """The edges of a tree that serves all these windows: the union of the edges of each.
+
+    Each window sees the edges of all the others, so its instances are cut finer than it needs.
+
+    >>> sorted(shared_edges([Window(6, 2), Window(8, 4)]))
+    [ResidueClass(modulus=2, residue=0)]
+    """
+    return reduced({edge_class for window in set(windows) for edge_class in slices(window, slicing)})
+
+
+def composite_slide(windows: Iterable[Window]) -> int:
+    """The period after which the slides of all windows begin together again: their lcm, which may be astronomical."""
+    return lcm(*(window.slide for window in windows))
+
+
+def partials_per_answer(window: Window, slicing: Slicing = Slicing.PAIRS) -> int:
+    """How many partials make up one answer when the window is sliced for itself alone.
+
+    Cutty's last partial is still open when the answer is due: its current value is used.
+    """
+    reach = bounded_range(window)
+    if slicing is Slicing.PANES:
+        return reach // gcd(reach, window.slide)
+    if slicing is Slicing.CUTTY:
+        return -(-reach // window.slide)
+    whole = reach // window.slide
+    return 2 * whole + 1 if reach % window.slide else whole
