@@ -140,7 +140,8 @@ class Loom:
             raise RuntimeError("this loom is running already")
         stored = {name: str(value) for name, value in self.catalog.settings().items() if name.startswith("spark.")}
         spark = session(master, {**stored, **(settings or {})})
-        engine = Engine(spark, self.catalog, state_directory(self.directory))
+        limit = int(str(self.catalog.setting("max_results", 100_000)))
+        engine = Engine(spark, self.catalog, state_directory(self.directory), memory_limit=limit)
         engine.frames.update(self._frames)
         for name, function in self._callables.items():
             engine.add_callable(name, function)

@@ -137,6 +137,10 @@ class Catalog:
         """Every query, in the order of creation."""
         return self._definitions.all(Query)
 
+    def query_numbers(self) -> dict[str, int]:
+        """A number for every query, by name; one that is dropped and created again gets a new number."""
+        return self._definitions.numbers(Query)
+
     def queries_bound_to(self, relation: Relation) -> tuple[Query, ...]:
         """The queries that have the canonical form of `relation`."""
         return self._definitions.bound_to(relation)
@@ -159,6 +163,14 @@ class Catalog:
     def readers(self, name: str) -> tuple[str, ...]:
         """The names of the views and queries that read a stream, or a query's answers, directly."""
         return self._definitions.readers(name)
+
+    # -- the project -------------------------------------------------------------------------------------------------
+
+    @property
+    def project(self) -> str:
+        """What tells this project from every other, wherever its directory is moved."""
+        ((identity,),) = self._database.execute("SELECT id FROM project")
+        return str(identity)
 
     # -- settings ----------------------------------------------------------------------------------------------------
 

@@ -104,6 +104,11 @@ class Definitions:
             self._decoded[kind] = dict(zip(numbers, definitions, strict=True))  # lets go of what others have dropped
             return tuple(definitions)
 
+    def numbers(self, kind: type[Definition]) -> dict[str, int]:
+        """The number of every definition of a kind, by name. What is dropped and created again gets a new one."""
+        rows = self._database.execute("SELECT name, id FROM names WHERE kind = ?", (_KINDS[kind].word,))
+        return dict(rows)
+
     def names(self) -> list[str]:
         """The name of everything, in the order of creation."""
         return [name for (name,) in self._database.execute("SELECT name FROM names ORDER BY id")]

@@ -101,6 +101,10 @@ MIGRATIONS: tuple[Migration, ...] = (
         CREATE INDEX requests_pending ON requests (id) WHERE status = 'pending'
         """,
     ),
+    (
+        "CREATE TABLE project (id TEXT NOT NULL)",
+        "INSERT INTO project (id) VALUES (lower(hex(randomblob(16))))",
+    ),
 )
 
 

@@ -16,8 +16,9 @@ Clock = int | None
 
 @dataclass(frozen=True, slots=True)
 class Birth:
-    """When a query was created: its first cycle, and the largest clock of each stream before it."""
+    """When a query was created: its number, its first cycle, and the largest clock of each stream before it."""
 
+    number: int
     first: int
     largest: Mapping[str, Clock]
 
@@ -55,6 +56,24 @@ class Clockwork:
         horizon = self.horizon(relation, birth)
         bounds = [each for each in (closed, horizon) if each is not None]
         return (max(bounds) if bounds else None), self.watermark(relation)
+
+    def open_instances(self, relation: Relation) -> int:
+        """How many instances of a relation's window have begun and not closed."""
+        window, watermark = relation.window, self.watermark(relation)
+        newest = self._newest_under(relation)
+        if window is None or window.range is None or watermark is None or newest is None:
+            return 0
+        started = (newest - window.origin) // window.slide
+        closed = (watermark - window.origin - window.range) // window.slide
+        return max(0, started - closed)
+
+    def _newest_under(self, source: Source) -> Clock:
+        """The largest clock that the streams under a relation have seen."""
+        if isinstance(source, Stream):
+            return self.after.get(source.name)
+        if isinstance(source, Answers):
+            return self._newest_under(self.queries[source.query].query.relation)
+        return _latest(*(self._newest_under(below) for below in reads(source)))
 
     def horizon(self, source: Source, birth: Birth, history: bool = True) -> Clock:
         """The clock after which a relation lacks none of its rows, although the query was not always there."""

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from weft.algebra import Query, Relation, Source, Stream
+from weft.algebra import Query, Source, Stream
 from weft.plan.clockwork import reads
 from weft.plan.normal import normalised
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Version `number` of what runs. Queries come after the queries whose answers they read."""
+    """Version `number` of what runs. Queries come after the queries whose answers they read.
+
+    `births` has a number for each query: one that is dropped and created again is another query, whatever its name.
+    """
 
     number: int
     streams: tuple[Stream, ...]
     queries: tuple[Query, ...]
+    births: tuple[int, ...]
+
+    @property
+    def born(self) -> dict[str, int]:
+        """The number of each query, by name."""
+        return {each.name: number for each, number in zip(self.queries, self.births, strict=True)}
 
     def stream(self, name: str) -> Stream:
         return next(each for each in self.streams if each.name == name)
@@ -32,20 +41,17 @@ class Change:
 
 def diff(old: Plan | None, new: Plan) -> Change:
     """The queries that a new plan adds and drops. One that was dropped and created again counts as both."""
-    before: Mapping[str, Relation] = {each.name: each.relation for each in old.queries} if old else {}
-    after = {each.name: each.relation for each in new.queries}
+    before, after = old.born if old else {}, new.born
     return Change(
         created=tuple(name for name in after if before.get(name) != after[name]),
         dropped=tuple(name for name in before if after.get(name) != before[name]),
     )
 
 
-def build(number: int, streams: tuple[Stream, ...], queries: tuple[Query, ...]) -> Plan:
-    """The plan that runs these queries, each as its own tree."""
-    from dataclasses import replace
-
+def build(number: int, streams: tuple[Stream, ...], queries: tuple[Query, ...], born: Mapping[str, int]) -> Plan:
+    """The plan that runs these queries, each as its own tree. `born` are their numbers, by name."""
     shaped = tuple(replace(each, relation=normalised(each.relation), text="") for each in queries)
-    return Plan(number, streams, shaped)
+    return Plan(number, streams, shaped, tuple(born[each.name] for each in queries))
 
 
 def sources_of(source: Source) -> tuple[Source, ...]:

@@ -9,6 +9,7 @@ from weft.sql.binder import bind
 from weft.sql.dialect import parse
 from weft.sql.errors import Code, Problem, Span, SqlError
 from weft.sql.names import Names, NamesInMemory
+from weft.sql.repetition import bind_or_repeat
 from weft.sql.script import Piece, split
 
 
@@ -26,6 +27,7 @@ __all__ = [
     "Span",
     "SqlError",
     "bind",
+    "bind_or_repeat",
     "parse",
     "read",
     "split",

@@ -13,24 +13,28 @@ from sqlglot import exp
 from weft.algebra import Field, Query, Sink, Stream
 from weft.algebra.clocks import clock_column
 from weft.algebra.expressions import Call, Column, Expression, Literal
-from weft.algebra.types import BIGINT, TIMESTAMP, DataType, Kind
-from weft.sql import dialect, expressions, statements
+from weft.algebra.types import BIGINT, TIMESTAMP, Kind
+from weft.sql import dialect, durations, expressions, statements
 from weft.sql.errors import Code, did_you_mean
 from weft.sql.names import Names
 from weft.sql.scope import Scope, refuse
-from weft.sql.select import bind_relation
+from weft.sql.select import bind_relation, ticks
 
 #: Settings that SET takes, and the values each of them may have (None: any number).
 SETTINGS: dict[str, tuple[str, ...] | None] = {
     "sharing": ("on", "off"),
     "heartbeat": None,
+    "max_ahead": None,
     "max_results": None,
 }
 
 #: Where answers can be written.
 SINKS = ("memory", "console", "parquet", "json")
 
-EXPLAIN_FORMATS = ("TEXT", "JSON", "MERMAID", "DOT")
+EXPLAIN_FORMATS = ("TEXT", "JSON")
+
+#: Options of EXPLAIN that show a shared plan, which is not there to be shown yet.
+_EXPLAIN_LATER = ("VERBOSE", "FORMAT MERMAID", "FORMAT DOT")
 
 
 def bind(tree: exp.Expr, names: Names, text: str) -> statements.Statement:
@@ -40,14 +44,14 @@ def bind(tree: exp.Expr, names: Names, text: str) -> statements.Statement:
     if isinstance(tree, dialect.CreateQuery):
         return statements.CreateQuery(_bind_query(tree, names, text))
     if isinstance(tree, dialect.CreateView):
-        _check_new(tree.this, names, "view")
+        _check_new(tree.this, names)
         return statements.CreateView(tree.this.name, bind_relation(tree.expression, names), text)
     if isinstance(tree, dialect.DropObject):
         return _bind_drop(tree, names)
     if isinstance(tree, dialect.ShowObjects):
         return statements.Show(tree.args["kind"])
     if isinstance(tree, dialect.DescribeObject):
-        if not _exists(tree.this.name, names):
+        if _kind_of(tree.this.name, names) is None:
             hint = did_you_mean(tree.this.name, names.known_names(), "SHOW STREAMS and SHOW QUERIES list what there is")
             raise refuse(Code.UNKNOWN_NAME, f"nothing is called '{tree.this.name}'", tree.this, hint)
         return statements.Describe(tree.this.name)
@@ -65,27 +69,31 @@ def bind(tree: exp.Expr, names: Names, text: str) -> statements.Statement:
     raise refuse(Code.UNKNOWN_STATEMENT, "this is not a statement", tree, "see docs/language.md")
 
 
-def _exists(name: str, names: Names) -> bool:
-    return bool(names.find_stream(name) or names.find_view(name) or names.find_query(name))
+def _kind_of(name: str, names: Names) -> str | None:
+    """Whether a name is that of a stream, a view or a query; None if it is free."""
+    if names.find_stream(name) is not None:
+        return "stream"
+    if names.find_view(name) is not None:
+        return "view"
+    return "query" if names.find_query(name) is not None else None
 
 
-def _check_new(name: exp.Identifier, names: Names, kind: str) -> None:
-    for owner, found in (
-        ("stream", names.find_stream(name.name)),
-        ("view", names.find_view(name.name)),
-        ("query", names.find_query(name.name)),
-    ):
-        if found is not None:
-            statement = "DROP CONTINUOUS QUERY" if owner == "query" else f"DROP {owner.upper()}"
-            hint = f"choose another name or {statement} {name.name} first"
-            raise refuse(Code.ALREADY_EXISTS, f"a {owner} called '{name.name}' exists already", name, hint)
+def _drop_words(kind: str) -> str:
+    return "DROP CONTINUOUS QUERY" if kind == "query" else f"DROP {kind.upper()}"
+
+
+def _check_new(name: exp.Identifier, names: Names) -> None:
+    owner = _kind_of(name.name, names)
+    if owner is not None:
+        hint = f"choose another name or {_drop_words(owner)} {name.name} first"
+        raise refuse(Code.ALREADY_EXISTS, f"a {owner} called '{name.name}' exists already", name, hint)
 
 
 # -- streams ----------------------------------------------------------------------------------------------------------
 
 
 def _bind_stream(tree: dialect.CreateStream, names: Names) -> Stream:
-    _check_new(tree.this, names, "stream")
+    _check_new(tree.this, names)
     fields: list[Field] = []
     for column in tree.args["columns"]:
         if any(field.name.lower() == column.this.name.lower() for field in fields):
@@ -108,7 +116,7 @@ def _bind_stream(tree: dialect.CreateStream, names: Names) -> Stream:
         delay=delay,
         format=tree.args["format"].name.lower(),
         options=tuple(tree.args.get("options") or ()),
-        backfill=_ticks(backfill, clock.type) if backfill is not None else 0,
+        backfill=ticks(backfill, clock.type) if backfill is not None else 0,
     )
 
 
@@ -141,27 +149,17 @@ def _delay(bound: Expression, clock: Field) -> int | None:
     if isinstance(bound, Call) and bound.op == "-" and len(bound.args) == 2:
         column, delay = bound.args
         if isinstance(column, Column) and column.name == clock.name and isinstance(delay, Literal):
-            ticks = delay.value
-            if isinstance(ticks, int) and delay.type.kind in (Kind.INTERVAL, Kind.BIGINT) and ticks >= 0:
-                return ticks
+            length = delay.value
+            if isinstance(length, int) and delay.type.kind in (Kind.INTERVAL, Kind.BIGINT) and length >= 0:
+                return length
     return None
-
-
-def _ticks(duration: dialect.Duration, clock: DataType) -> int:
-    with_unit = duration.args["unit"] != ""
-    if with_unit != (clock == TIMESTAMP):
-        hint = (
-            "give it a unit, such as 1 HOUR" if clock == TIMESTAMP else "an ordinal clock has no units: write a number"
-        )
-        raise refuse(Code.BAD_DURATION, f"this length does not fit a {clock} clock", duration, hint)
-    return int(duration.this.name)
 
 
 # -- queries ----------------------------------------------------------------------------------------------------------
 
 
 def _bind_query(tree: dialect.CreateQuery, names: Names, text: str) -> Query:
-    _check_new(tree.this, names, "query")
+    _check_new(tree.this, names)
     sink = None
     format_ = tree.args.get("format")
     if format_ is not None:
@@ -192,28 +190,36 @@ def _bind_drop(tree: dialect.DropObject, names: Names) -> statements.Statement:
     if find(name) is None:
         if tree.args["exists"]:
             return statements.Nothing(f"there is no {kind.lower()} called '{name}'")
-        hint = did_you_mean(name, names.known_names(), "add IF EXISTS if that is all right")
+        owner = _kind_of(name, names)
+        if owner is not None:
+            hint = f"'{name}' is a {owner}: write {_drop_words(owner)} {name}"
+        else:
+            hint = did_you_mean(name, names.known_names(), "add IF EXISTS if that is all right")
         raise refuse(Code.UNKNOWN_NAME, f"{kind.lower()} '{name}' is unknown", tree.this, hint)
+    # A view's readers hold its relation, not its name, so a view can always go.
+    readers = names.readers(name) if kind != "VIEW" else ()
+    if readers:
+        listed = ", ".join(f"'{each}'" for each in readers[:5]) + f" and {len(readers) - 5} more" * (len(readers) > 5)
+        raise refuse(Code.IN_USE, f"{kind.lower()} '{name}' is read by {listed}", tree.this, "drop what reads it first")
     return statements.Drop(kind, name)
 
 
 def _bind_explain(tree: dialect.ExplainPlan, names: Names) -> statements.Explain:
-    format_, verbose = "TEXT", False
-    for option in tree.args["options"]:
-        word = option.removeprefix("FORMAT").strip()
-        if option == "VERBOSE":
-            verbose = True
-        elif word in EXPLAIN_FORMATS:
-            format_ = word
-        else:
-            hint = f"options are VERBOSE and FORMAT {' | '.join(EXPLAIN_FORMATS)}"
-            raise refuse(Code.BAD_SETTING, f"EXPLAIN has no option '{option}'", tree, hint)
+    format_ = "TEXT"
+    for node in tree.args["options"]:
+        option = node.name
+        hint = f"the option is FORMAT {' | '.join(EXPLAIN_FORMATS)}"
+        if option in _EXPLAIN_LATER:
+            raise refuse(Code.UNSUPPORTED, f"EXPLAIN ({option}) is not supported", node, hint)
+        format_ = option.removeprefix("FORMAT ")
+        if format_ == option or format_ not in EXPLAIN_FORMATS:
+            raise refuse(Code.BAD_SETTING, f"EXPLAIN has no option '{option}'", node, hint)
     if tree.this is None:
-        return statements.Explain(None, format_, verbose)
+        return statements.Explain(None, format_)
     if names.find_query(tree.this.name) is None:
         hint = did_you_mean(tree.this.name, names.known_names(), "SHOW QUERIES lists what there is")
         raise refuse(Code.UNKNOWN_NAME, f"query '{tree.this.name}' is unknown", tree.this, hint)
-    return statements.Explain(tree.this.name, format_, verbose)
+    return statements.Explain(tree.this.name, format_)
 
 
 def _bind_setting(tree: dialect.SetOption) -> statements.SetOption:
@@ -240,8 +246,6 @@ def _bind_setting(tree: dialect.SetOption) -> statements.SetOption:
 
 
 def _is_amount(value: str) -> bool:
-    from weft.sql import durations
-
     try:
         return value.isdigit() or value.lower() == "off" or durations.parse(value) >= 0
     except durations.BadDuration:

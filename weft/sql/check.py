@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from weft.algebra import Query, Relation, Stream
 from weft.sql import dialect, statements
-from weft.sql.binder import bind
 from weft.sql.errors import Problem, SqlError
 from weft.sql.names import Names, NamesInMemory
+from weft.sql.repetition import bind_or_repeat
 from weft.sql.script import split
 
 
@@ -35,6 +35,17 @@ class Report:
     def ok(self) -> bool:
         return not self.problems
 
+    @property
+    def queries(self) -> tuple[Query, ...]:
+        """The queries that the script creates and does not drop again, in order."""
+        left: dict[str, Query] = {}
+        for each in self.good:
+            if isinstance(each.statement, statements.CreateQuery):
+                left[each.statement.query.name.lower()] = each.statement.query
+            elif isinstance(each.statement, statements.Drop):
+                left.pop(each.statement.name.lower(), None)
+        return tuple(left.values())
+
 
 class _Layered(NamesInMemory):
     """Names that the script defines on top of those registered already."""
@@ -57,6 +68,12 @@ class _Layered(NamesInMemory):
         return [
             *super().known_names(),
             *(each for each in self.below.known_names() if each.lower() not in self.dropped),
+        ]
+
+    def readers(self, name: str) -> Sequence[str]:
+        return [
+            *super().readers(name),
+            *(each for each in self.below.readers(name) if each.lower() not in self.dropped),
         ]
 
     def apply(self, statement: statements.Statement) -> None:
@@ -91,7 +108,7 @@ def check(script: str, names: Names | None = None) -> Report:
                 refused |= _created(tree)
                 skipped += 1
                 continue
-            statement = bind(tree, known, piece.text)
+            statement = bind_or_repeat(tree, known, piece.text)
         except SqlError as error:
             problems.extend(error.shifted(piece.start).problems)
             refused |= _created(tree) if tree is not None else _created_by_text(piece.text)

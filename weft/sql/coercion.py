@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import Decimal
 
-from weft.algebra.expressions import Call, Expression, Literal
+from weft.algebra.expressions import Call, Expression, Literal, Value
 from weft.algebra.types import (
     BIGINT,
     DATE,
@@ -25,6 +26,9 @@ _WIDTHS = (TINYINT, SMALLINT, INT, BIGINT, HUGEINT)
 
 #: Decimal digits that each integer type can need.
 _DIGITS = {Kind.TINYINT: 3, Kind.SMALLINT: 5, Kind.INT: 10, Kind.BIGINT: 20, Kind.HUGEINT: 38}
+
+#: Their sizes. HUGEINT is limited by its digits before its bits.
+_BITS = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.INT: 32, Kind.BIGINT: 64, Kind.HUGEINT: 128, Kind.INTERVAL: 64}
 
 _MAX_PRECISION = 38
 _MIN_DIVISION_SCALE = 6
@@ -65,8 +69,9 @@ def _common_numeric(left: DataType, right: DataType) -> DataType:
     if left.is_integer and right.is_integer:
         return _WIDTHS[max(_WIDTHS.index(left), _WIDTHS.index(right))]
     left, right = as_decimal(left), as_decimal(right)
-    scale = max(left.scale, right.scale)
-    return bounded_decimal(max(left.precision - left.scale, right.precision - right.scale) + scale, scale)
+    whole, scale = max(left.precision - left.scale, right.precision - right.scale), max(left.scale, right.scale)
+    # Beyond 38 digits Spark gives up decimals, as many as it takes.
+    return decimal(min(whole + scale, _MAX_PRECISION), min(scale, _MAX_PRECISION - whole))
 
 
 def as_decimal(type_: DataType) -> DataType:
@@ -117,13 +122,31 @@ def _fold(literal: Literal, to: DataType) -> Literal | None:
     """A literal in another type, where that is no question of rounding or text."""
     if literal.value is None:
         return Literal(None, to)
-    if to.is_integer and literal.type.is_integer and _WIDTHS.index(to) >= _WIDTHS.index(literal.type):
+    exact = literal.type.is_integer or literal.type.kind is Kind.DECIMAL
+    if exact and to == DOUBLE:
+        return Literal(float(literal.value), to)  # type: ignore[arg-type]
+    if exact and to.kind is Kind.DECIMAL:
+        return _decimal_literal(Decimal(str(literal.value)), to)
+    if literal.type.is_integer and to.is_integer and fits(literal.value, to):
         return Literal(literal.value, to)
-    if to == DOUBLE and literal.type.is_integer:
-        return Literal(float(literal.value), to)  # type: ignore[arg-type]
-    if to == DOUBLE and literal.type.kind is Kind.DECIMAL:
-        return Literal(float(literal.value), to)  # type: ignore[arg-type]
     return None
+
+
+def _decimal_literal(value: Decimal, to: DataType) -> Literal | None:
+    """The value written with just the digits of the type, or None if they are too few."""
+    sign, digits, exponent = value.as_tuple()
+    padding = to.scale + int(exponent)
+    if padding < 0 or len(digits) + padding > to.precision:
+        return None
+    return Literal(Decimal((sign, digits + (0,) * padding, -to.scale)), to)
+
+
+def fits(value: Value, type_: DataType) -> bool:
+    """Whether a number is one that the type can hold; true for everything but integers out of range."""
+    if type_.kind not in _BITS or not isinstance(value, int):
+        return True
+    half: int = 2 ** (_BITS[type_.kind] - 1)
+    return -half <= value < half
 
 
 def can_cast(source: DataType, target: DataType) -> bool:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
@@ -23,7 +23,7 @@ from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from weft.sql import durations
+from weft.sql import durations, limits
 from weft.sql.errors import Code, Span, SqlError
 
 #: The types a column can have, as messages list them.
@@ -34,9 +34,10 @@ WINDOW = "weft_window"
 RETAIN = "weft_retain"
 EMIT_EMPTY = "weft_emit_empty"
 
-#: Above this, an expression is refused rather than left to exhaust Python's stack.
-_DEEPEST_NESTING = 100
-_LONGEST_CHAIN = 2_000
+#: The key of `meta` under which an expression without a name has one made of its words.
+WORDS = "weft_words"
+
+E = TypeVar("E", bound=exp.Expr)
 
 
 class Duration(exp.Expression):
@@ -137,9 +138,12 @@ class WeftParser(SparkParser):
                 return statement
         if self._curr.token_type in (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN):
             return super()._parse_statement()
+        opening = self._curr.text.upper()
+        if self._next and any(words[0] == opening for words, _ in _STATEMENTS):
+            opening = f"{opening} {self._next.text.upper()}"
         return self._refuse(
             Code.UNKNOWN_STATEMENT,
-            f"no statement begins with '{self._curr.text}'",
+            f"no statement begins with {opening}",
             "write CREATE STREAM | CONTINUOUS QUERY | VIEW, DROP, SHOW, DESCRIBE, EXPLAIN or SET",
         )
 
@@ -182,18 +186,15 @@ class WeftParser(SparkParser):
                 f"column '{name.name}' needs a type{found}",
                 f"types are {TYPE_NAMES}",
             )
-        kind.update_positions(token)
         return exp.ColumnDef(this=name, kind=kind)
 
     def _parse_watermark(self) -> Watermark:
         column = self._name("the clock column")
-        if not self._match_text_seq("AS"):
-            self._refuse(
-                Code.SYNTAX,
-                "WATERMARK FOR needs AS",
-                f"write WATERMARK FOR {column.name} AS {column.name} - INTERVAL …",
-            )
-        return Watermark(this=column, expression=self._parse_disjunction())
+        delayed = self._parse_disjunction() if self._match_text_seq("AS") else None
+        if delayed is None:
+            hint = f"write WATERMARK FOR {column.name} AS {column.name} - INTERVAL …"
+            self._refuse(Code.SYNTAX, "WATERMARK FOR needs AS and how late rows may be", hint)
+        return Watermark(this=column, expression=delayed)
 
     def _parse_options(self) -> list[tuple[str, str]]:
         self._match_l_paren()
@@ -259,14 +260,14 @@ class WeftParser(SparkParser):
         return DropObject(kind=kind, this=self._name("a name"), exists=exists)
 
     def _parse_explain(self) -> ExplainPlan:
-        options = []
+        options: list[exp.Var] = []
         if self._match(TokenType.L_PAREN):
             while not self._match(TokenType.R_PAREN):
-                words = []
+                start, words = self._curr, []
                 while self._curr and self._curr.token_type not in (TokenType.COMMA, TokenType.R_PAREN):
                     words.append(self._curr.text.upper())
                     self._advance()
-                options.append(" ".join(words))
+                options.append(self._placed(exp.Var(this=" ".join(words)), start))
                 if not self._match(TokenType.COMMA) and not self._curr:
                     self._refuse(Code.SYNTAX, "EXPLAIN ( is never closed", "write EXPLAIN (FORMAT JSON) SHARED")
         if self._match_text_seq("SHARED"):
@@ -355,7 +356,7 @@ class WeftParser(SparkParser):
         if not self._match(TokenType.R_BRACKET):
             found = f"unexpected '{self._curr.text}'" if self._curr else "the window is never closed"
             self._refuse(Code.BAD_WINDOW, found, "a window looks like [RANGE 1 HOUR SLIDE 5 MINUTES ORIGIN 30 SECONDS]")
-        return clause.update_positions(start)
+        return self._placed(clause, start)
 
     def _parse_origin(self) -> exp.Expr:
         if self._match_text_seq("TIMESTAMP"):
@@ -375,30 +376,28 @@ class WeftParser(SparkParser):
                 token = self._curr
                 if token.token_type == TokenType.STRING:
                     self._advance()
-                    quoted = re.fullmatch(r"\s*[+-]?\d+(\.\d+)?\s*", token.text)
                     total += (
                         durations.microseconds(token.text.strip(), self._unit())
-                        if quoted
+                        if self._at_unit()
                         else durations.parse(token.text)
                     )
                 elif token.token_type == TokenType.NUMBER:
                     self._advance()
                     number = token.text
                     if not self._at_unit():
-                        if parts or not number.isdigit():
-                            self._refuse(
-                                Code.BAD_DURATION, f"{number} needs a unit", f"units are {durations.UNITS}", token
-                            )
-                        return Duration(this=exp.Literal.number(number), unit="").update_positions(start)
+                        if parts:
+                            raise durations.BadDuration(f"{number} needs a unit")
+                        ticks = durations.ordinals(number)
+                        return Duration(this=exp.Literal.number(ticks), unit="").update_positions(token)
                     total += durations.microseconds(number, self._unit())
                 elif parts:
                     break
                 else:
-                    self._refuse(Code.BAD_DURATION, "a length of time is needed here", "write for example 5 MINUTES")
+                    self._refuse(Code.BAD_DURATION, "a length of time is needed here", durations.ADVICE)
                 parts += 1
         except durations.BadDuration as bad:
-            self._refuse(Code.BAD_DURATION, str(bad), "", self._prev)
-        return Duration(this=exp.Literal.number(str(total)), unit="microseconds").update_positions(start)
+            self._refuse(Code.BAD_DURATION, str(bad), durations.ADVICE, self._prev)
+        return self._placed(Duration(this=exp.Literal.number(str(total)), unit="microseconds"), start)
 
     def _at_unit(self) -> bool:
         return (
@@ -409,7 +408,7 @@ class WeftParser(SparkParser):
 
     def _unit(self) -> str:
         if not self._at_unit():
-            raise durations.BadDuration(f"a unit is missing; use {durations.UNITS}")
+            raise durations.BadDuration("a unit is missing")
         self._advance()
         return str(self._prev.text)
 
@@ -433,7 +432,7 @@ class WeftParser(SparkParser):
         if self._curr.token_type != TokenType.R_PAREN or clock is None:
             form = "HOP(stream, clock, slide, range)" if kind == "HOP" else "TUMBLE(stream, clock, range)"
             self._refuse(Code.BAD_WINDOW, f"{kind} is not complete", f"write {form}", self._curr or start)
-        return WindowTable(kind=kind, this=table, clock=clock, expressions=durations_).update_positions(start)
+        return WindowTable(kind=kind, this=table, clock=clock, expressions=durations_)
 
     def _parse_table_of_window(self) -> exp.Expr:
         table = self._parse_function()
@@ -453,12 +452,11 @@ class WeftParser(SparkParser):
             if key in this.meta:
                 self._refuse(Code.SYNTAX, f"{start.text.upper()} is given twice", "keep one of them", start)
             if key == EMIT_EMPTY:
-                this.meta[key] = exp.true().update_positions(start)
+                option: exp.Expr = exp.true()
             else:
                 self._advance()
-                unbounded = self._match_text_seq("UNBOUNDED")
-                retain = exp.Null() if unbounded else self._parse_duration()
-                this.meta[key] = retain.update_positions(start)
+                option = exp.Null() if self._match_text_seq("UNBOUNDED") else self._parse_duration()
+            this.meta[key] = self._placed(option, start)
         return this
 
     def _at_trailing_option(self) -> bool:
@@ -470,11 +468,40 @@ class WeftParser(SparkParser):
             or after.text.upper() == "UNBOUNDED"
         )
 
-    # -- errors -------------------------------------------------------------------------------------------------------
+    # -- names of columns ---------------------------------------------------------------------------------------------
+
+    def _parse_expression(self) -> exp.Expr | None:
+        start = self._index
+        node = super()._parse_expression()
+        if node is not None and not isinstance(node, (exp.Alias, exp.Column)):
+            text = " ".join(token.text for token in self._tokens[start : self._index])
+            node.meta[WORDS] = "_".join(re.findall(r"\w+", text)).lower()
+        return node
+
+    # -- places -------------------------------------------------------------------------------------------------------
+
+    def _parse_types(self, *args: Any, **kwargs: Any) -> Any:
+        start = self._curr
+        kind = super()._parse_types(*args, **kwargs)
+        return self._placed(kind, start) if isinstance(kind, exp.DataType) else kind
+
+    def _parse_function_call(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        start = self._curr
+        call = super()._parse_function_call(*args, **kwargs)
+        return self._placed(call, start) if call is not None else None
+
+    def _parse_interval(self, *args: Any, **kwargs: Any) -> Any:
+        start = self._curr
+        interval = super()._parse_interval(*args, **kwargs)
+        return self._placed(interval, start) if isinstance(interval, exp.Interval) else interval
+
+    def _placed(self, node: E, start: Token) -> E:
+        """The node, marked as read from the text between `start` and the token before this one."""
+        return node.update_positions(line=start.line, col=start.col, start=start.start, end=self._prev.end)
 
     def _refuse(self, code: Code, message: str, hint: str, token: Token | None = None) -> NoReturn:
         token = token or self._curr or self._prev
-        span = Span(token.start, token.end + 1) if token else Span(0, 1)
+        span = Span(token.start, token.end + 1)
         raise SqlError.one(code, message, span, hint)
 
 
@@ -501,6 +528,8 @@ class Weft(Spark):
     class Tokenizer(Spark.Tokenizer):
         # These words begin statements of ours; sqlglot would take the rest of the line as an opaque command.
         COMMANDS: ClassVar = set()
+        # 'it''s' is one text, as in Spark 4; sqlglot's Spark takes it for two.
+        STRING_ESCAPES: ClassVar = ["'", '"', "\\"]
 
     Parser = WeftParser
 
@@ -514,7 +543,9 @@ def parse(statement: str) -> exp.Expr:
         tokens = _DIALECT.tokenize(statement)
     except SqlglotError:
         raise _unterminated(statement) from None
-    _check_nesting(tokens)
+    if not tokens:
+        raise SqlError.one(Code.SYNTAX, "there is no statement here", Span(0, len(statement)), "write one")
+    limits.check_tokens(tokens)
     parser = WeftParser(dialect=_DIALECT)
     try:
         trees = parser.parse(tokens, statement)
@@ -523,30 +554,15 @@ def parse(statement: str) -> exp.Expr:
     except ParseError as bad:
         raise _syntax_error(bad, parser, statement) from None
     except RecursionError:
-        raise SqlError.one(
-            Code.TOO_DEEP, "the statement is nested too deeply", Span(0, 1), "split it with views"
-        ) from None
+        # Whoever called has used much of the stack already.
+        raise limits.too_deep(_current_span(parser, statement)) from None
     except Exception as failure:
         # sqlglot stumbles over some malformed texts instead of refusing them; the place it stopped at is a good guess.
-        raise _at_current_token(parser, statement, f"this cannot be read as SQL ({type(failure).__name__})") from None
+        raise _at_current_token(parser, statement, "this cannot be read as SQL") from failure
     if len(trees) != 1 or trees[0] is None:
-        raise SqlError.one(Code.SYNTAX, "one statement is expected", Span(0, max(1, len(statement))), "")
+        raise SqlError.one(Code.SYNTAX, "one statement is expected", Span(0, len(statement)), "separate them with ;")
+    limits.check_tree(trees[0])
     return trees[0]
-
-
-def _check_nesting(tokens: list[Token]) -> None:
-    depth = 0
-    chain = 0
-    for token in tokens:
-        if token.token_type in (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE):
-            depth += 1
-        elif token.token_type in (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END):
-            depth -= 1
-        elif token.token_type not in (TokenType.COMMA, TokenType.NUMBER, TokenType.STRING, TokenType.VAR):
-            chain += 1
-        if depth > _DEEPEST_NESTING or chain > _LONGEST_CHAIN:
-            span = Span(token.start, token.end + 1)
-            raise SqlError.one(Code.TOO_DEEP, "the statement is nested too deeply", span, "split it with views")
 
 
 #: Quotes and comments that are closed, or else the opening of one that is not.
@@ -577,6 +593,9 @@ def _syntax_error(bad: ParseError, parser: WeftParser, statement: str) -> SqlErr
 
 
 def _at_current_token(parser: WeftParser, statement: str, message: str) -> SqlError:
+    return SqlError.one(Code.SYNTAX, message, _current_span(parser, statement), "check the text just before this")
+
+
+def _current_span(parser: WeftParser, statement: str) -> Span:
     token = parser._curr or parser._prev
-    start, end = (token.start, token.end + 1) if token else (0, max(1, len(statement)))
-    return SqlError.one(Code.SYNTAX, message, Span(start, end), "check the text just before this")
+    return Span(token.start, token.end + 1) if token else Span(0, len(statement))

@@ -25,10 +25,14 @@ _SHORT = {
     "d": "day",
 }
 
-#: What a message says about units.
-UNITS = ", ".join(f"{unit.upper()}S" for unit in _MICROSECONDS)
+#: The most ticks that a length may have: a clock is a 64-bit integer.
+LONGEST = 2**63 - 1
 
-_PART = re.compile(r"\s*(?P<number>[+-]?\d+(?:\.\d+)?)\s*(?P<unit>[a-zA-Z]+)\s*")
+#: What to do about a length of time that is none.
+ADVICE = f"write for example 5 MINUTES; units are {', '.join(f'{unit.upper()}S' for unit in _MICROSECONDS)}"
+
+_NUMBER = re.compile(r"[+-]?\d{1,25}(?:\.\d{1,25})?", re.ASCII)
+_PART = re.compile(rf"\s*(?P<number>{_NUMBER.pattern})\s*(?P<unit>[a-zA-Z]+)\s*", re.ASCII)
 
 
 class BadDuration(Exception):
@@ -43,16 +47,25 @@ def microseconds_per(unit: str) -> int:
     if singular in _MICROSECONDS:
         return _MICROSECONDS[singular]
     if singular in ("month", "quarter", "year"):
-        raise BadDuration(f"a {singular} has no fixed length; use {UNITS}")
-    raise BadDuration(f"'{unit}' is no unit of time; use {UNITS}")
+        raise BadDuration(f"a {singular} has no fixed length")
+    raise BadDuration(f"'{unit}' is no unit of time")
 
 
 def microseconds(number: str, unit: str) -> int:
     """`number` units in microseconds; raises BadDuration if that is no whole number of them."""
+    if not _NUMBER.fullmatch(number):
+        raise BadDuration(f"'{number}' is not a number of {unit.upper()}")
     exact = Fraction(number) * microseconds_per(unit)
     if exact.denominator != 1:
         raise BadDuration(f"{number} {unit} is not a whole number of microseconds")
-    return int(exact)
+    return _bounded(int(exact))
+
+
+def ordinals(number: str) -> int:
+    """A length on an ordinal clock; raises BadDuration."""
+    if not _NUMBER.fullmatch(number) or not number.isdigit():
+        raise BadDuration(f"'{number}' is not a whole number")
+    return _bounded(int(number))
 
 
 def parse(text: str) -> int:
@@ -63,5 +76,11 @@ def parse(text: str) -> int:
         total += microseconds(match["number"], match["unit"])
         position = match.end()
     if position == 0 or position != len(text):
-        raise BadDuration(f"'{text}' is no length of time; write for example '5 minutes'")
-    return total
+        raise BadDuration(f"'{text}' is no length of time")
+    return _bounded(total)
+
+
+def _bounded(ticks: int) -> int:
+    if abs(ticks) > LONGEST:
+        raise BadDuration("this is longer than a clock can count")
+    return ticks

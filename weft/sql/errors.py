@@ -6,6 +6,7 @@ Every error has a stable code (listed in `docs/errors.md`), a place in the text,
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -87,18 +88,31 @@ class Problem:
           |               ^^^^^ did you mean 'trades'?
         """
         line, column = self.line_and_column(text)
-        source = text.split("\n")[line - 1].rstrip("\r")
-        width = max(1, min(self.span.end - self.span.start, len(source) - column + 1))
+        source = _printable(text.split("\n")[line - 1].rstrip("\r"))
+        before, marked = source[: column - 1], source[column - 1 :][: self.span.end - self.span.start]
         # A caret lines up only if tabs before it are kept as tabs.
-        pad = "".join("\t" if ch == "\t" else " " for ch in source[: column - 1])
+        pad = "".join("\t" if ch == "\t" else " " * _cells(ch) for ch in before)
+        width = max(1, sum(_cells(ch) for ch in marked))
         gutter = " " * len(str(line))
         return (
-            f"error[{self.code.value}]: {self.message}\n"
+            f"error[{self.code.value}]: {_printable(self.message)}\n"
             f"{gutter}--> {file}:{line}:{column}\n"
             f"{gutter} |\n"
             f"{line} | {source}\n"
-            f"{gutter} | {pad}{'^' * width} {self.hint}".rstrip()
+            f"{gutter} | {pad}{'^' * width} {_printable(self.hint)}".rstrip()
         )
+
+
+def _printable(line: str) -> str:
+    """A line without characters that would move the cursor of a terminal."""
+    return "".join(ch if ch == "\t" or unicodedata.category(ch) not in ("Cc", "Zl", "Zp") else "\ufffd" for ch in line)
+
+
+def _cells(character: str) -> int:
+    """How many columns of a terminal a character fills."""
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
 
 
 class SqlError(Exception):
@@ -123,5 +137,5 @@ class SqlError(Exception):
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
     """A hint that names the nearest known name, if one is near."""
     by_folded = {each.lower(): each for each in known}
-    near = difflib.get_close_matches(name.lower(), by_folded, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(name.lower(), by_folded, n=1, cutoff=0.7)
     return f"did you mean '{by_folded[near[0]]}'?" if near else otherwise

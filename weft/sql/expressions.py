@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import datetime
+import math
+import re
 from collections.abc import Callable, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
+from types import NoneType
 from typing import Any, TypeAlias
 
 from sqlglot import exp
 
 from weft.algebra import types
-from weft.algebra.expressions import Call, Expression, Literal
+from weft.algebra.expressions import Call, Expression, Literal, Value
 from weft.algebra.types import BIGINT, BOOLEAN, DOUBLE, INT, INTERVAL, NULL, STRING, TIMESTAMP, DataType, Kind, decimal
 from weft.sql import durations, functions
-from weft.sql.coercion import arithmetic_type, as_decimal, can_cast, cast, common_type, common_type_of
+from weft.sql.coercion import arithmetic_type, as_decimal, can_cast, cast, common_type, common_type_of, fits
 from weft.sql.dialect import TYPE_NAMES
 from weft.sql.errors import Code, did_you_mean
-from weft.sql.scope import Scope, refuse
+from weft.sql.scope import Scope, refuse, refuse_unread
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
@@ -86,24 +89,25 @@ def bind_type(node: exp.DataType) -> DataType:
     """The type that a type's name stands for."""
     name = str(node.this.value if hasattr(node.this, "value") else node.this).upper()
     if name == "DECIMAL":
-        sizes = [int(param.this.name) for param in node.expressions] or [10, 0]
-        precision, scale = sizes[0], sizes[1] if len(sizes) > 1 else 0
-        if not 1 <= precision <= 38 or not 0 <= scale <= precision:
-            raise refuse(
-                Code.UNKNOWN_TYPE,
-                f"DECIMAL({precision}, {scale}) is not possible",
-                node,
-                "use 1 ≤ scale ≤ precision ≤ 38",
-            )
-        return decimal(precision, scale)
+        return _decimal_type(node)
     if name not in _TYPES or (node.expressions and name != "VARCHAR"):
         raise refuse(
             Code.UNKNOWN_TYPE,
-            f"type {node.sql('spark')} is not supported",
+            f"type {name} is not supported",
             node,
             f"types are {TYPE_NAMES}",
         )
     return _TYPES[name]
+
+
+def _decimal_type(node: exp.DataType) -> DataType:
+    written = [param.name for param in node.expressions] or ["10"]
+    sizes = [int(text) for text in written if re.fullmatch(r"\d{1,3}", text, re.ASCII)]
+    precision, scale = (*sizes, 0)[:2] if sizes else (0, 0)
+    if len(sizes) != len(written) or len(sizes) > 2 or not 1 <= precision <= 38 or not 0 <= scale <= precision:
+        hint = "use 1 ≤ precision ≤ 38 and 0 ≤ scale ≤ precision"
+        raise refuse(Code.UNKNOWN_TYPE, f"DECIMAL({', '.join(written)}) is not possible", node, hint)
+    return decimal(precision, scale)
 
 
 def bind_condition(node: exp.Expr, scope: Scope) -> Expression:
@@ -126,6 +130,7 @@ def bind(node: exp.Expr, scope: Scope) -> Expression:
     for kind in type(node).__mro__:
         rule = _RULES.get(kind)
         if rule is not None:
+            refuse_unread(node, _READ.get(kind, _OPERANDS))
             return rule(node, scope)
     raise refuse(Code.UNSUPPORTED, f"{_title(node)} is not supported here", node, "see docs/language.md for what is")
 
@@ -142,6 +147,7 @@ def _title(node: exp.Expr) -> str:
         "ilike": "ILIKE",
         "regexplike": "RLIKE",
         "placeholder": "a parameter",
+        "concat": "a text beside a text",
     }
     return names.get(node.key, f"{node.key.upper()}")
 
@@ -153,38 +159,38 @@ def _literal(node: exp.Literal, scope: Scope) -> Expression:
     return number(text, node)
 
 
+_NUMBER = re.compile(r"(?P<sign>-?)0*(?P<whole>\d*)(?:\.(?P<fraction>\d*))?(?P<exponent>[eE][+-]?\d+)?", re.ASCII)
+_MOST_DIGITS = 38
+
+
 def number(text: str, node: exp.Expr) -> Literal:
     """A number as Spark types it: an integer, a DECIMAL if it has a point, a DOUBLE if it has an exponent."""
-    try:
-        if "e" in text.lower():
-            return Literal(float(text), DOUBLE)
-        value = Decimal(text)
-    except (ValueError, InvalidOperation):
-        raise refuse(Code.BAD_LITERAL, f"'{text}' is not a number", node) from None
-    if "." not in text:
-        whole = int(text)
-        if abs(whole) < 2**31:
-            return Literal(whole, INT)
-        if abs(whole) < 2**63:
-            return Literal(whole, BIGINT)
-        if len(str(abs(whole))) <= 38:
-            return Literal(whole, types.HUGEINT)
-        raise refuse(Code.BAD_LITERAL, "numbers have at most 38 digits", node, "write it as a DOUBLE: 1e40")
-    scale = len(text.partition(".")[2])
-    digits = max(scale, len(text.partition(".")[0].lstrip("0")) + scale, 1)
-    if digits > 38:
-        raise refuse(Code.BAD_LITERAL, "numbers have at most 38 digits", node, "write it as a DOUBLE: 1.5e0")
-    return Literal(value, decimal(digits, scale))
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        raise refuse(Code.BAD_LITERAL, f"'{text}' is not a number", node, "write for example 15, 1.5 or 1.5e3")
+    if match["exponent"]:
+        approximate = float(text)
+        if math.isinf(approximate):
+            raise refuse(Code.BAD_LITERAL, "this is larger than a DOUBLE can be", node, "DOUBLEs end at 1.8e308")
+        return Literal(approximate, DOUBLE)
+    whole, fraction = match["whole"], match["fraction"]
+    if len(whole) + len(fraction or "") > _MOST_DIGITS:
+        hint = "write it as a DOUBLE, with an exponent: 1.5e40"
+        raise refuse(Code.BAD_LITERAL, f"exact numbers have at most {_MOST_DIGITS} digits", node, hint)
+    if fraction is not None:
+        type_ = decimal(max(len(whole) + len(fraction), 1), len(fraction))
+        return Literal(Decimal(f"{match['sign']}{whole or 0}.{fraction or 0}"), type_)
+    value = int(f"{match['sign']}{whole or 0}")
+    return Literal(value, next(type_ for type_ in (INT, BIGINT, types.HUGEINT) if fits(value, type_)))
 
 
 def parse_timestamp(text: str) -> int | None:
     """A text as microseconds since the epoch, in UTC unless it says otherwise; None if it is no timestamp."""
     try:
         moment = datetime.datetime.fromisoformat(text.strip())
-    except ValueError:
+        moment = moment.astimezone(datetime.UTC) if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
+    except (ValueError, OverflowError):
         return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=datetime.UTC)
     return (moment - _EPOCH) // datetime.timedelta(microseconds=1)
 
 
@@ -217,6 +223,7 @@ def _compare(node: exp.Binary, scope: Scope) -> Expression:
 
 def _comparison(op: str, left: Expression, right: Expression, node: exp.Expr) -> Call:
     left, right = _as_time(left, right.type, node), _as_time(right, left.type, node)
+    left, right = _with_fewest_digits(left, right.type), _with_fewest_digits(right, left.type)
     common = common_type(left.type, right.type)
     if common is None:
         raise refuse(
@@ -241,18 +248,27 @@ def _arithmetic(node: exp.Binary, scope: Scope) -> Expression:
     if temporal is not None:
         return temporal
     if not left.type.is_numeric or not right.type.is_numeric:
-        raise refuse(
-            Code.TYPE_MISMATCH, f"{left.type} {op} {right.type} is not possible", node, "CAST the operands to numbers"
-        )
+        times = {left.type.kind, right.type.kind} & {Kind.TIMESTAMP, Kind.DATE}
+        hint = "add or subtract an INTERVAL" if times else "CAST the operands to numbers"
+        raise refuse(Code.TYPE_MISMATCH, f"{left.type} {op} {right.type} is not possible", node, hint)
     if op == "div":
         if not (left.type.is_integer and right.type.is_integer):
             raise refuse(Code.TYPE_MISMATCH, "DIV needs two integers", node, "use / or CAST the operands")
         wide = common_type(left.type, right.type) or BIGINT
         return Call(op, (cast(left, wide), cast(right, wide)), types.HUGEINT if wide == types.HUGEINT else BIGINT)
+    left, right = _with_fewest_digits(left, right.type), _with_fewest_digits(right, left.type)
     result = arithmetic_type(op, left.type, right.type)
     if result.kind is not Kind.DECIMAL:
         return Call(op, (cast(left, result), cast(right, result)), result)
     return Call(op, (_exact(left), _exact(right)), result)
+
+
+def _with_fewest_digits(expression: Expression, other: DataType) -> Expression:
+    """An integer constant beside a DECIMAL is a DECIMAL of just its digits, as in Spark; otherwise what it is."""
+    if other.kind is Kind.DECIMAL and isinstance(expression, Literal) and expression.type.is_integer:
+        digits = str(expression.value).lstrip("-")
+        return cast(expression, decimal(len(digits), 0)) if expression.value is not None else expression
+    return expression
 
 
 def _exact(expression: Expression) -> Expression:
@@ -267,8 +283,8 @@ def _temporal(op: str, left: Expression, right: Expression) -> Expression | None
         return _temporal(op, cast(left, TIMESTAMP), right)
     if op in ("+", "-") and kinds == (Kind.TIMESTAMP, Kind.INTERVAL):
         return Call(op, (left, right), TIMESTAMP)
-    if op == "+" and kinds == (Kind.INTERVAL, Kind.TIMESTAMP):
-        return Call(op, (right, left), TIMESTAMP)
+    if op == "+" and kinds in ((Kind.INTERVAL, Kind.TIMESTAMP), (Kind.INTERVAL, Kind.DATE)):
+        return _temporal(op, right, left)
     if op == "-" and set(kinds) <= {Kind.TIMESTAMP, Kind.DATE}:
         return Call(op, (cast(left, TIMESTAMP), cast(right, TIMESTAMP)), INTERVAL)
     if op in ("+", "-") and kinds == (Kind.INTERVAL, Kind.INTERVAL):
@@ -284,17 +300,28 @@ def _folded_interval(op: str, left: Expression, right: Expression) -> Expression
     """Arithmetic on intervals; on constants it is done here, so that bounds on clocks stay recognisable."""
     if isinstance(left, Literal) and isinstance(right, Literal) and left.value is not None and right.value is not None:
         a, b = int(str(left.value)), int(str(right.value))
-        return Literal({"+": a + b, "-": a - b, "*": a * b}[op], INTERVAL)
+        folded = {"+": a + b, "-": a - b, "*": a * b}[op]
+        if abs(folded) <= durations.LONGEST:
+            return Literal(folded, INTERVAL)
     return Call(op, (left, right), INTERVAL)
 
 
 def _negative(node: exp.Neg, scope: Scope) -> Expression:
+    if isinstance(node.this, exp.Literal) and not node.this.is_string:
+        return number(f"-{node.this.name}", node)
     bound = bind(node.this, scope)
-    if isinstance(bound, Literal) and bound.value is not None and (bound.type.is_numeric or bound.type == INTERVAL):
-        return Literal(-bound.value, bound.type)  # type: ignore[operator]
     if not bound.type.is_numeric and bound.type != INTERVAL:
         raise refuse(Code.TYPE_MISMATCH, f"a {bound.type} has no negative", node, "CAST it to a number")
+    negated = _negated(bound.value) if isinstance(bound, Literal) else None
+    if negated is not None and fits(negated, bound.type):
+        return Literal(negated, bound.type)
     return Call("neg", (bound,), bound.type)
+
+
+def _negated(value: Value) -> int | float | Decimal | None:
+    if isinstance(value, Decimal):
+        return value.copy_negate()  # minus would round to 28 digits
+    return -value if type(value) in (int, float) else None  # type: ignore[operator]
 
 
 def _connective(op: str) -> Rule:
@@ -354,7 +381,8 @@ def _like(node: exp.Like, scope: Scope) -> Expression:
     for each in (value, pattern):
         if each.type not in (STRING, NULL):
             raise refuse(Code.TYPE_MISMATCH, f"LIKE needs texts, but this is {each.type}", node, "CAST it to STRING")
-    return Call("like", (cast(value, STRING), cast(pattern, STRING)), BOOLEAN)
+    like = Call("like", (cast(value, STRING), cast(pattern, STRING)), BOOLEAN)
+    return Call("not", (like,), BOOLEAN) if node.args.get("negate") else like
 
 
 def _is(node: exp.Is, scope: Scope) -> Expression:
@@ -374,19 +402,20 @@ def _cast(node: exp.Cast, scope: Scope) -> Expression:
     if isinstance(bound, Literal) and isinstance(bound.value, str) and to.kind in (Kind.TIMESTAMP, Kind.DATE):
         return _from_text(bound.value, to, node)
     if not can_cast(bound.type, to):
-        raise refuse(Code.TYPE_MISMATCH, f"a {bound.type} cannot become a {to}", node, "")
+        hint = "numbers are UNIX_MICROS(timestamp) and TIMESTAMP_MICROS(number); other casts go through STRING"
+        raise refuse(Code.TYPE_MISMATCH, f"a {bound.type} cannot become a {to}", node, hint)
     return cast(bound, to)
 
 
 def _interval(node: exp.Interval, scope: Scope) -> Expression:
     unit, this = node.args.get("unit"), node.this
     text = this.name if isinstance(this, exp.Literal) else ""
-    if not text:
+    if not text or not isinstance(unit, (exp.Var, NoneType)):
         raise refuse(Code.BAD_DURATION, "INTERVAL takes a constant", node, "write INTERVAL 5 MINUTES")
     try:
         ticks = durations.microseconds(text.strip(), unit.name) if unit is not None else durations.parse(text)
-    except (durations.BadDuration, ValueError) as bad:
-        raise refuse(Code.BAD_DURATION, str(bad), node, "write for example INTERVAL 5 MINUTES") from None
+    except durations.BadDuration as bad:
+        raise refuse(Code.BAD_DURATION, str(bad), node, durations.ADVICE) from None
     return Literal(ticks, INTERVAL)
 
 
@@ -454,7 +483,8 @@ def _call(node: exp.Anonymous, scope: Scope) -> Expression:
             hint = "answers must not depend on when they are computed; use the stream's clock"
             raise refuse(Code.UNSUPPORTED, f"{written.upper()} is not supported", node, hint)
         known = [*functions.FUNCTIONS, *functions.AGGREGATES, *_SYNONYMS]
-        raise refuse(Code.UNKNOWN_FUNCTION, f"function {written.upper()} is unknown", node, did_you_mean(name, known))
+        hint = did_you_mean(name, known, "docs/language.md lists the functions")
+        raise refuse(Code.UNKNOWN_FUNCTION, f"function {written.upper()} is unknown", node, hint)
     return _function(name, [bind(each, scope) for each in node.expressions], node)
 
 
@@ -495,6 +525,22 @@ def _within_group(node: exp.WithinGroup, scope: Scope) -> Expression:
 
 
 Rule: TypeAlias = Callable[[Any, Scope], Expression]
+
+#: The parts of a syntax tree that its rule reads, where they are not just the operands.
+_OPERANDS = frozenset({"this", "expression"})
+_READ: dict[type, frozenset[str]] = {
+    exp.Literal: frozenset({"this", "is_string"}),
+    exp.Between: frozenset({"this", "low", "high"}),
+    exp.In: frozenset({"this", "expressions", "query", "unnest", "field"}),
+    exp.Like: _OPERANDS | {"negate"},
+    exp.Cast: frozenset({"this", "to", "safe"}),
+    exp.Interval: frozenset({"this", "unit"}),
+    exp.Case: frozenset({"this", "ifs", "default"}),
+    exp.If: frozenset({"this", "true", "false"}),
+    exp.DPipe: _OPERANDS | {"safe"},
+    exp.Div: _OPERANDS | {"safe", "typed"},
+    exp.Anonymous: frozenset({"this", "expressions"}),
+}
 
 _RULES: dict[type, Rule] = {
     exp.Literal: _literal,

@@ -130,7 +130,7 @@ def _argument(name: str, arg: Expression, code: str, common: DataType | None, po
     if code == "a" and common is not None:
         return cast(arg, common)
     wanted, fits = _EXPECTED[code]
-    if code in "ku" and not isinstance(arg, Literal):
+    if code in "ku" and (not isinstance(arg, Literal) or arg.value is None):
         raise BadArguments(f"argument {position + 1} of {name.upper()} must be a constant")
     if code == "u" and isinstance(arg, Literal) and str(arg.value).lower() not in TRUNCATION_UNITS:
         raise BadArguments(f"{name.upper()} has no unit {arg.value!r}; it takes {', '.join(TRUNCATION_UNITS)}")
@@ -140,7 +140,10 @@ def _argument(name: str, arg: Expression, code: str, common: DataType | None, po
         raise BadArguments(f"argument {position + 1} of {name.upper()} must be {wanted}, but it is {arg.type}")
     if code == "u" and isinstance(arg, Literal):
         return Literal(str(arg.value).lower(), STRING)
-    return cast(arg, {"s": STRING, "d": DOUBLE, "i": INT, "k": INT, "t": TIMESTAMP}.get(code, arg.type))
+    taken = cast(arg, {"s": STRING, "d": DOUBLE, "i": INT, "k": INT, "t": TIMESTAMP}.get(code, arg.type))
+    if code == "k" and not isinstance(taken, Literal):
+        raise BadArguments(f"argument {position + 1} of {name.upper()} is too large")
+    return taken
 
 
 _EXPECTED: dict[str, tuple[str, Callable[[DataType], bool]]] = {
@@ -157,6 +160,8 @@ _EXPECTED: dict[str, tuple[str, Callable[[DataType], bool]]] = {
 def _count(least: int, greatest: int | None) -> str:
     if greatest is None:
         return f"at least {least} argument{'s' * (least != 1)}"
+    if least == 0:
+        return f"at most {greatest} argument{'s' * (greatest != 1)}"
     if least == greatest:
         return f"{least} argument{'s' * (least != 1)}"
     return f"{least} to {greatest} arguments"

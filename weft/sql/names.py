@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from weft.algebra import Query, Relation, Stream
+from weft.algebra.sources import sources_read
 
 
 class Names(Protocol):
@@ -20,6 +21,10 @@ class Names(Protocol):
 
     def known_names(self) -> Iterable[str]:
         """All names of streams, views and queries, for suggestions."""
+        ...
+
+    def readers(self, name: str) -> Sequence[str]:
+        """The names of the views and queries that read a stream, or a query's answers, directly."""
         ...
 
 
@@ -42,3 +47,10 @@ class NamesInMemory:
 
     def known_names(self) -> Iterable[str]:
         return [*self.streams, *self.views, *self.queries]
+
+    def readers(self, name: str) -> Sequence[str]:
+        relations = [*self.views.items(), *((each, query.relation) for each, query in self.queries.items())]
+        wanted = name.lower()
+        return [
+            reader for reader, relation in relations if any(read.lower() == wanted for read in sources_read(relation))
+        ]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from sqlglot import exp
 
@@ -11,6 +12,8 @@ from weft.algebra.expressions import Aggregate, AggregateRef, Column, Expression
 from weft.algebra.relations import WINDOW_END, WINDOW_START, Field
 from weft.algebra.types import DataType
 from weft.sql.errors import Code, Span, SqlError, did_you_mean
+
+_NO_ADVICE: Mapping[str, str] = MappingProxyType({})
 
 
 def span_of(node: exp.Expr) -> Span:
@@ -24,6 +27,21 @@ def span_of(node: exp.Expr) -> Span:
 def refuse(code: Code, message: str, node: exp.Expr, hint: str = "") -> SqlError:
     """The error to raise for a syntax tree."""
     return SqlError.one(code, message, span_of(node), hint)
+
+
+def refuse_unread(node: exp.Expr, read: frozenset[str], advice: Mapping[str, str] = _NO_ADVICE) -> None:
+    """Refuses a syntax tree with parts that nobody reads: what is written must not be ignored.
+
+    `advice` has, for sqlglot's name of a part, what it is called in SQL and what to do instead.
+    """
+    for key, value in node.args.items():
+        if value and key not in read:
+            title, _, hint = advice.get(key, "").partition(": ")
+            title = title or key.strip("_").replace("_", " ").upper()
+            part = value[0] if isinstance(value, list) else value
+            # Places inside a hint count from its own start.
+            place = part if isinstance(part, exp.Expr) and not isinstance(part, exp.Hint) else node
+            raise refuse(Code.UNSUPPORTED, f"{title} is not supported here", place, hint or "see docs/language.md")
 
 
 @dataclass
@@ -50,6 +68,8 @@ class Scope:
             return bound
         inputs = [each for each in self.inputs if not qualifier or each[0].lower() == qualifier.lower()]
         if not inputs:
+            if (qualifier.lower(), name.lower()) in (("window", "start"), ("window", "end")):
+                raise self._no_bounds(node)
             hint = did_you_mean(qualifier, [alias for alias, _ in self.inputs], f"FROM has {self._aliases()}")
             raise refuse(Code.UNKNOWN_COLUMN, f"'{qualifier}' is not in FROM", node, hint)
         found = [
@@ -62,11 +82,10 @@ class Scope:
             owners = " and ".join(f"'{column.source}'" for column in found)
             raise refuse(Code.AMBIGUOUS_COLUMN, f"'{name}' is in {owners}", node, f"write {found[0].source}.{name}")
         if not found:
+            if name.lower() in (WINDOW_START, WINDOW_END):
+                raise self._no_bounds(node)
             known = [each.name for _, fields in inputs for each in fields]
-            if name.lower() in (WINDOW_START, WINDOW_END, "window"):
-                hint = "window bounds can be named only in the select list and HAVING of a windowed query"
-            else:
-                hint = did_you_mean(name, known, f"there are {', '.join(known[:12])}")
+            hint = did_you_mean(name, known, f"there are {', '.join(known[:12])}")
             raise refuse(Code.UNKNOWN_COLUMN, f"column '{node.sql()}' is unknown", node, hint)
         self.seen.setdefault(found[0], node)
         return found[0]
@@ -85,6 +104,10 @@ class Scope:
             if not (qualifier and owned):
                 return WindowBound(name == WINDOW_END, self.window_type)
         return None
+
+    def _no_bounds(self, node: exp.Column) -> SqlError:
+        hint = "bounds belong in the select list, GROUP BY or HAVING of a query with a window that closes"
+        return refuse(Code.NEEDS_WINDOW, f"'{node.sql()}' has no window to be a bound of", node, hint)
 
     def aggregate(self, aggregate: Aggregate, node: exp.Expr) -> AggregateRef:
         """A reference to an aggregate, which is collected if it is new."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -30,24 +31,26 @@ def split(script: str) -> Iterator[Piece]:
         start = position
 
 
+#: What ends a statement, or begins something in which a semicolon does not.
+_MARK = re.compile(r";|['\"`]|--|/\*")
+
+
 def _end_of_statement(script: str, position: int) -> int:
-    while position < len(script):
-        here = script[position]
-        if here == ";":
-            return position
-        if here in "'\"`":
-            end = _end_of_quote(script, position)
-        elif script.startswith("--", position):
-            end = _end_of_line(script, position)
-        elif script.startswith("/*", position):
-            close = script.find("*/", position + 2)
+    while mark := _MARK.search(script, position):
+        start = mark.start()
+        if mark[0] == ";":
+            return start
+        if mark[0] == "--":
+            end: int | None = _end_of_line(script, start)
+        elif mark[0] == "/*":
+            close = script.find("*/", start + 2)
             end = None if close < 0 else close + 2
         else:
-            end = position + 1
+            end = _end_of_quote(script, start)
         if end is None:
-            return _recovery_point(script, position)
+            return _recovery_point(script, start)
         position = end
-    return position
+    return len(script)
 
 
 def _end_of_quote(script: str, position: int) -> int | None:

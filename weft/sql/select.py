@@ -5,7 +5,6 @@ A select is bound clause by clause, and the mistakes of all clauses are reported
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -34,17 +33,24 @@ from weft.algebra import (
 from weft.algebra.clocks import answer_window, clock_column, clock_type
 from weft.algebra.expressions import Call, Column, Expression, KeyRef, Literal, WindowBound
 from weft.algebra.types import BOOLEAN, TIMESTAMP, DataType
-from weft.sql import dialect, durations, expressions, functions
+from weft.sql import dialect, durations, expressions, functions, limits
 from weft.sql.coercion import cast, common_type
 from weft.sql.errors import Code, Problem, SqlError, did_you_mean
 from weft.sql.names import Names
-from weft.sql.scope import Scope, refuse
+from weft.sql.scope import Scope, refuse, refuse_unread
 from weft.windows.meeting import meeting_bounds
 
 T = TypeVar("T")
 
-#: Clauses of a SELECT that sqlglot reads and weft does not run, by sqlglot's name for them.
-_UNSUPPORTED_CLAUSES = {
+#: The clauses that are read here; sqlglot reads many more.
+_SELECT_CLAUSES = frozenset({"with_", "distinct", "expressions", "from_", "joins", "where", "group", "having"})
+_SET_CLAUSES = frozenset({"with_", "this", "expression", "distinct", "by_name"})
+_JOIN_CLAUSES = frozenset({"this", "method", "side", "kind", "on", "using"})
+_TABLE_CLAUSES = frozenset({"this", "alias", "db", "catalog"})
+_SUBQUERY_CLAUSES = frozenset({"with_", "this", "alias"})
+
+#: What clauses that are not read are called, and what to do instead.
+_ADVICE = {
     "order": "ORDER BY: answers of a cycle have no order; sort where you read them",
     "limit": "LIMIT: keep the top rows where you read the answers",
     "offset": "OFFSET: skip rows where you read the answers",
@@ -53,17 +59,26 @@ _UNSUPPORTED_CLAUSES = {
     "sort": "SORT BY: answers have no order",
     "cluster": "CLUSTER BY: answers have no order",
     "distribute": "DISTRIBUTE BY: answers have no order",
-    "windows": "WINDOW clauses: use [RANGE …], HOP or GROUP BY window(…)",
     "kind": "SELECT AS STRUCT: select columns",
     "into": "SELECT INTO: write CREATE CONTINUOUS QUERY name INTO … AS SELECT",
     "connect": "CONNECT BY: recursion over a stream is not supported",
-    "hint": "hints: weft plans by itself",
+    "hint": "a hint: weft plans by itself",
+    "hints": "a hint: weft plans by itself",
     "match": "MATCH_RECOGNIZE: patterns are not supported",
     "pivots": "PIVOT: use CASE inside the aggregates",
     "sample": "TABLESAMPLE: every row counts",
     "exclude": "EXCLUDE: list the columns",
-    "operation_modifiers": "operation modifiers",
     "prewhere": "PREWHERE: use WHERE",
+    "locks": "FOR UPDATE: rows of a stream do not change",
+    "version": "time travel: a stream is read as it arrives",
+    "when": "time travel: a stream is read as it arrives",
+    "joins": "a join inside parentheses: use a view",
+    "grouping_sets": "GROUP BY GROUPING SETS: write one query for each grouping",
+    "cube": "GROUP BY CUBE: write one query for each grouping",
+    "rollup": "GROUP BY ROLLUP: write one query for each grouping",
+    "totals": "GROUP BY WITH TOTALS: write one query for each grouping",
+    "all": "GROUP BY ALL: name the columns",
+    "columns": "a list of column names after an alias: name columns with AS",
 }
 
 
@@ -79,7 +94,9 @@ class _Context:
 
 def bind_relation(tree: exp.Expr, names: Names) -> Relation:
     """The relation that a SELECT or a set operator stands for. Raises SqlError with every problem found."""
-    return _bind(tree, _Context(names, {}))
+    relation = _bind(tree, _Context(names, {}))
+    limits.check_relation(relation, tree)
+    return relation
 
 
 def _bind(tree: exp.Expr, context: _Context) -> Relation:
@@ -91,11 +108,18 @@ def _bind(tree: exp.Expr, context: _Context) -> Relation:
             )
         ctes = dict(context.ctes)
         for cte in with_.expressions:
+            refuse_unread(cte, frozenset({"this", "alias"}), _ADVICE)
+            _refuse_column_names(cte)
             ctes[cte.alias.lower()] = _bind(cte.this, replace(context, ctes=ctes))
         context = replace(context, ctes=ctes)
     if isinstance(tree, exp.Subquery):
         if tree.args.get("alias") or dialect.WINDOW in tree.meta:
             raise refuse(Code.UNSUPPORTED, "an operand has neither alias nor window", tree, "put the window inside")
+        refuse_unread(tree, _SUBQUERY_CLAUSES, _ADVICE)
+        _refuse_emit_empty(tree)
+        if dialect.RETAIN in tree.meta:
+            # `(SELECT …) RETAIN r` is `SELECT … RETAIN r`.
+            tree.this.meta.setdefault(dialect.RETAIN, tree.meta.pop(dialect.RETAIN))
         return _bind(tree.this, context)
     if isinstance(tree, exp.SetOperation):
         return _bind_set_operation(tree, context)
@@ -108,19 +132,21 @@ def _bind(tree: exp.Expr, context: _Context) -> Relation:
 
 
 def _bind_set_operation(tree: exp.SetOperation, context: _Context) -> Relation:
-    _refuse_clauses(tree)
+    refuse_unread(tree, _SET_CLAUSES, _ADVICE)
+    _refuse_emit_empty(tree)
     node = _trailing_retain(tree)
     operator = SetOperator[type(tree).__name__.upper()]
     if tree.args.get("by_name"):
         raise refuse(Code.UNSUPPORTED, f"{operator.value} BY NAME is not supported", tree, "list the columns in order")
     inner = context if node is None else replace(context, retain_node=node)
     left, right = _both(lambda: _bind(tree.this, inner), lambda: _bind(tree.expression, inner))
-    left, right = _aligned(left, right, tree, operator)
-    all_ = not tree.args.get("distinct")
-    window = _common_window(left, right, tree)
     clock = clock_type(left)
     if clock != clock_type(right):
-        raise refuse(Code.WINDOWS_DIFFER, "one operand's clock is a TIMESTAMP, the other's an ordinal", tree, "")
+        message = "one operand's clock is a TIMESTAMP, the other's an ordinal"
+        raise refuse(Code.WINDOWS_DIFFER, message, tree, "combine streams whose clocks are of one type")
+    window = _common_window(left, right, tree)
+    left, right = _aligned(left, right, tree, operator)
+    all_ = not tree.args.get("distinct")
     needs_history = window is None and not (operator is SetOperator.UNION and all_)
     if needs_history and all_:
         hint = f"give both operands the same window, or write {operator.value} without ALL"
@@ -258,11 +284,16 @@ def _window_of_clause(clause: dialect.WindowClause, clock: DataType) -> Window:
         hint = "declare a BIGINT clock that counts the rows, or use RANGE"
         raise refuse(Code.BAD_WINDOW, "ROWS needs a stream whose clock is an ordinal", clause, hint)
     slide, origin = clause.args.get("slide"), clause.args.get("origin")
-    return Window(
-        range=_positive(clause.args["range"], clock, "the range"),
-        slide=_positive(slide, clock, "the slide") if slide is not None else 1,
-        origin=_origin(origin, clock) if origin is not None else 0,
+    return _window(
+        _positive(clause.args["range"], clock, "the range"),
+        _positive(slide, clock, "the slide") if slide is not None else 1,
+        _origin(origin, clock) if origin is not None else 0,
     )
+
+
+def _window(range_: int, slide: int, origin: int) -> Window:
+    """A window whose origin lies in [0, slide): two windows with the same instances are equal."""
+    return Window(range_, slide, origin % slide)
 
 
 def _origin(node: exp.Expr, clock: DataType) -> int:
@@ -290,7 +321,7 @@ def _window_of_table(table: dialect.WindowTable, clock: DataType) -> Window:
     slide = _positive(lengths[0], clock, "the slide")
     range_ = _positive(lengths[1], clock, "the range") if kind == "HOP" else slide
     origin = ticks(lengths[-1], clock) if len(lengths) == wanted[1] else 0
-    return Window(range_, slide, origin)
+    return _window(range_, slide, origin)
 
 
 def _window_of_call(call: exp.Expr, clock: DataType) -> Window:
@@ -308,17 +339,15 @@ def _window_of_call(call: exp.Expr, clock: DataType) -> Window:
     for what, length, arg in zip(("range", "slide"), lengths, call.expressions[1:], strict=False):
         if length <= 0:
             raise refuse(Code.BAD_WINDOW, f"the {what} must be positive", arg, "")
-    return Window(lengths[0], lengths[1] if len(lengths) > 1 else lengths[0], lengths[2] if len(lengths) > 2 else 0)
+    return _window(lengths[0], lengths[1] if len(lengths) > 1 else lengths[0], lengths[2] if len(lengths) > 2 else 0)
 
 
 def _length(node: exp.Expr, clock: DataType) -> int:
-    if isinstance(node, exp.Literal) and node.is_string and clock == TIMESTAMP:
+    if isinstance(node, exp.Literal) and node.is_string == (clock == TIMESTAMP):
         try:
-            return durations.parse(node.name)
+            return durations.parse(node.name) if node.is_string else durations.ordinals(node.name)
         except durations.BadDuration as bad:
-            raise refuse(Code.BAD_DURATION, str(bad), node, "write for example '5 minutes'") from None
-    if isinstance(node, exp.Literal) and not node.is_string and clock != TIMESTAMP and node.name.isdigit():
-        return int(node.name)
+            raise refuse(Code.BAD_DURATION, str(bad), node, durations.ADVICE) from None
     if isinstance(node, exp.Interval) and clock == TIMESTAMP:
         bound = expressions.bind(node, Scope([], "window"))
         return int(str(bound.value)) if isinstance(bound, Literal) else 0
@@ -356,7 +385,7 @@ class _SelectBinder:
         self.keys: list[Expression] = []
 
     def bind(self) -> Select:
-        _refuse_clauses(self.tree)
+        refuse_unread(self.tree, _SELECT_CLAUSES, _ADVICE)
         self.items = self._from_items()
         self.inputs = [(item.alias, _fields(item.source)) for item in self.items]
         self.clock = self._clock_type()
@@ -364,11 +393,11 @@ class _SelectBinder:
         self.group_window = self._take_group_window()
         with self._collecting():
             self._bind_keys()
-        self.row_scope = Scope(self.inputs, "the select list", self.clock, self.aggregates)
+        self.row_scope = Scope(self.inputs, "the select list", self._bounds_type(), self.aggregates)
         outputs = self._outputs()
         having = self._having()
         self._raise_problems()
-        window = self._window(outputs, having)
+        window = self._window()
         select = self._assemble(conditions, window, outputs, having)
         self._check_join(select)
         return select
@@ -383,7 +412,7 @@ class _SelectBinder:
 
     def _raise_problems(self) -> None:
         if self.problems:
-            raise SqlError(self.problems)
+            raise SqlError(sorted(self.problems, key=lambda problem: problem.span.start))
 
     # -- FROM
 
@@ -391,23 +420,24 @@ class _SelectBinder:
         from_ = self.tree.args.get("from_")
         if from_ is None:
             raise refuse(Code.SYNTAX, "SELECT needs FROM", self.tree, "a continuous query reads at least one stream")
+        if not self.tree.expressions:
+            raise refuse(Code.SYNTAX, "the select list is empty", self.tree, "write SELECT * FROM …")
         nodes = [from_.this, *(join.this for join in self.tree.args.get("joins") or [])]
         items: list[_Item] = []
         for node in nodes:
             with self._collecting():
                 item = self._from_item(node)
                 if any(item.alias.lower() == other.alias.lower() for other in items):
-                    hint = f"write {item.alias} AS another_name"
+                    hint = "give one of the two another name with AS"
                     raise refuse(Code.DUPLICATE_ALIAS, f"'{item.alias}' is in FROM twice", node, hint)
                 items.append(item)
         self._raise_problems()
         return items
 
     def _from_item(self, node: exp.Expr) -> _Item:
-        for clause in ("joins", "pivots", "sample", "laterals", "hints", "version", "when"):
-            if node.args.get(clause):
-                raise refuse(Code.UNSUPPORTED, f"{clause.upper()} in FROM is not supported", node, "use a view")
         if isinstance(node, exp.Subquery):
+            refuse_unread(node, _SUBQUERY_CLAUSES, _ADVICE)
+            _refuse_column_names(node)
             if not node.alias:
                 raise refuse(Code.SYNTAX, "a subquery in FROM needs an alias", node, "write (SELECT …) AS name")
             source: Source = _bind(node.this, replace(self.context, retain_node=None))
@@ -419,6 +449,8 @@ class _SelectBinder:
                 node,
                 "read a stream, a view or a query",
             )
+        refuse_unread(node, _TABLE_CLAUSES, _ADVICE)
+        _refuse_column_names(node)
         if isinstance(node.this, dialect.WindowTable):
             return self._table_function(node)
         if not isinstance(node.this, exp.Identifier):
@@ -431,7 +463,8 @@ class _SelectBinder:
     def _source(self, node: exp.Table) -> Source:
         name, names = node.name, self.context.names
         if node.db or node.catalog:
-            raise refuse(Code.UNKNOWN_SOURCE, f"'{node.sql()}' has too many parts", node, "streams have plain names")
+            written = ".".join(part.name for part in node.parts)
+            raise refuse(Code.UNKNOWN_SOURCE, f"'{written}' has too many parts", node, "streams have plain names")
         if name.lower() in self.context.ctes:
             return self.context.ctes[name.lower()]
         found = names.find_stream(name) or names.find_view(name)
@@ -493,9 +526,11 @@ class _SelectBinder:
             each
             for condition in conditions
             for each in (condition.args if isinstance(condition, Call) and condition.op == "and" else (condition,))
+            if each != Literal(True, BOOLEAN)  # sqlglot writes ON TRUE for a JOIN without ON
         ]
 
     def _join_conditions(self, join: exp.Join) -> list[Expression]:
+        refuse_unread(join, _JOIN_CLAUSES, _ADVICE)
         side = " ".join(word for word in (join.method, join.side, join.kind) if word).upper()
         if side not in ("", "CROSS", "INNER"):
             raise refuse(Code.UNSUPPORTED, f"{side} JOIN is not supported", join, "use JOIN … ON (an inner join)")
@@ -524,14 +559,7 @@ class _SelectBinder:
         group = self.tree.args.get("group")
         if group is None:
             return []
-        for clause in ("grouping_sets", "cube", "rollup", "totals", "all"):
-            if group.args.get(clause):
-                raise refuse(
-                    Code.UNSUPPORTED,
-                    f"GROUP BY {clause.upper()} is not supported",
-                    group,
-                    "write one query for each grouping",
-                )
+        refuse_unread(group, frozenset({"expressions"}), _ADVICE)
         return list(group.expressions)
 
     def _take_group_window(self) -> tuple[Window, exp.Expr] | None:
@@ -567,26 +595,24 @@ class _SelectBinder:
 
     def _bind_keys(self) -> None:
         aliases = {each.alias.lower(): each.this for each in self.tree.expressions if isinstance(each, exp.Alias)}
-        scope = Scope(self.inputs, "GROUP BY", self.clock)
+        scope = Scope(self.inputs, "GROUP BY", self._bounds_type())
         for written in self._group_nodes():
             if _is_window_call(written):
                 continue
-            node = self._dereferenced(written, aliases)
-            key = expressions.bind(node, scope)
-            # window_start and window_end are the same for a whole group: grouping by them changes nothing.
-            if isinstance(key, WindowBound) or key in self.keys:
-                continue
-            if not isinstance(key, Literal):
-                self.keys.append(key)
+            with self._collecting():
+                key = expressions.bind(self._dereferenced(written, aliases), scope)
+                # Bounds and constants are the same for a whole group: grouping by them changes nothing.
+                if key not in self.keys and not isinstance(key, (WindowBound, Literal)):
+                    self.keys.append(key)
 
     def _dereferenced(self, node: exp.Expr, aliases: Mapping[str, exp.Expr]) -> exp.Expr:
         """What GROUP BY 2, or GROUP BY alias, refers to in the select list."""
-        if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
-            position = int(node.name)
-            if not 1 <= position <= len(self.tree.expressions):
+        if isinstance(node, exp.Literal) and not node.is_string:
+            position = expressions.number(node.name, node).value
+            if not isinstance(position, int) or not 1 <= position <= len(self.tree.expressions):
                 raise refuse(
                     Code.UNKNOWN_COLUMN,
-                    f"the select list has no item {position}",
+                    f"the select list has no item {node.name}",
                     node,
                     f"it has {len(self.tree.expressions)}",
                 )
@@ -622,7 +648,7 @@ class _SelectBinder:
             isinstance(bare, exp.Column)
             and not bare.table
             and bare.name.lower() == "window"
-            and self._may_have_window()
+            and self._bounds_type() is not None
         ):
             raise refuse(
                 Code.UNSUPPORTED, "a window cannot be selected as a whole", node, "select window.start and window.end"
@@ -630,16 +656,21 @@ class _SelectBinder:
         bound = expressions.bind(bare, self.row_scope)
         return [Output(node.alias or _name_of(bare, bound), bound)]
 
-    def _may_have_window(self) -> bool:
-        return self.group_window is not None or any(item.window for item in self.items)
+    def _bounds_type(self) -> DataType | None:
+        """The type of window_start and window_end; None if the select has no window of its own that closes."""
+        window = self.items[0].window if len(self.items) == 1 else None
+        closes = self.group_window is not None or (window is not None and not window.is_unbounded)
+        return self.clock if closes else None
 
     def _star(self, node: exp.Expr) -> list[Output]:
-        if node.args.get("except_") or node.args.get("replace") or node.args.get("rename"):
-            raise refuse(Code.UNSUPPORTED, "* EXCEPT is not supported", node, "list the columns")
+        star = node if isinstance(node, exp.Star) else node.this
+        refuse_unread(star, frozenset(), dict.fromkeys(star.args, "* with EXCEPT or REPLACE: list the columns"))
         table = node.args.get("table")
         wanted = table.name.lower() if table is not None else None
         if wanted is not None and not any(alias.lower() == wanted for alias, _ in self.inputs):
-            raise refuse(Code.UNKNOWN_COLUMN, f"'{wanted}' is not in FROM", node, "")
+            aliases = [alias for alias, _ in self.inputs]
+            hint = did_you_mean(wanted, aliases, f"FROM has {', '.join(aliases)}")
+            raise refuse(Code.UNKNOWN_COLUMN, f"'{wanted}' is not in FROM", node, hint)
         return [
             Output(field.name, Column(alias, field.name, field.type))
             for alias, fields in self.inputs
@@ -666,7 +697,7 @@ class _SelectBinder:
 
     # -- putting it together
 
-    def _window(self, outputs: Sequence[Output], having: Expression | None) -> Window | None:
+    def _window(self) -> Window | None:
         """The window of the select itself, as opposed to those that say which rows of a join meet."""
         grouped = bool(self.aggregates or self.keys or self.tree.args.get("group"))
         if len(self.items) > 1:
@@ -692,10 +723,10 @@ class _SelectBinder:
         if window is None:
             return self._implicitly_unbounded() if grouped else None
         node = self.group_window[1] if self.group_window is not None else item.window_node or item.node
-        self._check_window(window, grouped, node)
+        self._check_window(window, node)
         return window if grouped or not window.is_unbounded else None
 
-    def _check_window(self, window: Window, grouped: bool, node: exp.Expr) -> None:
+    def _check_window(self, window: Window, node: exp.Expr) -> None:
         """Refuses windows that would answer at every microsecond."""
         if not window.is_unbounded and window.slide == 1 and self.clock == TIMESTAMP and window.range != 1:
             hint = (
@@ -719,7 +750,8 @@ class _SelectBinder:
         if any(item.window is not None and item.window.slide > 1 for item in self.items):
             hint = "group by window(GREATEST(…clocks…), …), or put the join into a view and the window on the view"
             raise refuse(Code.NEEDS_WINDOW, "an aggregate over a join needs a window of its own", self.tree, hint)
-        self._implicitly_unbounded()
+        if not any(item.window is not None and item.window.is_unbounded for item in self.items):
+            self._implicitly_unbounded()
 
     def _assemble(
         self, conditions: Sequence[Expression], window: Window | None, outputs: list[Output], having: Expression | None
@@ -730,10 +762,10 @@ class _SelectBinder:
                 Code.MISPLACED_AGGREGATE, "HAVING needs GROUP BY or an aggregate", self.tree.args["having"], "use WHERE"
             )
         if self.tree.args.get("group") is not None and not grouped:
-            # GROUP BY of nothing but the window, without aggregates: one row per instance that has rows.
+            # Nothing but the window or constants, and no aggregates: what would one row per instance say?
             raise refuse(
                 Code.NOT_GROUPED,
-                "grouping by the window alone needs an aggregate",
+                "GROUP BY names no column, so the select list needs an aggregate",
                 self.tree.args["group"],
                 "select COUNT(*), or drop GROUP BY",
             )
@@ -742,8 +774,6 @@ class _SelectBinder:
         closes = window is not None and not window.is_unbounded
         if closes:
             outputs = _with_bounds(outputs, self.clock)
-        else:
-            self._refuse_bounds(outputs, having)
         retain = self._own_retain(closes)
         return Select(
             inputs=self._join_inputs(),
@@ -756,7 +786,7 @@ class _SelectBinder:
             having=having,
             distinct=self.tree.args.get("distinct") is not None,
             retain=retain,
-            emit_empty=self._emit_empty(closes),
+            emit_empty=self._emit_empty(window),
         )
 
     def _join_inputs(self) -> tuple[Input, ...]:
@@ -788,14 +818,6 @@ class _SelectBinder:
             raise refuse(Code.NOT_GROUPED, f"'{expression.name}' is neither grouped nor aggregated", node, hint)
         return expression
 
-    def _refuse_bounds(self, outputs: Sequence[Output], having: Expression | None) -> None:
-        bound = next(
-            (each for each in [*(o.expression for o in outputs), having] if each and _mentions_bound(each)), None
-        )
-        if bound is not None:
-            hint = "give the stream a window: FROM s [RANGE 1 HOUR SLIDE 5 MINUTES]"
-            raise refuse(Code.NEEDS_WINDOW, "window bounds need a window that closes", self.tree, hint)
-
     def _own_retain(self, closes: bool) -> Retain | None:
         own: exp.Expr | None = self.tree.meta.get(dialect.RETAIN)
         node = own or self.context.retain_node
@@ -820,12 +842,17 @@ class _SelectBinder:
             )
         return _retain(node, self.clock)
 
-    def _emit_empty(self, closes: bool) -> bool:
+    def _emit_empty(self, window: Window | None) -> bool:
         node = self.tree.meta.get(dialect.EMIT_EMPTY)
-        if node is not None and (self.keys or not self.aggregates or not closes):
+        if node is None:
+            return False
+        if self.keys or not self.aggregates or window is None or window.is_unbounded:
             hint = "it goes with windowed aggregates without GROUP BY"
             raise refuse(Code.MISPLACED_OPTION, "EMIT EMPTY has no meaning here", node, hint)
-        return node is not None
+        if window.slide == 1 and self.clock == TIMESTAMP:
+            hint = "use a window with a SLIDE"
+            raise refuse(Code.MISPLACED_OPTION, "EMIT EMPTY would answer at every microsecond", node, hint)
+        return True
 
     # -- joins
 
@@ -863,15 +890,17 @@ def _fields(source: Source) -> tuple[Field, ...]:
     return source.fields
 
 
-def _refuse_clauses(tree: exp.Expr) -> None:
-    for key, reason in _UNSUPPORTED_CLAUSES.items():
-        value = tree.args.get(key)
-        if value:
-            title, _, advice = reason.partition(": ")
-            node = value[0] if isinstance(value, list) else value
-            raise refuse(
-                Code.UNSUPPORTED, f"{title} is not supported", node if isinstance(node, exp.Expr) else tree, advice
-            )
+def _refuse_column_names(node: exp.Expr) -> None:
+    """`AS t (a, b)` would rename columns."""
+    alias = node.args.get("alias")
+    if alias is not None:
+        refuse_unread(alias, frozenset({"this"}), _ADVICE)
+
+
+def _refuse_emit_empty(tree: exp.Expr) -> None:
+    if dialect.EMIT_EMPTY in tree.meta:
+        hint = "write it inside the parentheses, after the SELECT that it is for"
+        raise refuse(Code.MISPLACED_OPTION, "EMIT EMPTY has no meaning here", tree.meta[dialect.EMIT_EMPTY], hint)
 
 
 def _conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
@@ -904,20 +933,14 @@ def _with_bounds(outputs: Sequence[Output], clock: DataType) -> list[Output]:
     return [*added, *outputs]
 
 
-def _mentions_bound(expression: Expression) -> bool:
-    if isinstance(expression, Call):
-        return any(_mentions_bound(arg) for arg in expression.args)
-    return isinstance(expression, WindowBound)
-
-
 def _name_of(node: exp.Expr, bound: Expression) -> str:
     """The name of a column without AS: the column's own, or one made of the expression's words."""
     if isinstance(bound, WindowBound):
         return WINDOW_END if bound.end else WINDOW_START
     if isinstance(bound, Column):
         return bound.name
-    words = re.findall(r"[A-Za-z0-9_]+", node.sql("spark"))
-    return "_".join(words).lower()[:60] or "value"
+    words: str = node.meta.get(dialect.WORDS, "")
+    return words[:60] or "value"
 
 
 def _unused(name: str, outputs: Sequence[Output]) -> str:

@@ -48,11 +48,10 @@ class Describe:
 
 @dataclass(frozen=True, slots=True)
 class Explain:
-    """`query` is None for EXPLAIN SHARED. `format` is TEXT, JSON, MERMAID or DOT."""
+    """`query` is None for EXPLAIN SHARED. `format` is TEXT or JSON."""
 
     query: str | None
     format: str = "TEXT"
-    verbose: bool = False
 
 
 @dataclass(frozen=True, slots=True)

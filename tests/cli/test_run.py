@@ -1,0 +1,74 @@
+"""`weft run`, `weft results` and `weft status` on a small project."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from weft.cli.app import app
+
+pytestmark = pytest.mark.spark
+
+_APP = """
+CREATE STREAM readings (n BIGINT, sensor STRING, value DOUBLE)
+  WATERMARK FOR n AS n USING json OPTIONS (path '{folder}');
+CREATE CONTINUOUS QUERY means AS
+  SELECT sensor, COUNT(*) AS readings, AVG(value) AS mean FROM readings [ROWS 10 SLIDE 10] GROUP BY sensor;
+"""
+
+
+@pytest.fixture
+def application(tmp_path: Path) -> Path:
+    """An app.sql over a folder with one file: ten readings of one sensor, one of another, one broken line."""
+    folder = tmp_path / "readings"
+    folder.mkdir()
+    lines = [json.dumps({"n": n, "sensor": "a", "value": n}) for n in range(10)]
+    lines += [json.dumps({"n": 10, "sensor": "b", "value": 1}), "{broken"]
+    (folder / "1.json").write_text("\n".join(lines))
+    file = tmp_path / "app.sql"
+    file.write_text(_APP.format(folder=folder))
+    return file
+
+
+def _weft(*arguments: str) -> str:
+    result = CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_a_project_runs_until_idle_and_is_read_afterwards(
+    spark: SparkSession, application: Path, tmp_path: Path
+) -> None:
+    project = str(tmp_path / "project")
+    totals = json.loads(_weft("run", str(application), "--project", project, "--until-idle", "--json"))
+    assert totals == {"ok": True, "cycles": 1, "rows": 11, "answers": 1, "late": 0, "bad": 1}
+
+    answers = [json.loads(line) for line in _weft("results", "means", "--project", project, "--json").splitlines()]
+    assert answers == [{"window_start": 0, "window_end": 10, "sensor": "a", "readings": 10, "mean": 4.5}]
+
+    status = json.loads(_weft("status", "--project", project, "--json"))
+    assert status["writer"] is None
+    assert status["streams"] == {"readings": {"rows": 11, "late": 0, "bad": 1, "watermark": "10"}}
+    assert status["queries"] == {"means": 1}
+
+    letters = list((tmp_path / "project" / "state" / "dead-letter" / "readings").glob("*/*.json"))
+    assert json.loads(letters[0].read_text())["reason"] == "malformed"
+
+
+def test_running_again_finds_nothing_new(spark: SparkSession, application: Path, tmp_path: Path) -> None:
+    project = str(tmp_path / "project")
+    _weft("run", str(application), "--project", project, "--until-idle")
+    again = json.loads(_weft("run", str(application), "--project", project, "--until-idle", "--json"))
+    assert (again["cycles"], again["answers"]) == (0, 0)
+
+
+def test_mistakes_in_the_file_start_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "app.sql"
+    file.write_text("CREATE CONTINUOUS QUERY q AS SELECT a FROM nowhere;")
+    result = CliRunner().invoke(app, ["run", str(file), "--project", str(tmp_path / "project")])
+    assert result.exit_code == 1
+    assert "stream 'nowhere' is unknown" in result.output

@@ -1,0 +1,64 @@
+"""What front-end tests share: registered names, and what a statement is answered with, as text."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from sqlglot import exp
+
+from tests.golden import FIXTURES
+from weft.algebra import Query, Stream
+from weft.algebra.clocks import clock_column, clock_type
+from weft.plan.text import duration_text, query_text, relation_lines
+from weft.sql import NamesInMemory, SqlError, bind, parse, read, split, statements
+from weft.sql.select import bind_relation
+
+BINDER = FIXTURES / "binder"
+
+
+@cache
+def given_names() -> NamesInMemory:
+    """The streams, views and queries of `fixtures/binder/given.sql`."""
+    names = NamesInMemory()
+    for piece in split((BINDER / "given.sql").read_text(encoding="utf-8")):
+        statement = read(piece.text, names)
+        if isinstance(statement, statements.CreateStream):
+            names.streams[statement.stream.name] = statement.stream
+        elif isinstance(statement, statements.CreateView):
+            names.views[statement.name] = statement.relation
+        elif isinstance(statement, statements.CreateQuery):
+            names.queries[statement.query.name] = statement.query
+    return names
+
+
+def answer(text: str) -> str:
+    """The bound form of a statement, or why it is refused. A SELECT alone is taken as the query q."""
+    try:
+        tree = parse(text)
+        if isinstance(tree, exp.Query):
+            relation = bind_relation(tree, given_names())
+            return query_text(Query("q", relation, clock_column(relation)))
+        return _statement_text(bind(tree, given_names(), text))
+    except SqlError as error:
+        return "\n".join(problem.render(text) for problem in error.problems)
+
+
+def _statement_text(statement: statements.Statement) -> str:
+    if isinstance(statement, statements.CreateQuery):
+        return query_text(statement.query)
+    if isinstance(statement, statements.CreateView):
+        return "\n".join([f"view {statement.name}", *(f"  {line}" for line in relation_lines(statement.relation))])
+    if isinstance(statement, statements.CreateStream):
+        return _stream_text(statement.stream)
+    return repr(statement)
+
+
+def _stream_text(stream: Stream) -> str:
+    clock = clock_type(stream)
+    columns = ", ".join(f"{field.name} {field.type}" for field in stream.fields)
+    return (
+        f"stream {stream.name}: {columns}\n"
+        f"  clock {stream.clock}, rows late by up to {duration_text(stream.delay, clock)}, "
+        f"history of {duration_text(stream.backfill, clock)}\n"
+        f"  from {stream.format} {dict(stream.options)}"
+    )

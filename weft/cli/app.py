@@ -1,0 +1,53 @@
+"""Which commands there are."""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import Annotated
+
+import typer
+
+from weft import __version__
+from weft.cli.check import check
+from weft.cli.demo import demo
+from weft.cli.explain import explain
+from weft.cli.init import init
+from weft.cli.queries import queries
+from weft.cli.register import register
+from weft.cli.results import results
+from weft.cli.run import run
+from weft.cli.status import status
+
+app = typer.Typer(
+    name="weft",
+    help="Many continuous SQL queries, one Spark pipeline.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+for command in (init, check, register, queries, explain, run, results, status, demo):
+    app.command()(command)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"weft {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Many continuous SQL queries, one Spark pipeline."""
+
+
+def main() -> None:
+    """What the `weft` command runs."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without UTF-8 gets question marks, not a traceback
+    app()

@@ -1,0 +1,81 @@
+"""`weft explain`: how queries are evaluated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from weft.algebra import Query
+from weft.cli.check import report_document
+from weft.cli.output import (
+    PROBLEMS,
+    Failure,
+    JsonOption,
+    failing_clearly,
+    open_project,
+    print_json,
+    print_report,
+    print_text,
+    read_script,
+)
+from weft.plan.json import query_document
+from weft.plan.text import query_text
+from weft.sql.check import check
+from weft.sql.errors import did_you_mean
+
+
+def explain(
+    query: Annotated[str | None, typer.Argument(help="A query's name; all of them if left out.")] = None,
+    project: Annotated[
+        Path | None, typer.Option("--project", metavar="DIR", help="The project's directory (default: here).")
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", metavar="FILE", help="Explain the queries of a file, not of a project.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show how a query, or all of them, are evaluated."""
+    if file is not None and project is not None:
+        raise typer.BadParameter("give --project or --file, not both")
+    with failing_clearly(as_json):
+        if file is not None:
+            known = _queries_of_file(file, as_json)
+        else:
+            with open_project(project or Path(), write=False) as loom:
+                known = loom.catalog.queries()
+        chosen = _chosen(known, query)
+    print_queries(chosen, as_json)
+
+
+def print_queries(queries: Sequence[Query], as_json: bool) -> None:
+    """Bound queries as trees, or as a list of JSON documents."""
+    if as_json:
+        print_json([query_document(each) for each in queries])
+    else:
+        print_text("\n\n".join(query_text(each) for each in queries) if queries else "no queries")
+
+
+def _queries_of_file(file: Path, as_json: bool) -> Sequence[Query]:
+    script = read_script(file)
+    report = check(script)
+    if not report.ok:
+        if as_json:
+            print_json(report_document(report, script, str(file)))
+        else:
+            print_report(report, script, str(file))
+        raise typer.Exit(PROBLEMS)
+    return report.queries
+
+
+def _chosen(known: Sequence[Query], name: str | None) -> Sequence[Query]:
+    if name is None:
+        return known
+    found = [each for each in known if each.name.lower() == name.lower()]
+    if not found:
+        names = [each.name for each in known]
+        advice = did_you_mean(name, names, f"there are {', '.join(names[:8])}" if names else "there are none yet")
+        raise Failure(f"query '{name}' is unknown; {advice}")
+    return found

@@ -1,0 +1,134 @@
+"""What the commands share: options, reading files, printing, and failing in one sentence."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from weft.catalog import CATALOG_FILE, CatalogError
+from weft.loom import Loom
+from weft.sql import Problem
+from weft.sql.check import Report
+
+#: Exit codes besides 0.
+PROBLEMS = 1
+FAILURE = 2
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+ProjectOption = Annotated[Path, typer.Option("--project", metavar="DIR", help="The project's directory.")]
+ScriptArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A file of SQL statements; - reads from stdin.")]
+
+
+class Failure(Exception):
+    """The command cannot be carried out. The text is one sentence that says why, and what to do."""
+
+
+@contextmanager
+def failing_clearly(as_json: bool) -> Iterator[None]:
+    """Turns failures inside into one sentence on stderr (or a JSON document) and the exit code for failures."""
+    try:
+        yield
+    except (Failure, CatalogError, OSError) as failure:
+        sentence = f"{failure.filename}: {failure.strerror}" if isinstance(failure, OSError) else str(failure)
+        if as_json:
+            print_json({"ok": False, "error": sentence})
+        else:
+            Console(stderr=True, soft_wrap=True, highlight=False).print(Text(f"weft: {sentence}", style="red"))
+        raise typer.Exit(FAILURE) from None
+
+
+def read_script(path: Path) -> str:
+    """The text of a SQL file. Raises Failure."""
+    try:
+        data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+        return data.decode("utf-8-sig")
+    except FileNotFoundError:
+        raise Failure(f"{path} does not exist; give the path of a file of SQL statements") from None
+    except IsADirectoryError:
+        raise Failure(f"{path} is a directory; give the path of a file of SQL statements") from None
+    except UnicodeDecodeError as error:
+        raise Failure(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+    except (OSError, ValueError) as error:
+        raise Failure(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def open_project(directory: Path, *, write: bool) -> Loom:
+    """The project in a directory. Raises Failure if there is none."""
+    if not (directory / CATALOG_FILE).exists():
+        raise Failure(f"there is no project in {directory}; create one with: weft init {directory}")
+    return Loom.open(directory, write=write)
+
+
+# -- printing ---------------------------------------------------------------------------------------------------------
+
+
+def stdout() -> Console:
+    """Where answers go: in colour on a terminal, plain and never wrapped elsewhere."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=10_000, no_color=True)
+
+
+def print_json(document: Any) -> None:
+    typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def print_text(text: str) -> None:
+    stdout().print(Text(text), soft_wrap=True)
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table without lines around it, as wide as it needs to be."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    stdout().print(table)
+
+
+def print_report(report: Report, script: str, file: str) -> None:
+    """Every problem with its line and caret, and a line that counts."""
+    console = stdout()
+    for problem in report.problems:
+        console.print(_coloured(problem.render(script, file)), soft_wrap=True)
+        console.print()
+    console.print(Text(summary(report), style="green" if report.ok else "red"))
+
+
+def summary(report: Report) -> str:
+    """The line that counts what a check found."""
+    good, problems = len(report.good), len(report.problems)
+    return (
+        f"{good} statement{'s' * (good != 1)} good, {problems} problem{'s' * (problems != 1)}, {report.skipped} skipped"
+    )
+
+
+def _coloured(rendered: str) -> Text:
+    text = Text(rendered)
+    text.highlight_regex(r"\Aerror\[W\d+\]", "bold red")
+    text.highlight_regex(r"(?m)^ *\d* \||^ *-->", "blue")
+    text.highlight_regex(r"\^+.*\Z", "red")
+    return text
+
+
+def problem_document(problem: Problem, script: str) -> dict[str, Any]:
+    """A problem for machines: lines and columns count from 1, `start` and `end` are offsets into the file."""
+    line, column = problem.line_and_column(script)
+    return {
+        "code": problem.code.value,
+        "message": problem.message,
+        "hint": problem.hint,
+        "line": line,
+        "column": column,
+        "start": problem.span.start,
+        "end": problem.span.end,
+    }

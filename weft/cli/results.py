@@ -1,0 +1,40 @@
+"""`weft results`: the newest answers of a query."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from weft.cli.output import Failure, JsonOption, ProjectOption, failing_clearly, open_project, print_table, print_text
+from weft.sql.errors import did_you_mean
+
+
+def results(
+    query: Annotated[str, typer.Argument(help="The query's name.")],
+    project: ProjectOption = Path(),
+    last: Annotated[int, typer.Option(help="How many of the newest answers.")] = 20,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the newest answers of a query; with --json, one JSON object per line."""
+    with failing_clearly(as_json):
+        with open_project(project, write=False) as loom:
+            found = loom.catalog.find_query(query)
+            if found is None:
+                hint = did_you_mean(query, [each.name for each in loom.catalog.queries()], "weft queries lists them")
+                raise Failure(f"query '{query}' is unknown; {hint}")
+            answers = loom.results(found.name)
+        shown = answers.slice(max(0, answers.num_rows - last))
+        if as_json:
+            from weft.engine.sinks import json_lines
+
+            typer.echo(json_lines(shown).decode(), nl=False)
+            return
+        rows = [[_text(value) for value in row.values()] for row in shown.to_pylist()]
+        print_table(answers.column_names, rows)
+        print_text(f"the last {shown.num_rows} of {answers.num_rows:,} answers")
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value).removesuffix("+00:00")

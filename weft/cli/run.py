@@ -1,0 +1,151 @@
+"""`weft run`: run the queries of a project on Spark."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from weft.algebra.clocks import clock_type
+from weft.cli.output import (
+    PROBLEMS,
+    Failure,
+    JsonOption,
+    ProjectOption,
+    failing_clearly,
+    print_json,
+    print_report,
+    problem_document,
+    read_script,
+    stdout,
+)
+from weft.loom import Loom
+from weft.plan.text import clock_text
+from weft.sql.check import check
+
+if TYPE_CHECKING:
+    from weft.engine.engine import Progress
+
+
+def run(
+    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="SQL statements to register first.")] = None,
+    project: ProjectOption = Path(),
+    until_idle: Annotated[bool, typer.Option("--until-idle", help="Stop when all that is there is processed.")] = False,
+    master: Annotated[str | None, typer.Option(help="Spark master; local[*] unless given.")] = None,
+    conf: Annotated[list[str] | None, typer.Option(metavar="spark.x=y", help="A setting of Spark; repeatable.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run the project's queries. Ctrl-C stops after the cycle that is running."""
+    with failing_clearly(as_json):
+        settings = _settings(conf or [])
+        with Loom.open(project) as loom:
+            if file is not None:
+                _register(loom, file, as_json)
+            if not loom.catalog.streams():
+                raise Failure("no stream is registered; give a file of statements: weft run app.sql")
+            totals = _run(loom, stdout(), until_idle, master, settings, as_json)
+        if as_json:
+            print_json({"ok": True, **totals})
+
+
+def _settings(pairs: list[str]) -> dict[str, str]:
+    for pair in pairs:
+        if not pair.startswith("spark.") or "=" not in pair:
+            raise Failure(f"'{pair}' is no setting of Spark; write --conf spark.name=value")
+    return {name: value for name, _, value in (pair.partition("=") for pair in pairs)}
+
+
+def _register(loom: Loom, file: Path, as_json: bool) -> None:
+    """Register the statements of a file, all of them or none."""
+    script = read_script(file)
+    report = check(script, loom.catalog)
+    if not report.ok:
+        if as_json:
+            print_json({"ok": False, "problems": [problem_document(each, script) for each in report.problems]})
+        else:
+            print_report(report, script, str(file))
+        raise typer.Exit(PROBLEMS)
+    with loom.catalog.transaction():
+        loom.execute(script)
+
+
+def _run(
+    loom: Loom, console: Console, until_idle: bool, master: str | None, settings: dict[str, str], as_json: bool
+) -> dict[str, int]:
+    from weft.engine.errors import EngineError
+
+    totals = {"cycles": 0, "rows": 0, "answers": 0, "late": 0, "bad": 0}
+    stopped = threading.Event()
+    with _interruptible(stopped, console, as_json), _shower(console, as_json) as show:
+
+        def on_progress(cycle: Progress) -> None:
+            totals["cycles"] += 1
+            for name in ("rows", "answers", "late", "bad"):
+                totals[name] += getattr(cycle, name)
+            show(progress_line(cycle, loom))
+
+        try:
+            loom.start(master=master, settings=settings, until_idle=until_idle, interval=None, on_progress=on_progress)
+            while not stopped.is_set() and not loom.wait(timeout=0.2):
+                pass
+            loom.stop()
+        except EngineError as error:
+            raise Failure(str(error)) from None
+    if not as_json:
+        console.print(
+            f"{totals['cycles']} cycles, {totals['rows']:,} rows, {totals['answers']:,} answers, "
+            f"{totals['late']:,} late and {totals['bad']:,} bad rows; the state is in {loom.directory / 'state'}"
+        )
+    return totals
+
+
+def progress_line(cycle: Progress, loom: Loom) -> str:
+    """What a cycle did, in one line."""
+    types = {each.name: clock_type(each) for each in loom.catalog.streams()}
+    marks = ", ".join(
+        f"{name} {clock_text(mark, types[name])}"
+        for name, mark in cycle.watermarks.items()
+        if mark is not None and name in types
+    )
+    rate = cycle.rows / cycle.seconds if cycle.seconds else 0.0
+    return (
+        f"cycle {cycle.cycle}: {cycle.rows:,} rows ({rate:,.0f}/s), {cycle.answers:,} answers, "
+        f"{cycle.open_windows:,} open windows, {cycle.late:,} late; watermark {marks or 'none yet'}"
+    )
+
+
+@contextmanager
+def _shower(console: Console, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Shows lines: one that is renewed on a terminal, one after the other elsewhere, none for machines."""
+    if quiet:
+        yield lambda line: None
+    elif console.is_terminal:
+        with console.status("starting Spark …") as status:
+            yield status.update
+    else:
+        yield console.print
+
+
+@contextmanager
+def _interruptible(stopped: threading.Event, console: Console, quiet: bool) -> Iterator[None]:
+    """Ctrl-C asks for a stop after the cycle that is running; a second one breaks off."""
+    known = signal.getsignal(signal.SIGINT)
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if not quiet:
+            console.print("stopping after this cycle; Ctrl-C again breaks off (nothing that is committed is lost)")
+        stopped.set()
+        signal.signal(signal.SIGINT, known)
+
+    signal.signal(signal.SIGINT, ask)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, known)

@@ -1,0 +1,67 @@
+"""`weft status`: how far a project has come."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from weft.algebra import Stream
+from weft.algebra.clocks import clock_type
+from weft.cli.output import (
+    JsonOption,
+    ProjectOption,
+    failing_clearly,
+    open_project,
+    print_json,
+    print_table,
+    print_text,
+)
+from weft.plan.text import clock_text
+
+
+def status(project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
+    """Show how far the streams have come and how many answers there were, also while another process runs them."""
+    with failing_clearly(as_json):
+        document = _document(project)
+    if as_json:
+        print_json(document)
+        return
+    running = f"running, by {document['writer']}" if document["writer"] else "not running"
+    cycle = "no cycle yet" if document["cycle"] is None else f"cycle {document['cycle']} committed"
+    print_text(f"{running}; {cycle}")
+    if document["streams"]:
+        rows = [
+            (name, f"{each['rows']:,}", f"{each['late']:,}", f"{each['bad']:,}", each["watermark"] or "none yet")
+            for name, each in document["streams"].items()
+        ]
+        print_table(("stream", "rows", "late", "bad", "watermark"), rows)
+    if document["queries"]:
+        print_table(("query", "answers"), [(name, f"{count:,}") for name, count in document["queries"].items()])
+
+
+def _document(project: Path) -> dict[str, Any]:
+    from weft.engine.status import status as read_status
+
+    with open_project(project, write=False) as loom:
+        streams = {each.name: each for each in loom.catalog.streams()}
+        queries = [each.name for each in loom.catalog.queries()]
+    found = read_status(project)
+    commit = found.commit
+    return {
+        "writer": found.writer,
+        "cycle": commit.cycle if commit else None,
+        "streams": {
+            name: {
+                "rows": state.rows,
+                "late": state.late,
+                "bad": state.bad,
+                "watermark": _watermark(state.largest, streams.get(name)),
+            }
+            for name, state in (commit.streams.items() if commit else ())
+        },
+        "queries": {name: commit.queries[name].answers if commit and name in commit.queries else 0 for name in queries},
+    }
+
+
+def _watermark(largest: int | None, stream: Stream | None) -> str | None:
+    return None if largest is None or stream is None else clock_text(largest - stream.delay, clock_type(stream))
