@@ -1,0 +1,60 @@
+"""The oracle behind weft's own language: statements in, answers out.
+
+script = Script("CREATE STREAM s (n BIGINT, v BIGINT) WATERMARK FOR n AS n USING memory")
+script.run("CREATE CONTINUOUS QUERY q AS SELECT COUNT(*) FROM s [ROWS 10 SLIDE 10]")
+script.cycle(s=[(3, 1), (12, 1)])["q"]          # [(0, 10, 1)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tests.oracle import DeadLetter, Oracle, Values
+from weft.algebra import Query
+from weft.sql import NamesInMemory, read, split, statements
+
+
+class Script:
+    """Runs statements against an oracle. Rows are tuples in the order of the stream's columns."""
+
+    def __init__(self, text: str = "") -> None:
+        self.names = NamesInMemory()
+        self.oracle = Oracle([])
+        self.run(text)
+
+    def run(self, text: str) -> None:
+        """Runs the statements of a script between two cycles."""
+        for piece in split(text):
+            self._take(read(piece.text, self.names))
+
+    def _take(self, statement: statements.Statement) -> None:
+        match statement:
+            case statements.CreateStream(stream):
+                self.names.streams[stream.name.lower()] = stream
+                self.oracle.declare(stream)
+            case statements.CreateView(name, relation):
+                self.names.views[name.lower()] = relation
+            case statements.CreateQuery(query):
+                self.names.queries[query.name.lower()] = query
+                self.oracle.create(query)
+            case statements.Drop("QUERY", name):
+                self.oracle.drop(self.names.queries.pop(name.lower()).name)
+            case _:
+                raise ValueError(f"the oracle has no use for {statement}")
+
+    def query(self, name: str) -> Query:
+        return self.names.queries[name.lower()]
+
+    def cycle(self, heartbeats: Mapping[str, int] | None = None, **rows: Sequence[Values]) -> dict[str, list[Values]]:
+        """One cycle with these rows per stream; the answers of every query in it."""
+        named = {
+            stream: [
+                {field.name: value for field, value in zip(self.oracle.streams[stream].fields, row, strict=True)}
+                for row in arrived
+            ]
+            for stream, arrived in rows.items()
+        }
+        return self.oracle.cycle(named, heartbeats)
+
+    def dead_letters(self, stream: str) -> list[DeadLetter]:
+        return self.oracle.dead_letters[stream]

@@ -1,0 +1,137 @@
+"""The oracle against DuckDB and Spark on random queries: three evaluators that share no code must agree.
+
+All rows arrive in one cycle and nothing is late; then a heartbeat far in the future closes every window. What the
+oracle said in both cycles together is what a batch engine computes from the same rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+
+from tests.generator import Row, clocks, declaration, queries, rows, step_of, streams
+from tests.generator_tables import Grammar
+from tests.oracle_script import Script
+from tests.oracle_values import same
+from tests.peers import Unsupported, Values, difference
+from tests.peers_duckdb import DuckPeer
+from tests.peers_spark import SparkPeer, batch_settings
+from tests.test_oracle_expressions import EXAMPLES, ROW, SCHEMA
+from weft.algebra import Query, Stream, Value
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: EMIT EMPTY answers instances that no row is in, which batch SQL has no simple way to say.
+GRAMMAR = Grammar(emit_empty=False)
+
+QUERIES_PER_CASE = 8
+FAR_AWAY = 100_000
+
+
+class Peer(Protocol):
+    def load(self, streams: Sequence[Stream], rows: Mapping[str, Sequence[Row]]) -> None: ...
+
+    def answers(self, query: Query, others: Sequence[Query]) -> list[Values]: ...
+
+
+@dataclass(frozen=True)
+class Case:
+    """Streams, all their rows, and queries over them."""
+
+    streams: tuple[Stream, ...]
+    rows: Mapping[str, Sequence[Row]]
+    queries: Mapping[str, str]
+
+
+@st.composite
+def cases(draw: DrawFn) -> Case:
+    declared = tuple(draw(streams(name, delays=(1_000,))) for name in ("trades", "quotes"))
+    arrived = {each.name: draw(rows(each, clocks(each, -10, 20), most=18, least=8)) for each in declared}
+    return Case(declared, arrived, draw(queries(declared, GRAMMAR, QUERIES_PER_CASE)))
+
+
+def answered(case: Case) -> tuple[Script, dict[str, list[Values]]]:
+    """The bound queries, and all answers that the oracle gives in both cycles."""
+    script = Script(";\n".join([*map(declaration, case.streams), *case.queries.values()]))
+    first = script.oracle.cycle(case.rows)
+    last = script.oracle.cycle({}, {each.name: FAR_AWAY * step_of(each) for each in case.streams})
+    return script, {name: first[name] + last[name] for name in case.queries}
+
+
+def check_agreement(peer: Peer, number_of_cases: int, phases: Sequence[Phase]) -> int:
+    """Compares the oracle with a peer on random cases; the number of different queries on which they agreed."""
+    agreed: set[str] = set()
+
+    @seed(20240229)
+    @settings(
+        max_examples=number_of_cases,
+        phases=phases,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(cases())
+    def agree(case: Case) -> None:
+        script, answers = answered(case)
+        peer.load(case.streams, case.rows)
+        for name, text in case.queries.items():
+            if text not in agreed and _agrees(peer, script, name, answers[name]):
+                agreed.add(text)
+
+    agree()
+    return len(agreed)
+
+
+def _agrees(peer: Peer, script: Script, name: str, expected: list[Values]) -> bool:
+    query = script.query(name)
+    try:
+        actual = peer.answers(query, list(script.names.queries.values()))
+    except Unsupported:
+        return False
+    difference_ = difference(query.relation, expected, actual)
+    assert not difference_, f"{query.text}\n(-: oracle only, +: peer only){difference_}"
+    return True
+
+
+def test_oracle_agrees_with_duckdb() -> None:
+    assert check_agreement(DuckPeer(), 200, (Phase.generate, Phase.shrink)) >= 400
+
+
+@pytest.fixture
+def spark_peer(spark: SparkSession) -> Iterator[SparkPeer]:
+    with batch_settings(spark):
+        yield SparkPeer(spark)
+
+
+@pytest.mark.spark
+def test_oracle_agrees_with_spark(spark_peer: SparkPeer) -> None:
+    assert check_agreement(spark_peer, 60, (Phase.generate,)) >= 150
+
+
+@pytest.mark.spark
+def test_expressions_worked_out_by_hand_are_sparks(spark_peer: SparkPeer) -> None:
+    """Not only our reading of Spark's rules: the examples themselves, and the types that the binder gives them."""
+    script = Script(SCHEMA)
+    columns = ", ".join(f"{expression} AS v{n}" for n, (expression, _) in enumerate(EXAMPLES))
+    script.run(f"CREATE CONTINUOUS QUERY q AS SELECT {columns} FROM s")
+    stream = script.oracle.streams["s"]
+    spark_peer.load([stream], {"s": [{field.name: value for field, value in zip(stream.fields, ROW, strict=True)}]})
+    [answer] = spark_peer.answers(script.query("q"), [])
+    compared = zip(EXAMPLES, answer, strict=True)
+    differing = {expression: (ours, sparks) for (expression, ours), sparks in compared if not _nearly(ours, sparks)}
+    assert differing == {}
+
+
+def _nearly(value: Value, other: Value) -> bool:
+    """Equal, but for the last bits of a logarithm or a power."""
+    if isinstance(value, float) and isinstance(other, float) and math.isfinite(value):
+        return math.isclose(value, other, rel_tol=1e-12)
+    return same(value, other)
