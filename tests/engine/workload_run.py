@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +12,40 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.generator import Cycle, Workload
+from tests.oracle import LATE, NULL_CLOCK
 from tests.oracle_script import Script
 from tests.peers import arrow_table, as_values, difference
 from weft.algebra import Field, Kind, Relation, Stream, Value
 from weft.catalog import Catalog
+from weft.engine.cycle import CORRUPT, STREAM, TICK
 from weft.engine.engine import Engine
-from weft.engine.sources import schemas, tag
 from weft.loom import Loom
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def batch_of(spark: SparkSession, streams: Sequence[Stream], rows: Mapping[str, Sequence[Mapping[str, Value]]]) -> Any:
-    """The rows of a cycle as the engine gets them from Spark; None without rows."""
-    parts = []
-    for index, stream in enumerate(streams):
-        if rows.get(stream.name):
-            table = arrow_table(stream, rows[stream.name], "UTC").rename_columns([f.name for f in stream.fields])
-            parts.append(tag(spark.createDataFrame(table), stream, index, schemas(streams)))
-    return reduce(DataFrame.unionAll, parts) if parts else None
+def batch_of(
+    spark: SparkSession, streams: Sequence[Stream], rows: Mapping[str, Sequence[Mapping[str, Value]]]
+) -> DataFrame | None:
+    """The rows of a cycle as tagged rows, as the engine gets them from its sources; None without rows."""
+    tables = [arrow_table(stream, rows.get(stream.name, ()), "UTC") for stream in streams]
+    total = sum(table.num_rows for table in tables)
+    if not total:
+        return None
+    tags = [index for index, table in enumerate(tables) for _ in range(table.num_rows)]
+    structs = {
+        f"s{index}": pa.concat_arrays(
+            [
+                other.to_struct_array().combine_chunks()
+                if other is table
+                else pa.nulls(other.num_rows, pa.struct(table.schema))
+                for other in tables
+            ]
+        )
+        for index, table in enumerate(tables)
+    }
+    nothing = {CORRUPT: pa.nulls(total, pa.string()), TICK: pa.nulls(total, pa.int64())}
+    return spark.createDataFrame(pa.table({STREAM: pa.array(tags, pa.int32()), **structs, **nothing}))
 
 
 def values_of(table: pa.Table | None, relation: Relation) -> list[tuple[Value, ...]]:
@@ -57,15 +72,14 @@ def _value(value: Any, field: Field) -> Value:
 class Run:
     """One project directory with an engine, and an oracle beside it."""
 
-    def __init__(self, spark: SparkSession, directory: Path, workload: Workload) -> None:
+    def __init__(self, spark: SparkSession, directory: Path, workload: Workload | None = None) -> None:
         self.spark = spark
-        self.workload = workload
+        self.queries = workload.queries if workload else {}
         self.oracle = Script()
         self.loom = Loom(Catalog.open(directory))
         self.directory = directory
-        for text in workload.streams.values():
-            self.oracle.run(text)
-            self.loom.execute(text)
+        for text in workload.streams.values() if workload else ():
+            self.execute(text)
         self.restart()
         self.cycles = 0
 
@@ -73,27 +87,48 @@ class Run:
         """A new engine over the same state, as after a stop."""
         self.engine = Engine(self.spark, self.loom.catalog, (self.directory / "state").as_uri())
 
+    def execute(self, script: str) -> None:
+        """Run statements on both, between two cycles."""
+        self.oracle.run(script)
+        self.loom.execute(script)
+
     def cycle(self, cycle: Cycle) -> str:
-        """One cycle on both; how their answers differ, or nothing."""
+        """One cycle on both; how they differ in answers or in rows set aside, or nothing."""
         for name in cycle.drop:
-            self._both(f"DROP CONTINUOUS QUERY {name}")
+            self.execute(f"DROP CONTINUOUS QUERY {name}")
         for name in cycle.create:
-            self._both(self.workload.queries[name])
+            self.execute(self.queries[name])
         expected = self.oracle.oracle.cycle(cycle.rows, cycle.heartbeats)
         batch = batch_of(self.spark, self.loom.catalog.streams(), cycle.rows)
         actual = self.engine.cycle(batch, self.cycles, cycle.heartbeats)
         self.cycles += 1
-        found = []
-        for name, answers in expected.items():
-            relation = self.oracle.query(name).relation
-            differs = difference(relation, answers, values_of(actual.get(name), relation))
-            if differs:
-                found.append(f"cycle {self.cycles - 1}, query {name} ({self.workload.queries[name]}):{differs}")
-        return "\n".join(found)
+        return "\n".join([*self._differing_answers(expected, actual), *self._differing_counts()])
 
-    def _both(self, statement: str) -> None:
-        self.oracle.run(statement)
-        self.loom.execute(statement)
+    def take(self, heartbeats: Mapping[str, int] | None = None, **rows: Sequence[Sequence[Value]]) -> str:
+        """One cycle on both, with rows as tuples in the order of the stream's columns."""
+        named = {
+            name: [
+                {field.name: value for field, value in zip(self.oracle.oracle.streams[name].fields, row, strict=True)}
+                for row in arrived
+            ]
+            for name, arrived in rows.items()
+        }
+        return self.cycle(Cycle(named, heartbeats or {}))
+
+    def _differing_answers(
+        self, expected: Mapping[str, Sequence[Any]], actual: Mapping[str, pa.Table]
+    ) -> Iterator[str]:
+        for name, answers in expected.items():
+            query = self.oracle.query(name)
+            differs = difference(query.relation, answers, values_of(actual.get(name), query.relation))
+            if differs:
+                yield f"cycle {self.cycles - 1}, query {name} ({query.text}):{differs}"
+
+    def _differing_counts(self) -> Iterator[str]:
+        for name, state in self.engine.last.streams.items():
+            reasons = Counter(letter.reason for letter in self.oracle.dead_letters(name))
+            if (state.late, state.bad) != (reasons[LATE], reasons[NULL_CLOCK]):
+                yield f"cycle {self.cycles - 1}, {name}: {state.late} late, {state.bad} bad; expected {dict(reasons)}"
 
     def close(self) -> None:
         self.loom.close()

@@ -9,6 +9,7 @@ same plan and from the same rows, whatever the crash left behind: nothing but a 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -49,6 +50,7 @@ class StreamState:
 class QueryState:
     """When a query was created, what each EMIT EMPTY in it counts from, and how many answers there have been."""
 
+    number: int
     first: int
     largest: Mapping[str, Clock]
     emit_from: Mapping[str, int] = field(default_factory=dict)
@@ -56,7 +58,7 @@ class QueryState:
 
     @property
     def birth(self) -> Birth:
-        return Birth(self.first, self.largest)
+        return Birth(self.number, self.first, self.largest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,27 +79,26 @@ START = Commit(cycle=-1, plan=0)
 class CommitLog:
     """The commit records of one state directory."""
 
-    def __init__(self, storage: Storage, application: str) -> None:
+    def __init__(self, storage: Storage, project: str) -> None:
         self._storage = storage
-        self._check_owner(application)
+        self._check_owner(project)
         cycles = self._cycles("commits")
         self.last = self._read(cycles[-1]) if cycles else START
 
-    def _check_owner(self, application: str) -> None:
+    def _check_owner(self, project: str) -> None:
         """A state directory belongs to one project; mixing two would corrupt both."""
         if self._storage.exists("owner.json"):
-            owner = self._storage.read_json("owner.json")["application"]
-            if owner != application:
+            if self._storage.read_json("owner.json").get("project") != project:
                 raise StorageError(
-                    f"{self._storage.root} holds the state of another project ({owner}); "
-                    "give this one a state directory of its own"
+                    f"{self._storage.root} holds the state of another project; give this one a state directory of "
+                    "its own, or bring back the catalog that the state belongs to"
                 )
         elif self._storage.names("commits"):
             raise StorageError(
                 f"{self._storage.root} holds commits but does not say whose; it is not a state directory of weft"
             )
         else:
-            self._storage.write_json("owner.json", {"application": application})
+            self._storage.write_json("owner.json", {"project": project})
 
     def _cycles(self, folder: str) -> list[int]:
         return sorted(
@@ -107,7 +108,7 @@ class CommitLog:
         )
 
     def _read(self, cycle: int) -> Commit:
-        return _decode(self._storage.read_json(f"commits/{cycle:012d}.json"))
+        return decode(self._storage.read_json(f"commits/{cycle:012d}.json"))
 
     def intent(self, cycle: int) -> dict[str, Any] | None:
         """What an interrupted attempt at this cycle had decided, if there was one."""
@@ -117,9 +118,13 @@ class CommitLog:
     def declare(self, cycle: int, intent: Mapping[str, Any]) -> None:
         self._storage.write_json(f"intents/{cycle:012d}.json", dict(intent))
 
+    def draft(self, commit: Commit) -> None:
+        """Write a cycle's record, which does not count yet."""
+        self._storage.draft(_name(commit), json.dumps(_encode(commit), separators=(",", ":")).encode())
+
     def commit(self, commit: Commit) -> None:
-        """Make a cycle true. The rename inside is the one instant at which it happens."""
-        self._storage.write_json(f"commits/{commit.cycle:012d}.json", _encode(commit))
+        """Make a cycle true whose record is drafted. The rename inside is the one instant at which it happens."""
+        self._storage.publish(_name(commit))
         self.last = commit
         old = commit.cycle - _KEPT
         if old >= 0:
@@ -127,11 +132,16 @@ class CommitLog:
                 self._storage.delete(f"{folder}/{old:012d}.json")
 
 
+def _name(commit: Commit) -> str:
+    return f"commits/{commit.cycle:012d}.json"
+
+
 def _encode(commit: Commit) -> dict[str, Any]:
     return {"format": 1, **asdict(commit)}
 
 
-def _decode(data: dict[str, Any]) -> Commit:
+def decode(data: dict[str, Any]) -> Commit:
+    """A commit from its record."""
     if data.get("format") != 1:
         raise StorageError(
             f"this state was written by a newer weft (format {data.get('format')}); upgrade weft to read it"

@@ -39,9 +39,12 @@ from weft.plan.clockwork import Birth, Clock, Clockwork, is_windowed
 
 @dataclass(frozen=True)
 class Place:
-    """Where a relation stands: in which query, and by which path from its root. It names the logs that belong there."""
+    """Where a relation stands: in the query of which number, and by which path from its root.
 
-    query: str
+    It names the logs that belong there. A query that is created again under its old name has none of them.
+    """
+
+    query: int
     path: str = ""
 
     def below(self, step: int | str) -> Place:

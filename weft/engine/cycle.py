@@ -18,6 +18,7 @@ from functools import reduce
 import pyarrow as pa
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from weft.algebra import Answers, Relation, Select, SetOperation, Source, Stream
 from weft.algebra.clocks import clock_type
@@ -30,8 +31,9 @@ from weft.engine.dead_letter import write_dead_letters
 from weft.engine.expiry import expired
 from weft.engine.lateness import late_everywhere
 from weft.engine.rows import ARRIVAL, BEFORE, CLOCK, column, columns, log_schema
+from weft.engine.spark import compile_plans
 from weft.engine.storage import Storage
-from weft.plan.clockwork import Clock, Clockwork, Registered
+from weft.plan.clockwork import Birth, Clockwork, Registered
 from weft.plan.plan import Plan, sources_of
 
 #: The column of a batch that says which stream a row belongs to, and the one that says why a row cannot be read.
@@ -43,7 +45,29 @@ TICK = "_tick"
 #: A log with more segments than this is rewritten as one, so that reading it stays cheap.
 _MOST_SEGMENTS = 24
 
+#: Clocks that leave room for the arithmetic of windows: the years 1 to 9999, and ordinals of up to 62 bits.
+_INSTANTS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
+_ORDINALS = (-(2**62), 2**62)
+
+#: Above this many rows it pays to compile the queries' plans; below it, compiling takes longer than the rows do.
+_WORTH_COMPILING = 300_000
+
 Step = Callable[[str, int], None]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What is decided before a cycle begins, and written down, so that a second attempt does the same.
+
+    `heartbeats` are clocks that streams have reached without rows. `patience` is how many microseconds a stream may be
+    silent before its clock goes on with the ticks in the batch. `latest` is the largest TIMESTAMP that is believed of a
+    clock: one row from the far future would make all that follow late.
+    """
+
+    plan: Plan
+    heartbeats: Mapping[str, int]
+    patience: int | None = None
+    latest: int | None = None
 
 
 @dataclass(frozen=True)
@@ -82,36 +106,28 @@ class CycleRunner:
         self._spark = spark
         self._storage = storage
         self._on_step = on_step or (lambda step, cycle: None)
+        #: The schemas of snapshots that this process has written: reading them needs no look into the files.
+        self._schemas: dict[str, StructType] = {}
 
-    def run(
-        self,
-        batch: DataFrame | None,
-        cycle: int,
-        plan: Plan,
-        last: Commit,
-        heartbeats: Mapping[str, int],
-        patience: int | None = None,
-    ) -> Answered:
-        """Evaluate a cycle. Nothing is true before the caller commits the record that comes back.
-
-        `heartbeats` are clocks that streams have reached without rows. `patience` is how many microseconds a stream
-        may be silent before its clock goes on with the ticks in the batch.
-        """
+    def run(self, batch: DataFrame | None, cycle: int, decision: Decision, last: Commit) -> Answered:
+        """Evaluate a cycle. Nothing is true before the caller commits the record that comes back."""
+        plan = decision.plan
         queries = _registered(plan, last, cycle)
-        before = {each.name: _state(last, each.name).largest for each in plan.streams}
+        known = _continued(last, queries)
         step = self._on_step
         step("ingest", cycle)
-        streams, work = self._ingest(batch, cycle, plan, last, (heartbeats, patience), queries, before)
-        self._register_old(last, plan, queries, work)
+        streams, work = self._ingest(batch, cycle, decision, known, queries)
+        self._register_old(known, plan, queries, work)
+        compile_plans(self._spark, _rows_at_hand(known, work) > _WORTH_COMPILING)
         step("keep", cycle)
         for name, each in queries.items():
             self._keep(name, each, work)
         step("answer", cycle)
         answers = self._answer(queries, work)
-        commit = self._commit(cycle, plan, last, streams, queries, answers, work)
-        garbage = _garbage(last, commit)
+        commit = self._commit(cycle, plan, known, streams, queries, answers, work)
         self._drop_views(work)
-        return Answered(answers, commit, garbage)
+        self._schemas = {path: self._schemas[path] for path in commit.snapshots.values() if path in self._schemas}
+        return Answered(answers, commit, _garbage(last, commit))
 
     # -- ingest -------------------------------------------------------------------------------------------------------
 
@@ -119,22 +135,22 @@ class CycleRunner:
         self,
         batch: DataFrame | None,
         cycle: int,
-        plan: Plan,
+        decision: Decision,
         last: Commit,
-        beats: tuple[Mapping[str, int], int | None],
         queries: Mapping[str, Registered],
-        before: Mapping[str, Clock],
     ) -> tuple[dict[str, StreamState], _Work]:
         """Write the rows of the batch to the streams' logs, in one pass over it."""
+        plan = decision.plan
+        before = {each.name: _state(last, each.name).largest for each in plan.streams}
         earlier = Clockwork(cycle, before, before, queries)
         path = f"segments/{cycle:012d}/streams"
         measured: Mapping[str, int | None] = {}
         if batch is not None and plan.streams:
-            checked = _checked(batch, plan, earlier, queries)
+            checked = _checked(batch, decision, earlier, queries)
             observation = Observation()
-            observed = checked.observe(observation, *_measures(plan.streams))
+            observed = checked.observe(observation, F.expr(_measures(plan.streams)).alias("measured"))
             observed.write.partitionBy("stream", "reason").mode("overwrite").parquet(self._storage.path(path))
-            measured = observation.get
+            measured = observation.get["measured"].asDict()
         streams: dict[str, StreamState] = {}
         segments: dict[str, Segment] = {}
         for index, each in enumerate(plan.streams):
@@ -142,10 +158,10 @@ class CycleRunner:
             rows = measured.get(f"rows_{index}") or 0
             lowest, highest = measured.get(f"min_{index}"), measured.get(f"max_{index}")
             late, bad = measured.get(f"late_{index}") or 0, measured.get(f"bad_{index}") or 0
-            clocks = [c for c in (known.largest, highest, beats[0].get(each.name)) if c is not None]
+            clocks = [c for c in (known.largest, highest, decision.heartbeats.get(each.name)) if c is not None]
             grown = replace(known, largest=max(clocks, default=None))
             streams[each.name] = replace(
-                _advanced(grown, each, measured.get("tick"), bool(rows), beats[1]),
+                _advanced(grown, each, measured.get("tick"), bool(rows), decision.patience),
                 rows=known.rows + rows,
                 late=known.late + late,
                 bad=known.bad + bad,
@@ -193,8 +209,11 @@ class CycleRunner:
         for name in queries:
             work.emit_from.update(last.queries[name].emit_from if name in last.queries else {})
         for place, path in last.snapshots.items():
-            if place.partition(".")[0] in queries:
-                work.snapshots[place] = self._view(self._spark.read.parquet(self._storage.path(path)), work)
+            work.snapshots[place] = self._view(self._read_snapshot(path), work)
+
+    def _read_snapshot(self, path: str) -> DataFrame:
+        reader = self._spark.read.schema(self._schemas[path]) if path in self._schemas else self._spark.read
+        return reader.parquet(self._storage.path(path))
 
     def _drop_views(self, work: _Work) -> None:
         for number in range(1, work.names + 1):
@@ -204,7 +223,7 @@ class CycleRunner:
 
     def _keep(self, name: str, registered: Registered, work: _Work) -> None:
         """Evaluate what later cycles will look at again, innermost first, and what other queries read."""
-        relation, place = registered.query.relation, Place(name)
+        relation, place = registered.query.relation, Place(registered.birth.number)
         self._keep_below(relation, place, registered, work)
         self._keep_memory(relation, place, registered, work)
         _note_first_rows(relation, place, work)
@@ -230,8 +249,7 @@ class CycleRunner:
             delta = compiler.delta(relation, place)
             if delta is not None:
                 self._snapshot(place, running.merged(relation, work.snapshots.get(place.log), delta), work)
-                groups = self._spark.read.parquet(self._storage.path(work.written[place.log]))
-                work.new[running.log(place)] = self._view(groups, work)
+                work.new[running.log(place)] = self._view(self._read_snapshot(work.written[place.log]), work)
         if relation.retain is not None:
             text = compiler.remembered(relation, place)
             if text is not None:
@@ -239,7 +257,9 @@ class CycleRunner:
 
     def _snapshot(self, place: Place, text: str, work: _Work) -> None:
         path = f"segments/{work.clockwork.cycle:012d}/snapshot-{len(work.written)}"
-        self._spark.sql(text).write.mode("overwrite").parquet(self._storage.path(path))
+        rows = self._spark.sql(text)
+        rows.write.mode("overwrite").parquet(self._storage.path(path))
+        self._schemas[path] = rows.schema
         work.written[place.log] = path
 
     def _write(self, log: str, relation: Relation, place: Place, registered: Registered, work: _Work) -> None:
@@ -279,7 +299,7 @@ class CycleRunner:
             elif name in _read_by_others(queries):
                 text = None
             else:
-                text = self._compiler(each, work).computed(each.query.relation, Place(name))
+                text = self._compiler(each, work).computed(each.query.relation, Place(each.birth.number))
             if text is not None:
                 packed.append(Packed(name, each.query.relation.fields, text))
         if not packed:
@@ -301,26 +321,25 @@ class CycleRunner:
         states = {}
         for name, each in queries.items():
             known = last.queries.get(name)
-            before = known.answers if known is not None and known.first == each.birth.first else 0
+            before = known.answers if known is not None else 0
             count = answers[name].num_rows if name in answers else 0
-            counted = {place: clock for place, clock in work.emit_from.items() if place.partition(".")[0] == name}
-            states[name] = QueryState(each.birth.first, dict(each.birth.largest), counted, before + count)
-        logs = {}
+            birth, root = each.birth, Place(each.birth.number).log
+            counted = {place: clock for place, clock in work.emit_from.items() if place.partition(".")[0] == root}
+            states[name] = QueryState(birth.number, birth.first, dict(birth.largest), counted, before + count)
+        logs: dict[str, tuple[Segment, ...]] = {}
         for log, source in _logged(plan, queries).items():
             segments = [*last.logs.get(log, ()), *([work.added[log]] if log in work.added else [])]
             live = [each for each in segments if not expired(each, log, plan, work.clockwork)]
             if len(live) > _MOST_SEGMENTS:
-                live = [self._compacted(log, source, live, cycle)]
+                live = [self._compacted(source, live, f"segments/{cycle:012d}/compacted-{len(logs)}", cycle)]
             if live:
                 logs[log] = tuple(live)
         places = set(_memories(queries))
         snapshots = {place: path for place, path in {**last.snapshots, **work.written}.items() if place in places}
         return Commit(cycle, plan.number, dict(streams), states, logs, snapshots)
 
-    def _compacted(self, log: str, source: Source, segments: Sequence[Segment], cycle: int) -> Segment:
+    def _compacted(self, source: Source, segments: Sequence[Segment], path: str, cycle: int) -> Segment:
         self._on_step("compact", cycle)
-        number = abs(hash(log)) % 10**8
-        path = f"segments/{cycle:012d}/compacted-{number}"
         self._read(source, segments).coalesce(1).write.mode("overwrite").parquet(self._storage.path(path))
         lows = [each.min_clock for each in segments if each.min_clock is not None]
         highs = [each.max_clock for each in segments if each.max_clock is not None]
@@ -352,6 +371,12 @@ def _note_first_rows(relation: Relation, place: Place, work: _Work) -> None:
             work.emit_from[place.log] = lowest
 
 
+def _rows_at_hand(last: Commit, work: _Work) -> int:
+    """How many rows the queries of a cycle look at: those that are kept, and the new ones."""
+    kept = sum(each.rows for segments in last.logs.values() for each in segments)
+    return kept + sum(each.rows for each in work.added.values())
+
+
 def _state(commit: Commit, stream: str) -> StreamState:
     return commit.streams.get(stream, StreamState())
 
@@ -360,11 +385,25 @@ def _registered(plan: Plan, last: Commit, cycle: int) -> dict[str, Registered]:
     """The plan's queries with their births: recorded in the last commit, or now."""
     largest = {name: state.largest for name, state in last.streams.items()}
     queries = {}
-    for each in plan.queries:
+    for each, number in zip(plan.queries, plan.births, strict=True):
         known = last.queries.get(each.name)
-        state = known if known is not None else QueryState(cycle, largest)
-        queries[each.name] = Registered(each, state.birth)
+        same = known is not None and known.number == number
+        queries[each.name] = Registered(each, known.birth if same and known else Birth(number, cycle, largest))
     return queries
+
+
+def _continued(last: Commit, queries: Mapping[str, Registered]) -> Commit:
+    """The last commit as far as it concerns queries that go on: not those dropped, or created anew under their name."""
+    going_on = {
+        name: state
+        for name, state in last.queries.items()
+        if name in queries and queries[name].birth.number == state.number
+    }
+    answers = {f"answers {name}" for name in last.queries.keys() - going_on.keys()}
+    logs = {log: segments for log, segments in last.logs.items() if log not in answers}
+    places = {Place(state.number).log for state in going_on.values()}
+    snapshots = {place: path for place, path in last.snapshots.items() if place.partition(".")[0] in places}
+    return replace(last, queries=going_on, logs=logs, snapshots=snapshots)
 
 
 def _read_by_others(queries: Mapping[str, Registered]) -> set[str]:
@@ -386,8 +425,8 @@ def _relations_below(relation: Relation) -> list[Relation | None]:
 def _logged(plan: Plan, queries: Mapping[str, Registered]) -> dict[str, Source]:
     """Every log that some query needs, or that BACKFILL keeps for later ones, and the source whose rows it keeps."""
     kept: dict[str, Source] = {f"stream {each.name}": each for each in plan.streams if each.backfill}
-    for name, each in queries.items():
-        for source, inner in kept_sources(each.query.relation, Place(name)):
+    for each in queries.values():
+        for source, inner in kept_sources(each.query.relation, Place(each.birth.number)):
             kept[log_of(source, inner)] = source
     return kept
 
@@ -402,12 +441,20 @@ def _memories(queries: Mapping[str, Registered]) -> list[str]:
                 own += below(each, place.below(step))
         return own
 
-    return [place for name, each in queries.items() for place in below(each.query.relation, Place(name))]
+    return [place for each in queries.values() for place in below(each.query.relation, Place(each.birth.number))]
 
 
 def _garbage(last: Commit, commit: Commit) -> tuple[str, ...]:
-    """The files that the last commit needed and this one does not."""
-    return tuple(sorted(_files(last) - _files(commit)))
+    """What the last commit needed and this one does not: whole folders of cycles, or files in those that live on."""
+    old, live = _files(last), _files(commit)
+    folders = {_folder(path) for path in old} | {f"segments/{commit.cycle:012d}"}
+    gone = folders - {_folder(path) for path in live}
+    return tuple(sorted(gone | {path for path in old - live if _folder(path) not in gone}))
+
+
+def _folder(path: str) -> str:
+    """The folder of the cycle that a file was written in."""
+    return "/".join(path.split("/")[:2])
 
 
 def _files(commit: Commit) -> set[str]:
@@ -415,19 +462,27 @@ def _files(commit: Commit) -> set[str]:
     return segments | set(commit.snapshots.values())
 
 
-def _checked(batch: DataFrame, plan: Plan, clockwork: Clockwork, queries: Mapping[str, Registered]) -> DataFrame:
+def _checked(
+    batch: DataFrame, decision: Decision, clockwork: Clockwork, queries: Mapping[str, Registered]
+) -> DataFrame:
     """The batch with every row's clock, what it is judged by, and the reason if it cannot take part in anything."""
+    plan = decision.plan
     clocks, reasons, judged = [], [], []
     for index, each in enumerate(plan.streams):
         position = next(i for i, f in enumerate(each.fields) if f.name == each.clock)
         value = f"s{index}.{column(position)}"
         here = f"WHEN {STREAM} = {index}"
-        clocks.append(f"{here} THEN {f'unix_micros({value})' if clock_type(each) == TIMESTAMP else value}")
+        is_instant = clock_type(each) == TIMESTAMP
+        clocks.append(f"{here} THEN {f'unix_micros({value})' if is_instant else value}")
+        least, most = _INSTANTS if is_instant else _ORDINALS
+        reasons.append(f"{here} AND {CLOCK} NOT BETWEEN {least}L AND {most}L THEN 'clock out of range'")
+        if is_instant and decision.latest is not None:
+            reasons.append(f"{here} AND {CLOCK} > {decision.latest}L THEN 'clock ahead of time'")
         watermark = clockwork.watermark(each, after=False)
         judged.append(f"{here} THEN {'CAST(NULL AS BIGINT)' if watermark is None else f'{watermark}L'}")
         late = late_everywhere(each, clockwork, queries)
         if late is not None:
-            reasons.append(f"WHEN {STREAM} = {index} AND {late} THEN 'late'")
+            reasons.append(f"{here} AND {late} THEN 'late'")
     with_clock = batch.withColumn(CLOCK, F.expr(f"CASE {' '.join(clocks)} END"))
     ticks = f"WHEN {TICK} IS NOT NULL THEN 'tick'"
     bad = f"{ticks} WHEN {CORRUPT} IS NOT NULL THEN 'malformed' WHEN {CLOCK} IS NULL THEN 'no clock'"
@@ -443,20 +498,20 @@ def _checked(batch: DataFrame, plan: Plan, clockwork: Clockwork, queries: Mappin
     )
 
 
-def _measures(streams: Sequence[Stream]) -> list[object]:
-    """What one pass over the rows tells of every stream."""
-    measures = [F.max(TICK).alias("tick")]
+def _measures(streams: Sequence[Stream]) -> str:
+    """What one pass over the rows tells of every stream, as one struct."""
+    measures = [f"max({TICK}) AS tick"]
     for index in range(len(streams)):
-        good = (F.col("stream") == index) & (F.col("reason") == "none")
-        seen = (F.col("stream") == index) & F.col("reason").isin("none", "late")
-        late = (F.col("stream") == index) & (F.col("reason") == "late")
-        bad = (F.col("stream") == index) & F.col("reason").isin("malformed", "no clock")
+        good = f"stream = {index} AND reason = 'none'"
+        seen = f"stream = {index} AND reason IN ('none', 'late')"
+        late = f"stream = {index} AND reason = 'late'"
+        bad = f"stream = {index} AND reason NOT IN ('none', 'late', 'tick')"
         measures += [
-            F.count(F.when(good, 1)).alias(f"rows_{index}"),
-            F.min(F.when(good, F.col(CLOCK))).alias(f"min_{index}"),
-            F.max(F.when(seen, F.col(CLOCK))).alias(f"max_{index}"),
-            F.min(F.when(seen, F.col(CLOCK))).alias(f"least_{index}"),
-            F.count(F.when(late, 1)).alias(f"late_{index}"),
-            F.count(F.when(bad, 1)).alias(f"bad_{index}"),
+            f"count(CASE WHEN {good} THEN 1 END) AS rows_{index}",
+            f"min(CASE WHEN {good} THEN {CLOCK} END) AS min_{index}",
+            f"max(CASE WHEN {seen} THEN {CLOCK} END) AS max_{index}",
+            f"min(CASE WHEN {seen} THEN {CLOCK} END) AS least_{index}",
+            f"count(CASE WHEN {late} THEN 1 END) AS late_{index}",
+            f"count(CASE WHEN {bad} THEN 1 END) AS bad_{index}",
         ]
-    return measures
+    return f"struct({', '.join(measures)})"

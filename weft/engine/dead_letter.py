@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from weft.algebra import Stream
-from weft.engine.rows import column
+from weft.engine.rows import column, struct_type
 from weft.engine.storage import Storage
 
 FOLDER = "dead-letter"
@@ -16,7 +16,8 @@ def write_dead_letters(
     spark: SparkSession, storage: Storage, stream: Stream, index: int, path: str, cycle: int
 ) -> None:
     """Write the rows of a cycle that were set aside as JSON lines, under the cycle's number."""
-    kept = spark.read.parquet(storage.path(f"{path}/stream={index}")).where(F.col("reason") != "none")
+    schema = f"s{index} {struct_type(stream.fields)}, _corrupt STRING, reason STRING"
+    kept = spark.read.schema(schema).parquet(storage.path(f"{path}/stream={index}")).where(F.col("reason") != "none")
     row = F.struct(*(F.col(f"s{index}.{column(i)}").alias(each.name) for i, each in enumerate(stream.fields)))
     letters = kept.select(
         F.col("reason"), F.col("_corrupt").alias("text"), F.lit(cycle).alias("cycle"), row.alias("row")

@@ -26,15 +26,19 @@ from weft.catalog import Catalog, register
 from weft.engine import replay
 from weft.engine.answer_files import AnswerFiles
 from weft.engine.commits import Commit, CommitLog
-from weft.engine.cycle import CycleRunner, Step
+from weft.engine.cycle import CycleRunner, Decision, Step
 from weft.engine.errors import EngineError
 from weft.engine.sinks import CallableSink, Memory, Sink, sink_of
 from weft.engine.sources import tagged
 from weft.engine.storage import Storage
+from weft.plan.clockwork import Clockwork, Registered
 from weft.plan.plan import Plan, build
 from weft.sql import durations
 
 register(Plan)
+
+#: How far a row's clock may be ahead of the machine's time, unless the setting `max_ahead` says otherwise.
+MAX_AHEAD = "1 day"
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,7 @@ class Progress:
     answers: int
     late: int
     bad: int
+    open_windows: int
     watermarks: Mapping[str, int | None]
 
 
@@ -66,7 +71,7 @@ class Engine:
         self._catalog = catalog
         self._storage = Storage(spark, state)
         self._on_step = on_step or (lambda step, cycle: None)
-        self._commits = CommitLog(self._storage, application=str(catalog.path.parent.resolve().name))
+        self._commits = CommitLog(self._storage, catalog.project)
         self._runner = CycleRunner(spark, self._storage, self._on_step)
         self._files = AnswerFiles(self._storage, memory_limit)
         self._sinks: dict[str, tuple[Query, Sink | None]] = {}
@@ -76,7 +81,11 @@ class Engine:
         self._replays = catalog.path.parent / "replay"
         self._query: StreamingQuery | None = None
         self._stopping = threading.Event()
+        self._in_cycle = threading.Lock()
+        self._cycling: int | None = None
+        self._ended = threading.Event()
         self._failure: BaseException | None = None
+        self._spark_error: PySparkException | None = None
         self.memory = Memory(memory_limit)
         self.frames: dict[str, DataFrame] = {}
         self.listeners: list[Callable[[Progress], None]] = []
@@ -102,7 +111,7 @@ class Engine:
             raise EngineError("no stream is registered; CREATE STREAM first")
         self._check_sources()
         self._streams = streams
-        ticks = self._patience() is not None and not until_idle
+        ticks = self._duration("heartbeat", "off") is not None and not until_idle
         frame = tagged(self._spark, streams, self.frames, self._replays, ticks=ticks)
         writer = frame.writeStream.queryName("weft").foreachBatch(self._on_batch)
         writer = writer.option("checkpointLocation", self._storage.path("checkpoint"))
@@ -111,7 +120,10 @@ class Engine:
         elif interval is not None:
             writer = writer.trigger(processingTime=interval)
         self._stopping.clear()
+        self._ended.clear()
+        self._failure = self._spark_error = None
         self._query = writer.start()
+        threading.Thread(target=self._watch, args=(self._query,), daemon=True).start()
         for stream in streams:
             if stream.format == replay.FORMAT and "speed" in dict(stream.options):
                 feeder = threading.Thread(
@@ -124,21 +136,34 @@ class Engine:
         """Wait until the engine has stopped; False if it still runs after `timeout` seconds. Raises what stopped it."""
         if self._query is None:
             return True
-        try:
-            stopped = self._query.awaitTermination(timeout) if timeout is not None else self._query.awaitTermination()
-        except PySparkException as error:
-            raise self._explained(error) from error
-        return stopped is not False
+        if not self._ended.wait(timeout):
+            return False
+        if self._spark_error is not None and not self._stopping.is_set():
+            raise self._explained(self._spark_error) from self._spark_error
+        return True
 
     def stop(self) -> None:
         """Stop after the cycle that is running now."""
+        if threading.get_ident() == self._cycling:
+            # Somebody who is called in the cycle asks; it must go on to its end.
+            threading.Thread(target=self.stop).start()
+            return
         query, self._query = self._query, None
         if query is None:
             return
         self._stopping.set()
-        while query.isActive and query.status["isTriggerActive"]:
-            time.sleep(0.02)
-        query.stop()
+        with self._in_cycle:
+            query.stop()
+        self._ended.wait()
+
+    def _watch(self, query: StreamingQuery) -> None:
+        """Wait for the end of the streaming query. A thread of its own does, since Ctrl-C must not interrupt Py4J."""
+        try:
+            query.awaitTermination()
+        except PySparkException as error:
+            self._spark_error = error
+        finally:
+            self._ended.set()
 
     @property
     def is_running(self) -> bool:
@@ -154,11 +179,18 @@ class Engine:
     # -- the cycle ----------------------------------------------------------------------------------------------------
 
     def _on_batch(self, batch: DataFrame, batch_id: int) -> None:
+        # While the engine stops, the lock is taken and no cycle begins: the batch comes again at the next start.
+        if not self._in_cycle.acquire(blocking=False):
+            raise EngineError("the engine is stopping")
+        self._cycling = threading.get_ident()
         try:
             self.cycle(batch, batch_id)
         except BaseException as error:
             self._failure = error
             raise
+        finally:
+            self._cycling = None
+            self._in_cycle.release()
 
     def cycle(
         self, batch: DataFrame | None, cycle: int, heartbeats: Mapping[str, int] | None = None
@@ -173,14 +205,16 @@ class Engine:
                 "restore both together, or remove the state directory to start afresh"
             )
         started = time.monotonic()
-        plan, beats = self._decide(cycle, heartbeats or {})
+        decision = self._decide(cycle, heartbeats or {})
         self._on_step("begin", cycle)
-        answered = self._runner.run(batch, cycle, plan, last, beats, self._patience())
+        answered = self._runner.run(batch, cycle, decision, last)
         self._on_step("deliver", cycle)
         for name, table in answered.answers.items():
-            self._deliver(plan, name, table, cycle)
+            self._deliver(decision.plan, name, table, cycle)
         self._files.write(cycle, answered.answers)
         self._on_step("commit", cycle)
+        self._commits.draft(answered.commit)
+        self._on_step("rename", cycle)
         self._commits.commit(answered.commit)
         self._on_step("after commit", cycle)
         for name, table in answered.answers.items():
@@ -190,15 +224,24 @@ class Engine:
         self._report(answered.commit, last, answered.answers, time.monotonic() - started)
         return dict(answered.answers)
 
-    def _decide(self, cycle: int, heartbeats: Mapping[str, int]) -> tuple[Plan, Mapping[str, int]]:
-        """The plan and heartbeats of a cycle, written down first so that a second attempt decides the same."""
+    def _decide(self, cycle: int, heartbeats: Mapping[str, int]) -> Decision:
+        """What a cycle goes by, written down first so that a second attempt goes by the same."""
         intent = self._commits.intent(cycle)
-        if intent is not None:
-            return self._stored_plan(intent["plan"]), intent["heartbeats"]
-        self.before_cycle()
-        plan = self._current_plan()
-        self._commits.declare(cycle, {"plan": plan.number, "heartbeats": dict(heartbeats)})
-        return plan, heartbeats
+        if intent is None:
+            self.before_cycle()
+            intent = {
+                "plan": self._current_plan().number,
+                "heartbeats": dict(heartbeats),
+                "patience": self._duration("heartbeat", "off"),
+                "latest": self._latest(),
+            }
+            self._commits.declare(cycle, intent)
+        return Decision(**{**intent, "plan": self._stored_plan(intent["plan"])})
+
+    def _latest(self) -> int | None:
+        """The largest TIMESTAMP that is believed of a clock: the machine's time and what `max_ahead` adds to it."""
+        ahead = self._duration("max_ahead", MAX_AHEAD)
+        return None if ahead is None else time.time_ns() // 1000 + ahead
 
     def _stored_plan(self, number: int) -> Plan:
         if self._plan is not None and self._plan.number == number:
@@ -214,12 +257,12 @@ class Engine:
         known = self._plan
         # Streams that were registered after the start join in at the next one.
         streams = self._streams if self._streams is not None else self._catalog.streams()
-        candidate = build(known.number if known else 0, streams, self._catalog.queries())
-        if known is None or candidate != known:
-            number = known.number + 1 if known else 1
-            candidate = build(number, candidate.streams, self._catalog.queries())
-            self._catalog.append_plan(number, candidate)
-            self._plan = known = candidate
+        with self._catalog.transaction():
+            born = self._catalog.query_numbers()
+            if known is None or known.streams != streams or known.born != born:
+                known = build(known.number + 1 if known else 1, streams, self._catalog.queries(), born)
+                self._catalog.append_plan(known.number, known)
+                self._plan = known
         return known
 
     def _deliver(self, plan: Plan, name: str, table: pa.Table, cycle: int) -> None:
@@ -246,6 +289,7 @@ class Engine:
             answers=sum(table.num_rows for table in answers.values()),
             late=grown("late"),
             bad=grown("bad"),
+            open_windows=_open_windows(commit, self._plan),
             watermarks={
                 name: None if state.largest is None else state.largest - delays.get(name, 0)
                 for name, state in commit.streams.items()
@@ -256,9 +300,9 @@ class Engine:
 
     # -- state --------------------------------------------------------------------------------------------------------
 
-    def _patience(self) -> int | None:
-        """How long a stream may be silent before its clock goes on by itself: the setting `heartbeat`."""
-        value = str(self._catalog.setting("heartbeat", "off"))
+    def _duration(self, setting: str, default: str) -> int | None:
+        """A setting that is a length of time, in microseconds; a bare number is in seconds; None if it is off."""
+        value = str(self._catalog.setting(setting, default))
         if value == "off":
             return None
         return int(value) * 1_000_000 if value.isdigit() else durations.parse(value)
@@ -285,6 +329,20 @@ class Engine:
         for name in self._storage.names("segments"):
             if name not in cycles:
                 self._storage.delete(f"segments/{name}")
+
+
+def _open_windows(commit: Commit, plan: Plan | None) -> int:
+    """How many window instances have begun and not yet closed, over all queries."""
+    if plan is None:
+        return 0
+    largest = {name: state.largest for name, state in commit.streams.items()}
+    registered = {
+        each.name: Registered(each, commit.queries[each.name].birth)
+        for each in plan.queries
+        if each.name in commit.queries
+    }
+    clockwork = Clockwork(commit.cycle, largest, largest, registered)
+    return sum(clockwork.open_instances(each.query.relation) for each in registered.values())
 
 
 def state_directory(directory: Path) -> str:

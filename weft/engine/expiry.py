@@ -23,8 +23,8 @@ def expired(segment: Segment, log: str, plan: Plan, clockwork: Clockwork) -> boo
 
 def _needed_since(log: str, plan: Plan, clockwork: Clockwork) -> Iterator[Clock]:
     """For each use of a log: the least clock that is still needed; None if everything is."""
-    for each in plan.queries:
-        yield from (since for used, since in _uses(each.relation, Place(each.name), clockwork) if used == log)
+    for each, number in zip(plan.queries, plan.births, strict=True):
+        yield from (since for used, since in _uses(each.relation, Place(number), clockwork) if used == log)
     for stream in plan.streams:
         if stream.backfill and log == f"stream {stream.name}":
             largest = clockwork.after.get(stream.name)

@@ -137,7 +137,11 @@ def _whole(call: Call, args: list[str]) -> str:
 
 
 def _round(call: Call, args: list[str]) -> str:
-    return f"try_cast(round({', '.join(args)}) AS {spark_type(call.type)})"
+    value, *places = args
+    if call.args[0].type.is_integer:
+        # Rounding to tens can leave the type: 127 becomes 130.
+        value = f"CAST({value} AS DECIMAL(38,0))"
+    return f"try_cast(round({', '.join([value, *places])}) AS {spark_type(call.type)})"
 
 
 def _finite(call: Call, args: list[str]) -> str:

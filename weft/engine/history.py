@@ -32,13 +32,12 @@ class History:
 
     def remembered(self, operands: Sequence[str | None], watermark: Clock) -> str:
         """What is remembered after the cycle: every value's largest clock, as long as a row on time can find it."""
-        sources = [f"SELECT {self._columns}{CLOCK}, side FROM ({self._rows(operands)})"]
         side = f"CAST({_PASSED} AS INT) AS side"
-        passing = f"SELECT {self._columns}{CLOCK}, {side} FROM ({self._passing(operands)}) WHERE isnew"
+        sources = [f"SELECT {self._columns}{CLOCK}, {side} FROM ({self._passing(operands)}) WHERE isnew"]
+        if self.known is not None:
+            sources.append(f"SELECT {self._columns}{CLOCK}, side FROM {self.known} WHERE side = {_PASSED}")
         if self._needs_sides:
-            sources.append(passing)
-        else:
-            sources = [passing, *([f"SELECT {self._columns}{CLOCK}, side FROM {self.known}"] if self.known else [])]
+            sources.append(f"SELECT {self._columns}{CLOCK}, side FROM ({self._rows(operands)})")
         listed = f"{self._columns}max({CLOCK}) AS {CLOCK}, side"
         everything = " UNION ALL ".join(sources)
         expired = ""

@@ -26,8 +26,14 @@ def columns(fields: Sequence[Field], prefix: str = "") -> str:
     return "".join(f"{prefix}{column(position)}, " for position in range(len(fields)))
 
 
+def struct_type(fields: Sequence[Field]) -> str:
+    """The columns of a relation as one Spark struct."""
+    listed = (f"{column(position)}: {spark_type(field.type)}" for position, field in enumerate(fields))
+    return f"STRUCT<{', '.join(listed)}>"
+
+
 def log_schema(fields: Sequence[Field], struct: str = "") -> str:
     """The schema of a log as Spark DDL; `struct` names the column that the relation's own columns are in, if any."""
     names = [f"{column(position)} {spark_type(field.type)}" for position, field in enumerate(fields)]
-    own = [f"{struct} STRUCT<{', '.join(each.replace(' ', ': ', 1) for each in names)}>"] if struct else names
+    own = [f"{struct} {struct_type(fields)}"] if struct else names
     return ", ".join([*own, f"{CLOCK} BIGINT", f"{ARRIVAL} BIGINT", f"{BEFORE} BIGINT"])

@@ -35,7 +35,7 @@ class FileSink:
         self._format = format_
 
     def write(self, table: pa.Table, cycle: int) -> None:
-        data = _parquet(table) if self._format == "parquet" else _json_lines(table)
+        data = _parquet(table) if self._format == "parquet" else json_lines(table)
         self._storage.write_bytes(f"{cycle:012d}.{self._format}", data)
 
 
@@ -107,7 +107,8 @@ def _parquet(table: pa.Table) -> bytes:
     return buffer.getvalue()
 
 
-def _json_lines(table: pa.Table) -> bytes:
+def json_lines(table: pa.Table) -> bytes:
+    """A table as one JSON object per line."""
     return "".join(json.dumps(row, default=_plain) + "\n" for row in table.to_pylist()).encode()
 
 

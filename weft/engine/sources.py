@@ -37,7 +37,7 @@ from weft.engine import replay
 from weft.engine.cycle import CORRUPT, STREAM, TICK
 from weft.engine.errors import SourceError
 from weft.engine.expressions import quoted, spark_type
-from weft.engine.rows import column
+from weft.engine.rows import column, struct_type
 from weft.sql import durations
 
 #: The format of streams whose DataFrame is handed over by Python code.
@@ -46,9 +46,9 @@ PYTHON = "python"
 #: The tag of rows that are only the passing of time: the stream of heartbeats.
 TICK_TAG = -1
 
-#: Formats that take a schema and can set malformed records aside.
+#: Formats that can set malformed records aside, and all formats of files, which take a schema.
 _TEXTUAL = frozenset({"json", "csv"})
-_WITH_SCHEMA = frozenset({"json", "csv", "parquet", "orc", "text", "xml"})
+_FILES = frozenset({"json", "csv", "parquet", "orc", "text", "xml"})
 
 
 def tagged(
@@ -111,12 +111,7 @@ def tag(frame: DataFrame, stream: Stream, index: int, schemas: Sequence[str]) ->
 
 def schemas(streams: Sequence[Stream]) -> list[str]:
     """The struct types of the streams' columns in tagged rows."""
-    return [_struct(stream) for stream in streams]
-
-
-def _struct(stream: Stream) -> str:
-    columns = (f"{column(i)}: {spark_type(field.type)}" for i, field in enumerate(stream.fields))
-    return f"STRUCT<{', '.join(columns)}>"
+    return [struct_type(stream.fields) for stream in streams]
 
 
 def read(spark: SparkSession, stream: Stream, *, named: bool) -> DataFrame:
@@ -134,13 +129,16 @@ def read(spark: SparkSession, stream: Stream, *, named: bool) -> DataFrame:
     if named:
         # Spark takes ASCII letters, digits and underscores here; a stream's name may have others.
         reader = reader.name("stream_" + stream.name.lower().encode().hex())
-    if stream.format in _WITH_SCHEMA:
+    if stream.format in _FILES:
         schema = ", ".join(f"{quoted(field.name)} {spark_type(field.type)}" for field in stream.fields)
         if stream.format in _TEXTUAL:
             # A record that does not fit the schema comes as text in this column, and goes to the dead letter.
             schema += f", {CORRUPT} STRING"
             options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, **options}
         reader = reader.schema(schema)
+    if stream.format in _FILES:
+        # Spark remembers the files of a cycle. One that stopped the stream may be taken away before the next attempt.
+        options = {"ignoreMissingFiles": "true", **options}
     try:
         return reader.options(**options).load()
     except PySparkException as error:

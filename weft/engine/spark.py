@@ -7,8 +7,12 @@ measured best for many small cycles on one machine; they give way to any setting
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -38,7 +42,16 @@ _LOCAL = {
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     "spark.sql.parquet.compression.codec": "lz4",
+    # Files count when a commit names them, so the cheapest way of putting them in place will do.
+    "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
+    "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
+
+
+_WHOLE_STAGE = "spark.sql.codegen.wholeStage"
+_FACTORY = "spark.sql.codegen.factoryMode"
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_QUIET = Path(__file__).with_name("log4j2.properties")
 
 
 def session(master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
@@ -53,13 +66,41 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
     if local:
         defaults["spark.sql.shuffle.partitions"] = str(_local_cores(master))
     builder = SparkSession.builder.appName("weft").master(master)
-    for name, value in {**defaults, **(settings or {})}.items():
+    chosen = {**defaults, **(settings or {})}
+    chosen[_JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={_QUIET.as_uri()} {chosen.get(_JAVA_OPTIONS, '')}".strip()
+    for name, value in chosen.items():
         builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    with _own_interrupt():
+        spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+@contextmanager
+def _own_interrupt() -> Iterator[None]:
+    """Keep what Ctrl-C does: PySpark would have it cancel all jobs, and with them the cycle that is to be finished."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 def _local_cores(master: str) -> int:
     inside = master.partition("[")[2].rstrip("]").split(",")[0]
     return int(inside) if inside.isdigit() else (os.cpu_count() or 1)
+
+
+def compile_plans(spark: SparkSession, wanted: bool) -> None:
+    """Whether Spark compiles the plans that follow to bytecode, or interprets them.
+
+    The plans of a cycle hold its clocks as constants, so each of them would be compiled anew, for about as long as it
+    takes to interpret a hundred thousand rows. A session that was started with a choice of its own keeps it.
+    """
+    if spark.sparkContext.getConf().contains(_WHOLE_STAGE):
+        return
+    spark.conf.set(_WHOLE_STAGE, str(wanted).lower())
+    spark.conf.set(_FACTORY, "FALLBACK" if wanted else "NO_CODEGEN")

@@ -51,28 +51,46 @@ class Storage:
             ) from error
 
     def write_json(self, name: str, value: Any) -> None:
-        """Write a file under a temporary name and rename it: after a crash it is there whole, or not at all."""
         self.write_bytes(name, json.dumps(value, separators=(",", ":")).encode())
 
     def write_bytes(self, name: str, data: bytes) -> None:
-        target, draft = self._path(self.path(name)), self._path(self.path(f"{name}.draft"))
+        """Write a file under a temporary name and rename it: after a crash it is there whole, or not at all."""
+        self.draft(name, data)
+        self.publish(name)
+
+    def draft(self, name: str, data: bytes) -> None:
+        """Write what a file will hold under a temporary name, which readers of the folder pass over."""
         try:
-            out = self._fs.create(draft, True)
+            out = self._fs.create(self._draft(name), True)
             try:
                 out.write(bytearray(data))
                 out.hsync()
             finally:
                 out.close()
+        except Exception as error:
+            raise self._unwritable(name, error) from error
+
+    def publish(self, name: str) -> None:
+        """Give a drafted file its name, in place of an older one."""
+        target = self._path(self.path(name))
+        try:
             if self._fs.exists(target):
                 self._fs.delete(target, False)
-            if not self._fs.rename(draft, target):
-                raise StorageError(f"{self.path(name)} could not be put in place")
-        except StorageError:
-            raise
+            renamed = self._fs.rename(self._draft(name), target)
         except Exception as error:
-            raise StorageError(
-                f"{self.path(name)} could not be written: {_reason(error)}; nothing was committed"
-            ) from error
+            raise self._unwritable(name, error) from error
+        if not renamed:
+            raise StorageError(f"{self.path(name)} could not be put in place; nothing was committed")
+
+    def _draft(self, name: str) -> Any:
+        folder, _, file = name.rpartition("/")
+        return self._path(self.path(f"{folder}/.{file}.draft" if folder else f".{file}.draft"))
+
+    def _unwritable(self, name: str, error: Exception) -> StorageError:
+        return StorageError(
+            f"{self.path(name)} could not be written: {_reason(error)}; nothing was committed, "
+            "and the cycle is run again at the next start"
+        )
 
     def delete(self, name: str) -> None:
         """Delete a file or folder; it is no error if it is not there."""

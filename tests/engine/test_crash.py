@@ -1,0 +1,135 @@
+"""A driver that dies at any step of a cycle, and is started again, leaves the answers of one that never died."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.engine.crash_driver import QUERIES, SINKS, STREAMS, query_statement, stream_statement
+from tests.engine.workload_run import values_of
+from tests.oracle import Values
+from tests.oracle_script import Script
+from tests.peers import difference
+from weft.algebra import Relation
+from weft.engine.results import arrow_type
+from weft.loom import Loom
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
+
+CYCLES = 5
+
+#: Every step that the engine names, in the order of a cycle. Logs are compacted from the fourth cycle on.
+STEPS = ("begin", "ingest", "keep", "answer", "compact", "deliver", "commit", "rename", "after commit")
+
+Rows = dict[str, list[tuple[Any, ...]]]
+
+
+def arrivals() -> list[Rows]:
+    """The rows of each cycle: clocks go on by fifteen a cycle, some rows are out of order and some are late."""
+    chance = random.Random(7)
+    cycles = []
+    for cycle in range(CYCLES):
+        clocks = {name: [15 * cycle + chance.randint(-12, 14) for _ in range(8)] for name in STREAMS}
+        cycles.append(
+            {
+                "trades": [
+                    (n, chance.choice("abc"), chance.choice((1.5, 4.0, 9.25, None)), chance.randint(1, 4))
+                    for n in clocks["trades"]
+                ],
+                "quotes": [(n, chance.choice("abc"), chance.choice((1.0, 3.5, 8.0))) for n in clocks["quotes"]],
+            }
+        )
+    return cycles
+
+
+def write_files(directory: Path, cycles: Sequence[Rows]) -> None:
+    """One file per stream and cycle; Spark takes them in the order of their times."""
+    for name, columns in STREAMS.items():
+        names = [column.split()[0] for column in columns.split(", ")]
+        (directory / name).mkdir(parents=True)
+        for cycle, rows in enumerate(cycles):
+            file = directory / name / f"{cycle}.json"
+            file.write_text("".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows[name]))
+            os.utime(file, (1_000_000 + cycle, 1_000_000 + cycle))
+
+
+def oracle_answers(cycles: Sequence[Rows]) -> tuple[dict[str, Relation], dict[str, list[list[Values]]]]:
+    """The relation of each query, and its answers in each cycle."""
+    script = Script(";".join([stream_statement(name, "memory") for name in STREAMS] + [*map(query_statement, QUERIES)]))
+    answered = [script.cycle(**rows) for rows in cycles]
+    relations = {name: script.query(name).relation for name in QUERIES}
+    return relations, {name: [answers[name] for answers in answered] for name in QUERIES}
+
+
+def run_driver(directory: Path, death: tuple[str, int] | None = None) -> int:
+    """Run the driver in a session of its own, and say how it ended."""
+    command = [sys.executable, "-m", "tests.engine.crash_driver", str(directory)]
+    if death is not None:
+        command += [death[0], str(death[1])]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(command, cwd=root, start_new_session=True, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr[-4000:]
+    return done.returncode
+
+
+def sink_table(file: Path, relation: Relation) -> pa.Table:
+    """What a sink wrote, in the types of the relation."""
+    if file.suffix == ".parquet":
+        return pq.read_table(file)
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    return pa.table(
+        {field.name: pa.array([row[field.name] for row in rows], arrow_type(field.type)) for field in relation.fields}
+    )
+
+
+def check_answers(directory: Path, cycles: Sequence[Rows]) -> None:
+    """The sinks and the results hold exactly what the oracle says, each cycle once."""
+    relations, expected = oracle_answers(cycles)
+    for name, relation in relations.items():
+        written = {int(file.stem): file for file in (directory / "out" / name).glob(f"*.{SINKS[name]}")}
+        assert sorted(written) == [cycle for cycle, answers in enumerate(expected[name]) if answers], name
+        for cycle, file in written.items():
+            found = values_of(sink_table(file, relation), relation)
+            assert difference(relation, expected[name][cycle], found) == "", f"{name}, cycle {cycle}"
+    with Loom.open(directory / "project", write=False) as loom:
+        for name, relation in relations.items():
+            everything = [answer for answers in expected[name] for answer in answers]
+            assert difference(relation, everything, values_of(loom.results(name), relation)) == "", name
+
+
+def check_survival(directory: Path, deaths: Sequence[tuple[str, int]]) -> None:
+    """Die at these steps, one after another, then run to the end; the answers are those of a run without deaths."""
+    cycles = arrivals()
+    write_files(directory, cycles)
+    for death in deaths:
+        assert run_driver(directory, death) == -signal.SIGKILL, f"the driver did not reach {death}"
+    assert run_driver(directory) == 0
+    check_answers(directory, cycles)
+
+
+def test_the_rows_exercise_every_query() -> None:
+    """Each query has answers in more than one cycle, so that a lost or repeated cycle would show."""
+    _, expected = oracle_answers(arrivals())
+    for name, cycles in expected.items():
+        assert sum(bool(answers) for answers in cycles) >= 2, name
+
+
+def test_a_driver_that_is_killed_again_and_again_loses_and_repeats_nothing(tmp_path: Path) -> None:
+    check_survival(tmp_path, [("deliver", 1), ("rename", 3)])
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("step", STEPS)
+def test_a_driver_killed_at_any_step_loses_and_repeats_nothing(tmp_path: Path, step: str) -> None:
+    check_survival(tmp_path, [(step, 3), (step, 4)])

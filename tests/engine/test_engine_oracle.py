@@ -1,0 +1,149 @@
+"""The engine gives the oracle's answers, whatever arrives, however it is cut into cycles, and whoever restarts it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+from pyspark.sql import SparkSession
+
+from tests.engine.workload_run import Run
+from tests.generator import Workload, workloads
+from weft.engine import cycle
+
+pytestmark = pytest.mark.spark
+
+TRADES = "CREATE STREAM trades (n BIGINT, sym STRING, qty BIGINT) WATERMARK FOR n AS n - 5 USING memory;"
+
+
+@dataclass(frozen=True)
+class Life:
+    """A workload, the cycles before which the engine is restarted, and those before which a query is created anew."""
+
+    workload: Workload
+    restarts: frozenset[int]
+    renewals: frozenset[int]
+
+    def __repr__(self) -> str:
+        return f"{self.workload!r}\nrestarts before {set(self.restarts)}, renewals before {set(self.renewals)}"
+
+
+@st.composite
+def lives(draw: DrawFn) -> Life:
+    workload = draw(workloads())
+    some = st.frozensets(st.integers(1, 5), max_size=2)
+    return Life(workload, draw(some), draw(some))
+
+
+def disagreement(spark: SparkSession, life: Life) -> str:
+    """How the engine differs from the oracle in the first cycle in which it does, or nothing."""
+    with TemporaryDirectory(prefix="weft-oracle-") as directory:
+        run = Run(spark, Path(directory), life.workload)
+        try:
+            return _first_difference(run, life)
+        finally:
+            run.close()
+
+
+def _first_difference(run: Run, life: Life) -> str:
+    standing: list[str] = []
+    for number, arriving in enumerate(life.workload.cycles):
+        if number in life.restarts:
+            run.restart()
+        if number in life.renewals and standing:
+            # The newest query is read by no other.
+            run.execute(f"DROP CONTINUOUS QUERY {standing[-1]}; {life.workload.queries[standing[-1]]}")
+        standing = [name for name in [*standing, *arriving.create] if name not in arriving.drop]
+        differs = run.cycle(arriving)
+        if differs:
+            return differs
+    return ""
+
+
+def examples(count: int) -> settings:
+    return settings(
+        max_examples=count,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        # Shrinking would take hours of Spark's time; the example that fails is printed whole.
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+@pytest.fixture(autouse=True)
+def _compacting_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logs are rewritten after three cycles, so that a run of six does it too."""
+    monkeypatch.setattr(cycle, "_MOST_SEGMENTS", 2)
+
+
+@given(life=lives())
+@examples(25)
+def test_the_engine_answers_like_the_oracle(spark: SparkSession, life: Life) -> None:
+    assert disagreement(spark, life) == ""
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(4 * 60 * 60)
+@given(life=lives())
+@examples(500)
+def test_the_engine_answers_like_the_oracle_500_times(spark: SparkSession, life: Life) -> None:
+    assert disagreement(spark, life) == ""
+
+
+# What random workloads have found
+
+
+def test_rounding_to_tens_may_leave_the_type(beside_oracle: Callable[[str], Run]) -> None:
+    run = beside_oracle(f"{TRADES} CREATE CONTINUOUS QUERY q AS SELECT ROUND(qty, -1) AS tens FROM trades")
+    assert run.take(trades=[(1, "a", 9223372036854775807), (2, "a", 15), (3, "a", -15)]) == ""
+
+
+def test_a_query_may_have_a_dot_in_its_name(beside_oracle: Callable[[str], Run]) -> None:
+    run = beside_oracle(
+        f"{TRADES} CREATE CONTINUOUS QUERY `a.b` AS SELECT sym, COUNT(*) AS c FROM trades GROUP BY sym;"
+        "CREATE CONTINUOUS QUERY `a` AS SELECT DISTINCT sym FROM trades RETAIN 10;"
+    )
+    assert run.take(trades=[(1, "x", 1)]) == ""
+    assert run.take(trades=[(2, "x", 1)]) == ""
+
+
+def test_a_query_that_is_created_again_begins_again(beside_oracle: Callable[[str], Run]) -> None:
+    count = "CREATE CONTINUOUS QUERY q AS SELECT sym, COUNT(*) AS c FROM trades GROUP BY sym"
+    run = beside_oracle(f"{TRADES} {count}")
+    assert run.take(trades=[(1, "x", 1)]) == ""
+    run.execute(f"DROP CONTINUOUS QUERY q; {count}")
+    assert run.take(trades=[(2, "x", 1)]) == ""
+
+
+def test_a_query_may_be_created_again_with_other_columns(beside_oracle: Callable[[str], Run]) -> None:
+    rest = "SELECT COUNT(*) AS c FROM p [ROWS 10 SLIDE 10]"
+    run = beside_oracle(
+        f"{TRADES} CREATE CONTINUOUS QUERY p AS SELECT n, qty FROM trades; CREATE CONTINUOUS QUERY q AS {rest}"
+    )
+    assert run.take(trades=[(1, "x", 1)]) == ""
+    run.execute(
+        "DROP CONTINUOUS QUERY q; DROP CONTINUOUS QUERY p;"
+        f"CREATE CONTINUOUS QUERY p AS SELECT n, sym, 1.5 AS x FROM trades; CREATE CONTINUOUS QUERY q AS {rest}"
+    )
+    assert run.take(trades=[(12, "x", 1)]) == ""
+    assert run.take(trades=[(45, "x", 1)]) == ""
+
+
+def test_rows_that_no_later_cycle_needs_are_not_kept(beside_oracle: Callable[[str], Run]) -> None:
+    run = beside_oracle(
+        f"{TRADES} CREATE CONTINUOUS QUERY q AS SELECT sym FROM trades WHERE qty > 1;"
+        "CREATE CONTINUOUS QUERY w AS SELECT SUM(qty) AS s FROM trades [ROWS 10 SLIDE 10]"
+    )
+    for number in range(8):
+        assert run.take(trades=[(10 * number, "x", 2), (10 * number + 3, "y", 1)]) == ""
+    segments = run.directory / "state" / "segments"
+    # Watermark 68: the instance that begins at 60 is open.
+    assert sorted(int(each.name) for each in segments.iterdir()) == [6, 7]

@@ -1,0 +1,75 @@
+"""The queries of the demonstration: what three hundred users of a delay dashboard might register."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+#: How many queries there are to choose from.
+ALL = 300
+
+_WINDOWS = (
+    "1 DAY SLIDE 6 HOURS",
+    "2 DAYS SLIDE 12 HOURS",
+    "3 DAYS SLIDE 1 DAY",
+    "7 DAYS SLIDE 1 DAY",
+    "1 DAY SLIDE 1 DAY",
+)
+_KEYS = ("carrier", "origin", "dest", "origin, carrier", "")
+_MEASURES = ("dep_delay", "arr_delay", "air_time")
+_FUNCTIONS = ("AVG({0})", "MAX({0})", "MIN({0})", "STDDEV({0})", "COUNT({0})", "SUM({0})")
+_PREDICATES = ("", "", "dep_delay > {0}", "distance > {1}", "origin = '{2}'", "dep_delay > {0} AND origin = '{2}'")
+
+
+def streams(flights: Path, weather: Path, step: str) -> str:
+    """The two streams, replayed by steps of event time."""
+    return f"""
+    CREATE STREAM flights (
+        ts TIMESTAMP, carrier STRING, origin STRING, dest STRING, flight INT,
+        dep_delay DOUBLE, arr_delay DOUBLE, air_time DOUBLE, distance DOUBLE
+    ) WATERMARK FOR ts AS ts - INTERVAL 1 HOUR USING replay OPTIONS (path '{flights}', step '{step}');
+
+    CREATE STREAM weather (
+        ts TIMESTAMP, origin STRING, temp DOUBLE, wind_speed DOUBLE, precip DOUBLE, visib DOUBLE
+    ) WATERMARK FOR ts AS ts - INTERVAL 1 HOUR USING replay OPTIONS (path '{weather}', step '{step}');
+    """
+
+
+def queries(count: int, seed: int = 2013) -> Iterator[tuple[str, str]]:
+    """The first `count` queries, as (name, SELECT): a join, a query over another one, and many windowed aggregates."""
+    special = (
+        (
+            "stormy_departures",
+            "SELECT f.ts, f.carrier, f.origin, f.dep_delay, w.wind_speed "
+            "FROM flights [RANGE 1 HOUR] f JOIN weather [RANGE 1 HOUR] w ON f.origin = w.origin "
+            "WHERE w.wind_speed > 30 AND f.dep_delay > 60",
+        ),
+        (
+            "carriers_by_day",
+            "SELECT carrier, COUNT(*) AS flights, AVG(dep_delay) AS mean_delay "
+            "FROM flights [RANGE 1 DAY SLIDE 1 DAY] GROUP BY carrier HAVING COUNT(*) > 20",
+        ),
+        (
+            "worst_carrier_of_the_week",
+            "SELECT MAX_BY(carrier, mean_delay) AS carrier, MAX(mean_delay) AS mean_delay "
+            "FROM carriers_by_day [RANGE 7 DAYS SLIDE 7 DAYS]",
+        ),
+    )
+    yield from special[:count]
+    draw = random.Random(seed)
+    for number in range(len(special), count):
+        yield f"dashboard_{number:03d}", _windowed(draw)
+
+
+def _windowed(draw: random.Random) -> str:
+    key, measure = draw.choice(_KEYS), draw.choice(_MEASURES)
+    functions = draw.sample(_FUNCTIONS, 2)
+    predicate = draw.choice(_PREDICATES).format(
+        draw.choice((0, 15, 30, 60)), draw.choice((500, 1000, 2000)), draw.choice(("EWR", "JFK", "LGA"))
+    )
+    listed = ", ".join(each.format(measure) for each in functions)
+    where = f" WHERE {predicate}" if predicate else ""
+    grouped = f" GROUP BY {key}" if key else ""
+    columns = f"{key}, {listed}" if key else listed
+    return f"SELECT {columns} FROM flights [RANGE {draw.choice(_WINDOWS)}]{where}{grouped}"

@@ -1,0 +1,144 @@
+"""Runs the demonstration and shows it: progress while it runs, then some answers and what they cost."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from weft.algebra.types import TIMESTAMP
+from weft.demo.data import write_parquet
+from weft.demo.queries import ALL, queries, streams
+from weft.engine.engine import Progress as CycleProgress
+from weft.loom import Loom
+from weft.plan.text import clock_text
+
+#: How many of the queries run today. Each is still evaluated by itself; that is what the woven plan will change.
+RUN_TODAY = 24
+
+#: How much of the year each cycle takes, and how many cycles that makes.
+STEP = "28 days"
+_CYCLES = 14
+
+
+@dataclass
+class Totals:
+    """What the cycles have added up to."""
+
+    cycles: int = 0
+    rows: int = 0
+    answers: int = 0
+    seconds: float = 0.0
+
+    def add(self, cycle: CycleProgress) -> None:
+        self.cycles += 1
+        self.rows += cycle.rows
+        self.answers += cycle.answers
+        self.seconds += cycle.seconds
+
+
+def prepare(folder: Path, count: int) -> Loom:
+    """A new project in `folder` with the two streams and `count` queries."""
+    shutil.rmtree(folder / "project", ignore_errors=True)
+    flights, weather = write_parquet(folder / "data")
+    loom = Loom.open(folder / "project")
+    loom.execute(streams(flights, weather, STEP))
+    for name, select in queries(count):
+        loom.query(name, select)
+    return loom
+
+
+def run(folder: Path, console: Console, *, count: int = RUN_TODAY, master: str | None = None) -> Totals:
+    """Run the demonstration in `folder` and show it on the console."""
+    console.print("[bold]weft[/bold]: a year of New York flights and weather as two streams")
+    loom = prepare(folder, count)
+    console.print(f"{count} continuous queries registered (of the {ALL} that one woven plan is meant to carry)")
+    totals = Totals()
+    started, cpu = time.monotonic(), cpu_seconds()
+    with loom, _bar(console) as bar:
+        task = bar.add_task("starting Spark", total=_CYCLES)
+
+        def on_progress(cycle: CycleProgress) -> None:
+            totals.add(cycle)
+            marks = [mark for mark in cycle.watermarks.values() if mark is not None]
+            day = clock_text(min(marks), TIMESTAMP)[:10] if marks else ""
+            bar.update(task, completed=totals.cycles, description=f"watermark {day}  {totals.answers:,} answers")
+            if not console.is_terminal:
+                console.print(
+                    f"cycle {cycle.cycle}: {cycle.rows:,} rows, {cycle.answers:,} answers, "
+                    f"watermark {day}, {cycle.late} late, {cycle.seconds:.1f} s"
+                )
+
+        loom.start(master=master, until_idle=True, on_progress=on_progress)
+        loom.wait()
+        wall, cpu = time.monotonic() - started, cpu_seconds() - cpu
+        for name in ("carriers_by_day", "worst_carrier_of_the_week", "stormy_departures"):
+            console.print(_answers(name, loom.results(name)))
+        console.print(_cost(totals, count, wall, cpu))
+        console.print(
+            f"project and state: {loom.directory}; try: weft results carriers_by_day --project {loom.directory}"
+        )
+    return totals
+
+
+def _bar(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("cycle {task.completed}/{task.total}"),
+        TimeElapsedColumn(),
+        console=console,
+        disable=not console.is_terminal,
+    )
+
+
+def _answers(name: str, answers: pa.Table) -> Table:
+    shown = Table(
+        *answers.column_names, title=f"{name}: the last of {answers.num_rows:,} answers", title_justify="left"
+    )
+    for row in answers.slice(max(0, answers.num_rows - 5)).to_pylist():
+        shown.add_row(*(_text(value) for value in row.values()))
+    return shown
+
+
+def _text(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.2f}"
+    return "" if value is None else str(value).removesuffix("+00:00")
+
+
+def _cost(totals: Totals, count: int, wall: float, cpu: float) -> Table:
+    shown = Table("cost", "", title="what it took", title_justify="left")
+    shown.add_row("rows read, each once", f"{totals.rows:,}")
+    shown.add_row("queries answered from them", f"{count}")
+    shown.add_row("answers", f"{totals.answers:,}")
+    shown.add_row("cycles", f"{totals.cycles}")
+    shown.add_row("wall time, starting Spark included", f"{wall:.1f} s")
+    shown.add_row("CPU time of all processes", f"{cpu:.1f} s")
+    return shown
+
+
+def cpu_seconds() -> float:
+    """CPU seconds of this process and all its descendants, so Spark's included; of this process alone without /proc."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    parents: dict[int, int] = {}
+    used: dict[int, float] = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        pid = int(entry.parent.name)
+        parents[pid] = int(fields[1])
+        used[pid] = (int(fields[11]) + int(fields[12])) / ticks
+    mine = {os.getpid()}
+    while grown := {pid for pid, parent in parents.items() if parent in mine} - mine:
+        mine |= grown
+    return sum(used.get(pid, 0.0) for pid in mine) or time.process_time()
