@@ -165,8 +165,8 @@ class Loom:
         """The newest answers of a query; an empty table when there are none yet."""
         from weft.engine.results import newest_answers
 
-        relation = self.catalog.query(query).relation
-        return newest_answers(self.directory, query, relation)
+        found = self.catalog.query(query)
+        return newest_answers(self.directory, found, self.catalog.query_numbers()[found.name])
 
     @property
     def directory(self) -> Path:

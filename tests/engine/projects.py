@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -18,7 +20,8 @@ from weft.loom import Loom
 #: How long a test waits for what must happen, on a machine that is busy with other things.
 PATIENCE = 300.0
 
-_file_times = iter(range(1_000_000, 10_000_000))
+#: Seconds of the last day: Spark passes over files that are a week older than the newest.
+_file_times = count(int(time.time()) - 86_400)
 
 
 def write_text(folder: Path, name: str, text: str) -> Path:
@@ -26,8 +29,8 @@ def write_text(folder: Path, name: str, text: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     draft, file = folder / f".{name}", folder / name
     draft.write_text(text)
-    time = next(_file_times)
-    os.utime(draft, (time, time))
+    written = next(_file_times)
+    os.utime(draft, (written, written))
     return draft.rename(file)
 
 

@@ -90,10 +90,11 @@ def test_a_clock_in_the_far_future_does_not_make_all_that_follows_late(loom: Loo
 
 
 def test_whoever_means_the_future_can_say_so(loom: Loom, tmp_path: Path) -> None:
-    write_rows(tmp_path / "data", "a.json", [{"ts": "9000-01-01 00:00:00", "v": 1}, {"ts": "9000-01-01 01:00:00"}])
+    data = tmp_path / "data"
+    write_rows(data, "a.json", [{"ts": "9000-01-01 00:00:00", "v": 1}, {"ts": "9000-01-01 01:00:00"}])
     loom.execute(
         "SET max_ahead = off;"
-        f"CREATE STREAM s (ts TIMESTAMP, v BIGINT) WATERMARK FOR ts AS ts USING json OPTIONS (path '{tmp_path / 'data'}');"
+        f"CREATE STREAM s (ts TIMESTAMP, v BIGINT) WATERMARK FOR ts AS ts USING json OPTIONS (path '{data}');"
         "CREATE CONTINUOUS QUERY q AS SELECT SUM(v) AS total FROM s [RANGE 1 MINUTE SLIDE 1 MINUTE]"
     )
     run_to_the_end(loom)
@@ -149,7 +150,7 @@ def test_a_full_disk_during_the_commit_loses_nothing(beside_oracle: Callable[[st
     assert run.take(s=[(1, 5)]) == ""
     full = run.directory / "state" / "commits" / ".000000000001.json.draft"
     full.symlink_to("/dev/full")
-    with pytest.raises(StorageError, match="could not be written.*nothing was committed"):
+    with pytest.raises(StorageError, match=r"could not be written.*nothing was committed"):
         run.engine.cycle(None, 1, {"s": 8})
     assert run.engine.last.cycle == 0
 

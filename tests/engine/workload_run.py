@@ -69,6 +69,10 @@ def _value(value: Any, field: Field) -> Value:
     return result
 
 
+class Crash(BaseException):
+    """The end of an engine in the middle of a cycle, as far as one can have it without the end of the process."""
+
+
 class Run:
     """One project directory with an engine, and an oracle beside it."""
 
@@ -80,12 +84,18 @@ class Run:
         self.directory = directory
         for text in workload.streams.values() if workload else ():
             self.execute(text)
+        self.crash_at: str | None = None
         self.restart()
         self.cycles = 0
 
     def restart(self) -> None:
         """A new engine over the same state, as after a stop."""
-        self.engine = Engine(self.spark, self.loom.catalog, (self.directory / "state").as_uri())
+        state = (self.directory / "state").as_uri()
+        self.engine = Engine(self.spark, self.loom.catalog, state, on_step=self._crash)
+
+    def _crash(self, step: str, cycle: int) -> None:
+        if step == self.crash_at:
+            raise Crash
 
     def execute(self, script: str) -> None:
         """Run statements on both, between two cycles."""
@@ -100,9 +110,18 @@ class Run:
             self.execute(self.queries[name])
         expected = self.oracle.oracle.cycle(cycle.rows, cycle.heartbeats)
         batch = batch_of(self.spark, self.loom.catalog.streams(), cycle.rows)
-        actual = self.engine.cycle(batch, self.cycles, cycle.heartbeats)
+        actual = self._survived(batch, cycle.heartbeats)
         self.cycles += 1
         return "\n".join([*self._differing_answers(expected, actual), *self._differing_counts()])
+
+    def _survived(self, batch: DataFrame | None, heartbeats: Mapping[str, int]) -> dict[str, pa.Table]:
+        """The answers of the next cycle, from a second engine if the first one crashes on the way."""
+        try:
+            return self.engine.cycle(batch, self.cycles, heartbeats)
+        except Crash:
+            self.crash_at = None
+            self.restart()
+            return self.engine.cycle(batch, self.cycles, heartbeats)
 
     def take(self, heartbeats: Mapping[str, int] | None = None, **rows: Sequence[Sequence[Value]]) -> str:
         """One cycle on both, with rows as tuples in the order of the stream's columns."""

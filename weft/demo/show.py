@@ -21,11 +21,11 @@ from weft.loom import Loom
 from weft.plan.text import clock_text
 
 #: How many of the queries run today. Each is still evaluated by itself; that is what the woven plan will change.
-RUN_TODAY = 24
+RUN_TODAY = 12
 
 #: How much of the year each cycle takes, and how many cycles that makes.
-STEP = "28 days"
-_CYCLES = 14
+STEP = "35 days"
+_CYCLES = 11
 
 
 @dataclass
@@ -44,12 +44,12 @@ class Totals:
         self.seconds += cycle.seconds
 
 
-def prepare(folder: Path, count: int) -> Loom:
-    """A new project in `folder` with the two streams and `count` queries."""
+def prepare(folder: Path, count: int, step: str = STEP) -> Loom:
+    """A new project in `folder` with the two streams, replayed by steps of event time, and `count` queries."""
     shutil.rmtree(folder / "project", ignore_errors=True)
     flights, weather = write_parquet(folder / "data")
     loom = Loom.open(folder / "project")
-    loom.execute(streams(flights, weather, STEP))
+    loom.execute(streams(flights, weather, step))
     for name, select in queries(count):
         loom.query(name, select)
     return loom

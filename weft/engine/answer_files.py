@@ -1,7 +1,7 @@
 """The newest answers on disk, so that another process can read them: one file per cycle for all queries.
 
-A file is a sequence of Arrow streams, one per query, then a JSON index {query: [start, length]} and its length in eight
-bytes. Only files of committed cycles count.
+A file is a sequence of Arrow streams, one per query, then a JSON index {query: [start, length, rows]} and its length in
+eight bytes. Only files of committed cycles count.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ class AnswerFiles:
     def __init__(self, storage: Storage, limit: int) -> None:
         self._storage = storage
         self._limit = limit
-        self._kept: dict[str, int] = dict.fromkeys(storage.names(FOLDER), 0)
+        files = [name for name in storage.names(FOLDER) if not name.startswith(".")]
+        self._kept = {name: _rows(storage.read_bytes(f"{FOLDER}/{name}")) for name in files}
 
     def write(self, cycle: int, answers: Mapping[str, pa.Table]) -> None:
         """Write a cycle's answers; the oldest files give way."""
@@ -42,12 +43,21 @@ class AnswerFiles:
 
 def unpacked(data: bytes, query: str) -> pa.Table | None:
     """A query's answers from the content of a file; None if it has none there."""
-    length = int.from_bytes(data[-_INDEX_LENGTH:], "big")
-    index = json.loads(data[-_INDEX_LENGTH - length : -_INDEX_LENGTH])
+    index = _index(data)
     if query not in index:
         return None
-    start, size = index[query]
+    start, size, _ = index[query]
     return pa.ipc.open_stream(data[start : start + size]).read_all()
+
+
+def _index(data: bytes) -> dict[str, list[int]]:
+    length = int.from_bytes(data[-_INDEX_LENGTH:], "big")
+    index: dict[str, list[int]] = json.loads(data[-_INDEX_LENGTH - length : -_INDEX_LENGTH])
+    return index
+
+
+def _rows(data: bytes) -> int:
+    return sum(rows for _, _, rows in _index(data).values())
 
 
 def _packed(answers: Mapping[str, pa.Table]) -> bytes:
@@ -57,7 +67,7 @@ def _packed(answers: Mapping[str, pa.Table]) -> bytes:
         start = buffer.tell()
         with pa.ipc.new_stream(buffer, table.schema) as writer:
             writer.write_table(table)
-        index[name] = [start, buffer.tell() - start]
+        index[name] = [start, buffer.tell() - start, table.num_rows]
     packed = json.dumps(index).encode()
     buffer.write(packed)
     buffer.write(len(packed).to_bytes(_INDEX_LENGTH, "big"))

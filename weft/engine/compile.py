@@ -35,6 +35,7 @@ from weft.engine import history, running
 from weft.engine.expressions import Leaf, aggregate_sql, spark_sql, spark_type
 from weft.engine.rows import ARRIVAL, BEFORE, CLOCK, column, columns
 from weft.plan.clockwork import Birth, Clock, Clockwork, is_windowed
+from weft.windows.meeting import meeting_bounds
 
 
 @dataclass(frozen=True)
@@ -276,12 +277,16 @@ class Compiler:
         if any(each.window is None or not each.window.is_unbounded for each in select.inputs):
             conditions.append(f"({BEFORE} IS NULL OR {CLOCK} >= {BEFORE})")
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        return f"(SELECT {columns(item.source.fields)}{CLOCK} FROM {table}{where}) AS t{position}"
+        near = _near(select)
+        bucket = f", {near[position]} AS near" if near is not None else ""
+        return f"(SELECT {columns(item.source.fields)}{CLOCK}{bucket} FROM {table}{where}) AS t{position}"
 
     def _combined(self, select: Select, tables: list[str]) -> str:
         leaf = _input_leaf(select)
         clocks = [f"t{position}.{CLOCK}" for position in range(len(tables))]
         conditions = list(_meeting(select, clocks))
+        if _near(select) is not None:
+            conditions.append("t0.near = t1.near")
         if select.where is not None:
             conditions.append(spark_sql(select.where, leaf))
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
@@ -473,3 +478,20 @@ def _meeting(select: Select, clocks: list[str]) -> Iterator[str]:
     for window, clock in windowed:
         if window.range is not None:
             yield f"{instant} < {clock} + {window.range}L"
+
+
+def _near(select: Select) -> tuple[str, str] | None:
+    """A bucket of time for the rows of each of two inputs: rows that can meet share one, so that they can be hashed.
+
+    If the second clock lies in [first + low, first + high], then the second clock less `low` falls into the first's
+    bucket of that width or into the next. The first input's rows stand in both of these, so that a pair meets once.
+    """
+    if len(select.inputs) != 2:
+        return None
+    bounds = meeting_bounds(select.inputs, select.where)
+    high, opposite = bounds[0][1], bounds[1][0]
+    if high is None or opposite is None or high + opposite < 0:
+        return None
+    width = high + opposite + 1
+    first = _floor(CLOCK, width)
+    return f"explode(array({first}, {first} + 1L))", _floor(f"{CLOCK} + {opposite}L", width)

@@ -33,7 +33,7 @@ from weft.engine.lateness import late_everywhere
 from weft.engine.rows import ARRIVAL, BEFORE, CLOCK, column, columns, log_schema
 from weft.engine.spark import compile_plans
 from weft.engine.storage import Storage
-from weft.plan.clockwork import Birth, Clockwork, Registered
+from weft.plan.clockwork import Birth, Clockwork, Registered, gives_answers
 from weft.plan.plan import Plan, sources_of
 
 #: The column of a batch that says which stream a row belongs to, and the one that says why a row cannot be read.
@@ -269,6 +269,9 @@ class CycleRunner:
             return
         cycle, before = work.clockwork.cycle, work.clockwork.watermark(relation, after=False)
         judged = "CAST(NULL AS BIGINT)" if before is None else f"{before}L"
+        if before is not None and gives_answers(relation):
+            # An answer is never late. One from history counts as if it had been given when its instance closed.
+            judged = f"least({judged}, {CLOCK} - 1L)"
         listed = f"{columns(relation.fields)}{CLOCK}, {cycle}L AS {ARRIVAL}, {judged} AS {BEFORE}"
         observation = Observation()
         path = f"segments/{cycle:012d}/rows-{len(work.added)}"

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -111,18 +112,19 @@ class Engine:
             raise EngineError("no stream is registered; CREATE STREAM first")
         self._check_sources()
         self._streams = streams
-        ticks = self._duration("heartbeat", "off") is not None and not until_idle
-        frame = tagged(self._spark, streams, self.frames, self._replays, ticks=ticks)
-        writer = frame.writeStream.queryName("weft").foreachBatch(self._on_batch)
-        writer = writer.option("checkpointLocation", self._storage.path("checkpoint"))
-        if until_idle:
-            writer = writer.trigger(availableNow=True)
-        elif interval is not None:
-            writer = writer.trigger(processingTime=interval)
         self._stopping.clear()
         self._ended.clear()
         self._failure = self._spark_error = None
-        self._query = writer.start()
+        ticks = self._duration("heartbeat", "off") is not None and not until_idle
+        with self._sources_by_name():
+            frame = tagged(self._spark, streams, self.frames, self._replays, ticks=ticks)
+            writer = frame.writeStream.queryName("weft").foreachBatch(self._on_batch)
+            writer = writer.option("checkpointLocation", self._storage.path("checkpoint"))
+            if until_idle:
+                writer = writer.trigger(availableNow=True)
+            elif interval is not None:
+                writer = writer.trigger(processingTime=interval)
+            self._query = writer.start()
         threading.Thread(target=self._watch, args=(self._query,), daemon=True).start()
         for stream in streams:
             if stream.format == replay.FORMAT and "speed" in dict(stream.options):
@@ -319,7 +321,20 @@ class Engine:
                 )
         else:
             self._storage.write_json("sources.json", {"named": named})
-        self._spark.conf.set("spark.sql.streaming.queryEvolution.enableSourceEvolution", str(named).lower())
+
+    @contextmanager
+    def _sources_by_name(self) -> Iterator[None]:
+        """Sources are known by name, so that streams can come and go between runs; those from Python have none.
+
+        The setting holds for our query alone: under it nobody else could read a source without naming it.
+        """
+        name = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
+        before = self._spark.conf.get(name)
+        self._spark.conf.set(name, str(not self.frames).lower())
+        try:
+            yield
+        finally:
+            self._spark.conf.set(name, str(before))
 
     def _sweep(self) -> None:
         """Remove what an attempt that never committed has left behind."""

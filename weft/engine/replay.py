@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -86,18 +87,24 @@ def _sorted(stream: Stream) -> pa.Table:
 
 
 def _cut(table: pa.Table, stream: Stream, target: Path) -> None:
-    """Write one file per step, named by its number and the clock at which the step ends."""
-    clock = pc.cast(table[stream.clock], pa.int64())
+    """Write one file per step, named by its number and the clock at which the step ends.
+
+    Rows without a clock come with the first step, so that they are set aside like those of any other source.
+    """
     step = _step(stream)
-    numbers = pc.cast(pc.floor(pc.divide(pc.cast(clock, pa.float64()), step)), pa.int64()).to_numpy(
-        zero_copy_only=False
-    )
-    starts = [0, *(i for i in range(1, len(numbers)) if numbers[i] != numbers[i - 1]), len(numbers)]
+    clocks = table[stream.clock]
+    timed, timeless = table.filter(pc.is_valid(clocks)), table.filter(pc.is_null(clocks))
+    numbers = pc.cast(timed[stream.clock], pa.int64()).to_numpy() // step
+    starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
     for number, (begin, end) in enumerate(pairwise(starts)):
-        if begin == end:
+        rows = timed.slice(begin, end - begin)
+        if number == 0:
+            rows = pa.concat_tables([timeless, rows])
+        if rows.num_rows == 0:
             continue
-        file = target / f"{number:06d}-{(int(numbers[begin]) + 1) * step}.parquet"
-        pq.write_table(table.slice(begin, end - begin), file)
+        ends = (int(numbers[begin]) + 1) * step if begin < end else 0
+        file = target / f"{number:06d}-{ends}.parquet"
+        pq.write_table(rows, file)
         os.utime(file, (_FIRST_MTIME + number, _FIRST_MTIME + number))
 
 
@@ -106,6 +113,9 @@ def _step(stream: Stream) -> int:
     if text is None:
         raise SourceError(f"stream '{stream.name}' needs a step to replay by: OPTIONS (path '…', step '1 day')")
     try:
-        return durations.parse(text) if clock_type(stream) == TIMESTAMP else int(text)
+        step = durations.parse(text) if clock_type(stream) == TIMESTAMP else int(text)
+        if step <= 0:
+            raise ValueError("a step is longer than nothing")
+        return step
     except (durations.BadDuration, ValueError) as bad:
         raise SourceError(f"stream '{stream.name}' cannot replay by steps of '{text}': {bad}") from None

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from weft.algebra import DataType, Kind, Relation
+from weft.algebra import DataType, Kind, Query
 from weft.engine.answer_files import FOLDER, unpacked
+from weft.engine.status import last_commit
 
 _ARROW = {
     Kind.NULL: pa.null(),
@@ -27,22 +28,29 @@ _ARROW = {
 }
 
 
-def newest_answers(directory: Path, query: str, relation: Relation) -> pa.Table:
-    """The answers of a query that are kept on disk, oldest first, each of the columns in its own type."""
-    schema = pa.schema([(field.name, arrow_type(field.type)) for field in relation.fields])
-    committed = _last_commit(directory)
+def newest_answers(directory: Path, query: Query, number: int) -> pa.Table:
+    """The answers of a query that are kept on disk, oldest first, each of the columns in its own type.
+
+    `number` tells it from queries that had its name before.
+    """
+    schema = pa.schema([(field.name, arrow_type(field.type)) for field in query.relation.fields])
     tables = [schema.empty_table()]
-    for file in sorted((directory / "state" / FOLDER).glob("*.arrows")):
-        if int(file.stem) <= committed:
-            table = unpacked(file.read_bytes(), query)
-            if table is not None and table.column_names == schema.names:
-                tables.append(table.cast(schema))
+    commit = last_commit(directory)
+    state = commit.queries.get(query.name) if commit is not None else None
+    if commit is not None and state is not None and state.number == number:
+        for file in sorted((directory / "state" / FOLDER).glob("*.arrows")):
+            if state.first <= int(file.stem) <= commit.cycle:
+                tables += [table.cast(schema) for table in _answers_in(file, query.name)]
     return pa.concat_tables(tables)
 
 
-def _last_commit(directory: Path) -> int:
-    commits = [int(file.stem) for file in (directory / "state" / "commits").glob("*.json") if file.stem.isdigit()]
-    return max(commits, default=-1)
+def _answers_in(file: Path, query: str) -> list[pa.Table]:
+    try:
+        table = unpacked(file.read_bytes(), query)
+    except FileNotFoundError:
+        # The engine has let go of its oldest answers meanwhile.
+        return []
+    return [] if table is None else [table]
 
 
 def arrow_type(type_: DataType) -> pa.DataType:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Protocol
@@ -50,8 +51,8 @@ class ConsoleSink:
         from rich.table import Table
 
         shown = Table(*table.column_names, title=f"{self._name}, cycle {cycle}", title_justify="left")
-        for row in table.slice(0, 20).to_pylist():
-            shown.add_row(*("" if value is None else str(value) for value in row.values()))
+        for row in _rows(table.slice(0, 20)):
+            shown.add_row(*("" if value is None else str(value) for value in row))
         if table.num_rows > 20:
             shown.caption = f"… and {table.num_rows - 20} more"
         Console().print(shown)
@@ -109,7 +110,29 @@ def _parquet(table: pa.Table) -> bytes:
 
 def json_lines(table: pa.Table) -> bytes:
     """A table as one JSON object per line."""
-    return "".join(json.dumps(row, default=_plain) + "\n" for row in table.to_pylist()).encode()
+    names = table.column_names
+    lines = (dict(zip(names, map(_finite, row), strict=True)) for row in _rows(table))
+    return "".join(json.dumps(line, default=_plain) + "\n" for line in lines).encode()
+
+
+def _rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
+    return zip(*(_values(column) for column in table.columns), strict=True)
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    try:
+        values: list[Any] = column.to_pylist()
+    except (OverflowError, ValueError):
+        # Python's calendar ends with the year 9999; Arrow's does not.
+        values = column.cast(pa.int64()).to_pylist()
+    return values
+
+
+def _finite(value: Any) -> Any:
+    """NaN and the infinities as Spark writes them: JSON has no numbers for these."""
+    if not isinstance(value, float) or math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def _plain(value: Any) -> Any:

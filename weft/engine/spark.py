@@ -24,8 +24,6 @@ _ALWAYS = {
     # Adaptive execution re-plans every small job and adds threads with each micro-batch.
     "spark.sql.adaptive.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Sources are known by name, so that streams can come and go between runs.
-    "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true",
     # Logs have tens of small files; listing them needs no Spark job.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
 }

@@ -20,9 +20,13 @@ class Status:
 
 def status(directory: Path) -> Status:
     """The status of the project in `directory`."""
+    return Status(last_commit(directory), _writer(directory))
+
+
+def last_commit(directory: Path) -> Commit | None:
+    """The newest commit of the project in `directory`."""
     commits = sorted(each for each in (directory / "state" / "commits").glob("*.json") if each.stem.isdigit())
-    commit = decode(json.loads(commits[-1].read_text())) if commits else None
-    return Status(commit, _writer(directory))
+    return decode(json.loads(commits[-1].read_text())) if commits else None
 
 
 def _writer(directory: Path) -> str | None:
