@@ -155,7 +155,9 @@ TEMPLATES: dict[str, tuple[str, ...]] = {
         "DAYOFWEEK({timestamp})",
         "HOUR({timestamp})",
         "MINUTE({timestamp})",
-        "EXTRACT(SECOND FROM {timestamp})",
+        "SECOND({timestamp})",
+        "EXTRACT(DAY FROM {timestamp})",
+        "UNIX_MICROS({timestamp})",
         *_for("integer", _CHOICES),
     ),
     "decimal": (
@@ -222,6 +224,7 @@ TEMPLATES: dict[str, tuple[str, ...]] = {
         "DATE_TRUNC('week', {timestamp})",
         "DATE_TRUNC('quarter', {timestamp})",
         "CAST({date} AS TIMESTAMP)",
+        "TIMESTAMP_MICROS({integer} % 100000000)",
         *_for("timestamp", _CHOICES),
     ),
     "interval": ("({timestamp} - {timestamp})", "({interval} + {interval})", "({interval} * 2)"),

@@ -105,13 +105,15 @@ def join(draw: DrawFn, tables: Sequence[Table], grammar: Grammar) -> Table:
     aliases = ("x", "y", "z")[: len(tables)]
     items, bounds = _meeting(draw, tables, aliases)
     columns = [column for table, alias in zip(tables, aliases, strict=True) for column in table.visible(alias)]
-    source = _joined(draw, items, [*bounds, *_join_conditions(draw, tables, aliases, columns)])
+    conditions = [*bounds, *_join_conditions(draw, tables, aliases, columns)]
+    source = _joined(draw, items, conditions, _shared_names(tables))
     joined = Table(source, tuple(columns), None, tables[0].clock_type, fan_out=20)
     clocks = [table.clock_text(alias) for table, alias in zip(tables, aliases, strict=True)]
     choices = ["rows", "rows"]
     if grammar.aggregates_over_joins:
         choices += ["windowed"] if all(clocks) else []
-        choices += ["unbounded"] if "SLIDE" not in source and "UNBOUNDED" in source else []
+        may_be_unbounded = grammar.unbounded_aggregates and "SLIDE" not in source and "UNBOUNDED" in source
+        choices += ["unbounded"] if may_be_unbounded else []
     match choose(draw, choices):
         case "windowed":
             return _windowed_aggregate_of_join(draw, joined, f"GREATEST({', '.join(map(str, clocks))})", grammar)
@@ -193,13 +195,20 @@ def _join_conditions(
     return conditions
 
 
-def _joined(draw: DrawFn, items: Sequence[str], conditions: Sequence[str]) -> str:
-    """FROM with commas, JOIN … ON or CROSS JOIN."""
+def _shared_names(tables: Sequence[Table]) -> list[str]:
+    """The columns that two inputs have under the same name, as USING takes them."""
+    first, second = ({(c.text, c.family) for c in table.columns if c.exact} for table in tables[:2])
+    return sorted(name for name, family in first & second if family in VISIBLE) if len(tables) == 2 else []
+
+
+def _joined(draw: DrawFn, items: Sequence[str], conditions: Sequence[str], shared: Sequence[str]) -> str:
+    """FROM with commas, CROSS JOIN, JOIN … ON or JOIN … USING."""
+    where_ = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    if shared and one_in(draw, 6):
+        return f"FROM {items[0]} JOIN {items[1]} USING ({choose(draw, shared)}){where_}"
     if len(items) == 2 and conditions and draw(st.booleans()):
         return f"FROM {items[0]} JOIN {items[1]} ON {' AND '.join(conditions)}"
-    separator = choose(draw, (", ", " CROSS JOIN "))
-    where_ = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    return f"FROM {separator.join(items)}{where_}"
+    return f"FROM {choose(draw, (', ', ' CROSS JOIN ')).join(items)}{where_}"
 
 
 # Set operators

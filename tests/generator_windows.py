@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hypothesis.strategies import DrawFn
 
-from tests.generator_expressions import choose
+from tests.generator_expressions import choose, one_in
 from tests.generator_tables import Table
 from weft.algebra import DataType
 from weft.algebra.types import TIMESTAMP
@@ -62,8 +62,14 @@ def retention(draw: DrawFn, clock: DataType) -> str:
 def bracket(draw: DrawFn, window: Lengths, clock: DataType) -> str:
     """`[RANGE r SLIDE s ORIGIN o]`, or ROWS for ordinals."""
     keyword = "RANGE" if clock == TIMESTAMP else choose(draw, ("ROWS", "RANGE"))
-    origin = f" ORIGIN {duration(draw, window.origin, clock)}" if window.origin else ""
+    origin = f" ORIGIN {_origin(draw, window.origin, clock)}" if window.origin else ""
     return f"[{keyword} {duration(draw, window.range, clock)} SLIDE {duration(draw, window.slide, clock)}{origin}]"
+
+
+def _origin(draw: DrawFn, steps: int, clock: DataType) -> str:
+    if clock == TIMESTAMP and one_in(draw, 3):
+        return f"TIMESTAMP '1970-01-01 00:00:{steps:02}'"
+    return duration(draw, steps, clock)
 
 
 def window_call(clock: str, window: Lengths, type_: DataType) -> str:

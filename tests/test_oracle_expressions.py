@@ -263,6 +263,7 @@ CASTS = (
     ("CAST(0.5e0 AS BOOLEAN)", True),
     ("CAST(l AS INT)", None),
     ("CAST(d AS STRING)", "12.34"),
+    ("CAST(CAST(1 AS DECIMAL(4, 2)) AS STRING)", "1.00"),
     ("CAST(b AS STRING)", "true"),
     ("CAST(x AS STRING)", "2.5"),
     ("CAST(1e7 AS STRING)", "1.0E7"),

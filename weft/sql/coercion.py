@@ -33,9 +33,6 @@ _BITS = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.INT: 32, Kind.BIGINT: 64, Kind
 _MAX_PRECISION = 38
 _MIN_DIVISION_SCALE = 6
 
-#: Casts that may fail for a value (the result is then NULL) as well as those that cannot.
-_TEXTUAL = frozenset({Kind.STRING, Kind.BINARY})
-
 
 def common_type(left: DataType, right: DataType) -> DataType | None:
     """The type in which values of both types can be compared, or None when they cannot."""
@@ -155,8 +152,10 @@ def can_cast(source: DataType, target: DataType) -> bool:
         return True
     if source.kind is Kind.INTERVAL or target.kind is Kind.INTERVAL:
         return False
-    if source.kind in _TEXTUAL or target.kind in _TEXTUAL:
-        return target.kind is not Kind.BINARY or source.kind is Kind.STRING
+    if Kind.BINARY in (source.kind, target.kind):
+        return {source.kind, target.kind} == {Kind.BINARY, Kind.STRING}
+    if Kind.STRING in (source.kind, target.kind):
+        return True
     if source.is_numeric and target.is_numeric:
         return True
     if Kind.BOOLEAN in (source.kind, target.kind):
