@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+BENCHES := $(filter-out report,$(patsubst bench/%.py,%,$(wildcard bench/[a-z]*.py)))
 export PYTHONHASHSEED := 0
 
 .PHONY: demo test lint types pure spark prove bench venv lock clean
@@ -30,7 +31,7 @@ prove: venv
 	$(BIN)/pytest -q -m prove
 
 bench: venv
-	@for f in bench/[a-z]*.py; do $(BIN)/python -m bench.$$(basename $$f .py) || exit 1; done
+	@for name in $(BENCHES); do $(BIN)/python -m bench.$$name || exit 1; done
 
 venv: $(READY)
 	@scripts/find-java
