@@ -432,13 +432,14 @@ def _passes_rows(source: Source) -> bool:
 def _looks_back(source: Source) -> bool:
     """Whether rows from before the query's first cycle count, as far as they are kept: in window instances they do.
 
-    All that remembers rows in other ways begins with the query: joins, UNBOUNDED aggregates, sets over history.
+    All that puts rows together in other ways begins with the query: joins, UNION ALL, UNBOUNDED aggregates, sets over
+    history.
     """
     match source:
         case Select(inputs=inputs) if len(inputs) == 1:
             return _answers_instances(source) or _passes_rows(source)
         case SetOperation():
-            return _answers_instances(source) or _passes_rows(source)
+            return _answers_instances(source)
     return isinstance(source, Stream)
 
 

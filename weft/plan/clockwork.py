@@ -75,23 +75,24 @@ class Clockwork:
             return self._newest_under(self.queries[source.query].query.relation)
         return _latest(*(self._newest_under(below) for below in reads(source)))
 
-    def horizon(self, source: Source, birth: Birth, history: bool = True) -> Clock:
-        """The clock after which a relation lacks none of its rows, although the query was not always there."""
+    def horizon(self, source: Source, birth: Birth) -> Clock:
+        """The clock after which a relation lacks none of its rows, although the query was not always there.
+
+        A stream lacks what came before the query was created and is older than its history. Who does not look back
+        lacks everything up to the largest clock seen then. An answer lacks nothing if the whole instance does not.
+        """
         if isinstance(source, Stream):
             largest = birth.largest.get(source.name)
-            return None if largest is None else largest - (source.backfill if history else 0)
+            return None if largest is None else largest - source.backfill
         if isinstance(source, Answers):
             parent = self.queries[source.query]
-            own = self.horizon(parent.query.relation, parent.birth)
-            return _latest(own, self._largest_under(parent.query.relation, birth))
+            return _latest(self.horizon(parent.query.relation, parent.birth), self._largest_under(source, birth))
+        lacking = _latest(*(self.horizon(below, birth) for below in reads(source)))
+        if not looks_back(source):
+            lacking = _latest(lacking, self._largest_under(source, birth))
         if isinstance(source, Select) and is_windowed(source):
-            single = len(source.inputs) == 1
-            inner = _latest(*(self.horizon(each.source, birth, single) for each in source.inputs))
-            return None if inner is None else inner + _range(source)
-        if isinstance(source, SetOperation) and source.window is not None:
-            return _latest(self.horizon(source.left, birth), self.horizon(source.right, birth))
-        keeps = history and passes_rows(source)
-        return _latest(*(self.horizon(below, birth, keeps) for below in reads(source)))
+            return None if lacking is None else lacking + _range(source)
+        return lacking
 
     def _largest_under(self, source: Source, birth: Birth) -> Clock:
         if isinstance(source, Stream):
@@ -146,6 +147,31 @@ def passes_rows(source: Source) -> bool:
         and source.all
         and source.window is None
     )
+
+
+def answers_instances(source: Source) -> bool:
+    """Whether a relation has a window that closes."""
+    if isinstance(source, SetOperation):
+        return source.window is not None
+    return isinstance(source, Select) and is_windowed(source)
+
+
+def looks_back(source: Source) -> bool:
+    """Whether rows from before the query's first cycle count, as far as they are kept: in window instances they do.
+
+    All that puts rows together in other ways begins with the query: joins, UNION ALL, UNBOUNDED aggregates, sets over
+    history.
+    """
+    if isinstance(source, Select) and len(source.inputs) > 1:
+        return False
+    return answers_instances(source) or (passes_rows(source) and not isinstance(source, SetOperation))
+
+
+def gives_answers(source: Source) -> bool:
+    """Whether all rows of a relation are answers of window instances, perhaps filtered and put together."""
+    if isinstance(source, (Select, SetOperation)) and passes_rows(source):
+        return all(gives_answers(below) for below in reads(source))
+    return answers_instances(source)
 
 
 def first_open_start(window: Window, watermark: Clock) -> Clock:
