@@ -21,11 +21,11 @@ from weft.loom import Loom
 from weft.plan.text import clock_text
 
 #: How many of the queries run today. Each is still evaluated by itself; that is what the woven plan will change.
-RUN_TODAY = 12
+RUN_TODAY = 8
 
 #: How much of the year each cycle takes, and how many cycles that makes.
 STEP = "35 days"
-_CYCLES = 11
+_CYCLES = 12
 
 
 @dataclass

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import doctest
+from fractions import Fraction
+
+import pytest
+
+from tests.aggregation.cases import CASES
+from weft.aggregation import choice
+from weft.aggregation.choice import MANY_KEYS, choose
+from weft.aggregation.cost import cost_per_tick
+from weft.aggregation.demand import demand
+from weft.aggregation.kernel import why_not
+from weft.aggregation.kernels import ALGORITHMS
+from weft.algebra import Window
+
+ONE = demand([Window(100, 1)])
+MANY = demand([Window(length, 1) for length in range(10, 101, 10)])
+
+
+def chosen(case: str, *, ranges: int = 1, keys: int = 1, **options: bool) -> str:
+    tree = ONE if ranges == 1 else MANY
+    return choose(
+        CASES[case].statistic,
+        ranges=ranges,
+        keys=keys,
+        cost=lambda kernel: cost_per_tick(kernel, tree, Fraction(1)),
+        **options,
+    ).kernel
+
+
+@pytest.mark.parametrize(
+    ("case", "ranges", "keys", "kernel"),
+    [
+        ("count", 1, 1, "slickdeque_inv"),
+        ("count", 10, 1, "prefix"),
+        ("sum of integers", 10, 100_000, "prefix"),
+        ("values", 10, 1, "prefix"),
+        ("max of doubles", 1, 1, "slickdeque_noninv"),
+        ("max of doubles", 10, 1, "slickdeque_noninv"),
+        ("max of doubles", 10, 100_000, "flatfit"),
+        ("sum of doubles", 1, 1, "two_stacks"),
+        ("sum of doubles", 10, 1000, "flatfit"),
+        ("moments", 1, 1, "two_stacks"),
+        ("moments", 10, 1, "flatfit"),
+        ("registers", 10, 1, "flatfit"),
+    ],
+)
+def test_choice_with_unit_prices(case: str, ranges: int, keys: int, kernel: str) -> None:
+    assert chosen(case, ranges=ranges, keys=keys) == kernel
+
+
+def test_subtraction_of_doubles_must_be_allowed() -> None:
+    assert chosen("sum of doubles", ranges=10) == "flatfit"
+    assert chosen("sum of doubles", ranges=10, rounding=True) == "prefix"
+
+
+def test_a_steady_kernel_has_no_expensive_slides() -> None:
+    assert chosen("moments") == "two_stacks"
+    assert chosen("moments", steady=True) == "daba"
+    assert chosen("moments", ranges=10, steady=True) == "b_int"
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("ranges", [1, 5])
+@pytest.mark.parametrize("keys", [1, MANY_KEYS])
+def test_the_chosen_kernel_may_serve(case: str, ranges: int, keys: int) -> None:
+    statistic = CASES[case].statistic
+    assert why_not(ALGORITHMS[chosen(case, ranges=ranges, keys=keys)], statistic, ranges) is None
+
+
+def test_the_choice_explains_itself() -> None:
+    statistic = CASES["max of doubles"].statistic
+    prices = {"panes": 99.0, "flatfat": 12.0, "flatfit": 3.0, "two_stacks": 3.5, "slickdeque_noninv": 1.0}
+    explained = choose(statistic, ranges=2, keys=5000, cost=prices.get)
+    assert str(explained).splitlines() == [
+        "FlatFIT: the cheapest of 3 that may serve max (selective, not invertible) over 2 ranges and 5,000 keys, "
+        "at a cost of 3",
+        "  not Panes (Inv): Panes (Inv) needs an inverse, and max has none",
+        "  not B-Int: no price is known for it",
+        "  not TwoStacks: TwoStacks serves one range, not 2",
+        "  not DABA: DABA serves one range, not 2",
+        "  not SlickDeque (Inv): SlickDeque (Inv) needs an inverse, and max has none",
+        "  not SlickDeque (Non-Inv): it takes 5000 keys one by one",
+        "  not Prefix difference: Prefix difference needs an inverse, and max has none",
+        "  not FlatFAT: it costs 12",
+        "  not Panes: it costs 99",
+    ]
+
+
+def test_examples() -> None:
+    assert doctest.testmod(choice).failed == 0
