@@ -24,8 +24,8 @@ from weft.plan.text import clock_text
 RUN_TODAY = 8
 
 #: How much of the year each cycle takes, and how many cycles that makes.
-STEP = "35 days"
-_CYCLES = 12
+STEP = "91 days"
+_CYCLES = 5
 
 
 @dataclass
