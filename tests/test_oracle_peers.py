@@ -117,6 +117,12 @@ def test_oracle_agrees_with_spark(spark_peer: SparkPeer) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.prove
+def test_oracle_agrees_with_spark_on_five_hundred_queries(spark_peer: SparkPeer) -> None:
+    assert check_agreement(spark_peer, 200, (Phase.generate,)) >= 500
+
+
+@pytest.mark.spark
 def test_expressions_worked_out_by_hand_are_sparks(spark_peer: SparkPeer) -> None:
     """Not only our reading of Spark's rules: the examples themselves, and the types that the binder gives them."""
     script = Script(SCHEMA)
