@@ -183,6 +183,45 @@ def test_streams_come_and_go_between_runs_and_the_others_go_on(loom: Loom, tmp_p
     assert rows_of(loom.results("qb")) == [(1, 10), (2, 20)]
 
 
+def test_a_stream_that_is_created_again_begins_again(loom: Loom, tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    loom.execute(ordinal_stream("s", old) + f"CREATE CONTINUOUS QUERY q AS {COUNT}")
+    write_rows(old, "1.json", [{"n": 1001, "v": 1}, {"n": 1015, "v": 1}])
+    run_to_the_end(loom)
+    assert rows_of(loom.results("q")) == [(1000, 1010, 1)]
+
+    loom.execute("DROP CONTINUOUS QUERY q; DROP STREAM s")
+    new.mkdir()
+    loom.execute(
+        "CREATE STREAM s (v STRING, n BIGINT) WATERMARK FOR n AS n "
+        f"USING json OPTIONS (path '{new}'); CREATE CONTINUOUS QUERY q AS {COUNT}"
+    )
+    write_rows(new, "1.json", [{"n": 1, "v": "a"}, {"n": 2, "v": "b"}, {"n": 15, "v": "c"}])
+    run_to_the_end(loom)
+    assert rows_of(loom.results("q")) == [(0, 10, 2)]
+
+
+def test_a_cycle_that_was_begun_is_finished_with_the_streams_it_had(loom: Loom, tmp_path: Path) -> None:
+    a, b = tmp_path / "a", tmp_path / "b"
+    loom.execute(ordinal_stream("a", a) + ordinal_stream("b", b) + "CREATE CONTINUOUS QUERY q AS SELECT n, v FROM b")
+    write_rows(a, "1.json", [{"n": 1, "v": 1}])
+    write_rows(b, "1.json", [{"n": 2, "v": 20}])
+
+    def fail(answers: pa.Table, cycle: int) -> None:
+        raise OSError("no connection")
+
+    loom.sink("q", fail)
+    with pytest.raises(EngineError, match="no connection"):
+        run_to_the_end(loom)
+    loom.sink("q", lambda answers, cycle: None)
+    loom.execute("DROP STREAM a")
+    run_to_the_end(loom)
+    assert rows_of(loom.results("q")) == [(2, 20)]
+    write_rows(b, "2.json", [{"n": 3, "v": 30}])
+    run_to_the_end(loom)
+    assert rows_of(loom.results("q")) == [(2, 20), (3, 30)]
+
+
 def test_queries_come_and_go_while_the_loom_runs(loom: Loom, tmp_path: Path) -> None:
     data = tmp_path / "data"
     loom.execute(ordinal_stream("s", data) + "CREATE CONTINUOUS QUERY a AS SELECT n FROM s")

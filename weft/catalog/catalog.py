@@ -141,6 +141,10 @@ class Catalog:
         """A number for every query, by name; one that is dropped and created again gets a new number."""
         return self._definitions.numbers(Query)
 
+    def stream_numbers(self) -> dict[str, int]:
+        """A number for every stream, by name; one that is dropped and created again gets a new number."""
+        return self._definitions.numbers(Stream)
+
     def queries_bound_to(self, relation: Relation) -> tuple[Query, ...]:
         """The queries that have the canonical form of `relation`."""
         return self._definitions.bound_to(relation)

@@ -38,6 +38,7 @@ class Segment:
 class StreamState:
     """How far a stream has come: the largest clock seen, rows taken, and rows set aside, by reason."""
 
+    number: int
     largest: Clock = None
     rows: int = 0
     late: int = 0

@@ -112,8 +112,9 @@ class CycleRunner:
     def run(self, batch: DataFrame | None, cycle: int, decision: Decision, last: Commit) -> Answered:
         """Evaluate a cycle. Nothing is true before the caller commits the record that comes back."""
         plan = decision.plan
-        queries = _registered(plan, last, cycle)
-        known = _continued(last, queries)
+        present = _of_present_streams(last, plan)
+        queries = _registered(plan, present, cycle)
+        known = _continued(present, queries)
         step = self._on_step
         step("ingest", cycle)
         streams, work = self._ingest(batch, cycle, decision, known, queries)
@@ -141,7 +142,8 @@ class CycleRunner:
     ) -> tuple[dict[str, StreamState], _Work]:
         """Write the rows of the batch to the streams' logs, in one pass over it."""
         plan = decision.plan
-        before = {each.name: _state(last, each.name).largest for each in plan.streams}
+        states = _states(last, plan)
+        before = {name: state.largest for name, state in states.items()}
         earlier = Clockwork(cycle, before, before, queries)
         path = f"segments/{cycle:012d}/streams"
         measured: Mapping[str, int | None] = {}
@@ -154,7 +156,7 @@ class CycleRunner:
         streams: dict[str, StreamState] = {}
         segments: dict[str, Segment] = {}
         for index, each in enumerate(plan.streams):
-            known = _state(last, each.name)
+            known = states[each.name]
             rows = measured.get(f"rows_{index}") or 0
             lowest, highest = measured.get(f"min_{index}"), measured.get(f"max_{index}")
             late, bad = measured.get(f"late_{index}") or 0, measured.get(f"bad_{index}") or 0
@@ -380,8 +382,20 @@ def _rows_at_hand(last: Commit, work: _Work) -> int:
     return kept + sum(each.rows for each in work.added.values())
 
 
-def _state(commit: Commit, stream: str) -> StreamState:
-    return commit.streams.get(stream, StreamState())
+def _states(last: Commit, plan: Plan) -> dict[str, StreamState]:
+    """How far each stream of the plan had come."""
+    return {
+        each.name: last.streams.get(each.name, StreamState(number))
+        for each, number in zip(plan.streams, plan.stream_births, strict=True)
+    }
+
+
+def _of_present_streams(last: Commit, plan: Plan) -> Commit:
+    """The last commit without streams that are gone, or were created anew under their name."""
+    born = {each.name: number for each, number in zip(plan.streams, plan.stream_births, strict=True)}
+    streams = {name: state for name, state in last.streams.items() if born.get(name) == state.number}
+    logs = {f"stream {name}" for name in last.streams.keys() - streams.keys()}
+    return replace(last, streams=streams, logs={log: kept for log, kept in last.logs.items() if log not in logs})
 
 
 def _registered(plan: Plan, last: Commit, cycle: int) -> dict[str, Registered]:

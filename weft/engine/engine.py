@@ -78,7 +78,7 @@ class Engine:
         self._sinks: dict[str, tuple[Query, Sink | None]] = {}
         self._callables: dict[str, CallableSink] = {}
         self._plan: Plan | None = None
-        self._streams: tuple[Stream, ...] | None = None
+        self._streams: Mapping[int, Stream] | None = None
         self._replays = catalog.path.parent / "replay"
         self._query: StreamingQuery | None = None
         self._stopping = threading.Event()
@@ -107,7 +107,7 @@ class Engine:
 
     def start(self, *, until_idle: bool = False, interval: str | None = None) -> None:
         """Start the streaming query. `until_idle` stops when all that is there now has been processed."""
-        streams = self._catalog.streams()
+        streams = self._streams_to_read()
         if not streams:
             raise EngineError("no stream is registered; CREATE STREAM first")
         self._check_sources()
@@ -126,10 +126,10 @@ class Engine:
                 writer = writer.trigger(processingTime=interval)
             self._query = writer.start()
         threading.Thread(target=self._watch, args=(self._query,), daemon=True).start()
-        for stream in streams:
+        for number, stream in streams.items():
             if stream.format == replay.FORMAT and "speed" in dict(stream.options):
                 feeder = threading.Thread(
-                    target=replay.feed, args=(stream, self._replays / stream.name, self._stopping)
+                    target=replay.feed, args=(stream, self._replays / str(number), self._stopping)
                 )
                 feeder.daemon = True
                 feeder.start()
@@ -258,14 +258,31 @@ class Engine:
             self._plan = newest.plan if newest is not None else None
         known = self._plan
         # Streams that were registered after the start join in at the next one.
-        streams = self._streams if self._streams is not None else self._catalog.streams()
+        streams = self._streams if self._streams is not None else self._registered_streams()
         with self._catalog.transaction():
             born = self._catalog.query_numbers()
-            if known is None or known.streams != streams or known.born != born:
+            if known is None or known.stream_births != tuple(streams) or known.born != born:
                 known = build(known.number + 1 if known else 1, streams, self._catalog.queries(), born)
                 self._catalog.append_plan(known.number, known)
                 self._plan = known
         return known
+
+    def _registered_streams(self) -> dict[int, Stream]:
+        """The streams by number, in the order of creation."""
+        with self._catalog.transaction():
+            numbers = self._catalog.stream_numbers()
+            return {numbers[each.name]: each for each in self._catalog.streams()}
+
+    def _streams_to_read(self) -> dict[int, Stream]:
+        """The streams that are registered; but a cycle that was begun is finished first, with the streams it had."""
+        registered = self._registered_streams()
+        intent = self._commits.intent(self.last.cycle + 1)
+        if intent is None:
+            return registered
+        begun = self._stored_plan(intent["plan"])
+        if tuple(registered)[: len(begun.streams)] == begun.stream_births:
+            return registered
+        return dict(zip(begun.stream_births, begun.streams, strict=True))
 
     def _deliver(self, plan: Plan, name: str, table: pa.Table, cycle: int) -> None:
         if name in self._callables:

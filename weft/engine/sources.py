@@ -53,27 +53,29 @@ _FILES = frozenset({"json", "csv", "parquet", "orc", "text", "xml"})
 
 def tagged(
     spark: SparkSession,
-    streams: Sequence[Stream],
+    streams: Mapping[int, Stream],
     frames: Mapping[str, DataFrame],
     replays: Path,
     *,
     ticks: bool = False,
 ) -> DataFrame:
-    """All streams as one streaming DataFrame of tagged rows, with a tick each second if asked.
+    """All streams, by number, as one streaming DataFrame of tagged rows, with a tick each second if asked.
 
     `replays` is where the files of replayed streams are cut into steps.
     """
-    structs = schemas(streams)
+    structs = schemas(tuple(streams.values()))
     parts = []
-    for index, stream in enumerate(streams):
+    for index, (number, stream) in enumerate(streams.items()):
+        # Spark wants all sources named or none, and a DataFrame from Python may have no name.
+        name = None if frames else f"stream_{number}"
         if stream.name in frames:
             frame = frames[stream.name]
         elif stream.format == replay.FORMAT:
-            files = replay.prepare(stream, replays / stream.name)
+            files = replay.prepare(stream, replays / str(number))
             cut = replace(stream, format="parquet", options=(("path", str(files)), ("maxFilesPerTrigger", "1")))
-            frame = read(spark, cut, named=not frames)
+            frame = read(spark, cut, name)
         else:
-            frame = read(spark, stream, named=not frames)
+            frame = read(spark, stream, name)
         parts.append(tag(frame, stream, index, structs))
     if ticks:
         parts.append(_ticks(spark, structs, named=not frames))
@@ -114,11 +116,10 @@ def schemas(streams: Sequence[Stream]) -> list[str]:
     return [struct_type(stream.fields) for stream in streams]
 
 
-def read(spark: SparkSession, stream: Stream, *, named: bool) -> DataFrame:
+def read(spark: SparkSession, stream: Stream, name: str | None) -> DataFrame:
     """The streaming DataFrame of a stream that was declared with USING.
 
-    `named` sources keep their offsets when other streams come and go. Spark wants all sources named or none, and a
-    DataFrame from Python may have none.
+    A source with a name keeps its offsets when other streams come and go.
     """
     if stream.format == PYTHON:
         raise SourceError(
@@ -126,9 +127,8 @@ def read(spark: SparkSession, stream: Stream, *, named: bool) -> DataFrame:
         )
     options = dict(stream.options)
     reader = spark.readStream.format(stream.format)
-    if named:
-        # Spark takes ASCII letters, digits and underscores here; a stream's name may have others.
-        reader = reader.name("stream_" + stream.name.lower().encode().hex())
+    if name is not None:
+        reader = reader.name(name)
     if stream.format in _FILES:
         schema = ", ".join(f"{quoted(field.name)} {spark_type(field.type)}" for field in stream.fields)
         if stream.format in _TEXTUAL:

@@ -14,11 +14,13 @@ from weft.plan.normal import normalised
 class Plan:
     """Version `number` of what runs. Queries come after the queries whose answers they read.
 
-    `births` has a number for each query: one that is dropped and created again is another query, whatever its name.
+    `births` and `stream_births` have a number for each: what is dropped and created again is something else, whatever
+    its name.
     """
 
     number: int
     streams: tuple[Stream, ...]
+    stream_births: tuple[int, ...]
     queries: tuple[Query, ...]
     births: tuple[int, ...]
 
@@ -48,10 +50,11 @@ def diff(old: Plan | None, new: Plan) -> Change:
     )
 
 
-def build(number: int, streams: tuple[Stream, ...], queries: tuple[Query, ...], born: Mapping[str, int]) -> Plan:
-    """The plan that runs these queries, each as its own tree. `born` are their numbers, by name."""
+def build(number: int, streams: Mapping[int, Stream], queries: tuple[Query, ...], born: Mapping[str, int]) -> Plan:
+    """The plan that runs these queries, each as its own tree. Streams come by number, `born` has the queries'."""
     shaped = tuple(replace(each, relation=normalised(each.relation), text="") for each in queries)
-    return Plan(number, streams, shaped, tuple(born[each.name] for each in queries))
+    births = tuple(born[each.name] for each in queries)
+    return Plan(number, tuple(streams.values()), tuple(streams), shaped, births)
 
 
 def sources_of(source: Source) -> tuple[Source, ...]:
