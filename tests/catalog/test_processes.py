@@ -81,6 +81,14 @@ def test_a_fork_does_not_keep_its_parents_lock(tmp_path: Path) -> None:
     os.waitpid(child, 0)
 
 
+def test_a_lock_is_released_although_a_fork_still_shares_its_descriptor(tmp_path: Path) -> None:
+    catalog = Catalog.open(tmp_path)
+    shared = os.dup(catalog._lock._descriptor)  # what a fork has until it comes to run
+    catalog.close()
+    Catalog.open(tmp_path).close()
+    os.close(shared)
+
+
 def test_a_reader_in_another_process_sees_each_commit(catalog: Catalog) -> None:
     code = """
 with Catalog.open(directory, write=False) as reader:

@@ -212,3 +212,23 @@ def test_one_process_writes_and_others_watch(loom: Loom) -> None:
         Loom.open(loom.directory)
     with Loom.open(loom.directory, write=False) as watcher:
         assert watcher.results("q").num_rows == 0
+
+
+def test_a_project_may_have_spaces_and_percent_signs_in_its_path(spark: SparkSession, tmp_path: Path) -> None:
+    write_rows(tmp_path / "my data", "a.json", [{"n": 1, "v": 5}, {"n": 12, "v": 5}])
+    with Loom.open(tmp_path / "100% of my%20projects") as loom:
+        loom.execute(f"{ORDINAL} USING json OPTIONS (path '{tmp_path / 'my data'}'); {SUM}")
+        run_to_the_end(loom)
+        expected = rows_of(loom.results("q"))
+    assert expected
+    with Loom.open(tmp_path / "100% of my%20projects", write=False) as watcher:
+        assert rows_of(watcher.results("q")) == expected
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["100% of my%20projects", "my data"]
+
+
+def test_a_path_that_spark_takes_for_a_pattern_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    with (
+        Loom.open(tmp_path / "project[1]") as loom,
+        pytest.raises(EngineError, match="in a path for a pattern"),
+    ):
+        Engine(spark, loom.catalog, state_directory(loom.directory))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -185,3 +186,14 @@ def test_rows_that_no_later_cycle_needs_are_not_kept(beside_oracle: Callable[[st
     segments = run.directory / "state" / "segments"
     # Watermark 68: the instance that begins at 60 is open.
     assert sorted(int(each.name) for each in segments.iterdir()) == [6, 7]
+
+
+def test_the_mean_of_decimals_that_never_closes_has_all_its_places(beside_oracle: Callable[[str], Run]) -> None:
+    run = beside_oracle(
+        "CREATE STREAM s (n BIGINT, x DECIMAL(12, 5), y DECIMAL(30, 8)) WATERMARK FOR n AS n USING memory;"
+        "CREATE CONTINUOUS QUERY q AS SELECT AVG(x) AS a, AVG(y) AS b FROM s GROUP BY n % 2"
+    )
+    first, second = Decimal("1.00001"), Decimal("1234567890123456789012.00000001")
+    assert run.take(s=[(1, first, second), (3, Decimal(2), Decimal(5)), (5, Decimal(-3), Decimal(-7))]) == ""
+    assert run.take(s=[(7, Decimal("-0.00004"), Decimal("0.00000001")), (2, Decimal("-0.00001"), -second)]) == ""
+    assert run.take(s=[(9, None, None), (4, Decimal("-0.00001"), None), (6, Decimal("0.00001"), Decimal(1))]) == ""

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.engine.projects import rows_of, run_to_the_end, write_rows
-from weft.engine.answer_files import AnswerFiles, unpacked
+from weft.engine.answer_files import AnswerFiles, answers_in
 from weft.engine.sinks import FileSink, Memory
 from weft.engine.storage import Storage
 from weft.loom import Loom
@@ -57,9 +57,21 @@ def test_answers_of_many_queries_share_a_file(spark: SparkSession, tmp_path: Pat
     answers = {"a": numbers(1, 2), "b": pa.table({"y": ["z"]})}
     AnswerFiles(Storage(spark, tmp_path.as_uri()), limit=10).write(3, answers)
     (file,) = (tmp_path / "answers").glob("*.arrows")
-    assert unpacked(file.read_bytes(), "a") == answers["a"]
-    assert unpacked(file.read_bytes(), "b") == answers["b"]
-    assert unpacked(file.read_bytes(), "c") is None
+    with file.open("rb") as opened:
+        assert answers_in(opened, "a") == answers["a"]
+        assert answers_in(opened, "b") == answers["b"]
+        assert answers_in(opened, "c") is None
+        opened.seek(0)
+        opened.read(1)  # a reader in between does not matter: each look goes by the index
+        assert answers_in(opened, "b") == answers["b"]
+
+
+def test_the_answers_of_one_cycle_on_disk_are_bounded_per_query(spark: SparkSession, tmp_path: Path) -> None:
+    AnswerFiles(Storage(spark, tmp_path.as_uri()), limit=3).write(0, {"q": numbers(*range(10)), "r": numbers(1)})
+    (file,) = (tmp_path / "answers").glob("*.arrows")
+    with file.open("rb") as opened:
+        assert answers_in(opened, "q") == numbers(7, 8, 9)
+        assert answers_in(opened, "r") == numbers(1)
 
 
 # Files

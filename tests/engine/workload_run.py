@@ -18,7 +18,7 @@ from tests.peers import arrow_table, as_values, difference
 from weft.algebra import Field, Kind, Relation, Stream, Value
 from weft.catalog import Catalog
 from weft.engine.cycle import CORRUPT, STREAM, TICK
-from weft.engine.engine import Engine
+from weft.engine.engine import Engine, state_directory
 from weft.loom import Loom
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -90,7 +90,7 @@ class Run:
 
     def restart(self) -> None:
         """A new engine over the same state, as after a stop."""
-        state = (self.directory / "state").as_uri()
+        state = state_directory(self.directory)
         self.engine = Engine(self.spark, self.loom.catalog, state, on_step=self._crash)
 
     def _crash(self, step: str, cycle: int) -> None:

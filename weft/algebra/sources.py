@@ -1,25 +1,35 @@
-"""What a relation reads."""
+"""What a relation reads.
+
+Views do not appear: binding has put their relations in the place of their names.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from weft.algebra.relations import Answers, Relation, Select, Source, Stream
+from weft.algebra.relations import Answers, Select, SetOperation, Source, Stream
 
 
-def sources_read(relation: Relation) -> Iterator[str]:
-    """The names of the streams and queries at the leaves of a relation, as often as they are read.
+def reads(source: Source) -> tuple[Source, ...]:
+    """What a relation reads directly."""
+    if isinstance(source, Select):
+        return tuple(each.source for each in source.inputs)
+    if isinstance(source, SetOperation):
+        return source.left, source.right
+    return ()
 
-    Views do not appear: binding has put their relations in the place of their names.
-    """
-    waiting: list[Source] = [relation]
+
+def leaves(source: Source) -> tuple[Stream | Answers, ...]:
+    """Every stream and every query's answers that a relation reads, from left to right, as often as it reads them."""
+    found: list[Stream | Answers] = []
+    # A stack rather than recursion: a UNION of a thousand operands is a thousand levels deep.
+    waiting: list[Source] = [source]
     while waiting:
-        source = waiting.pop()
-        if isinstance(source, Stream):
-            yield source.name
-        elif isinstance(source, Answers):
-            yield source.query
-        elif isinstance(source, Select):
-            waiting.extend(each.source for each in reversed(source.inputs))
-        else:
-            waiting += (source.right, source.left)
+        below = waiting.pop()
+        if isinstance(below, Stream | Answers):
+            found.append(below)
+        waiting.extend(reversed(reads(below)))
+    return tuple(found)
+
+
+def name_of(leaf: Stream | Answers) -> str:
+    """The name under which what is read is registered."""
+    return leaf.name if isinstance(leaf, Stream) else leaf.query

@@ -14,10 +14,10 @@ from itertools import count
 from typing import Any, Final, TypeAlias, TypeVar
 
 from weft.algebra import Query, Relation, Stream
+from weft.algebra.sources import leaves, name_of
 from weft.catalog.canonical import canonical_form
 from weft.catalog.codec import dumps
 from weft.catalog.database import Database, Row
-from weft.catalog.dependencies import leaves, name_of
 from weft.catalog.errors import DuplicateName, NameInUse, UnknownName
 from weft.catalog.records import View
 

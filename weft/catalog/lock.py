@@ -49,6 +49,8 @@ class WriterLock:
         """Let another writer in."""
         if self in _held:
             _held.remove(self)
+            # Closing alone would leave the lock with a fork that has not yet come to closing its own copy.
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             os.close(self._descriptor)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from weft.algebra import Query
-from weft.algebra.sources import sources_read
+from weft.algebra.sources import leaves, name_of
 from weft.cli.output import (
     JsonOption,
     ProjectOption,
@@ -38,7 +38,7 @@ def _window(query: Query) -> str:
 
 
 def _reads(query: Query) -> list[str]:
-    return list(dict.fromkeys(sources_read(query.relation)))
+    return list(dict.fromkeys(name_of(leaf) for leaf in leaves(query.relation)))
 
 
 def _columns(query: Query) -> str:

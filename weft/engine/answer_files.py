@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping
+from typing import BinaryIO
 
 import pyarrow as pa
 
@@ -20,7 +21,7 @@ _INDEX_LENGTH = 8
 
 
 class AnswerFiles:
-    """Answers of the newest cycles, up to about `limit` rows in all."""
+    """Answers of the newest cycles, up to about `limit` rows in all, or of the newest one up to so many per query."""
 
     def __init__(self, storage: Storage, limit: int) -> None:
         self._storage = storage
@@ -33,31 +34,35 @@ class AnswerFiles:
         if not answers:
             return
         name = f"{cycle:012d}.arrows"
-        self._storage.write_bytes(f"{FOLDER}/{name}", _packed(answers))
-        self._kept[name] = sum(table.num_rows for table in answers.values())
+        newest = {query: table.slice(max(0, table.num_rows - self._limit)) for query, table in answers.items()}
+        self._storage.write_bytes(f"{FOLDER}/{name}", _packed(newest))
+        self._kept[name] = sum(table.num_rows for table in newest.values())
         while len(self._kept) > 1 and sum(self._kept.values()) > self._limit:
             oldest = min(self._kept)
             self._storage.delete(f"{FOLDER}/{oldest}")
             del self._kept[oldest]
 
 
-def unpacked(data: bytes, query: str) -> pa.Table | None:
-    """A query's answers from the content of a file; None if it has none there."""
-    index = _index(data)
+def answers_in(file: BinaryIO, query: str) -> pa.Table | None:
+    """A query's answers in a file, of which nothing else is read; None if it has none there."""
+    index = _index(file)
     if query not in index:
         return None
     start, size, _ = index[query]
-    return pa.ipc.open_stream(data[start : start + size]).read_all()
+    file.seek(start)
+    return pa.ipc.open_stream(file.read(size)).read_all()
 
 
-def _index(data: bytes) -> dict[str, list[int]]:
-    length = int.from_bytes(data[-_INDEX_LENGTH:], "big")
-    index: dict[str, list[int]] = json.loads(data[-_INDEX_LENGTH - length : -_INDEX_LENGTH])
+def _index(file: BinaryIO) -> dict[str, list[int]]:
+    file.seek(-_INDEX_LENGTH, io.SEEK_END)
+    length = int.from_bytes(file.read(), "big")
+    file.seek(-_INDEX_LENGTH - length, io.SEEK_END)
+    index: dict[str, list[int]] = json.loads(file.read(length))
     return index
 
 
 def _rows(data: bytes) -> int:
-    return sum(rows for _, _, rows in _index(data).values())
+    return sum(rows for _, _, rows in _index(io.BytesIO(data)).values())
 
 
 def _packed(answers: Mapping[str, pa.Table]) -> bytes:

@@ -30,6 +30,7 @@ from weft.algebra import (
     Window,
     WindowBound,
 )
+from weft.algebra.sources import reads
 from weft.algebra.types import TIMESTAMP, DataType
 from weft.engine import history, running
 from weft.engine.expressions import Leaf, aggregate_sql, spark_sql, spark_type
@@ -82,18 +83,12 @@ class Views:
 
 def kept_sources(relation: Relation, place: Place) -> Iterator[tuple[Source, Place]]:
     """The sources below a relation whose rows must be kept in logs, innermost first."""
-    for step, below in enumerate(_reads(relation)):
+    for step, below in enumerate(reads(relation)):
         inner = place.below(step)
         if isinstance(below, (Select, SetOperation)):
             yield from kept_sources(below, inner)
         if _keeps(relation):
             yield below, inner
-
-
-def _reads(relation: Relation) -> tuple[Source, ...]:
-    if isinstance(relation, Select):
-        return tuple(each.source for each in relation.inputs)
-    return relation.left, relation.right
 
 
 def _keeps(relation: Relation) -> bool:

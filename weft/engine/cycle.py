@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import cached_property, reduce
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -22,6 +22,7 @@ from pyspark.sql.types import StructType
 
 from weft.algebra import Answers, Relation, Select, SetOperation, Source, Stream
 from weft.algebra.clocks import clock_type
+from weft.algebra.sources import leaves, reads
 from weft.algebra.types import TIMESTAMP
 from weft.engine import running
 from weft.engine.answers import Packed, pack, unpacked
@@ -34,7 +35,7 @@ from weft.engine.rows import ARRIVAL, BEFORE, CLOCK, column, columns, log_schema
 from weft.engine.spark import compile_plans
 from weft.engine.storage import Storage
 from weft.plan.clockwork import Birth, Clockwork, Registered, gives_answers
-from weft.plan.plan import Plan, sources_of
+from weft.plan.plan import Plan
 
 #: The column of a batch that says which stream a row belongs to, and the one that says why a row cannot be read.
 STREAM = "_stream"
@@ -93,6 +94,12 @@ class _Work:
     lowest: dict[str, int] = field(default_factory=dict)
     emit_from: dict[str, int] = field(default_factory=dict)
     names: int = 0
+
+    @cached_property
+    def read_by_others(self) -> frozenset[str]:
+        """The queries whose answers other queries read."""
+        read = (leaf for each in self.clockwork.queries.values() for leaf in leaves(each.query.relation))
+        return frozenset(leaf.query for leaf in read if isinstance(leaf, Answers))
 
     @property
     def views(self) -> Views:
@@ -229,7 +236,7 @@ class CycleRunner:
         self._keep_below(relation, place, registered, work)
         self._keep_memory(relation, place, registered, work)
         _note_first_rows(relation, place, work)
-        if name in _read_by_others(work.clockwork.queries):
+        if name in work.read_by_others:
             self._write(f"answers {name}", relation, place, registered, work)
 
     def _keep_below(self, relation: Relation, place: Place, registered: Registered, work: _Work) -> None:
@@ -301,7 +308,7 @@ class CycleRunner:
             log = f"answers {name}"
             if log in work.new:
                 text: str | None = f"SELECT {columns(each.query.relation.fields)}{CLOCK} FROM {work.new[log]}"
-            elif name in _read_by_others(queries):
+            elif name in work.read_by_others:
                 text = None
             else:
                 text = self._compiler(each, work).computed(each.query.relation, Place(each.birth.number))
@@ -423,20 +430,8 @@ def _continued(last: Commit, queries: Mapping[str, Registered]) -> Commit:
     return replace(last, queries=going_on, logs=logs, snapshots=snapshots)
 
 
-def _read_by_others(queries: Mapping[str, Registered]) -> set[str]:
-    return {
-        source.query
-        for each in queries.values()
-        for source in sources_of(each.query.relation)
-        if isinstance(source, Answers)
-    }
-
-
 def _relations_below(relation: Relation) -> list[Relation | None]:
-    sources: Sequence[Source] = (
-        [each.source for each in relation.inputs] if isinstance(relation, Select) else [relation.left, relation.right]
-    )
-    return [each if isinstance(each, (Select, SetOperation)) else None for each in sources]
+    return [each if isinstance(each, (Select, SetOperation)) else None for each in reads(relation)]
 
 
 def _logged(plan: Plan, queries: Mapping[str, Registered]) -> dict[str, Source]:

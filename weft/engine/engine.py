@@ -41,6 +41,9 @@ register(Plan)
 #: How far a row's clock may be ahead of the machine's time, unless the setting `max_ahead` says otherwise.
 MAX_AHEAD = "1 day"
 
+#: Characters that Spark would take for a pattern in a path.
+_PATTERNS = frozenset("*?[]{}")
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -70,6 +73,10 @@ class Engine:
     ) -> None:
         self._spark = spark
         self._catalog = catalog
+        if _PATTERNS & set(state):
+            raise EngineError(
+                f"{state} cannot hold state: Spark takes * ? [ ] {{ }} in a path for a pattern; use another directory"
+            )
         self._storage = Storage(spark, state)
         self._on_step = on_step or (lambda step, cycle: None)
         self._commits = CommitLog(self._storage, catalog.project)
@@ -379,4 +386,5 @@ def _open_windows(commit: Commit, plan: Plan | None) -> int:
 
 def state_directory(directory: Path) -> str:
     """Where a project's state is kept unless it says otherwise."""
-    return (directory / "state").resolve().as_uri()
+    # Not `as_uri`: Hadoop takes the characters of a path as they are, and would make a folder called my%20project.
+    return f"file://{(directory / 'state').resolve()}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from weft.algebra import Relation, Select, SetOperation, Source
+from weft.algebra import Relation, Select, SetOperation
+from weft.algebra.sources import reads
 from weft.engine.commits import Segment
 from weft.engine.compile import Place, log_of
 from weft.engine.running import has_partials
@@ -32,8 +33,7 @@ def _needed_since(log: str, plan: Plan, clockwork: Clockwork) -> Iterator[Clock]
 
 
 def _uses(relation: Relation, place: Place, clockwork: Clockwork) -> Iterator[tuple[str, Clock]]:
-    sources = _sources(relation)
-    for step, source in enumerate(sources):
+    for step, source in enumerate(reads(relation)):
         inner = place.below(step)
         if isinstance(source, (Select, SetOperation)):
             yield from _uses(source, inner, clockwork)
@@ -48,12 +48,6 @@ def _uses(relation: Relation, place: Place, clockwork: Clockwork) -> Iterator[tu
             yield log, first_open_start(relation.window, clockwork.watermark(relation))
         elif relation.is_grouped and not has_partials(relation):
             yield log, None
-
-
-def _sources(relation: Relation) -> list[Source]:
-    if isinstance(relation, Select):
-        return [each.source for each in relation.inputs]
-    return [relation.left, relation.right]
 
 
 def _needed_by_join(select: Select, position: int, clockwork: Clockwork) -> Clock:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from weft.algebra import Relation, Select, Source, Stream, Window
+from weft.algebra.sources import reads
 from weft.engine.rows import CLOCK
-from weft.plan.clockwork import Clock, Clockwork, Registered, is_windowed, passes_rows, reads
+from weft.plan.clockwork import Clock, Clockwork, Registered, is_windowed, passes_rows
 
 
 def late_everywhere(stream: Stream, clockwork: Clockwork, queries: Mapping[str, Registered]) -> str | None:

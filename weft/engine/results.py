@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from weft.algebra import DataType, Kind, Query
-from weft.engine.answer_files import FOLDER, unpacked
+from weft.engine.answer_files import FOLDER, answers_in
 from weft.engine.status import last_commit
 
 _ARROW = {
@@ -46,7 +46,8 @@ def newest_answers(directory: Path, query: Query, number: int) -> pa.Table:
 
 def _answers_in(file: Path, query: str) -> list[pa.Table]:
     try:
-        table = unpacked(file.read_bytes(), query)
+        with file.open("rb") as opened:
+            table = answers_in(opened, query)
     except FileNotFoundError:
         # The engine has let go of its oldest answers meanwhile.
         return []

@@ -128,12 +128,22 @@ def finals(select: Select) -> Sequence[str]:
     return [_final(each, f"p{i}_") for i, each in enumerate(select.aggregates)]
 
 
+def _mean(total: str, count: str, aggregate: Aggregate, type_: str) -> str:
+    if aggregate.type.kind is not Kind.DECIMAL:
+        return f"try_cast(try_divide({total}, {count}) AS {type_})"
+    # Spark gives a quotient of wide DECIMALs six places. The whole part and the rest apart have room for all of them.
+    divisor = f"CAST({count} AS DECIMAL(19,0))"
+    rest = f"try_mod({total}, {divisor})"
+    whole = f"try_cast(try_divide(try_subtract({total}, {rest}), {divisor}) AS {type_})"
+    return f"try_cast(try_add({whole}, try_cast(try_divide({rest}, {divisor}) AS {type_})) AS {type_})"
+
+
 def _final(aggregate: Aggregate, prefix: str) -> str:
     first, type_ = f"{prefix}0", spark_type(aggregate.type)
     if aggregate.function in ("min_by", "max_by"):
         return f"{first}.x"
     if aggregate.function == "avg":
-        return f"try_cast(try_divide({first}, {prefix}1) AS {type_})"
+        return _mean(first, f"{prefix}1", aggregate, type_)
     if aggregate.function in _VARIANCES:
         least, divisor = (1, f"({first}.n - 1D)") if aggregate.function.endswith("samp") else (0, f"{first}.n")
         variance = f"CASE WHEN {first}.n > {least}D THEN {first}.m2 / {divisor} END"

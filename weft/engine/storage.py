@@ -1,9 +1,12 @@
-"""Files of the state directory, through Hadoop's file systems, so that they can be anywhere Spark can reach."""
+"""Files of the state directory, anywhere Spark can reach: through Hadoop, or straight on a local disk."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+import os
+import shutil
+from pathlib import Path
+from typing import Any, Protocol
 
 from pyspark.sql import SparkSession
 
@@ -14,33 +17,24 @@ class Storage:
     """Small files under one root, written atomically: a reader sees all of a file or none of it."""
 
     def __init__(self, spark: SparkSession, root: str) -> None:
-        jvm = spark.sparkContext._jvm
-        self._jvm = jvm
-        self._path = jvm.org.apache.hadoop.fs.Path
-        self.root = root.rstrip("/")
-        base = self._path(self.root)
-        self._fs = base.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
-        self.root = str(self._fs.makeQualified(base).toString())
+        base = spark.sparkContext._jvm.org.apache.hadoop.fs.Path(root.rstrip("/"))
+        hadoop = base.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
+        self.root = str(hadoop.makeQualified(base).toString())
+        is_local = self.root.startswith("file:")
+        self._files: _Files = _LocalFiles(self.root) if is_local else _HadoopFiles(spark, hadoop, self.root)
 
     def path(self, name: str) -> str:
         return f"{self.root}/{name}"
 
     def exists(self, name: str) -> bool:
-        return bool(self._fs.exists(self._path(self.path(name))))
+        return self._files.exists(name)
 
     def names(self, folder: str) -> list[str]:
         """The names of the files and folders in a folder; none if it does not exist."""
-        path = self._path(self.path(folder))
-        if not self._fs.exists(path):
-            return []
-        return sorted(str(status.getPath().getName()) for status in self._fs.listStatus(path))
+        return sorted(self._files.names(folder))
 
     def read_bytes(self, name: str) -> bytes:
-        stream = self._fs.open(self._path(self.path(name)))
-        try:
-            return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
-        finally:
-            stream.close()
+        return self._files.read(name)
 
     def read_json(self, name: str) -> Any:
         try:
@@ -61,30 +55,18 @@ class Storage:
     def draft(self, name: str, data: bytes) -> None:
         """Write what a file will hold under a temporary name, which readers of the folder pass over."""
         try:
-            out = self._fs.create(self._draft(name), True)
-            try:
-                out.write(bytearray(data))
-                out.hsync()
-            finally:
-                out.close()
+            self._files.write(_draft(name), data)
         except Exception as error:
             raise self._unwritable(name, error) from error
 
     def publish(self, name: str) -> None:
         """Give a drafted file its name, in place of an older one."""
-        target = self._path(self.path(name))
         try:
-            if self._fs.exists(target):
-                self._fs.delete(target, False)
-            renamed = self._fs.rename(self._draft(name), target)
+            renamed = self._files.rename(_draft(name), name)
         except Exception as error:
             raise self._unwritable(name, error) from error
         if not renamed:
             raise StorageError(f"{self.path(name)} could not be put in place; nothing was committed")
-
-    def _draft(self, name: str) -> Any:
-        folder, _, file = name.rpartition("/")
-        return self._path(self.path(f"{folder}/.{file}.draft" if folder else f".{file}.draft"))
 
     def _unwritable(self, name: str, error: Exception) -> StorageError:
         return StorageError(
@@ -94,9 +76,106 @@ class Storage:
 
     def delete(self, name: str) -> None:
         """Delete a file or folder; it is no error if it is not there."""
-        self._fs.delete(self._path(self.path(name)), True)
+        self._files.delete(name)
+
+
+class _Files(Protocol):
+    """What a file system must be able to do with names below a root."""
+
+    def exists(self, name: str) -> bool: ...
+    def names(self, folder: str) -> list[str]: ...
+    def read(self, name: str) -> bytes: ...
+    def write(self, name: str, data: bytes) -> None: ...
+    def rename(self, old: str, new: str) -> bool: ...
+    def delete(self, name: str) -> None: ...
+
+
+class _LocalFiles:
+    """A local disk. Bytes that went through Java would be copied three times on the way."""
+
+    def __init__(self, root: str) -> None:
+        self._root = Path("/" + root.removeprefix("file:").lstrip("/"))
+
+    def exists(self, name: str) -> bool:
+        return (self._root / name).exists()
+
+    def names(self, folder: str) -> list[str]:
+        path = self._root / folder
+        return os.listdir(path) if path.exists() else []
+
+    def read(self, name: str) -> bytes:
+        return (self._root / name).read_bytes()
+
+    def write(self, name: str, data: bytes) -> None:
+        path = self._root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def rename(self, old: str, new: str) -> bool:
+        os.replace(self._root / old, self._root / new)
+        return True
+
+    def delete(self, name: str) -> None:
+        path = self._root / name
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+class _HadoopFiles:
+    """Any file system that Hadoop knows."""
+
+    def __init__(self, spark: SparkSession, hadoop: Any, root: str) -> None:
+        self._jvm = spark.sparkContext._jvm
+        self._hadoop = hadoop
+        self._root = root
+
+    def _at(self, name: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(f"{self._root}/{name}")
+
+    def exists(self, name: str) -> bool:
+        return bool(self._hadoop.exists(self._at(name)))
+
+    def names(self, folder: str) -> list[str]:
+        if not self.exists(folder):
+            return []
+        return [str(status.getPath().getName()) for status in self._hadoop.listStatus(self._at(folder))]
+
+    def read(self, name: str) -> bytes:
+        stream = self._hadoop.open(self._at(name))
+        try:
+            return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
+        finally:
+            stream.close()
+
+    def write(self, name: str, data: bytes) -> None:
+        out = self._hadoop.create(self._at(name), True)
+        try:
+            out.write(bytearray(data))
+            out.hsync()
+        finally:
+            out.close()
+
+    def rename(self, old: str, new: str) -> bool:
+        if self.exists(new):
+            self._hadoop.delete(self._at(new), False)
+        return bool(self._hadoop.rename(self._at(old), self._at(new)))
+
+    def delete(self, name: str) -> None:
+        self._hadoop.delete(self._at(name), True)
+
+
+def _draft(name: str) -> str:
+    folder, _, file = name.rpartition("/")
+    return f"{folder}/.{file}.draft" if folder else f".{file}.draft"
 
 
 def _reason(error: Exception) -> str:
     java = getattr(error, "java_exception", None)
-    return str(java.getMessage() or java) if java is not None else str(error)
+    if java is not None:
+        return str(java.getMessage() or java)
+    return error.strerror or str(error) if isinstance(error, OSError) else str(error)

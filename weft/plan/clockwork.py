@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from weft.algebra import Answers, Query, Relation, Select, SetOperation, SetOperator, Source, Stream, Window
+from weft.algebra.sources import reads
 
 Clock = int | None
 
@@ -104,24 +105,6 @@ class Clockwork:
 
 def _latest(*clocks: Clock) -> Clock:
     return max((clock for clock in clocks if clock is not None), default=None)
-
-
-def reads(source: Source) -> tuple[Source, ...]:
-    """What a relation reads directly."""
-    if isinstance(source, Select):
-        return tuple(each.source for each in source.inputs)
-    if isinstance(source, SetOperation):
-        return source.left, source.right
-    return ()
-
-
-def streams_under(source: Source, queries: Mapping[str, Registered]) -> frozenset[str]:
-    """The streams whose rows reach a relation, also through other queries."""
-    if isinstance(source, Stream):
-        return frozenset({source.name})
-    if isinstance(source, Answers):
-        return streams_under(queries[source.query].query.relation, queries)
-    return frozenset().union(*(streams_under(below, queries) for below in reads(source)))
 
 
 def is_windowed(select: Select) -> bool:

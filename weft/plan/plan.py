@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from weft.algebra import Query, Source, Stream
-from weft.plan.clockwork import reads
+from weft.algebra import Query, Stream
 from weft.plan.normal import normalised
 
 
@@ -55,9 +54,3 @@ def build(number: int, streams: Mapping[int, Stream], queries: tuple[Query, ...]
     shaped = tuple(replace(each, relation=normalised(each.relation), text="") for each in queries)
     births = tuple(born[each.name] for each in queries)
     return Plan(number, tuple(streams.values()), tuple(streams), shaped, births)
-
-
-def sources_of(source: Source) -> tuple[Source, ...]:
-    """All that a relation reads, directly or through subqueries."""
-    below = reads(source)
-    return (*below, *(each for one in below for each in sources_of(one)))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from weft.algebra import Query, Relation, Stream
-from weft.algebra.sources import sources_read
+from weft.algebra.sources import leaves, name_of
 
 
 class Names(Protocol):
@@ -52,5 +52,7 @@ class NamesInMemory:
         relations = [*self.views.items(), *((each, query.relation) for each, query in self.queries.items())]
         wanted = name.lower()
         return [
-            reader for reader, relation in relations if any(read.lower() == wanted for read in sources_read(relation))
+            reader
+            for reader, relation in relations
+            if any(name_of(leaf).lower() == wanted for leaf in leaves(relation))
         ]
