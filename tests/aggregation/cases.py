@@ -53,7 +53,7 @@ def texts_by_integers(rng: np.random.Generator, count: int) -> tuple[Values, ...
     return (*texts(rng, count), some(rng.integers(0, 4, count), rng))
 
 
-# Functions as users write them: one that minds the order, one with an inverse that is not a sum, and one whose inverse
+# Functions as users write them: one that minds the order, one with an inverse that is not a sum, and some whose inverse
 # leaves rounding errors.
 CONCATENATION = define(
     "concatenation",
@@ -63,6 +63,16 @@ CONCATENATION = define(
     lower=lambda text: text,
     samples=[("a",), ("bc",), (None,)],
     commutative=False,
+)
+FLOAT_SUM = define(
+    "float_sum",
+    identity=0.0,
+    lift=lambda x: float(x or 0),
+    combine=lambda left, right: left + right,
+    lower=lambda total: total,
+    samples=[(0.1,), (2.5,), (None,)],
+    inverse=lambda total, part: total - part,
+    exact=False,
 )
 XOR = Statistic(
     name="xor",
@@ -118,6 +128,7 @@ CASES = {
     "registers": Case(REGISTERS_OF_HASHES, small_integers),
     "values": Case(VALUES, small_integers),
     "concatenation": Case(CONCATENATION.needs([STRING])[0].statistic, texts),
+    "float_sum": Case(FLOAT_SUM.needs([DOUBLE])[0].statistic, doubles),
     "xor": Case(XOR, small_integers),
     "log product": Case(LOG_PRODUCT, doubles),
     "bits": Case(BITS, small_integers),
@@ -166,7 +177,9 @@ def assert_same(actual: Columns, expected: Columns, message: object = "") -> Non
     """Floats within 1e-9, everything else to the last bit."""
     for mine, its in zip(actual, expected, strict=True):
         assert mine.shape == its.shape, message
-        if its.dtype.kind == "f":
-            np.testing.assert_allclose(mine, its, rtol=1e-9, atol=1e-9, err_msg=str(message))
+        if its.dtype.kind == "f" or (its.dtype == object and its.size and isinstance(its.flat[0], float)):
+            np.testing.assert_allclose(
+                mine.astype(np.float64), its.astype(np.float64), rtol=1e-9, atol=1e-9, err_msg=str(message)
+            )
         else:
             assert all(a == b for a, b in zip(mine.ravel().tolist(), its.ravel().tolist(), strict=True)), message

@@ -7,8 +7,8 @@ import pytest
 
 from tests.aggregation.cases import CASES
 from weft.aggregation import choice
-from weft.aggregation.choice import MANY_KEYS, choose
-from weft.aggregation.cost import cost_per_tick
+from weft.aggregation.choice import MANY_KEYS, choose, choose_for
+from weft.aggregation.cost import MEASURED_PRICES, PRINTED, Price
 from weft.aggregation.demand import demand
 from weft.aggregation.kernel import why_not
 from weft.aggregation.kernels import ALGORITHMS
@@ -20,13 +20,7 @@ MANY = demand([Window(length, 1) for length in range(10, 101, 10)])
 
 def chosen(case: str, *, ranges: int = 1, keys: int = 1, **options: bool) -> str:
     tree = ONE if ranges == 1 else MANY
-    return choose(
-        CASES[case].statistic,
-        ranges=ranges,
-        keys=keys,
-        cost=lambda kernel: cost_per_tick(kernel, tree, Fraction(1)),
-        **options,
-    ).kernel
+    return choose_for(CASES[case].statistic, tree, Fraction(1), keys=keys, **options).kernel
 
 
 @pytest.mark.parametrize(
@@ -34,6 +28,7 @@ def chosen(case: str, *, ranges: int = 1, keys: int = 1, **options: bool) -> str
     [
         ("count", 1, 1, "slickdeque_inv"),
         ("count", 10, 1, "prefix"),
+        ("count", 1, 1000, "prefix"),
         ("sum of integers", 10, 100_000, "prefix"),
         ("values", 10, 1, "prefix"),
         ("max of doubles", 1, 1, "slickdeque_noninv"),
@@ -86,6 +81,27 @@ def test_the_choice_explains_itself() -> None:
         "  not FlatFAT: it costs 12",
         "  not Panes: it costs 99",
     ]
+
+
+def test_prices_decide() -> None:
+    """With the papers' prices an operation is an operation; a kernel that is measured to be faster is taken."""
+    statistic = CASES["moments"].statistic
+    assert choose_for(statistic, MANY, Fraction(1), keys=1000).kernel == "flatfit"
+    slow_flatfit = {**MEASURED_PRICES, "flatfit": Price(Fraction(900), Fraction(900), Fraction(900))}
+    explained = choose_for(statistic, MANY, Fraction(1), keys=1000, prices=slow_flatfit)
+    assert explained.kernel == "b_int"
+    assert explained.left_out["flatfit"].startswith("it costs ")
+
+
+def test_the_papers_have_no_cost_for_prefix() -> None:
+    explained = choose_for(CASES["count"].statistic, MANY, Fraction(1), model=PRINTED)
+    assert explained.kernel == "slickdeque_inv"
+    assert explained.left_out["prefix"] == "no price is known for it"
+
+
+def test_without_any_cost_there_is_no_choice() -> None:
+    with pytest.raises(ValueError, match="no kernel that may serve count has a cost"):
+        choose(CASES["count"].statistic, ranges=1, keys=1, cost=lambda kernel: None)
 
 
 def test_examples() -> None:

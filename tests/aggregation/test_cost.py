@@ -407,10 +407,10 @@ def test_measured_prices_are_those_of_all_kernels() -> None:
 
 
 def test_calibration_measures_a_positive_price() -> None:
-    prices = calibrate(["prefix"], seconds=0.1)
-    assert prices.keys() == {"prefix"}
-    assert prices["prefix"].single > 0
-    assert prices["prefix"].of(1_000) > prices["prefix"].of(10) > 0
+    prices = calibrate(["slickdeque_inv"], seconds=0.1)
+    assert prices.keys() == {"slickdeque_inv"}
+    assert prices["slickdeque_inv"].single > 0
+    assert prices["slickdeque_inv"].of(1_000) >= prices["slickdeque_inv"].of(10) > 0
 
 
 def test_examples_in_docstrings() -> None:

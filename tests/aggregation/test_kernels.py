@@ -5,7 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import inspect
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ from tests.aggregation.cases import CASES, Case, Recomputation, assert_same
 from weft.aggregation import kernel as kernel_module
 from weft.aggregation.algorithm import Algorithm
 from weft.aggregation.deques import DequeKernel
+from weft.aggregation.grouped import make_kernel
 from weft.aggregation.kernel import Kernel, KernelError, why_not
 from weft.aggregation.kernels import ALGORITHMS
 
@@ -81,16 +82,17 @@ class Script:
             assert_same(tuple(column[row] for column in answers), answer, (self.starts, row))
 
     def roll(self) -> None:
-        if self.ranges != 1:
-            return
-        steps, length = int(self.rng.integers(1, 2 * self.capacity + 2)), int(self.rng.integers(1, self.capacity + 1))
+        steps = int(self.rng.integers(1, 3 * self.capacity + 2))
+        lengths = np.sort(self.rng.integers(1, self.capacity + 1, self.ranges))[::-1]
         partials = self.case.records(self.rng, steps, self.width)
-        answers = self.kernel.roll(partials, length)
+        answers = self.kernel.roll(partials, lengths.tolist())
         for step in range(steps):
-            self.starts = np.maximum(self.starts, self.truth.next + 1 - length)
+            self.starts = np.maximum(self.starts, self.truth.next + 1 - lengths)
             self.truth.push(tuple(column[step] for column in partials))
             self.truth.evict(int(self.starts[0]))
-            assert_same(tuple(column[step] for column in answers), self.truth.query(int(self.starts[0])), step)
+            for j, start in enumerate(self.starts.tolist()):
+                row = step * self.ranges + j
+                assert_same(tuple(column[row] for column in answers), self.truth.query(start), (step, j))
 
     def push(self) -> None:
         if self.truth.next - self.starts[0] < self.capacity:
@@ -109,7 +111,7 @@ class Script:
             return
         starts = self.starts
         if self.algorithm.any_start:
-            starts = np.sort(self.rng.integers(self.starts[0], self.truth.next, int(self.rng.integers(1, 4))))
+            starts = self.rng.integers(self.starts[0], self.truth.next, int(self.rng.integers(1, 4)))
         if np.all(starts < self.truth.next):
             answers = self.kernel.query(starts.tolist())
             for row, start in enumerate(starts):
@@ -199,9 +201,9 @@ def test_any_operations(algorithm: Algorithm, data: st.DataObject) -> None:
 SINGLE = [
     ("slickdeque_inv", "sum of doubles"),
     ("slickdeque_inv", "count"),
+    ("slickdeque_inv", "sum of integers"),
     ("two_stacks", "sum of doubles"),
     ("prefix", "sum of doubles"),
-    ("slickdeque_noninv", "max of doubles"),
     ("slickdeque_noninv", "min of integers"),
 ]
 
@@ -224,24 +226,42 @@ def test_single_key(kernel: str, name: str) -> None:
         script.run(40)
 
 
+@pytest.mark.parametrize("length", [255, 256, 257, 700])
+@pytest.mark.parametrize("shape", ["random", "falling", "rising", "ties"])
+def test_long_windows_of_one_key(length: int, shape: str) -> None:
+    """Windows longer than a stretch are gathered, shorter ones written out; a call goes on where the last one ended."""
+    rng = np.random.default_rng(length)
+    values = {
+        "random": rng.normal(size=3500),
+        "falling": -np.arange(3500.0),
+        "rising": np.arange(3500.0),
+        "ties": rng.integers(0, 3, 3500).astype(np.float64),
+    }[shape]
+    kernel = make_kernel("slickdeque_noninv", CASES["max of doubles"].statistic, 700)
+    cuts = np.sort(np.append(rng.integers(0, 3500, 12), [0, 3500]))
+    parts = [kernel.roll((values[begin:end, np.newaxis],), length)[0][:, 0] for begin, end in pairwise(cuts)]
+    expected = [values[max(0, n + 1 - length) : n + 1].max() for n in range(3500)]
+    np.testing.assert_array_equal(np.concatenate(parts), expected)
+
+
 @pytest.mark.prove
 @pytest.mark.parametrize(("algorithm", "case"), ADMITTED)
 def test_interpreted_at_length(algorithm: Algorithm, case: Case) -> None:
-    for seed in range(100, 130):
+    for seed in range(100, 108):
         play(algorithm, case, seed, interpret=True, steps=150)
 
 
 @pytest.mark.prove
 @pytest.mark.parametrize(("algorithm", "case"), COMPILED)
 def test_compiled_at_length(algorithm: Algorithm, case: Case) -> None:
-    for seed in range(100, 300):
+    for seed in range(100, 160):
         play(algorithm, case, seed, interpret=False, steps=150)
 
 
 @pytest.mark.prove
 @pytest.mark.parametrize(("algorithm", "case"), COMPILED)
 def test_single_key_at_length(algorithm: Algorithm, case: Case) -> None:
-    for seed in range(100, 160):
+    for seed in range(100, 110):
         rng = np.random.default_rng(seed)
         ranges = int(rng.integers(1, 4)) if algorithm.many_ranges else 1
         capacity = int(rng.integers(1, 80))
@@ -275,6 +295,24 @@ def test_starts_are_checked_before_anything_changes() -> None:
     with pytest.raises(KernelError, match="never go back"):
         kernel.slide(ones, [[1], [0]])
     assert (kernel.first, kernel.next) == (1, 2)
+
+
+@pytest.mark.parametrize("kernel", ["panes", "slickdeque_inv"])
+def test_ranges_are_ordered(kernel: str) -> None:
+    ranges = make(kernel, "count", capacity=4, ranges=3, width=2)
+    ones = (np.ones((2, 2), dtype=np.int64),)
+    with pytest.raises(KernelError, match="the longest, which begins first, comes first"):
+        ranges.slide(ones, [[0, 0, 0], [0, 1, 0]])
+    ranges.slide(ones, [[0, 0, 0], [0, 1, 1]])
+    with pytest.raises(KernelError, match="never go back"):
+        ranges.slide(ones, [[0, 0, 2], [0, 1, 3]])
+    with pytest.raises(KernelError, match="never go back"):
+        ranges.slide(ones, [[0, 2, 2], [0, 1, 3]])
+    with pytest.raises(KernelError, match="never go back"):
+        ranges.evict([0, 0, 1])
+    with pytest.raises(KernelError, match="comes first"):
+        ranges.evict([1, 2, 1])
+    assert (ranges.first, ranges.next) == (0, 2)
 
 
 def test_a_window_that_does_not_fit() -> None:

@@ -110,6 +110,33 @@ def test_a_function_may_mind_the_order_if_it_says_so() -> None:
     defined("first_not_zero", combine=lambda a, b: a if a else b, commutative=False, selective=True)
 
 
+def test_floats_may_differ_by_rounding_errors() -> None:
+    """(0.1 + 0.2) + 0.7 is not 0.1 + (0.2 + 0.7), and is no reason to refuse a function."""
+    tenths = [(0.1,), (0.2,), (0.7,), (None,)]
+    logs = {"identity": (0, 0.0), "lift": lambda x: (int(x is not None), x or 0.0), "samples": tenths}
+    defined("mean_of_logs", combine=lambda a, b: (a[0] + b[0], a[1] + b[1]), **logs)
+    with pytest.raises(LawBroken, match="associativity"):
+        defined("halves", combine=lambda a, b: (a[0] + b[0], a[1] + b[1] / 2 if a[0] and b[0] else a[1] + b[1]), **logs)
+
+
+def test_an_inverse_of_floats_must_say_so() -> None:
+    changes = {"identity": 0.0, "lift": lambda x: float(x or 0), "inverse": lambda total, part: total - part}
+    with pytest.raises(LawBroken, match="say exact=False"):
+        defined("sum_of_floats", **changes)
+    defined("sum_of_floats", exact=False, **changes)
+
+
+def test_a_selective_function_returns_its_argument_and_nothing_close_to_it() -> None:
+    with pytest.raises(LawBroken, match="not selective"):
+        defined(
+            "nearly",
+            identity=0.0,
+            lift=lambda x: float(x or 0),
+            combine=lambda a, b: max(a, b) * (1 + 1e-12),
+            selective=True,
+        )
+
+
 def test_a_name_is_taken_once() -> None:
     with pytest.raises(ValueError, match="there is a function sum already"):
         define("sum", identity=0, lift=int, combine=max, lower=int, samples=[(1,)])

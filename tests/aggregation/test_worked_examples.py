@@ -112,10 +112,7 @@ def test_figure_10_slickdeque() -> None:
 
 def deque_of(kernel: DequeKernel) -> list[tuple[int, int]]:
     """The deque of the only key: positions 1 … 6, as the figure counts them, and values."""
-    head, length = int(kernel._table[0]), int(kernel._table[1])
-    entries = 2 + 1
-    slots = [(head + n) % kernel._slots for n in range(length)]
-    return [(int(kernel._table[entries + slot]) % 6 + 1, int(kernel._columns[0][slot, 0])) for slot in slots]
+    return [(number % 6 + 1, int(values[0])) for number, (values,) in kernel.entries(0)]
 
 
 def test_ut_w3_one_running_aggregate_per_range() -> None:

@@ -4,10 +4,12 @@ import doctest
 
 import pytest
 
-from weft.windows import conditioning, counting, residues, schedule, slicing
+from weft.windows import conditioning, counting, residues, schedule, slicing, steps
 
 
-@pytest.mark.parametrize("module", [conditioning, counting, residues, schedule, slicing], ids=lambda m: m.__name__)
+@pytest.mark.parametrize(
+    "module", [conditioning, counting, residues, schedule, slicing, steps], ids=lambda m: m.__name__
+)
 def test_examples_in_docstrings(module: object) -> None:
     failures, attempts = doctest.testmod(module)  # type: ignore[arg-type]
     assert attempts > 0

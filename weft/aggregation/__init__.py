@@ -11,13 +11,15 @@ algebra allows.
 
     kernels/        the techniques, one file each, written once
     cells.py        what they are written in: operations on numbered cells
-    machine.py      these operations compiled, for rows of all keys and for single numbers (rows.py, pointers.py)
+    machine/        these operations compiled, for rows of all keys and for single numbers (rows.py, pointers.py)
+    arithmetic.py   what a statistic gives to these operations (interpreted.py: without a compiler)
     driver.py       the loop around a kernel
     kernel.py       a kernel with its memory: slide, push, evict, query, amend, snapshot (deques.py for SlickDeque)
     grouped.py      all kernels of a tree, over keys that come and go (keys.py)
     warm.py         compiling ahead
 
     cost.py         what kernels cost (demand.py)
+    calibration.py  what an operation costs on this machine
     choice.py       which one to take, and why
     counting.py     what they really do
 

@@ -60,7 +60,17 @@ def no_stretch(
 
 @jitable
 def one_by_one(
-    f: Any, cells: Memory, ix: Index, table: Index, starts: Any, due: Any, at: int, ranges: int, out: Memory, a: int
+    f: Any,
+    cells: Memory,
+    ix: Index,
+    table: Index,
+    starts: Any,
+    due: Any,
+    all_due: int,
+    at: int,
+    ranges: int,
+    out: Memory,
+    a: int,
 ) -> int:
     """The `answer` of an algorithm that answers ranges one by one."""
     return 0
@@ -103,8 +113,8 @@ class Algorithm:
     what comes next is not of that plain kind.
     """
 
-    answer: Callable[[Any, Memory, Index, Index, Any, Any, int, int, Memory, int], int] = one_by_one
-    """(f, cells, ix, table, starts, due, at, ranges, out, a): out[a], … for all ranges that are due.
+    answer: Callable[[Any, Memory, Index, Index, Any, Any, int, int, int, Memory, int], int] = one_by_one
+    """(f, cells, ix, table, starts, due, all_due, at, ranges, out, a): out[a], … for all ranges that are due.
 
     Returns how many there are. Where it is given, it stands for as many calls of `query`.
     """

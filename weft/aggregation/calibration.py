@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
-from time import perf_counter_ns
+from time import perf_counter_ns, thread_time_ns
 
 import numpy as np
 
@@ -64,9 +64,10 @@ def _nanoseconds_per_slide(algorithm: Algorithm, ranges: tuple[int, ...], width:
 
     def run() -> int:
         starts = np.maximum(first_starts + kernel.next, 0)
-        begin = perf_counter_ns()
+        # The processor's time: what others do on this machine has no price here.
+        begin = thread_time_ns()
         kernel.slide(partials, starts)
-        return perf_counter_ns() - begin
+        return thread_time_ns() - begin
 
     run()
     deadline = perf_counter_ns() + budget * 1e9

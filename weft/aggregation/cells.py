@@ -5,8 +5,8 @@ algorithm never looks into a cell. It is written once, in terms of the functions
 differ in their first argument, the arithmetic `f`:
 
     Rows                    compiled; a cell is a row of all group keys; `f` holds pointers to row operations
-    Add, Greatest, Least    compiled; a cell is one number (an ungrouped query); the arithmetic is part of the kernel's
-                            own machine code
+    Add, Greatest, Least,   compiled; a cell is one number, or a pair of them (an ungrouped query); the arithmetic is
+    AddPairs                part of the kernel's own machine code
     any other object        interpreted; `f` has a method for each function below. So come functions on Python objects,
                             functions that users write in Python, and the counting of operations.
 
@@ -150,8 +150,26 @@ def undisplaced(f: Arithmetic, cells: Memory, first: int, count: int, kept: Memo
     return number
 
 
-def put_span(f: Arithmetic, to: Memory, dst: int, count: int, source: Memory, a: int, key: int) -> None:
-    """to[dst], … = source[a], `count` times, for one key."""
+def suffixes(f: Arithmetic, to: Memory, dst: int, source: Memory, a: int, count: int) -> None:
+    """to[dst + n] = source[a + n] ⊕ … ⊕ source[a + count − 1], for each n < count."""
+    copy(f, to, dst + count - 1, source, a + count - 1)
+    for n in range(count - 2, -1, -1):
+        combine(f, to, dst + n, source, a + n, to, dst + n + 1)
+
+
+def join_prefixes(
+    f: Arithmetic, cells: Memory, acc: int, source: Memory, a: int, out: Memory, dst: int, count: int
+) -> None:
+    """out[dst + n] = out[dst + n] ⊕ source[a] ⊕ … ⊕ source[a + n], for each n < count; cells[acc] is overwritten."""
+    copy(f, cells, acc, source, a)
+    combine(f, out, dst, out, dst, cells, acc)
+    for n in range(1, count):
+        combine(f, cells, acc, cells, acc, source, a + n)
+        combine(f, out, dst + n, out, dst + n, cells, acc)
+
+
+def put_span(f: Arithmetic, to: Memory, dst: int, count: int, room: int, source: Memory, a: int, key: int) -> None:
+    """to[dst], … = source[a], `count` times, for one key. `room` cells from to[dst] on may be overwritten."""
     for n in range(count):
         put(f, to, dst + n, source, a, key)
 
@@ -218,6 +236,14 @@ class Add(NamedTuple):
     zero: float
     carry: int
     """Cells from an accumulator to its carry; 0 if arithmetic is exact."""
+
+
+class AddPairs(NamedTuple):
+    """Compiled addition of single records of two integers, the limbs of a sum."""
+
+    zero: int
+    pairs: int
+    """Always 2; a record is told from a number by it."""
 
 
 class Greatest(NamedTuple):

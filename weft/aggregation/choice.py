@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
+from weft.aggregation.cost import DUE_AWARE, UNIT_PRICES, Omega, Prices, cost_per_tick
+from weft.aggregation.demand import Demand
 from weft.aggregation.kernel import why_not
 from weft.aggregation.kernels import ALGORITHMS
 from weft.aggregation.statistic import Statistic
@@ -47,14 +49,15 @@ def choose(
     *,
     ranges: int,
     keys: int,
-    cost: Callable[[str], float | Fraction],
+    cost: Callable[[str], float | Fraction | None],
     rounding: bool = False,
     steady: bool = False,
 ) -> Choice:
     """The kernel for a statistic over so many different ranges and group keys.
 
     `cost` gives the price of a kernel, by its name, for the windows at hand: Ω in operations or in calibrated
-    nanoseconds (see `weft/aggregation/cost.py`); it is asked only about kernels that may serve. A kernel that takes
+    nanoseconds (see `weft/aggregation/cost.py`), None where it is not known; it is asked only about kernels that may
+    serve. A kernel that takes
     DOUBLEs out of a sum again is considered if `rounding` allows it: its error is bounded by the values that were in
     the last windows, and not by those of the window alone. With `steady`, no slide may cost as much as the window is
     long.
@@ -81,11 +84,51 @@ def choose(
                 costs[name] = price
         if reason is not None:
             left_out[name] = reason
-    best = min(costs, key=lambda name: (costs[name], PREFERENCE.index(name)))
+    if not costs:
+        raise ValueError(f"no kernel that may serve {statistic.name} has a cost: {left_out}")
+    best = min(costs, key=lambda name: (costs[name], *_preference(name, statistic, keys)))
     for name, price in sorted(costs.items(), key=lambda item: item[1]):
         if name != best:
             left_out[name] = f"it costs {float(price):.3g}"
     return Choice(best, _reason(statistic, ranges, keys, float(costs[best]), len(costs)), left_out)
+
+
+def choose_for(
+    statistic: Statistic,
+    tree: Demand,
+    edge_rate: Fraction,
+    *,
+    keys: int = 1,
+    prices: Prices = UNIT_PRICES,
+    model: Mapping[str, Omega] = DUE_AWARE,
+    rounding: bool = False,
+    steady: bool = False,
+) -> Choice:
+    """The kernel for a statistic of a tree of queries whose edges come at `edge_rate` per tick.
+
+    With the papers' unit prices the one with the fewest operations; with prices that `calibrate` has measured, the
+    fastest on this machine for so many keys.
+
+    >>> from weft.aggregation.demand import demand
+    >>> from weft.aggregation.statistics import COUNT
+    >>> from weft.algebra import Window
+    >>> print(choose_for(COUNT, demand([Window(60, 10), Window(30, 10)]), Fraction(1, 10)).reason)
+    the cheapest of 6 that may serve count (invertible) over 2 ranges and one key, at a cost of 0.3
+    """
+
+    def cost(kernel: str) -> Fraction | None:
+        if kernel not in model or kernel not in prices:
+            return None
+        return cost_per_tick(kernel, tree, edge_rate, keys=keys, prices=prices, model=model)
+
+    ranges = tree.number_of_ranges
+    return choose(statistic, ranges=ranges, keys=keys, cost=cost, rounding=rounding, steady=steady)
+
+
+def _preference(name: str, statistic: Statistic, keys: int) -> tuple[bool, int]:
+    # Exact prefixes of many keys go through memory twice per slide, running aggregates three times.
+    first = name == "prefix" and statistic.exact and keys >= MANY_KEYS
+    return not first, PREFERENCE.index(name)
 
 
 def _reason(statistic: Statistic, ranges: int, keys: int, price: float, candidates: int) -> str:

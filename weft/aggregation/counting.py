@@ -97,7 +97,7 @@ def trace(
     capacity = max(step + 1 - begins[0] for step, begins in enumerate(starts))
     shape = Shape(capacity, ranges, commutative=commutative)
     # The paper's SlickDeque takes partials into the deque one by one.
-    layout = layout_of(1, slots_for(capacity), batch=1) if algorithm.selects else algorithm.layout(shape)
+    layout = layout_of(1, slots_for(capacity), batch=1, room=1) if algorithm.selects else algorithm.layout(shape)
     ix: Index = empty_index(shape, layout)
     table: Index = [0] * layout.table
     cells: Cells = [None] * layout.rows
@@ -108,7 +108,7 @@ def trace(
         wanted = [1] * ranges if due is None else [int(flag) for flag in due[step]]
         out: Cells = [None] * sum(wanted)
         before = f.operations
-        wrong = run(f, cells, ix, table, [value], list(begins), wanted, out, 1, 1, 1, ranges)
+        wrong = run(f, cells, ix, table, [value], list(begins), wanted, out, 1, 1, 1, ranges, 0)
         assert not wrong
         result.answers.append(out)
         result.operations.append(f.operations - before)

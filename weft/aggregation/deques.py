@@ -11,11 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from weft.aggregation.algorithm import Algorithm
 from weft.aggregation.kernel import Kernel, Snapshot
 from weft.aggregation.kernels.slickdeque_noninv import (
-    BATCH,
     FEWEST_SLOTS,
     GATHERED,
+    ROOM,
     batch_for,
     layout_of,
+    room_for,
     slots_for,
 )
 from weft.aggregation.ring import SLOTS
@@ -23,6 +24,7 @@ from weft.aggregation.statistic import Columns, Statistic, same_records
 
 #: The most steps in one call, times keys: what one call can add to the deques is reserved before it.
 _RESERVED_ENTRIES = 1 << 16
+_RESERVED_ENTRIES_OF_ONE_KEY = 1 << 18
 
 
 class DequeKernel(Kernel):
@@ -48,6 +50,17 @@ class DequeKernel(Kernel):
         """The length of the longest deque, what is gathered counted in."""
         return int(max(self._table[self._width : 2 * self._width])) + int(self._ix[GATHERED])
 
+    def entries(self, key: int) -> list[tuple[int, Columns]]:
+        """The deque of a key, from head to tail: the numbers and the records of its partials."""
+        places = self._places(key, int(self._table[self._width + key]))
+        return [
+            (
+                int(self._table[self._entry(place, key)]),
+                tuple(column[place, key : key + 1].copy() for column in self._columns),
+            )
+            for place in places
+        ]
+
     def slide(self, partials: Columns, starts: ArrayLike, due: ArrayLike | None = None) -> Columns:
         table = np.asarray(starts, dtype=np.int64).reshape(-1, self.ranges)
         wanted = None if due is None else np.asarray(due).reshape(table.shape)
@@ -58,14 +71,15 @@ class DequeKernel(Kernel):
             ),
         )
 
-    def roll(self, partials: Columns, length: int) -> Columns:
+    def roll(self, partials: Columns, lengths: ArrayLike) -> Columns:
         return self._in_parts(
-            len(partials[0]), lambda part: super(DequeKernel, self).roll(_rows(partials, part), length)
+            len(partials[0]), lambda part: super(DequeKernel, self).roll(_rows(partials, part), lengths)
         )
 
     def _in_parts(self, steps: int, take: Callable[[slice], Columns]) -> Columns:
         """Takes so many steps in parts; before each, all that it can add to the deques is reserved."""
-        at_once = max(self._batch, _RESERVED_ENTRIES // self._width)
+        reserved = _RESERVED_ENTRIES_OF_ONE_KEY if self._width == 1 else _RESERVED_ENTRIES
+        at_once = max(self._batch, reserved // self._width)
         answers = [self.statistic.empty(0, self._width)] if steps == 0 else []
         for at in range(0, steps, at_once):
             part = slice(at, min(at + at_once, steps))
@@ -80,7 +94,8 @@ class DequeKernel(Kernel):
 
     def _allocate(self, width: int) -> None:
         self._width = width
-        self._allocate_memory(layout_of(width, self._slots, self._batch))
+        room = room_for(self.capacity, width, self._batch)
+        self._allocate_memory(layout_of(width, self._slots, self._batch, room))
 
     def _load(self, snapshot: Snapshot, columns: NDArray[np.intp]) -> None:
         if snapshot.index[SLOTS] != self._slots:
@@ -122,25 +137,26 @@ class DequeKernel(Kernel):
 
     def _insert(self, sequence: int, late: Columns, key: int) -> None:
         """Brings a late record to its place in one deque, and drops what no answer can name any more."""
-        table, combine, keys = self._table, self.statistic.combine, self._width
-        head, length = int(table[key]), int(table[keys + key])
-        entries = 2 * keys + self._batch
-        deque: dict[int, Columns] = {}
-        for n in range(length):
-            slot = (head + n) % self._slots
-            record = tuple(column[slot, key : key + 1].copy() for column in self._columns)
-            deque[int(table[entries + slot * keys + key])] = record
+        combine = self.statistic.combine
+        deque = dict(self.entries(key))
         deque[sequence] = combine(deque[sequence], late) if sequence in deque else late
         kept: list[tuple[int, Columns]] = []
         for number in sorted(deque, reverse=True):
             if not kept or not same_records(combine(deque[number], kept[-1][1]), kept[-1][1]):
                 kept.append((number, deque[number]))
-        for n, (number, record) in enumerate(reversed(kept)):
-            slot = (head + n) % self._slots
-            table[entries + slot * keys + key] = number
+        for place, (number, record) in zip(self._places(key, len(kept)), reversed(kept), strict=True):
+            self._table[self._entry(place, key)] = number
             for column, value in zip(self._columns, record, strict=True):
-                column[slot, key : key + 1] = value
-        table[keys + key] = len(kept)
+                column[place, key : key + 1] = value
+        self._table[self._width + key] = len(kept)
+
+    def _places(self, key: int, count: int) -> list[int]:
+        """The slots of the first entries of a deque."""
+        return [(int(self._table[key]) + n) % self._slots for n in range(count)]
+
+    def _entry(self, place: int, key: int) -> int:
+        """Where in the table the number of an entry is."""
+        return 2 * self._width + int(self._ix[ROOM]) + place * self._width + key
 
 
 def _rows(partials: Columns, part: slice) -> Columns:
@@ -151,11 +167,11 @@ class _Table:
     """The table of a deque kernel, as tables."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        slots, batch = int(snapshot.index[SLOTS]), int(snapshot.index[BATCH])
+        slots, room = int(snapshot.index[SLOTS]), int(snapshot.index[ROOM])
         keys = snapshot.columns[0].shape[1]
         self.table = snapshot.table
         self.per_key = self.table[: 2 * keys].reshape(2, keys)
         """Heads and lengths."""
 
-        self.entries = self.table[2 * keys + batch :].reshape(slots, keys)
+        self.entries = self.table[2 * keys + room :].reshape(slots, keys)
         """Sequence numbers, by slot and key."""

@@ -21,7 +21,7 @@ Run = Callable[..., int]
 
 
 @cache
-def _source_stamp() -> int:
+def source_stamp() -> int:
     """Changes with any source file of this package.
 
     Numba keeps compiled code on disk and looks at the file of the compiled function alone to see whether it is still
@@ -34,22 +34,34 @@ def _source_stamp() -> int:
     return int.from_bytes(digest.digest(), "big")
 
 
-GO_BACK, TOO_LONG, TOO_SHORT = 1, 2, 3
+GO_BACK, TOO_LONG, TOO_SHORT, OUT_OF_ORDER = 1, 2, 3, 4
 
 
 @jitable
 def check_starts(ix: Index, starts: Any, pushes: int, evictions: int, ranges: int) -> int:
-    """0 if no window goes back, holds more partials than fit, or begins after the newest one."""
+    """0 if no window goes back, holds more partials than fit, or begins after the newest one or one of a shorter range.
+
+    Compiled code trusts these numbers: a wrong one would be an address outside of the kernel's memory.
+    """
     before, held = ix[FIRST], ix[NEXT]
     for step in range(evictions):
-        first = starts[step * ranges]
+        at = step * ranges
+        first = starts[at]
         held += step < pushes
         if first < before:
             return GO_BACK
         if held - first > ix[CAPACITY]:
             return TOO_LONG
-        if starts[step * ranges + ranges - 1] >= held + (pushes == 0):
+        if starts[at + ranges - 1] >= held + (pushes == 0):
             return TOO_SHORT
+        back, disorder = False, False
+        for j in range(1, ranges):
+            disorder |= starts[at + j] < starts[at + j - 1]
+            back |= step > 0 and starts[at + j] < starts[at + j - ranges]
+        if disorder:
+            return OUT_OF_ORDER
+        if back:
+            return GO_BACK
         before = first
     return 0
 
@@ -58,7 +70,7 @@ def check_starts(ix: Index, starts: Any, pushes: int, evictions: int, ranges: in
 def interpreted_run(algorithm: Algorithm) -> Run:
     """`run` as plain Python; memories are arrays, `ix`, `starts` and `due` are lists."""
     evict, slide, query, answer = algorithm.evict, algorithm.slide, algorithm.query, algorithm.answer
-    together, stamp = answer is not one_by_one, _source_stamp()
+    together, stamp = answer is not one_by_one, source_stamp()
 
     def run(
         f: Any,
@@ -73,11 +85,13 @@ def interpreted_run(algorithm: Algorithm) -> Run:
         pushes: int,
         evictions: int,
         ranges: int,
+        all_due: int,
     ) -> int:
         """Takes `steps` steps: the first `evictions` of them evict, the first `pushes` take in a partial.
 
-        In step s the ranges begin at starts[s·ranges], …, and those whose `due` is set are answered. Answers go to
-        out[0], out[1], …. Returns 0, or, before it has done anything, what is wrong with the starts.
+        In step s the ranges begin at starts[s·ranges], …, and those whose `due` is set are answered (all, and nobody
+        looks at `due`, if `all_due` is 1). Answers go to out[0], out[1], …. Returns 0, or, before it has done anything,
+        what is wrong with the starts.
         """
         stamp  # noqa: B018 - part of the key under which compiled code is kept on disk
         cells, incoming, out = memory(f, cells_at), memory(f, incoming_at), memory(f, out_at)
@@ -93,10 +107,10 @@ def interpreted_run(algorithm: Algorithm) -> Run:
             elif step < evictions:
                 evict(f, cells, ix, table, starts, at)
             if together:
-                answers += answer(f, cells, ix, table, starts, due, at, ranges, out, answers)
+                answers += answer(f, cells, ix, table, starts, due, all_due, at, ranges, out, answers)
             else:
                 for j in range(ranges):
-                    if due[at + j]:
+                    if all_due or due[at + j]:
                         query(f, cells, ix, table, starts[at + j], j, out, answers)
                         answers += 1
         keep_numbers(ix_at, ix)
@@ -108,7 +122,7 @@ def interpreted_run(algorithm: Algorithm) -> Run:
 @cache
 def interpreted_roll(algorithm: Algorithm) -> Run:
     """`roll` as plain Python."""
-    slide, query, stretch, stamp = algorithm.slide, algorithm.query, algorithm.stretch, _source_stamp()
+    slide, query, stretch, stamp = algorithm.slide, algorithm.query, algorithm.stretch, source_stamp()
 
     def roll(
         f: Any,
@@ -141,6 +155,62 @@ def interpreted_roll(algorithm: Algorithm) -> Run:
         return 0
 
     return roll
+
+
+@jitable
+def move_starts(starts: Any, lengths: Any, ranges: int, end: int) -> bool:
+    """Ranges of these lengths begin so far before `end`; none goes back. Returns whether all of them are as long."""
+    all_full = True
+    for j in range(ranges):
+        start = end - lengths[j]
+        all_full = all_full and starts[j] <= start
+        starts[j] = max(starts[j], start)
+    return all_full
+
+
+@cache
+def interpreted_roll_many(algorithm: Algorithm) -> Run:
+    """`roll` of several ranges as plain Python."""
+    slide, query, answer = algorithm.slide, algorithm.query, algorithm.answer
+    together, stamp = answer is not one_by_one, source_stamp()
+
+    def roll_many(
+        f: Any,
+        cells_at: Memory,
+        ix_at: Any,
+        table_at: Any,
+        incoming_at: Memory,
+        starts_at: Any,
+        lengths_at: Any,
+        out_at: Memory,
+        steps: int,
+        ranges: int,
+    ) -> int:
+        """Takes in `steps` partials, and after each of them answers for the newest lengths[0], lengths[1], … partials.
+
+        It does what `run` does when all ranges are always due, and always as long. `starts` says where they begin now.
+        """
+        stamp  # noqa: B018
+        cells, incoming, out = memory(f, cells_at), memory(f, incoming_at), memory(f, out_at)
+        starts, lengths, table, ix = words(starts_at), words(lengths_at), words(table_at), numbers(ix_at)
+        due = flags(starts_at)  # which nobody reads: all are due
+        all_full = False
+        for step in range(steps):
+            if all_full:
+                for j in range(ranges):
+                    starts[j] += 1
+            else:
+                all_full = move_starts(starts, lengths, ranges, ix[NEXT] + 1)
+            slide(f, cells, ix, table, starts, 0, incoming, step)
+            if together:
+                answer(f, cells, ix, table, starts, due, 1, 0, ranges, out, step * ranges)
+            else:
+                for j in range(ranges):
+                    query(f, cells, ix, table, starts[j], j, out, step * ranges + j)
+        keep_numbers(ix_at, ix)
+        return 0
+
+    return roll_many
 
 
 @cache

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.aggregation.laws import check_laws
+from weft.aggregation.laws import LawBroken, check_laws
 from weft.aggregation.ordering import from_ordered, ordered_fields
 from weft.aggregation.sketches import estimated_distinct, middle_of
 from weft.aggregation.statistic import Array, Columns, Statistic, Values, python_object
@@ -93,13 +93,15 @@ def define(
     lower: Callable[[Any], Any],
     samples: Sequence[tuple[Any, ...]],
     inverse: Callable[[Any, Any], Any] | None = None,
+    exact: bool = True,
     selective: bool = False,
     commutative: bool = True,
 ) -> AggregateFunction:
     """Registers a function written in plain Python, of single values; its laws are checked on the sample rows.
 
     A record is any Python object that is never changed. `lift` makes one of a row's arguments (None for NULL),
-    `combine` makes one of two, `lower` the answer; and inverse(combine(a, b), a) = b.
+    `combine` makes one of two, `lower` the answer; and inverse(combine(a, b), a) = b. An inverse of floats is not
+    `exact`: rounding errors are left behind, and kernels take care that they do not pile up.
 
     >>> longest = define("longest", identity="", lift=lambda text: text or "",
     ...                  combine=lambda a, b: max(a, b, key=lambda t: (len(t), t)), lower=lambda text: text or None,
@@ -116,6 +118,7 @@ def define(
         inverse=None
         if inverse is None
         else lambda total, part: (np.asarray(np.frompyfunc(inverse, 2, 1)(total[0], part[0]), dtype=object),),
+        exact=exact,
         selective=selective,
         commutative=commutative,
     )
@@ -125,7 +128,10 @@ def define(
         lambda records, signature: _nullable([lower(state) for state in records[0][0].tolist()]),
     )
     rows = [_nullable(list(column)) for column in zip(*samples, strict=True)]
-    return register(function, {statistic: statistic.lift(*rows)})
+    records = statistic.lift(*rows)
+    if inverse is not None and exact and any(isinstance(state, float) for state in records[0]):
+        raise LawBroken(f"{name} takes floats out of an aggregate, which leaves rounding errors: say exact=False")
+    return register(function, {statistic: records})
 
 
 def _each(function: Callable[..., Any], columns: list[list[Any]]) -> Array:

@@ -10,13 +10,25 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from weft.aggregation.algorithm import Algorithm, Layout, Shape, empty_index, start_at
-from weft.aggregation.cells import ORDERS, Add, Greatest, Least, Rows
-from weft.aggregation.driver import GO_BACK, TOO_LONG, Run, compiled, interpreted_roll, interpreted_run
+from weft.aggregation.arithmetic import compiled_arithmetic
+from weft.aggregation.blocks import identities, packed, unwritten
+from weft.aggregation.driver import (
+    GO_BACK,
+    OUT_OF_ORDER,
+    TOO_LONG,
+    TOO_SHORT,
+    Run,
+    compiled,
+    interpreted_roll,
+    interpreted_roll_many,
+    interpreted_run,
+)
 from weft.aggregation.interpreted import Interpreted
 from weft.aggregation.pointers import address
 from weft.aggregation.ring import FIRST, NEXT, Index
-from weft.aggregation.rows import address_of
-from weft.aggregation.statistic import Array, Columns, Number, Statistic
+from weft.aggregation.statistic import Array, Columns, Statistic
+
+_NONE_DUE = np.zeros(1, dtype=bool)
 
 
 class KernelError(ValueError):
@@ -108,28 +120,38 @@ class Kernel:
         steps = len(table)
         if not steps:
             return self.statistic.empty(0, self._width)
-        answers = self._run(table, _due(due, table.shape), partials, evictions=steps)
+        self._check_first(table[0])
+        answers = self._run(table, due, partials, evictions=steps)
         self._remember(partials, steps)
         self._starts = table[-1].copy()
         return answers
 
-    def roll(self, partials: Columns, length: int) -> Columns:
-        """Takes in one partial after the other, and after each answers for the newest `length` ones.
+    def roll(self, partials: Columns, lengths: ArrayLike) -> Columns:
+        """Takes in one partial after the other, and after each answers for the newest ones: so many for each range.
 
-        The same as `slide` with those starts, for a kernel of one range; the faster way for a single key.
+        The same as `slide` with those starts; the faster way for a single key.
         """
-        if self.ranges != 1:
-            raise KernelError(f"a kernel of {self.ranges} ranges slides, it does not roll")
-        if not 0 < length <= self.capacity:
-            raise KernelError(self._complaint(TOO_LONG))
+        newest = np.array(lengths, dtype=np.int64, ndmin=1)
+        if len(newest) != self.ranges or np.any(newest[1:] > newest[:-1]):
+            raise KernelError(f"a kernel of {self.ranges} ranges rolls over as many lengths, longest first")
+        if not 0 < newest[-1] <= newest[0] <= self.capacity:
+            raise KernelError(self._complaint(TOO_LONG if newest[-1] > 0 else TOO_SHORT))
         steps = len(partials[0])
         if self._width > 1 and not self._interpreted:
-            newest = np.arange(self.next, self.next + steps)
-            return self.slide(partials, np.maximum(newest + 1 - length, self._starts))
-        _, answers = self._execute(interpreted_roll, partials, (), steps, (steps, length))
-        self._starts = np.maximum(self._starts, self.next - length)
+            ends = np.arange(self.next + 1, self.next + 1 + steps)[:, np.newaxis]
+            return self.slide(partials, np.maximum(ends - newest, self._starts))
+        if self.ranges == 1:
+            _, answers = self.drive(interpreted_roll, partials, (), steps, (steps, int(newest[0])))
+        else:
+            schedule, numbers = (self._starts, newest), (steps, self.ranges)
+            _, answers = self.drive(interpreted_roll_many, partials, schedule, steps * self.ranges, numbers)
+        self._starts = np.maximum(self._starts, self.next - newest)
         self._remember(partials, steps)
         return answers
+
+    def blank(self, steps: int) -> Columns:
+        """Identities for so many fragments, to be filled in; `slide` takes such columns without copying them."""
+        return self._identities(steps)
 
     def push(self, partial: Columns) -> None:
         """Takes in the partials of one fragment, one for each key column."""
@@ -139,6 +161,7 @@ class Kernel:
     def evict(self, starts: ArrayLike) -> None:
         """Moves the start of every range forwards (a single number moves all of them)."""
         table = np.broadcast_to(np.asarray(starts, dtype=np.int64), (1, self.ranges)).copy()
+        self._check_first(table[0])
         self._run(table, np.zeros(table.shape, dtype=bool), None, evictions=1)
         self._starts = table[0]
 
@@ -152,7 +175,10 @@ class Kernel:
             raise KernelError(f"windows begin at one of the partials {self.first} to {self.next - 1}, not at {starts}")
         if not self.algorithm.any_start and not np.array_equal(table, self._starts):
             raise KernelError(f"{self.algorithm.title} answers its own ranges alone; they begin at {self._starts}")
-        return self._run(table.reshape(1, -1), np.ones((1, len(table)), dtype=bool), None, evictions=0)
+        # Kernels answer the longest window first.
+        order = np.argsort(table, kind="stable")
+        answers = self._run(table[order].reshape(1, -1), None, None, evictions=0)
+        return answers if np.all(order[1:] > order[:-1]) else tuple(column[np.argsort(order)] for column in answers)
 
     # --- late rows, keys, snapshots ----------------------------------------------------------------------------------
 
@@ -229,14 +255,17 @@ class Kernel:
         rows, numbers = layout.rows, empty_index(self._shape(), layout)
         self._ix: Index = numbers if self._interpreted else np.array(numbers, dtype=np.int64)
         self._table: Index = [0] * layout.table if self._interpreted else np.zeros(layout.table, dtype=np.int64)
+        self._columns = self._identities(rows)
+        carry = 0 if self.statistic.exact else layout.carry
         if self._interpreted:
-            self._columns = self.statistic.empty(rows, self._width)
+            self._f: Any = Interpreted(self.statistic, self._width, carry)
         else:
-            fields = self.statistic.fields
-            self._block = np.empty((rows, len(fields), self._width), dtype=fields[0].dtype)
-            self._columns = tuple(self._block[:, c] for c in range(len(fields)))
-            self.statistic.erase(self._columns, ...)
-        self._f = self._arithmetic(0 if self.statistic.exact else layout.carry)
+            self._f = compiled_arithmetic(self.statistic, self._width, carry, inverts=self.algorithm.inverts)
+
+    def _identities(self, rows: int) -> Columns:
+        if self._interpreted:
+            return self.statistic.empty(rows, self._width)
+        return identities(self.statistic, rows, self._width)
 
     def _load(self, snapshot: Snapshot, columns: NDArray[np.intp]) -> None:
         """Takes over the numbers of a snapshot; new column i was columns[i]."""
@@ -254,45 +283,23 @@ class Kernel:
             width=self._width,
         )
 
-    def _arithmetic(self, carry: int) -> Any:
-        statistic = self.statistic
-        if self._interpreted:
-            return Interpreted(statistic, self._width, carry)
-        if self._width == 1 and statistic.number is not None:
-            zero = statistic.fields[0].dtype.type(0).item()
-            return _number(statistic.number, zero, carry)
-        assert statistic.rows is not None
-        subtraction = statistic.rows.subtraction if self.algorithm.inverts else None
-        floats = bool(statistic.fields[0].dtype == np.float64)
-        return Rows(
-            combine_at=address_of(statistic.rows.combine),
-            extend_at=address_of(subtraction.extend) if subtraction else 0,
-            lose_at=address_of(subtraction.lose) if subtraction else 0,
-            swap_at=address_of(subtraction.swap) if subtraction else 0,
-            settle_at=address_of(subtraction.settle) if subtraction else 0,
-            between_at=address_of(subtraction.between) if subtraction else 0,
-            order=ORDERS[statistic.greatest, floats] if statistic.selective else 0,
-            width=self._width,
-            columns=len(statistic.fields),
-            carry=carry * len(statistic.fields) * self._width * 8,
-        )
-
     # --- running -----------------------------------------------------------------------------------------------------
 
     def _run(
-        self, starts: NDArray[np.int64], due: NDArray[np.bool_], partials: Columns | None, evictions: int
+        self, starts: NDArray[np.int64], due: ArrayLike | None, partials: Columns | None, evictions: int
     ) -> Columns:
         steps, ranges = starts.shape
-        pushes = 0 if partials is None else steps
-        answers = int(np.count_nonzero(due))
-        wrong, out = self._execute(
-            interpreted_run, partials, (starts, due), answers, (steps, pushes, evictions, ranges)
+        pushes, all_due = 0 if partials is None else steps, int(due is None)
+        wanted = _NONE_DUE if due is None else np.ascontiguousarray(due, dtype=bool).reshape(starts.shape)
+        answers = starts.size if due is None else int(np.count_nonzero(wanted))
+        wrong, out = self.drive(
+            interpreted_run, partials, (starts, wanted), answers, (steps, pushes, evictions, ranges, all_due)
         )
         if wrong:
             raise KernelError(self._complaint(wrong))
         return out
 
-    def _execute(
+    def drive(
         self,
         driver: Callable[[Algorithm], Run],
         partials: Columns | None,
@@ -306,32 +313,28 @@ class Kernel:
             lists = [array.ravel().tolist() for array in schedule]
             run = driver(self.algorithm)
             return run(self._f, self._columns, self._ix, self._table, partials, *lists, out, *numbers), out
-        fields = self.statistic.fields
-        incoming = self._block if partials is None else self._packed(partials)
-        block = np.empty((answers, len(fields), self._width), dtype=fields[0].dtype)
-        arrays = (self._block, self._ix, self._table, incoming, *schedule, block)
+        incoming = self._columns if partials is None else self._packed(partials)
+        out = unwritten(self.statistic, answers, self._width)
+        arrays = (self._columns[0], self._ix, self._table, incoming[0], *schedule, out[0])
         result = compiled(driver, self.algorithm)(self._f, *(address(array) for array in arrays), *numbers)
-        return result, tuple(block[:, c] for c in range(len(fields)))
+        return result, out
+
+    def _packed(self, partials: Columns) -> Columns:
+        try:
+            return packed(self.statistic, partials, self._width)
+        except ValueError as error:
+            raise KernelError(str(error)) from None
+
+    def _check_first(self, starts: NDArray[np.int64]) -> None:
+        if np.any(starts < self._starts):
+            raise KernelError(self._complaint(GO_BACK))
 
     def _complaint(self, wrong: int) -> str:
+        if wrong == OUT_OF_ORDER:
+            return "ranges are ordered: the longest, which begins first, comes first"
         if wrong == TOO_LONG:
             return f"a window has more than {self.capacity} partials; rebuild the kernel with a larger capacity"
         return "the starts of windows never go back" if wrong == GO_BACK else "a window begins with a partial it holds"
-
-    def _packed(self, partials: Columns) -> Array:
-        """The partials as rows; a single column that lies in memory as it should is taken as it is."""
-        fields, steps = self.statistic.fields, len(partials[0])
-        if len(fields) == 1:
-            packed = np.ascontiguousarray(partials[0], dtype=fields[0].dtype)
-        else:
-            packed = np.empty((steps, len(fields), self._width), dtype=fields[0].dtype)
-            for c, column in enumerate(partials):
-                packed[:, c] = column
-        if packed.size != steps * len(fields) * self._width:
-            raise KernelError(
-                f"{steps} partials of {self._width} keys are expected, not an array of shape {np.shape(partials[0])}"
-            )
-        return packed
 
     # --- late rows ---------------------------------------------------------------------------------------------------
 
@@ -372,15 +375,3 @@ def _absorb(statistic: Statistic, memory: Columns, rows: Array, keys: NDArray[np
     combined = statistic.combine(tuple(column[at] for column in memory), late)
     for column, values in zip(memory, combined, strict=True):
         column[at] = values
-
-
-def _number(number: Number, zero: float, carry: int) -> Add | Greatest | Least:
-    if number is Number.ADD:
-        return Add(zero, carry)
-    return Greatest(zero) if number is Number.GREATEST else Least(zero)
-
-
-def _due(due: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    if due is None:
-        return np.ones(shape, dtype=bool)
-    return np.ascontiguousarray(due, dtype=bool).reshape(shape)

@@ -1,9 +1,10 @@
-"""Group keys and their columns: keys come and go, columns are used again."""
+"""Group keys and their columns: keys come and go, columns are used again.
+
+A key is a small integer that the caller hands out, so that finding the columns of a million keys is one look into an
+array. The caller may give the number of a key that has gone to another; the array is as long as the largest number.
+"""
 
 from __future__ import annotations
-
-from collections.abc import Hashable, Sequence
-from heapq import heapify, heappop, heappush
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,64 +12,99 @@ from numpy.typing import NDArray
 #: Columns to begin with. One column would be the compiled code of an ungrouped query.
 FEWEST_COLUMNS = 8
 
+_NOBODY = -1
+_NEVER = -1
+
 
 class KeyColumns:
-    """Which column each live key has. The lowest free column is taken first, so that live ones stay together."""
+    """Which column each live key has. The lowest free columns are taken first, so that live ones stay together."""
 
     def __init__(self) -> None:
-        self.width = FEWEST_COLUMNS
-        self._columns: dict[Hashable, int] = {}
-        self._free = list(range(FEWEST_COLUMNS))
-        self._last_seen = np.full(FEWEST_COLUMNS, -1, dtype=np.int64)
+        self._column_of = np.full(FEWEST_COLUMNS, _NOBODY, dtype=np.int64)
+        self._hold(np.full(FEWEST_COLUMNS, _NOBODY, dtype=np.int64), np.full(FEWEST_COLUMNS, _NEVER, dtype=np.int64))
 
     def __len__(self) -> int:
-        return len(self._columns)
+        return int(np.count_nonzero(self._key_of != _NOBODY))
 
-    def live(self) -> tuple[list[Hashable], NDArray[np.intp]]:
-        """The live keys and their columns."""
-        return list(self._columns), np.fromiter(self._columns.values(), dtype=np.intp, count=len(self._columns))
+    @property
+    def width(self) -> int:
+        return len(self._key_of)
 
-    def columns_of(self, keys: Sequence[Hashable], sequences: NDArray[np.int64]) -> NDArray[np.intp]:
-        """The columns of keys that partials with these numbers came for; a new key gets one. Widens as needed."""
-        columns = np.fromiter((self._column_of(key) for key in keys), dtype=np.intp, count=len(keys))
-        np.maximum.at(self._last_seen, columns, sequences)
+    @property
+    def last_seen(self) -> NDArray[np.int64]:
+        """For each column the number of the newest partial that came for its key; −1 for none."""
+        return self._last_seen
+
+    def live(self) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+        """The live keys and their columns, which ascend."""
+        columns = np.flatnonzero(self._key_of != _NOBODY)
+        return self._key_of[columns], columns
+
+    def columns_of(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The columns of keys; a new key gets one. Widens as needed."""
+        if len(keys) == 0:
+            return np.empty(0, dtype=np.int64)
+        lowest, highest = int(keys.min()), int(keys.max())
+        if lowest < 0:
+            raise ValueError(f"a key is a number from 0 on, not {lowest}")
+        if highest >= len(self._column_of):
+            self._column_of = _extended(self._column_of, max(highest + 1, 2 * len(self._column_of)), _NOBODY)
+        columns = self._column_of[keys]
+        strangers = np.unique(keys[columns == _NOBODY])
+        if len(strangers):
+            self._admit(strangers)
+            columns = self._column_of[keys]
         return columns
 
-    def release(self, first: int) -> list[int]:
+    def see(self, columns: NDArray[np.int64], sequences: NDArray[np.int64]) -> None:
+        """Notes that partials of these numbers have come for these columns."""
+        np.maximum.at(self._last_seen, columns, sequences)
+
+    def release(self, first: int) -> NDArray[np.intp]:
         """Forgets the keys that no partial from number `first` on came for. Their columns must be cleared."""
-        if not self._columns:
-            return []
-        gone = [key for key, column in self._columns.items() if self._last_seen[column] < first]
-        released = [self._columns.pop(key) for key in gone]
-        for column in released:
-            self._last_seen[column] = -1
-            heappush(self._free, column)
-        return released
+        gone = np.flatnonzero((self._key_of != _NOBODY) & (self._last_seen < first))
+        self._column_of[self._key_of[gone]] = _NOBODY
+        self._key_of[gone] = _NOBODY
+        self._last_seen[gone] = _NEVER
+        return gone
 
     def compact(self) -> NDArray[np.intp] | None:
         """Moves live keys together if they fill less than a quarter: what each new column was before, −1 for none."""
-        width = max(FEWEST_COLUMNS, 1 << (2 * len(self._columns) - 1).bit_length())
-        if 4 * len(self._columns) >= self.width or width >= self.width:
+        keys, columns = self.live()
+        width = max(FEWEST_COLUMNS, 1 << (2 * len(keys) - 1).bit_length())
+        if 4 * len(keys) >= self.width or width >= self.width:
             return None
-        before = np.full(width, -1, dtype=np.intp)
-        last_seen = np.full(width, -1, dtype=np.int64)
-        for column, (key, old) in enumerate(self._columns.items()):
-            before[column], last_seen[column] = old, self._last_seen[old]
-            self._columns[key] = column
-        self.width, self._last_seen = width, last_seen
-        self._free = list(range(len(self._columns), width))
-        heapify(self._free)
-        return before
+        self._hold(_extended(keys, width, _NOBODY), _extended(self._last_seen[columns], width, _NEVER))
+        return _extended(columns, width, _NOBODY)
 
-    def _column_of(self, key: Hashable) -> int:
-        column = self._columns.get(key)
-        if column is None:
-            if not self._free:
-                self._widen()
-            column = self._columns[key] = heappop(self._free)
-        return column
+    def table(self) -> NDArray[np.int64]:
+        """Keys and when they were last seen, by column: all there is to remember."""
+        return np.stack((self._key_of, self._last_seen))
 
-    def _widen(self) -> None:
-        self._free = list(range(self.width, 2 * self.width))
-        self._last_seen = np.append(self._last_seen, np.full(self.width, -1, dtype=np.int64))
-        self.width *= 2
+    def restore(self, table: NDArray[np.int64]) -> None:
+        """Makes these keys what those were that the table is of."""
+        keys = table[0]
+        self._column_of = np.full(max(FEWEST_COLUMNS, int(keys.max()) + 1), _NOBODY, dtype=np.int64)
+        self._hold(keys.copy(), table[1].copy())
+
+    def _hold(self, key_of: NDArray[np.int64], last_seen: NDArray[np.int64]) -> None:
+        self._key_of, self._last_seen = key_of, last_seen
+        keys, columns = self.live()
+        self._column_of[keys] = columns
+
+    def _admit(self, keys: NDArray[np.int64]) -> None:
+        """Gives columns to new keys."""
+        free = np.flatnonzero(self._key_of == _NOBODY)
+        if len(free) < len(keys):
+            width = 1 << (self.width - len(free) + len(keys) - 1).bit_length()
+            free = np.append(free, np.arange(self.width, width))
+            self._key_of = _extended(self._key_of, width, _NOBODY)
+            self._last_seen = _extended(self._last_seen, width, _NEVER)
+        self._key_of[free[: len(keys)]] = keys
+        self._column_of[keys] = free[: len(keys)]
+
+
+def _extended(values: NDArray[np.int64], length: int, filler: int) -> NDArray[np.int64]:
+    extended = np.full(length, filler, dtype=np.int64)
+    extended[: len(values)] = values
+    return extended

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
+from math import isclose, isnan
+from operator import eq
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +18,9 @@ from weft.aggregation.statistic import Array, Columns, Statistic
 
 #: More sample records than this are not combined in triples: their number grows with the cube.
 MOST_SAMPLES = 24
+
+
+_ROUNDING = 1e-9
 
 
 class LawBroken(ValueError):
@@ -48,7 +54,7 @@ def violations(statistic: Statistic, samples: Columns) -> Iterator[str]:
         yield from _differing(statistic, "inverse: (a ⊕ b) ⊖ a = b", statistic.inverse(combine(x, y), x), y, x, y)
     if statistic.selective:
         both = combine(x, y)
-        chosen = _equal(both, x) | _equal(both, y)
+        chosen = _equal(both, x, exactly=True) | _equal(both, y, exactly=True)
         for row in np.flatnonzero(~chosen)[:1]:
             yield f"{statistic.name} is not selective: {_show(x, row)} ⊕ {_show(y, row)} = {_show(both, row)}"
 
@@ -62,16 +68,32 @@ def _differing(statistic: Statistic, law: str, left: Columns, right: Columns, *g
         )
 
 
-def _equal(left: Columns, right: Columns) -> Array:
-    """Record by record; floats may differ by a rounding error."""
-    return np.asarray(np.logical_and.reduce([_equal_column(a, b) for a, b in zip(left, right, strict=True)]))
+def _equal(left: Columns, right: Columns, *, exactly: bool = False) -> Array:
+    """Record by record; floats may differ by a rounding error, unless they must be exactly the same."""
+    columns = [_equal_column(a, b, exactly) for a, b in zip(left, right, strict=True)]
+    return np.asarray(np.logical_and.reduce(columns))
 
 
-def _equal_column(a: Array, b: Array) -> Array:
-    if a.dtype.kind == "f":
-        return np.isclose(a, b, rtol=1e-9, atol=1e-9, equal_nan=True)
-    same = np.array([bool(x == y) for x, y in zip(a, b, strict=True)]) if a.dtype == object else a == b
+def _equal_column(a: Array, b: Array, exactly: bool) -> Array:
+    if a.dtype.kind == "f" and not exactly:
+        return np.isclose(a, b, rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True)
+    if a.dtype == object:
+        alike = eq if exactly else _alike
+        return np.array([bool(alike(x, y)) for x, y in zip(a, b, strict=True)], dtype=bool)
+    same = (a == b) | ((a != a) & (b != b))  # noqa: PLR0124 - NaN alone differs from itself
     return np.asarray(same.reshape(len(same), -1).all(axis=1))
+
+
+def _alike(x: Any, y: Any) -> bool:
+    """Whether two Python objects are equal, but for rounding errors in the floats they are made of."""
+    if isinstance(x, float) or isinstance(y, float):
+        numbers = isinstance(x, int | float) and isinstance(y, int | float)
+        return numbers and (isclose(x, y, rel_tol=_ROUNDING, abs_tol=_ROUNDING) or (isnan(x) and isnan(y)))
+    if isinstance(x, tuple | list) and type(x) is type(y):
+        return len(x) == len(y) and all(map(_alike, x, y))
+    if isinstance(x, dict) and isinstance(y, dict):
+        return x.keys() == y.keys() and all(_alike(value, y[key]) for key, value in x.items())
+    return bool(x == y)
 
 
 def _take(records: Columns, rows: Array) -> Columns:

@@ -58,13 +58,14 @@ class RowArithmetic:
 
 
 @cache
-def _compiled(operation: RowOperation) -> Any:
+def row_operation(operation: RowOperation) -> Any:
+    """The operation in machine code. Compiles it once, and keeps it on disk."""
     return cfunc(_SIGNATURE, cache=True)(operation)
 
 
 def address_of(operation: RowOperation) -> int:
-    """Where the machine code of an operation is, while the process lives. Compiles it once, and keeps it on disk."""
-    return int(_compiled(operation).address)
+    """Where the machine code of an operation is, while the process lives."""
+    return int(row_operation(operation).address)
 
 
 # Whole numbers: they may wrap. A difference of wrapped sums is right whenever the window's own sum fits.

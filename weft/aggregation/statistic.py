@@ -41,9 +41,10 @@ class Field(NamedTuple):
 
 
 class Number(Enum):
-    """The arithmetic of a statistic that is a single number, for kernels that are compiled for it (see `cells`)."""
+    """The arithmetic of a statistic that is a single number, or a pair, for kernels compiled for it (see `cells`)."""
 
     ADD = "add"
+    ADD_PAIRS = "add_pairs"
     GREATEST = "greatest"
     LEAST = "least"
 
@@ -127,6 +128,12 @@ def fold(statistic: Statistic, records: Columns, groups: NDArray[np.intp], numbe
 def same_records(left: Columns, right: Columns) -> bool:
     """Whether records are equal to the last bit; NaN equals NaN."""
     return all(bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f")) for a, b in zip(left, right, strict=True))
+
+
+def are_identities(statistic: Statistic, records: Columns) -> NDArray[np.bool_]:
+    """Which records are the identity, of a statistic of plain numbers."""
+    same = [np.asarray(column == value) for column, value in zip(records, statistic.identity, strict=True)]
+    return np.asarray(np.logical_and.reduce(same), dtype=bool)
 
 
 def integer(name: str) -> Field:

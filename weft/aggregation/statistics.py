@@ -91,6 +91,7 @@ def sum_of_integers(limbs: int) -> Statistic:
         combine=_add,
         inverse=_subtract,
         rows=ADD_INTS,
+        number=Number.ADD_PAIRS if limbs == 2 else None,
     )
 
 

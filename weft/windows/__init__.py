@@ -5,6 +5,7 @@ slicing        Panes, Pairs and Cutty: from windows to edges
 counting       how many edges per tick, exactly
 conditioning   … when their common period is too long for anything else
 schedule       edges, fragments and due answers, lazily, in the order of time
+steps          the same for a window kernel, which counts fragments and knows no clock
 """
 
 from weft.windows.counting import (
@@ -42,6 +43,7 @@ from weft.windows.slicing import (
     shared_edges,
     slices,
 )
+from weft.windows.steps import Steps, distinct_ranges, steps_between
 
 __all__ = [
     "Due",
@@ -50,12 +52,14 @@ __all__ = [
     "Pair",
     "ResidueClass",
     "Slicing",
+    "Steps",
     "answers_after",
     "answers_between",
     "common_edge_rate",
     "composite_slide",
     "count_by_bit_set",
     "count_edges",
+    "distinct_ranges",
     "edge_rate",
     "edges_after",
     "edges_between",
@@ -76,5 +80,6 @@ __all__ = [
     "residue_class",
     "shared_edges",
     "slices",
+    "steps_between",
     "weaveability",
 ]
