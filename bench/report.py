@@ -1,0 +1,182 @@
+"""What all benchmarks share: where results go, what they were measured on, and how they are printed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+RESULTS = Path(__file__).parent / "results"
+
+PACKAGES = ("weft", "numpy", "numba", "pyarrow", "pandas", "pyspark", "duckdb", "sqlglot")
+
+# A pipe has no width of its own, and the 80 columns that rich then takes fold most tables.
+_WIDTH_OF_A_PIPE = 140
+
+_PROCESSES = Path("/proc")
+_PARENT, _USER, _SYSTEM, _CHILDREN_USER, _CHILDREN_SYSTEM = 1, 11, 12, 13, 14
+
+# What the machine was busy with before the benchmark made it busy.
+_load_before = os.getloadavg()
+
+
+def quick_from_arguments(description: str) -> bool:
+    """Reads the command line; true if it says `--quick`."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument(
+        "--quick", action="store_true", help="a smaller run of at most a minute; its results are not kept in git"
+    )
+    return bool(parser.parse_args().quick)
+
+
+def results(quick: bool) -> Path:
+    """The folder for results, made if it is missing. Quick runs have their own: they never replace full ones."""
+    folder = RESULTS / "quick" if quick else RESULTS
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+# --- the machine -----------------------------------------------------------------------------------------------------
+
+
+def machine() -> dict[str, Any]:
+    """The facts without which a figure means nothing. No names: neither of the host nor of its user."""
+    return {
+        "cores": cores(),
+        "cpu": _cpu_model(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "python": platform.python_version(),
+        "packages": dict(_installed(PACKAGES)),
+        "load_average": {"before": _load_before, "now": os.getloadavg()},
+    }
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _cpu_model() -> str:
+    description = Path("/proc/cpuinfo")
+    lines = description.read_text().splitlines() if description.exists() else []
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(models, platform.processor() or platform.machine())
+
+
+def _installed(packages: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for package in packages:
+        try:
+            yield package, version(package)
+        except PackageNotFoundError:
+            continue
+
+
+def cpu_seconds() -> float:
+    """User and system time so far of this process and all its descendants, living and ended; take differences.
+
+    A process that has ended is in the account of the parent that waited for it. One whose parent ended first is lost,
+    and where there is no /proc only this process and its ended children are seen.
+    """
+    mine, ended = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    here = mine.ru_utime + mine.ru_stime + ended.ru_utime + ended.ru_stime
+    return here + _ticks_of_living_descendants() / os.sysconf("SC_CLK_TCK")
+
+
+def _ticks_of_living_descendants() -> int:
+    """Clock ticks of all processes under this one, with those of their own ended children."""
+    fields = dict(_process_fields())
+    children: dict[int, list[int]] = {}
+    for process, of_process in fields.items():
+        children.setdefault(of_process[_PARENT], []).append(process)
+    ticks, waiting = 0, list(children.get(os.getpid(), ()))
+    while waiting:
+        process = waiting.pop()
+        waiting.extend(children.get(process, ()))
+        ticks += sum(fields[process][at] for at in (_USER, _SYSTEM, _CHILDREN_USER, _CHILDREN_SYSTEM))
+    return ticks
+
+
+def _process_fields() -> Iterator[tuple[int, list[int]]]:
+    """The fields of /proc/<pid>/stat after the process's name, counted from its state (which is no number: −1)."""
+    for path in _PROCESSES.glob("[0-9]*/stat"):
+        try:
+            text = path.read_text()
+        except OSError:  # it ended while we looked
+            continue
+        # The name is in parentheses and may hold any character, so the last one closes it.
+        fields = text.rpartition(")")[2].split()
+        yield int(path.parent.name), [-1, *map(int, fields[1:])]
+
+
+# --- printing and keeping --------------------------------------------------------------------------------------------
+
+
+def progress(message: str) -> None:
+    """Tells a waiting person what goes on; on stderr, so that stdout can be read by a program."""
+    print(message, file=sys.stderr, flush=True)
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], note: str = "") -> None:
+    """Prints a table: columns with figures in them to the right, the others to the left; a note goes below it."""
+    cells = [list(row) for row in rows]
+    console = Console(width=None if sys.stdout.isatty() else _WIDTH_OF_A_PIPE, highlight=False)
+    printed = Table(title=title, title_justify="left", caption=note or None, caption_justify="left")
+    for position, column in enumerate(columns):
+        has_figures = any(isinstance(row[position], int | float) for row in cells)
+        printed.add_column(column, justify="right" if has_figures else "left")
+    for row in cells:
+        printed.add_row(*map(_cell, row))
+    console.print(printed)
+    console.print()
+
+
+def _cell(value: object) -> str:
+    """Text as it is, nothing as a dash, and floats with three digits that count."""
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def save_chart(figure: Figure, name: str, quick: bool) -> Path:
+    """Keeps a chart as <name>.png among the results."""
+    path = results(quick) / f"{name}.png"
+    figure.savefig(path, dpi=110)
+    return path
+
+
+def finish(name: str, ratios: Mapping[str, float | None], details: Mapping[str, Any], quick: bool) -> None:
+    """Writes <name>.json (ratios, details, the machine's facts), and prints the ratios as the last line of stdout."""
+    rounded = {key: None if ratio is None else _four_digits(ratio) for key, ratio in ratios.items()}
+    record = {"bench": name, "quick": quick, "ratios": rounded, "details": details, "machine": machine()}
+    path = results(quick) / f"{name}.json"
+    # NaN and infinity are not JSON; a benchmark that got one has measured nothing and should say so by failing.
+    path.write_text(json.dumps(record, indent=2, allow_nan=False, default=_plain) + "\n")
+    progress(f"results are in {path.relative_to(RESULTS.parent.parent)}")
+    print(json.dumps(rounded, allow_nan=False), flush=True)
+
+
+def _four_digits(ratio: float) -> float:
+    return float(f"{float(ratio):.4g}")
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has no word for: numbers and arrays of NumPy (`tolist`), and exact fractions."""
+    return value.tolist() if hasattr(value, "tolist") else float(value)

@@ -1,0 +1,128 @@
+"""The woven plan: which queries share a tree, where each tree cuts the stream, and which kernel serves what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+
+from weft.optimizer.acq import Acq, Counted, Lane, demands_of, edges_of_all
+from weft.optimizer.plan_cost import Costing, Levels, plan_cost, tree_cost
+from weft.windows import EdgeSet, edge_rate, reduced
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionGroup:
+    """Queries that share one tree: one cut of the stream, and a kernel for each lane."""
+
+    members: Counted
+    edges: EdgeSet
+    edge_rate: Fraction
+    final_cost: Fraction
+    """Σ E·Ω over its lanes, per tick."""
+
+    costing: Costing = field(repr=False)
+
+    @property
+    def number_of_queries(self) -> int:
+        return sum(self.members.values())
+
+    @cached_property
+    def kernels(self) -> Mapping[Lane, str]:
+        """The kernel that serves each lane: the cheapest that may."""
+        asked = demands_of(self.members)
+        return {lane: self.costing.lane_cost(lane, demand, self.edge_rate)[1] for lane, demand in asked.items()}
+
+    @cached_property
+    def finals_alone(self) -> Mapping[Acq, Fraction]:
+        """What final aggregation would cost each member in a tree of its own."""
+        return {query: tree_cost({query: 1}, self.costing).final for query in self.members}
+
+    @cached_property
+    def final_alone(self) -> Fraction:
+        """What final aggregation would cost all of them together, each in a tree of its own."""
+        return sum((count * self.finals_alone[query] for query, count in self.members.items()), Fraction(0))
+
+    def __iter__(self) -> Iterator[Acq]:
+        return iter(self.members)
+
+
+@dataclass(frozen=True, eq=False)
+class WovenPlan:
+    """A partition of queries into groups, and what running it costs per tick."""
+
+    groups: tuple[PartitionGroup, ...]
+    rate: Fraction
+    """Rows per tick."""
+
+    levels: Levels
+    union_rate: Fraction
+    """Edges per tick of all groups together: the finest cut, which three levels make once."""
+
+    cost: Fraction
+    costing: Costing = field(repr=False)
+    exact: bool = True
+    """Whether edge rates are exact, or estimated because hundreds of unrelated slides meet too rarely to count."""
+
+    @cached_property
+    def _groups_by_query(self) -> Mapping[Acq, int]:
+        return {query: number for number, group in enumerate(self.groups) for query in group.members}
+
+    def group_of(self, query: Acq) -> PartitionGroup:
+        """The group that serves a query."""
+        return self.groups[self.number_of(query)]
+
+    def number_of(self, query: Acq) -> int:
+        """The number of the group that serves a query."""
+        if query not in self._groups_by_query:
+            raise ValueError(f"{query} is not in this plan")
+        return self._groups_by_query[query]
+
+    @property
+    def number_of_queries(self) -> int:
+        return sum(group.number_of_queries for group in self.groups)
+
+    def cost_at(self, rate: Fraction) -> Fraction:
+        """What the same groups would cost per tick if rows came at another rate."""
+        finals = [group.final_cost for group in self.groups]
+        return plan_cost(finals, len(self.groups), rate, self.union_rate, self.levels, self.costing)
+
+
+def partition_group(members: Counted, costing: Costing) -> PartitionGroup:
+    """One group of these queries."""
+    edges = edges_of_all(members)
+    rate = edge_rate(edges)
+    return PartitionGroup(members, edges, rate, costing.final_cost(demands_of(members), rate), costing)
+
+
+def plan_of(
+    partition: Iterable[Counted | Sequence[Acq]], rate: Fraction, levels: Levels, costing: Costing
+) -> WovenPlan:
+    """Any partition of queries as a plan: each part may be a list of queries, or queries with multiplicities."""
+    groups = tuple(partition_group(_counted(part), costing) for part in partition)
+    union = edge_rate(reduced(frozenset().union(*(group.edges for group in groups))))
+    return assembled(groups, rate, levels, union, costing)
+
+
+def assembled(
+    groups: tuple[PartitionGroup, ...],
+    rate: Fraction,
+    levels: Levels,
+    union_rate: Fraction,
+    costing: Costing,
+    *,
+    exact: bool = True,
+) -> WovenPlan:
+    """A plan of groups that are costed already."""
+    cost = plan_cost([group.final_cost for group in groups], len(groups), rate, union_rate, levels, costing)
+    return WovenPlan(groups, rate, levels, union_rate, cost, costing, exact)
+
+
+def _counted(part: Counted | Sequence[Acq]) -> dict[Acq, int]:
+    if isinstance(part, Mapping):
+        return dict(part)
+    counted: dict[Acq, int] = {}
+    for query in part:
+        counted[query] = counted.get(query, 0) + 1
+    return counted
