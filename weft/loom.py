@@ -12,6 +12,7 @@ loom.execute('''
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,8 +22,10 @@ from typing import TYPE_CHECKING, Self
 from weft.algebra import Field, Query, Stream
 from weft.algebra.clocks import clock_type
 from weft.catalog import Catalog, View
-from weft.plan.json import query_document
-from weft.plan.text import duration_text, query_text, relation_lines, window_text
+from weft.plan.sharing import Measured
+from weft.plan.sharing_json import shared_document
+from weft.plan.sharing_text import shared_query_text, shared_text
+from weft.plan.text import duration_text, relation_lines, window_text
 from weft.sql import SqlError, bind_or_repeat, parse, split, statements
 from weft.sql.binder import SETTINGS
 
@@ -94,11 +97,13 @@ class Loom:
         self.execute(f"DROP CONTINUOUS QUERY `{name}`")
 
     def explain(self, query: str | None = None, *, format: str = "TEXT") -> str:
-        """How a query, or everything together, is evaluated; `format` is TEXT or JSON."""
-        queries = self.catalog.queries() if query is None else (self.catalog.query(query),)
-        if format == "JSON":
-            return json.dumps([query_document(each) for each in queries], indent=2)
-        return "\n\n".join(query_text(each) for each in queries)
+        """How a query, or everything together, is evaluated and what is shared; `format` is TEXT or JSON."""
+        from weft.engine.statistics import measured
+        from weft.engine.woven.explanation import kept_apart
+
+        queries = self.catalog.queries()
+        chosen = None if query is None else self.catalog.query(query)
+        return explained(queries, chosen, measured(self.catalog), format, kept_apart(self.catalog))
 
     # -- running ------------------------------------------------------------------------------------------------------
 
@@ -133,13 +138,18 @@ class Loom:
         on_progress: Callable[[Progress], None] | None = None,
     ) -> Engine:
         """Start the queries on Spark: `local[*]` or any master. `until_idle` stops when what is there now is done."""
+        from weft.aggregation.warm import warm_up
         from weft.engine.engine import Engine, state_directory
         from weft.engine.spark import session
 
         if self._engine is not None and self._engine.is_running:
             raise RuntimeError("this loom is running already")
         stored = {name: str(value) for name, value in self.catalog.settings().items() if name.startswith("spark.")}
+        # Kernels are compiled the first time ever, and loaded after that, while Spark starts.
+        compiling = threading.Thread(target=warm_up)
+        compiling.start()
         spark = session(master, {**stored, **(settings or {})})
+        compiling.join()
         limit = int(str(self.catalog.setting("max_results", 100_000)))
         engine = Engine(spark, self.catalog, state_directory(self.directory), memory_limit=limit)
         engine.frames.update(self._frames)
@@ -244,6 +254,27 @@ class Loom:
         kind = "query" if relation is None else "view"
         relation = relation or self.catalog.query(name).relation
         return replace(_columns(relation.fields), message=f"{kind} {name}\n" + "\n".join(relation_lines(relation)))
+
+
+def explained(
+    queries: Sequence[Query],
+    query: Query | None,
+    measured: Measured,
+    format: str,
+    apart: Mapping[str, str] | None = None,
+) -> str:
+    """How a query, or all of them, are evaluated if all of them run together. Spark is not needed for that.
+
+    `apart` has the reasons of queries that share nothing although they could.
+    """
+    from weft.engine.statistics import rates
+    from weft.engine.woven.explanation import sharing
+
+    found = sharing(queries, rates(measured), apart)
+    if format == "JSON":
+        chosen = queries if query is None else (query,)
+        return json.dumps(shared_document(chosen, found, measured), indent=2, ensure_ascii=False)
+    return shared_text(queries, found, measured) if query is None else shared_query_text(query, found, measured)
 
 
 def _columns(fields: Sequence[Field]) -> Outcome:

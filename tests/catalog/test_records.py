@@ -47,6 +47,29 @@ def test_statistics_are_kept_by_key_and_cycle(catalog: Catalog) -> None:
     assert len(catalog.statistics("stream:trades")) == 2
 
 
+def test_statistics_are_kept_for_so_many_cycles(catalog: Catalog) -> None:
+    for cycle in range(10):
+        catalog.record_statistics(cycle, {"a": {"rows": cycle}, "b": {}}, keep=3)
+    assert [each.cycle for each in catalog.statistics("a")] == [7, 8, 9]
+    assert [each.cycle for each in catalog.statistics("b")] == [7, 8, 9]
+    catalog.record_statistics(9, {"a": {"rows": 90}}, keep=3)
+    assert [each.numbers["rows"] for each in catalog.statistics("a")] == [7, 8, 90]
+
+
+def test_cycles_that_are_counted_anew_leave_nothing_of_the_old_ones(catalog: Catalog) -> None:
+    for cycle in (*range(10), *range(3)):
+        catalog.record_statistics(cycle, {"a": {"rows": cycle}}, keep=5)
+    assert [each.cycle for each in catalog.statistics("a")] == [0, 1, 2]
+    assert catalog.latest_statistics() == {"a": Statistics("a", 2, {"rows": 2})}
+
+
+def test_forgetting_and_recording_happen_together_or_not_at_all(catalog: Catalog) -> None:
+    catalog.record_statistics(1, {"a": {"rows": 1}}, keep=1)
+    with pytest.raises(TypeError):
+        catalog.record_statistics(2, {"a": {"rows": 2}, "b": {"rows": object()}}, keep=1)  # type: ignore[dict-item]
+    assert catalog.latest_statistics() == {"a": Statistics("a", 1, {"rows": 1})}
+
+
 def test_statistics_may_be_infinite_or_nan(catalog: Catalog) -> None:
     catalog.record_statistics(1, {"a": {"x": math.inf, "y": math.nan}})
     (recorded,) = catalog.statistics("a")

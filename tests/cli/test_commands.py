@@ -264,9 +264,37 @@ def test_explain(project: Path, script: Path) -> None:
     with Loom.open(project, write=False) as loom:
         assert everything.stdout == loom.explain() + "\n"
         assert _weft("explain", "HOT", "--project", project).stdout == loom.explain("hot") + "\n"
-    (document,) = _json("explain", "hot", "--file", script)
+    (document,) = _json("explain", "hot", "--file", script)["queries"]
     assert document["relation"]["window"]["text"] == "[RANGE 1 HOUR SLIDE 5 MINUTES]"
-    assert [each["query"] for each in _json("explain", "--project", project)] == ["hot", "dear"]
+    assert [each["query"] for each in _json("explain", "--project", project)["queries"]] == ["hot", "dear"]
+
+
+def test_explain_says_what_is_shared_and_what_is_not(project: Path) -> None:
+    text = _weft("explain", "--project", project).stdout
+    assert "stream trades: 1 query woven" in text
+    assert "\n  dear: only aggregates over windows share partials\n" in text
+    document = _json("explain", "--project", project)
+    hot, dear = document["queries"]
+    assert (hot["woven"]["stream"], hot["not_woven"]) == ("trades", None)
+    assert (dear["woven"], dear["not_woven"]) == (None, "only aggregates over windows share partials")
+    assert document["streams"][0]["cohorts"][0]["trees"][0]["queries"] == ["hot"]
+    with Loom.open(project, write=False) as loom:
+        assert json.loads(loom.explain(format="JSON")) == document
+
+
+def test_explain_knows_that_sharing_is_off(project: Path) -> None:
+    with Loom.open(project) as loom:
+        loom.execute("SET sharing = off")
+    hot, dear = _json("explain", "--project", project)["queries"]
+    assert (hot["not_woven"], dear["not_woven"]) == ("sharing is off", "only aggregates over windows share partials")
+
+
+def test_explain_asked_for_in_sql_gives_the_same(project: Path, tmp_path: Path) -> None:
+    script = tmp_path / "explain.sql"
+    script.write_text("EXPLAIN SHARED; EXPLAIN (FORMAT JSON) QUERY hot;", encoding="utf-8")
+    shared, hot = _json("register", script, "--project", project)["outcomes"]
+    assert shared["message"] + "\n" == _weft("explain", "--project", project).stdout
+    assert json.loads(hot["message"]) == _json("explain", "hot", "--project", project)
 
 
 def test_explain_what_is_not_there(project: Path, script: Path) -> None:
@@ -290,7 +318,7 @@ def test_explain_a_file_with_problems() -> None:
 
 def test_explain_leaves_out_what_the_file_drops_again(script: Path) -> None:
     script.write_text(GOOD + "DROP CONTINUOUS QUERY hot;", encoding="utf-8")
-    assert [each["query"] for each in _json("explain", "--file", script)] == ["dear"]
+    assert [each["query"] for each in _json("explain", "--file", script)["queries"]] == ["dear"]
 
 
 def test_nothing_is_wrapped_or_coloured_when_piped(script: Path) -> None:

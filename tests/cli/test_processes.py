@@ -34,6 +34,13 @@ def test_a_project_from_nothing(tmp_path: Path) -> None:
     assert explained.stdout.startswith("query per_minute: ")
 
 
+def test_explaining_needs_no_java() -> None:
+    example = _ROOT / "examples" / "flights.sql"
+    explained = _run("explain", "--file", example, PATH="", JAVA_HOME=str(_ROOT / "there-is-no-java-here"))
+    assert explained.returncode == 0, explained.stderr
+    assert " woven, " in explained.stdout
+
+
 def test_checking_imports_no_spark() -> None:
     code = (
         "import sys\n"

@@ -55,6 +55,15 @@ def test_a_project_runs_until_idle_and_is_read_afterwards(
     assert status["streams"] == {"readings": {"rows": 11, "late": 0, "bad": 1, "watermark": "10"}}
     assert status["queries"] == {"means": 1}
 
+    (cycle,) = status["measured"]["cycles"]
+    assert (cycle["cycle"], cycle["answers"]) == (0, 1)
+    assert {"ingest", "weave", "answer", "commit"} <= cycle["stages"].keys()
+    readings = cycle["streams"]["readings"]
+    assert (readings["rows"], readings["late"], readings["bad"], readings["keys"]) == (11, 0, 1, {"sensor": 2})
+    assert "cycle 0 took " in _weft("status", "--project", project)
+    assert "the last cycles, in seconds:" in _weft("explain", "means", "--project", project)
+    assert status["measured"] == json.loads(_weft("explain", "--project", project, "--json"))["measured"]
+
     letters = list((tmp_path / "project" / "state" / "dead-letter" / "readings").glob("*/*.json"))
     assert json.loads(letters[0].read_text())["reason"] == "malformed"
 

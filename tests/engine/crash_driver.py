@@ -31,7 +31,15 @@ QUERIES = {
         "EXCEPT SELECT sym FROM quotes [ROWS 20 SLIDE 20] WHERE bid > 6 GROUP BY sym"
     ),
     "derived": "SELECT MAX(total) AS most FROM windowed [ROWS 20 SLIDE 20]",
+    # Long enough that the partials and the rows of several cycles are kept.
+    "wide": "SELECT sym, MAX(price) AS top, STDDEV(qty) AS spread FROM trades [ROWS 60 SLIDE 15] GROUP BY sym",
+    "spelt": "SELECT COUNT(DISTINCT sym) AS syms FROM quotes [ROWS 60 SLIDE 15]",
+    "gone": "SELECT COUNT(*) AS c FROM trades [ROWS 10 SLIDE 5] WHERE qty > 1",
+    "late": "SELECT sym, SUM(qty) AS total FROM trades [ROWS 10 SLIDE 5] WHERE price > 2 GROUP BY sym",
 }
+
+#: Before this cycle the plan changes: one query is dropped, another created.
+SWITCH, DROPPED, CREATED = 3, "gone", "late"
 
 SINKS = {
     "windowed": "json",
@@ -40,10 +48,14 @@ SINKS = {
     "news": "json",
     "both": "parquet",
     "derived": "json",
+    "wide": "parquet",
+    "spelt": "json",
+    "gone": "json",
+    "late": "parquet",
 }
 
 #: Logs of more segments are rewritten as one, so that a run of a few cycles does that too.
-MOST_SEGMENTS = 2
+MOST_SEGMENTS = 1
 
 
 def stream_statement(name: str, using: str) -> str:
@@ -56,11 +68,22 @@ def query_statement(name: str, directory: Path | None = None) -> str:
 
 
 def declare(loom: Loom, directory: Path) -> None:
-    """Register the streams and queries; a repetition changes nothing."""
-    for name in STREAMS:
-        loom.execute(stream_statement(name, f"json OPTIONS (path '{directory / name}', maxFilesPerTrigger '1')"))
-    for name in QUERIES:
-        loom.execute(query_statement(name, directory))
+    """Register the streams and queries, the first time."""
+    if loom.catalog.streams():
+        return
+    with loom.catalog.transaction():
+        for name in STREAMS:
+            loom.execute(stream_statement(name, f"json OPTIONS (path '{directory / name}', maxFilesPerTrigger '1')"))
+        for name in [each for each in QUERIES if each != CREATED]:
+            loom.execute(query_statement(name, directory))
+
+
+def switch(loom: Loom, directory: Path) -> None:
+    """Change the plan, unless a process before this one has."""
+    if DROPPED in {query.name for query in loom.catalog.queries()}:
+        with loom.catalog.transaction():
+            loom.drop(DROPPED)
+            loom.execute(query_statement(CREATED, directory))
 
 
 def main(directory: Path, death: tuple[str, int] | None) -> None:
@@ -75,6 +98,7 @@ def main(directory: Path, death: tuple[str, int] | None) -> None:
     with Loom.open(directory / "project") as loom:
         declare(loom, directory)
         engine = Engine(spark, loom.catalog, state_directory(loom.directory), on_step=die_there)
+        engine.before_cycle = lambda: switch(loom, directory) if engine.last.cycle == SWITCH - 1 else None
         engine.start(until_idle=True)
         engine.wait()
 

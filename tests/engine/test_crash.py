@@ -16,7 +16,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.engine.crash_driver import QUERIES, SINKS, STREAMS, query_statement, stream_statement
+from tests.engine.crash_driver import (
+    CREATED,
+    DROPPED,
+    QUERIES,
+    SINKS,
+    STREAMS,
+    SWITCH,
+    query_statement,
+    stream_statement,
+)
 from tests.engine.workload_run import values_of
 from tests.oracle import Values
 from tests.oracle_script import Script
@@ -29,8 +38,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 
 CYCLES = 5
 
-#: Every step that the engine names, in the order of a cycle. Logs are compacted from the fourth cycle on.
-STEPS = ("begin", "ingest", "keep", "answer", "compact", "deliver", "commit", "rename", "after commit")
+#: Every step that the engine names, in the order of a cycle.
+STEPS = ("begin", "ingest", "weave", "keep", "answer", "compact", "deliver", "commit", "rename", "after commit")
 
 Rows = dict[str, list[tuple[Any, ...]]]
 
@@ -66,10 +75,16 @@ def write_files(directory: Path, cycles: Sequence[Rows]) -> None:
 
 def oracle_answers(cycles: Sequence[Rows]) -> tuple[dict[str, Relation], dict[str, list[list[Values]]]]:
     """The relation of each query, and its answers in each cycle."""
-    script = Script(";".join([stream_statement(name, "memory") for name in STREAMS] + [*map(query_statement, QUERIES)]))
-    answered = [script.cycle(**rows) for rows in cycles]
-    relations = {name: script.query(name).relation for name in QUERIES}
-    return relations, {name: [answers[name] for answers in answered] for name in QUERIES}
+    first = [name for name in QUERIES if name != CREATED]
+    script = Script(";".join([stream_statement(name, "memory") for name in STREAMS] + [*map(query_statement, first)]))
+    relations = {name: script.query(name).relation for name in first}
+    answered = []
+    for number, rows in enumerate(cycles):
+        if number == SWITCH:
+            script.run(f"DROP CONTINUOUS QUERY {DROPPED}; {query_statement(CREATED)}")
+            relations[CREATED] = script.query(CREATED).relation
+        answered.append(script.cycle(**rows))
+    return relations, {name: [answers.get(name, []) for answers in answered] for name in QUERIES}
 
 
 def run_driver(directory: Path, death: tuple[str, int] | None = None) -> int:
@@ -103,7 +118,7 @@ def check_answers(directory: Path, cycles: Sequence[Rows]) -> None:
             found = values_of(sink_table(file, relation), relation)
             assert difference(relation, expected[name][cycle], found) == "", f"{name}, cycle {cycle}"
     with Loom.open(directory / "project", write=False) as loom:
-        for name, relation in relations.items():
+        for name, relation in [each for each in relations.items() if each[0] != DROPPED]:
             everything = [answer for answers in expected[name] for answer in answers]
             assert difference(relation, everything, values_of(loom.results(name), relation)) == "", name
 
@@ -122,7 +137,8 @@ def test_the_rows_exercise_every_query() -> None:
     """Each query has answers in more than one cycle, so that a lost or repeated cycle would show."""
     _, expected = oracle_answers(arrivals())
     for name, cycles in expected.items():
-        assert sum(bool(answers) for answers in cycles) >= 2, name
+        # One that comes for the last two cycles has no window that closes before the last of them.
+        assert sum(bool(answers) for answers in cycles) >= (1 if name == CREATED else 2), name
 
 
 def test_a_driver_that_is_killed_again_and_again_loses_and_repeats_nothing(tmp_path: Path) -> None:

@@ -197,3 +197,13 @@ def test_the_mean_of_decimals_that_never_closes_has_all_its_places(beside_oracle
     assert run.take(s=[(1, first, second), (3, Decimal(2), Decimal(5)), (5, Decimal(-3), Decimal(-7))]) == ""
     assert run.take(s=[(7, Decimal("-0.00004"), Decimal("0.00000001")), (2, Decimal("-0.00001"), -second)]) == ""
     assert run.take(s=[(9, None, None), (4, Decimal("-0.00001"), None), (6, Decimal("0.00001"), Decimal(1))]) == ""
+
+
+def test_the_mean_of_large_integers_is_exact_whatever_cancels(beside_oracle: Callable[[str], Run]) -> None:
+    run = beside_oracle(
+        f"{TRADES} CREATE CONTINUOUS QUERY q SHARING OFF AS SELECT AVG(qty) AS a FROM trades [ROWS 10 SLIDE 10];"
+        "CREATE CONTINUOUS QUERY r AS SELECT sym, AVG(qty) AS a FROM trades GROUP BY sym"
+    )
+    most = 9223372036854775807
+    assert run.take(trades=[(1, "x", most), (2, "x", -most - 1), (3, "x", 5)]) == ""
+    assert run.take(trades=[(4, "x", -most), (5, "x", most), (30, "y", 1)]) == ""

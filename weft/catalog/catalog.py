@@ -195,8 +195,14 @@ class Catalog:
 
     # -- statistics --------------------------------------------------------------------------------------------------
 
-    def record_statistics(self, cycle: int, numbers: Mapping[str, Mapping[str, int | float]]) -> None:
-        """Keep what a cycle measured, for each key; a replayed cycle replaces what it had recorded."""
+    def record_statistics(
+        self, cycle: int, numbers: Mapping[str, Mapping[str, int | float]], *, keep: int | None = None
+    ) -> None:
+        """Keep what a cycle measured, for each key; a replayed cycle replaces what it had recorded.
+
+        With `keep`, only so many cycles stay, this one included. Later ones go too: cycles are counted from the start
+        again when a project's state is removed, and what was recorded before is of a life that is over.
+        """
         self._database.require_writable()
         with self._database.transaction():
             for key, measured in numbers.items():
@@ -204,6 +210,8 @@ class Catalog:
                     "INSERT OR REPLACE INTO statistics (key, cycle, numbers) VALUES (?, ?, ?)",
                     (key, cycle, dumps(tuple(measured.items()))),
                 )
+            if keep is not None:
+                self._database.execute("DELETE FROM statistics WHERE cycle <= ? OR cycle > ?", (cycle - keep, cycle))
 
     def statistics(self, key: str, *, since: int = 0) -> tuple[Statistics, ...]:
         """What was recorded for `key` in cycle `since` and later, oldest first."""

@@ -14,16 +14,17 @@ from weft.cli.output import Failure, JsonOption, failing_clearly, print_json, st
 
 def demo(
     folder: Annotated[Path, typer.Option(help="Where its data and state go.")] = Path("build/demo"),
-    queries: Annotated[int | None, typer.Option(help="How many queries; as many as end in two minutes.")] = None,
+    queries: Annotated[int | None, typer.Option(help="How many queries; all 300 unless given.")] = None,
     master: Annotated[str | None, typer.Option(help="Spark master; local[*] unless given.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Replay a year of flights and weather under many queries, and show the answers and what they cost."""
     from weft.demo.data import NoData
-    from weft.demo.show import RUN_TODAY, run
+    from weft.demo.queries import ALL
+    from weft.demo.show import run
     from weft.engine.errors import EngineError
 
-    count = RUN_TODAY if queries is None else queries
+    count = ALL if queries is None else queries
     with failing_clearly(as_json):
         try:
             totals = run(folder, Console(quiet=True) if as_json else stdout(), count=count, master=master)

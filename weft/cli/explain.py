@@ -21,8 +21,8 @@ from weft.cli.output import (
     print_text,
     read_script,
 )
-from weft.plan.json import query_document
-from weft.plan.text import query_text
+from weft.loom import explained
+from weft.plan.sharing import Measured
 from weft.sql.check import check
 from weft.sql.errors import did_you_mean
 
@@ -37,25 +37,22 @@ def explain(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show how a query, or all of them, are evaluated."""
+    """Show how a query, or all of them, are evaluated, and what they share. Spark need not run."""
     if file is not None and project is not None:
         raise typer.BadParameter("give --project or --file, not both")
+    format_ = "JSON" if as_json else "TEXT"
     with failing_clearly(as_json):
         if file is not None:
             known = _queries_of_file(file, as_json)
+            text = explained(known, _chosen(known, query), Measured(), format_)
         else:
             with open_project(project or Path(), write=False) as loom:
-                known = loom.catalog.queries()
-        chosen = _chosen(known, query)
-    print_queries(chosen, as_json)
-
-
-def print_queries(queries: Sequence[Query], as_json: bool) -> None:
-    """Bound queries as trees, or as a list of JSON documents."""
+                chosen = _chosen(loom.catalog.queries(), query)
+                text = loom.explain(chosen.name if chosen is not None else None, format=format_)
     if as_json:
-        print_json([query_document(each) for each in queries])
+        typer.echo(text)
     else:
-        print_text("\n\n".join(query_text(each) for each in queries) if queries else "no queries")
+        print_text(text)
 
 
 def _queries_of_file(file: Path, as_json: bool) -> Sequence[Query]:
@@ -70,12 +67,13 @@ def _queries_of_file(file: Path, as_json: bool) -> Sequence[Query]:
     return report.queries
 
 
-def _chosen(known: Sequence[Query], name: str | None) -> Sequence[Query]:
+def _chosen(known: Sequence[Query], name: str | None) -> Query | None:
+    """The query that is named; None if all of them are meant."""
     if name is None:
-        return known
-    found = [each for each in known if each.name.lower() == name.lower()]
-    if not found:
-        names = [each.name for each in known]
-        advice = did_you_mean(name, names, f"there are {', '.join(names[:8])}" if names else "there are none yet")
-        raise Failure(f"query '{name}' is unknown; {advice}")
-    return found
+        return None
+    for each in known:
+        if each.name.lower() == name.lower():
+            return each
+    names = [each.name for each in known]
+    advice = did_you_mean(name, names, f"there are {', '.join(names[:8])}" if names else "there are none yet")
+    raise Failure(f"query '{name}' is unknown; {advice}")

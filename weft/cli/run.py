@@ -28,6 +28,7 @@ from weft.cli.output import (
 )
 from weft.loom import Loom
 from weft.plan.text import clock_text
+from weft.sql import durations
 from weft.sql.check import check
 
 if TYPE_CHECKING:
@@ -39,6 +40,9 @@ def run(
     project: ProjectOption = Path(),
     until_idle: Annotated[bool, typer.Option("--until-idle", help="Stop when all that is there is processed.")] = False,
     master: Annotated[str | None, typer.Option(help="Spark master; local[*] unless given.")] = None,
+    every: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Begin a cycle every so often, as in '10 seconds'.")
+    ] = None,
     conf: Annotated[list[str] | None, typer.Option(metavar="spark.x=y", help="A setting of Spark; repeatable.")] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -50,7 +54,7 @@ def run(
                 _register(loom, file, as_json)
             if not loom.catalog.streams():
                 raise Failure("no stream is registered; give a file of statements: weft run app.sql")
-            totals = _run(loom, stdout(), until_idle, master, settings, as_json)
+            totals = _run(loom, stdout(), until_idle, master, settings, _interval(every), as_json)
         if as_json:
             print_json({"ok": True, **totals})
 
@@ -76,8 +80,23 @@ def _register(loom: Loom, file: Path, as_json: bool) -> None:
         loom.execute(script)
 
 
+def _interval(every: str | None) -> str | None:
+    if every is not None:
+        try:
+            durations.parse(every)
+        except durations.BadDuration as bad:
+            raise Failure(f"--every '{every}' is no length of time: {bad}") from None
+    return every
+
+
 def _run(
-    loom: Loom, console: Console, until_idle: bool, master: str | None, settings: dict[str, str], as_json: bool
+    loom: Loom,
+    console: Console,
+    until_idle: bool,
+    master: str | None,
+    settings: dict[str, str],
+    interval: str | None,
+    as_json: bool,
 ) -> dict[str, int]:
     from weft.engine.errors import EngineError
 
@@ -92,7 +111,9 @@ def _run(
             show(progress_line(cycle, loom))
 
         try:
-            loom.start(master=master, settings=settings, until_idle=until_idle, interval=None, on_progress=on_progress)
+            loom.start(
+                master=master, settings=settings, until_idle=until_idle, interval=interval, on_progress=on_progress
+            )
             while not stopped.is_set() and not loom.wait(timeout=0.2):
                 pass
             loom.stop()
@@ -115,9 +136,10 @@ def progress_line(cycle: Progress, loom: Loom) -> str:
         if mark is not None and name in types
     )
     rate = cycle.rows / cycle.seconds if cycle.seconds else 0.0
+    overrun = f"; {cycle.overrun:.1f} s longer than the time between cycles" if cycle.overrun else ""
     return (
         f"cycle {cycle.cycle}: {cycle.rows:,} rows ({rate:,.0f}/s), {cycle.answers:,} answers, "
-        f"{cycle.open_windows:,} open windows, {cycle.late:,} late; watermark {marks or 'none yet'}"
+        f"{cycle.open_windows:,} open windows, {cycle.late:,} late; watermark {marks or 'none yet'}{overrun}"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from weft.cli.output import (
     print_table,
     print_text,
 )
+from weft.plan.sharing_json import measured_document
 from weft.plan.text import clock_text
 
 
@@ -29,6 +31,8 @@ def status(project: ProjectOption = Path(), as_json: JsonOption = False) -> None
     running = f"running, by {document['writer']}" if document["writer"] else "not running"
     cycle = "no cycle yet" if document["cycle"] is None else f"cycle {document['cycle']} committed"
     print_text(f"{running}; {cycle}")
+    for sentence in _last_cycle(document["measured"]["cycles"]):
+        print_text(sentence)
     if document["streams"]:
         rows = [
             (name, f"{each['rows']:,}", f"{each['late']:,}", f"{each['bad']:,}", each["watermark"] or "none yet")
@@ -40,11 +44,13 @@ def status(project: ProjectOption = Path(), as_json: JsonOption = False) -> None
 
 
 def _document(project: Path) -> dict[str, Any]:
+    from weft.engine.statistics import measured
     from weft.engine.status import status as read_status
 
     with open_project(project, write=False) as loom:
         streams = {each.name: each for each in loom.catalog.streams()}
         queries = [each.name for each in loom.catalog.queries()]
+        statistics = measured(loom.catalog)
     found = read_status(project)
     commit = found.commit
     return {
@@ -60,7 +66,17 @@ def _document(project: Path) -> dict[str, Any]:
             for name, state in (commit.streams.items() if commit else ())
         },
         "queries": {name: commit.queries[name].answers if commit and name in commit.queries else 0 for name in queries},
+        "measured": measured_document(statistics),
     }
+
+
+def _last_cycle(cycles: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """How long the newest cycle took, and where its time went."""
+    for newest in cycles[-1:]:
+        rows = sum(each["rows"] for each in newest["streams"].values())
+        jobs = "" if newest["jobs"] is None else f" in {newest['jobs']} Spark job{'s' * (newest['jobs'] != 1)}"
+        stages = ", ".join(f"{stage} {seconds:.3f}" for stage, seconds in newest["stages"].items())
+        yield f"cycle {newest['cycle']} took {newest['seconds']:.3f} s for {rows:,} rows{jobs}: {stages}"
 
 
 def _watermark(largest: int | None, stream: Stream | None) -> str | None:

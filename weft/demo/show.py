@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from dataclasses import dataclass
@@ -14,14 +13,13 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from weft.algebra.types import TIMESTAMP
+from weft.demo.cpu import cpu_seconds
 from weft.demo.data import write_parquet
+from weft.demo.one_by_one import OneByOne, run_one_by_one, sample_of
 from weft.demo.queries import ALL, queries, streams
 from weft.engine.engine import Progress as CycleProgress
 from weft.loom import Loom
 from weft.plan.text import clock_text
-
-#: How many of the queries run today. Each is still evaluated by itself; that is what the woven plan will change.
-RUN_TODAY = 8
 
 #: How much of the year each cycle takes, and how many cycles that makes.
 STEP = "91 days"
@@ -55,11 +53,11 @@ def prepare(folder: Path, count: int, step: str = STEP) -> Loom:
     return loom
 
 
-def run(folder: Path, console: Console, *, count: int = RUN_TODAY, master: str | None = None) -> Totals:
+def run(folder: Path, console: Console, *, count: int = ALL, master: str | None = None) -> Totals:
     """Run the demonstration in `folder` and show it on the console."""
     console.print("[bold]weft[/bold]: a year of New York flights and weather as two streams")
     loom = prepare(folder, count)
-    console.print(f"{count} continuous queries registered (of the {ALL} that one woven plan is meant to carry)")
+    console.print(f"{count} continuous queries registered; they are woven into one plan")
     totals = Totals()
     started, cpu = time.monotonic(), cpu_seconds()
     with loom, _bar(console) as bar:
@@ -81,11 +79,23 @@ def run(folder: Path, console: Console, *, count: int = RUN_TODAY, master: str |
         wall, cpu = time.monotonic() - started, cpu_seconds() - cpu
         for name in ("carriers_by_day", "worst_carrier_of_the_week", "stormy_departures"):
             console.print(_answers(name, loom.results(name)))
-        console.print(_cost(totals, count, wall, cpu))
+        with console.status("running a few of them one by one, for comparison …"):
+            alone = _alone(loom)
+        console.print(_cost(totals, count, wall, cpu, alone))
         console.print(
             f"project and state: {loom.directory}; try: weft results carriers_by_day --project {loom.directory}"
         )
     return totals
+
+
+def _alone(loom: Loom) -> OneByOne:
+    """What a sample of the queries takes without weft, over the same steps of the same stream."""
+    from weft.engine.spark import compile_plans, session
+
+    spark = session()
+    compile_plans(spark, True)
+    steps = loom.directory / "replay" / str(loom.catalog.stream_numbers()["flights"]) / "ready"
+    return run_one_by_one(spark, steps, sample_of(loom.catalog.queries()))
 
 
 def _bar(console: Console) -> Progress:
@@ -114,31 +124,17 @@ def _text(value: object) -> str:
     return "" if value is None else str(value).removesuffix("+00:00")
 
 
-def _cost(totals: Totals, count: int, wall: float, cpu: float) -> Table:
+def _cost(totals: Totals, count: int, wall: float, cpu: float, alone: OneByOne) -> Table:
     shown = Table("cost", "", title="what it took", title_justify="left")
     shown.add_row("rows read, each once", f"{totals.rows:,}")
     shown.add_row("queries answered from them", f"{count}")
     shown.add_row("answers", f"{totals.answers:,}")
     shown.add_row("cycles", f"{totals.cycles}")
     shown.add_row("wall time, starting Spark included", f"{wall:.1f} s")
-    shown.add_row("CPU time of all processes", f"{cpu:.1f} s")
+    shown.add_row("CPU time of all processes, starting Spark included", f"{cpu:.1f} s")
+    if alone.queries:
+        each = alone.cpu / alone.queries
+        shown.add_row(f"{alone.queries} of them one by one on Spark, measured", f"{alone.cpu:.1f} s of CPU time")
+        shown.add_row(f"all {count} one by one, extrapolated from these", f"{each * count:,.0f} s of CPU time")
+        shown.add_row("ratio, extrapolated", f"{each * count / cpu:.0f} ×")
     return shown
-
-
-def cpu_seconds() -> float:
-    """CPU seconds of this process and all its descendants, so Spark's included; of this process alone without /proc."""
-    ticks = os.sysconf("SC_CLK_TCK")
-    parents: dict[int, int] = {}
-    used: dict[int, float] = {}
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = entry.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        pid = int(entry.parent.name)
-        parents[pid] = int(fields[1])
-        used[pid] = (int(fields[11]) + int(fields[12])) / ticks
-    mine = {os.getpid()}
-    while grown := {pid for pid, parent in parents.items() if parent in mine} - mine:
-        mine |= grown
-    return sum(used.get(pid, 0.0) for pid in mine) or time.process_time()

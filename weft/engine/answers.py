@@ -76,6 +76,11 @@ def unpacked(queries: Sequence[Packed], table: pa.Table) -> dict[str, pa.Table]:
     return answers
 
 
+def held(values: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
+    """Values of an answer as the engine holds them: the other way round of what is shown."""
+    return values.cast(pa.int64()) if field.type == INTERVAL else values
+
+
 def _shown(values: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
     """Intervals are numbers inside the engine and durations outside."""
     return values.cast(pa.duration("us")) if field.type == INTERVAL else values

@@ -56,6 +56,8 @@ class QueryState:
     largest: Mapping[str, Clock]
     emit_from: Mapping[str, int] = field(default_factory=dict)
     answers: int = 0
+    #: Whether it is answered from partials that it shares; decided once, when it is created.
+    woven: bool = False
 
     @property
     def birth(self) -> Birth:

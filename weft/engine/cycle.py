@@ -11,11 +11,14 @@ Whatever happens before the commit leaves no trace that a second attempt would s
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -25,7 +28,7 @@ from weft.algebra.clocks import clock_type
 from weft.algebra.sources import leaves, reads
 from weft.algebra.types import TIMESTAMP
 from weft.engine import running
-from weft.engine.answers import Packed, pack, unpacked
+from weft.engine.answers import Packed, held, pack, unpacked
 from weft.engine.commits import Commit, QueryState, Segment, StreamState
 from weft.engine.compile import Compiler, Place, Views, kept_sources, log_of
 from weft.engine.dead_letter import write_dead_letters
@@ -34,6 +37,8 @@ from weft.engine.lateness import late_everywhere
 from weft.engine.rows import ARRIVAL, BEFORE, CLOCK, column, columns, log_schema
 from weft.engine.spark import compile_plans
 from weft.engine.storage import Storage
+from weft.engine.woven.stage import Reduced, WovenStage
+from weft.engine.woven.stage import log_of as partial_log
 from weft.plan.clockwork import Birth, Clockwork, Registered, gives_answers
 from weft.plan.plan import Plan
 
@@ -62,13 +67,15 @@ class Decision:
 
     `heartbeats` are clocks that streams have reached without rows. `patience` is how many microseconds a stream may be
     silent before its clock goes on with the ticks in the batch. `latest` is the largest TIMESTAMP that is believed of a
-    clock: one row from the far future would make all that follow late.
+    clock: one row from the far future would make all that follow late. Without `sharing`, queries that begin with the
+    cycle are kept by themselves.
     """
 
     plan: Plan
     heartbeats: Mapping[str, int]
     patience: int | None = None
     latest: int | None = None
+    sharing: bool = True
 
 
 @dataclass(frozen=True)
@@ -78,6 +85,8 @@ class Answered:
     answers: Mapping[str, pa.Table]
     commit: Commit
     garbage: tuple[str, ...]
+    #: The new rows of each stream as partials, for statistics.
+    reduced: Mapping[str, Reduced] = field(default_factory=dict)
 
 
 @dataclass
@@ -94,6 +103,8 @@ class _Work:
     lowest: dict[str, int] = field(default_factory=dict)
     emit_from: dict[str, int] = field(default_factory=dict)
     names: int = 0
+    #: The new rows of each stream as partials.
+    reduced: dict[str, Reduced] = field(default_factory=dict)
 
     @cached_property
     def read_by_others(self) -> frozenset[str]:
@@ -109,10 +120,13 @@ class _Work:
 class CycleRunner:
     """Runs cycles of a plan against the state of the last commit."""
 
-    def __init__(self, spark: SparkSession, storage: Storage, on_step: Step | None = None) -> None:
+    def __init__(
+        self, spark: SparkSession, storage: Storage, on_step: Step | None = None, max_state: int = 4 << 30
+    ) -> None:
         self._spark = spark
         self._storage = storage
         self._on_step = on_step or (lambda step, cycle: None)
+        self._stage = WovenStage(storage, max_state)
         #: The schemas of snapshots that this process has written: reading them needs no look into the files.
         self._schemas: dict[str, StructType] = {}
 
@@ -122,22 +136,93 @@ class CycleRunner:
         present = _of_present_streams(last, plan)
         queries = _registered(plan, present, cycle)
         known = _continued(present, queries)
+        woven = {name: each for name, each in queries.items() if self._is_woven(name, each, known, decision.sharing)}
+        alone = {name: each for name, each in queries.items() if name not in woven}
+        self._stage.prepare(known, plan.streams, woven)
         step = self._on_step
         step("ingest", cycle)
-        streams, work = self._ingest(batch, cycle, decision, known, queries)
-        self._register_old(known, plan, queries, work)
-        compile_plans(self._spark, _rows_at_hand(known, work) > _WORTH_COMPILING)
+        streams, work = self._take_in(batch, cycle, decision, known, queries, alone)
+        self._register_old(known, plan, alone, work)
+        compile_plans(self._spark, _rows_at_hand(alone, plan, known, work) > _WORTH_COMPILING)
+        step("weave", cycle)
+        answers = self._weave(woven, work)
         step("keep", cycle)
-        for name, each in queries.items():
+        for name, each in alone.items():
             self._keep(name, each, work)
         step("answer", cycle)
-        answers = self._answer(queries, work)
-        commit = self._commit(cycle, plan, known, streams, queries, answers, work)
+        answers |= self._answer(alone, work)
+        commit = self._commit(cycle, plan, known, streams, queries, alone, answers, work)
         self._drop_views(work)
         self._schemas = {path: self._schemas[path] for path in commit.snapshots.values() if path in self._schemas}
-        return Answered(answers, commit, _garbage(last, commit))
+        return Answered(answers, commit, _garbage(last, commit), work.reduced)
+
+    def committed(self, commit: Commit) -> None:
+        """A cycle's record has been committed."""
+        self._stage.committed(commit.cycle)
+
+    def _is_woven(self, name: str, registered: Registered, last: Commit, sharing: bool) -> bool:
+        """Whether a query is answered from shared partials: as it was decided in its first cycle, which may be this."""
+        state = last.queries.get(name)
+        if state is not None:
+            return state.woven
+        return sharing and self._stage.can_weave(registered.query, registered.birth.number)
 
     # -- ingest -------------------------------------------------------------------------------------------------------
+
+    def _take_in(
+        self,
+        batch: DataFrame | None,
+        cycle: int,
+        decision: Decision,
+        last: Commit,
+        queries: Mapping[str, Registered],
+        alone: Mapping[str, Registered],
+    ) -> tuple[dict[str, StreamState], _Work]:
+        """Take in the rows of the batch: reduced to partials straight away where nobody needs the rows themselves."""
+        plan = decision.plan
+        needed = {
+            leaf.name for each in alone.values() for leaf in leaves(each.query.relation) if isinstance(leaf, Stream)
+        }
+        needed |= {each.name for each in plan.streams if each.backfill or not self._stage.reads(each.name)}
+        if batch is not None and not needed and decision.patience is None:
+            taken = self._reduce_all(batch, cycle, decision, last, queries)
+            if taken is not None:
+                return taken
+        streams, work = self._ingest(batch, cycle, decision, last, queries)
+        for name in [each.name for each in plan.streams if self._stage.reads(each.name)]:
+            if f"stream {name}" in work.added:
+                rows = self._read(plan.stream(name), [work.added[f"stream {name}"]])
+                work.reduced[name] = self._stage.reduce(name, rows.withColumn(CORRUPT, F.lit(None)))
+        return streams, work
+
+    def _reduce_all(
+        self, batch: DataFrame, cycle: int, decision: Decision, last: Commit, queries: Mapping[str, Registered]
+    ) -> tuple[dict[str, StreamState], _Work] | None:
+        """Reduce the rows of every stream; None if some rows must be set aside, which is for `_ingest` to do."""
+        plan = decision.plan
+        states = _states(last, plan)
+        before = {name: state.largest for name, state in states.items()}
+        earlier = Clockwork(cycle, before, before, queries)
+        compile_plans(self._spark, True)
+        reduced: dict[str, Reduced] = {}
+        for index, each in enumerate(plan.streams):
+            found = self._stage.reduce(each.name, batch.where(f"{STREAM} = {index}").select(f"s{index}.*", CORRUPT))
+            ahead = (
+                decision.latest is not None and clock_type(each) == TIMESTAMP and (found.latest or 0) > decision.latest
+            )
+            if found.bad or ahead or found.has_late_rows(earlier.watermark(each, after=False)):
+                return None
+            if found.rows:
+                reduced[each.name] = found
+        streams = {}
+        for name, state in states.items():
+            found_here = reduced.get(name)
+            clocks = (state.largest, found_here.latest if found_here else None, decision.heartbeats.get(name))
+            largest = max((clock for clock in clocks if clock is not None), default=None)
+            streams[name] = replace(state, largest=largest, rows=state.rows + (found_here.rows if found_here else 0))
+        work = _Work(Clockwork(cycle, before, {name: state.largest for name, state in streams.items()}, queries))
+        work.reduced = reduced
+        return streams, work
 
     def _ingest(
         self,
@@ -227,6 +312,32 @@ class CycleRunner:
     def _drop_views(self, work: _Work) -> None:
         for number in range(1, work.names + 1):
             self._spark.catalog.dropTempView(f"weft_{number}")
+
+    # -- weave --------------------------------------------------------------------------------------------------------
+
+    def _weave(self, woven: Mapping[str, Registered], work: _Work) -> dict[str, pa.Table]:
+        """The answers of the queries that share partials; those that others read go into a log as well."""
+        found = self._stage.answer(work.reduced, work.clockwork, woven)
+        for name in work.read_by_others & found.keys():
+            self._log_answers(name, woven[name].query.relation, found[name], work)
+        return {name: table.drop_columns([CLOCK]) for name, table in found.items()}
+
+    def _log_answers(self, name: str, relation: Relation, table: pa.Table, work: _Work) -> None:
+        cycle, before = work.clockwork.cycle, work.clockwork.watermark(relation, after=False)
+        clocks = table[CLOCK]
+        # An answer is never late: it is judged by what the watermark was before it closed.
+        ends = np.asarray(clocks)
+        judged = pa.nulls(len(ends), pa.int64()) if before is None else pa.array(np.minimum(before, ends - 1))
+        values = [held(table[number], field) for number, field in enumerate(relation.fields)]
+        names = [*(column(number) for number in range(len(relation.fields))), CLOCK, ARRIVAL, BEFORE]
+        rows = pa.table([*values, clocks, pa.array(np.full(len(ends), cycle)), judged], names=names)
+        path = f"segments/{cycle:012d}/rows-{len(work.added)}.parquet"
+        buffer = io.BytesIO()
+        pq.write_table(rows, buffer)
+        self._storage.write_bytes(path, buffer.getvalue())
+        lowest, highest = int(ends.min()), int(ends.max())
+        work.lowest[f"answers {name}"] = lowest
+        self._add_segment(f"answers {name}", relation, Segment(path, len(clocks), lowest, highest), work)
 
     # -- keep ---------------------------------------------------------------------------------------------------------
 
@@ -327,6 +438,7 @@ class CycleRunner:
         last: Commit,
         streams: Mapping[str, StreamState],
         queries: Mapping[str, Registered],
+        alone: Mapping[str, Registered],
         answers: Mapping[str, pa.Table],
         work: _Work,
     ) -> Commit:
@@ -337,18 +449,37 @@ class CycleRunner:
             count = answers[name].num_rows if name in answers else 0
             birth, root = each.birth, Place(each.birth.number).log
             counted = {place: clock for place, clock in work.emit_from.items() if place.partition(".")[0] == root}
-            states[name] = QueryState(birth.number, birth.first, dict(birth.largest), counted, before + count)
+            states[name] = QueryState(
+                birth.number, birth.first, dict(birth.largest), counted, before + count, name not in alone
+            )
         logs: dict[str, tuple[Segment, ...]] = {}
-        for log, source in _logged(plan, queries).items():
+        for log, source in _logged(plan, alone).items():
             segments = [*last.logs.get(log, ()), *([work.added[log]] if log in work.added else [])]
-            live = [each for each in segments if not expired(each, log, plan, work.clockwork)]
+            live = [each for each in segments if not expired(each, log, plan.streams, alone, work.clockwork)]
             if len(live) > _MOST_SEGMENTS:
                 live = [self._compacted(source, live, f"segments/{cycle:012d}/compacted-{len(logs)}", cycle)]
             if live:
                 logs[log] = tuple(live)
-        places = set(_memories(queries))
+        for index, stream in enumerate(plan.streams):
+            if self._stage.reads(stream.name):
+                partials = self._partials_kept(cycle, index, stream, last, work)
+                if partials:
+                    logs[partial_log(stream.name)] = tuple(partials)
+        places = set(_memories(alone))
         snapshots = {place: path for place, path in {**last.snapshots, **work.written}.items() if place in places}
         return Commit(cycle, plan.number, dict(streams), states, logs, snapshots)
+
+    def _partials_kept(self, cycle: int, index: int, stream: Stream, last: Commit, work: _Work) -> list[Segment]:
+        """The live partials of a stream after this cycle."""
+        segments = list(last.logs.get(partial_log(stream.name), ()))
+        path = f"segments/{cycle:012d}/partials-{index}"
+        if stream.name in work.reduced and len(work.reduced[stream.name].partials):
+            segments.append(self._stage.keep(work.reduced[stream.name].partials, f"{path}.parquet"))
+        live = self._stage.live(stream.name, segments, work.clockwork.watermark(stream))
+        if len(live) <= _MOST_SEGMENTS:
+            return live
+        self._on_step("compact", cycle)
+        return self._stage.compacted(live, f"{path}-compacted")
 
     def _compacted(self, source: Source, segments: Sequence[Segment], path: str, cycle: int) -> Segment:
         self._on_step("compact", cycle)
@@ -383,9 +514,9 @@ def _note_first_rows(relation: Relation, place: Place, work: _Work) -> None:
             work.emit_from[place.log] = lowest
 
 
-def _rows_at_hand(last: Commit, work: _Work) -> int:
-    """How many rows the queries of a cycle look at: those that are kept, and the new ones."""
-    kept = sum(each.rows for segments in last.logs.values() for each in segments)
+def _rows_at_hand(queries: Mapping[str, Registered], plan: Plan, last: Commit, work: _Work) -> int:
+    """How many rows the queries that read rows look at in a cycle: those that are kept, and the new ones."""
+    kept = sum(each.rows for log in _logged(plan, queries) for each in last.logs.get(log, ()))
     return kept + sum(each.rows for each in work.added.values())
 
 

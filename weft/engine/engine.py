@@ -31,6 +31,7 @@ from weft.engine.cycle import CycleRunner, Decision, Step
 from weft.engine.errors import EngineError
 from weft.engine.sinks import CallableSink, Memory, Sink, sink_of
 from weft.engine.sources import tagged
+from weft.engine.statistics import Recorder
 from weft.engine.storage import Storage
 from weft.plan.clockwork import Clockwork, Registered
 from weft.plan.plan import Plan, build
@@ -57,6 +58,8 @@ class Progress:
     bad: int
     open_windows: int
     watermarks: Mapping[str, int | None]
+    #: By how many seconds the cycle took longer than the interval between cycles.
+    overrun: float = 0.0
 
 
 class Engine:
@@ -78,9 +81,11 @@ class Engine:
                 f"{state} cannot hold state: Spark takes * ? [ ] {{ }} in a path for a pattern; use another directory"
             )
         self._storage = Storage(spark, state)
-        self._on_step = on_step or (lambda step, cycle: None)
+        self._recorder = Recorder(catalog, spark, on_step or (lambda step, cycle: None))
+        self._on_step = self._recorder.step
         self._commits = CommitLog(self._storage, catalog.project)
-        self._runner = CycleRunner(spark, self._storage, self._on_step)
+        max_state = int(str(catalog.setting("max_state_mb", 4096))) << 20
+        self._runner = CycleRunner(spark, self._storage, self._on_step, max_state)
         self._files = AnswerFiles(self._storage, memory_limit)
         self._sinks: dict[str, tuple[Query, Sink | None]] = {}
         self._callables: dict[str, CallableSink] = {}
@@ -88,6 +93,7 @@ class Engine:
         self._streams: Mapping[int, Stream] | None = None
         self._replays = catalog.path.parent / "replay"
         self._query: StreamingQuery | None = None
+        self._interval: float | None = None
         self._stopping = threading.Event()
         self._in_cycle = threading.Lock()
         self._cycling: int | None = None
@@ -131,6 +137,7 @@ class Engine:
                 writer = writer.trigger(availableNow=True)
             elif interval is not None:
                 writer = writer.trigger(processingTime=interval)
+                self._interval = durations.parse(interval) / 1e6
             self._query = writer.start()
         threading.Thread(target=self._watch, args=(self._query,), daemon=True).start()
         for number, stream in streams.items():
@@ -214,6 +221,7 @@ class Engine:
                 "restore both together, or remove the state directory to start afresh"
             )
         started = time.monotonic()
+        self._recorder.begin()
         decision = self._decide(cycle, heartbeats or {})
         self._on_step("begin", cycle)
         answered = self._runner.run(batch, cycle, decision, last)
@@ -225,11 +233,13 @@ class Engine:
         self._commits.draft(answered.commit)
         self._on_step("rename", cycle)
         self._commits.commit(answered.commit)
+        self._runner.committed(answered.commit)
         self._on_step("after commit", cycle)
         for name, table in answered.answers.items():
             self.memory.add(name, table)
         for path in answered.garbage:
             self._storage.delete(path)
+        self._recorder.end(answered, last, decision.plan.streams)
         self._report(answered.commit, last, answered.answers, time.monotonic() - started)
         return dict(answered.answers)
 
@@ -243,6 +253,7 @@ class Engine:
                 "heartbeats": dict(heartbeats),
                 "patience": self._duration("heartbeat", "off"),
                 "latest": self._latest(),
+                "sharing": self._catalog.setting("sharing", "on") != "off",
             }
             self._commits.declare(cycle, intent)
         return Decision(**{**intent, "plan": self._stored_plan(intent["plan"])})
@@ -320,6 +331,7 @@ class Engine:
                 name: None if state.largest is None else state.largest - delays.get(name, 0)
                 for name, state in commit.streams.items()
             },
+            overrun=0.0 if self._interval is None else max(0.0, seconds - self._interval),
         )
         for listener in self.listeners:
             listener(progress)

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
-from weft.algebra import Relation, Select, SetOperation
+from weft.algebra import Relation, Select, SetOperation, Stream
 from weft.algebra.sources import reads
 from weft.engine.commits import Segment
 from weft.engine.compile import Place, log_of
 from weft.engine.running import has_partials
-from weft.plan.clockwork import Clock, Clockwork, first_open_start, is_windowed
-from weft.plan.plan import Plan
+from weft.plan.clockwork import Clock, Clockwork, Registered, first_open_start, is_windowed
 from weft.windows.meeting import meeting_bounds
 
 
-def expired(segment: Segment, log: str, plan: Plan, clockwork: Clockwork) -> bool:
-    """Whether no window that is open, and no row that can still arrive in time, needs any row of the segment."""
+def expired(
+    segment: Segment, log: str, streams: Iterable[Stream], queries: Mapping[str, Registered], clockwork: Clockwork
+) -> bool:
+    """Whether no window that is open, and no row that can still arrive in time, needs any row of the segment.
+
+    The queries are those that read rows.
+    """
     if segment.max_clock is None:
         return False
-    needed = _needed_since(log, plan, clockwork)
+    needed = _needed_since(log, streams, queries, clockwork)
     return all(since is not None and segment.max_clock < since for since in needed)
 
 
-def _needed_since(log: str, plan: Plan, clockwork: Clockwork) -> Iterator[Clock]:
+def _needed_since(
+    log: str, streams: Iterable[Stream], queries: Mapping[str, Registered], clockwork: Clockwork
+) -> Iterator[Clock]:
     """For each use of a log: the least clock that is still needed; None if everything is."""
-    for each, number in zip(plan.queries, plan.births, strict=True):
-        yield from (since for used, since in _uses(each.relation, Place(number), clockwork) if used == log)
-    for stream in plan.streams:
+    for each in queries.values():
+        uses = _uses(each.query.relation, Place(each.birth.number), clockwork)
+        yield from (since for used, since in uses if used == log)
+    for stream in streams:
         if stream.backfill and log == f"stream {stream.name}":
             largest = clockwork.after.get(stream.name)
             yield None if largest is None else largest - stream.backfill

@@ -23,7 +23,7 @@ from weft.algebra import (
     Literal,
     WindowBound,
 )
-from weft.algebra.types import BIGINT, TIMESTAMP
+from weft.algebra.types import BIGINT, HUGEINT, TIMESTAMP
 
 #: A leaf of an expression as Spark SQL: the name of the column that holds it.
 Leaf: TypeAlias = Callable[[Column | KeyRef | AggregateRef | WindowBound], str]
@@ -200,7 +200,15 @@ def aggregate_sql(aggregate: Aggregate, leaf: Leaf) -> str:
         return f"percentile({args[0]}, {aggregate.args[1].value!r}D)"  # type: ignore[union-attr]
     if function == "avg" and aggregate.type.kind is Kind.DECIMAL:
         return f"try_cast(try_avg({args[0]}) AS {type_})"
+    if function == "avg" and aggregate.args[0].type.kind in (Kind.BIGINT, Kind.HUGEINT):
+        # Spark adds DOUBLEs, and two large numbers of opposite signs would leave nothing of the small ones.
+        return f"try_divide(CAST({exact_sum(aggregate.args[0], args[0])} AS DOUBLE), count({args[0]}))"
     return f"{function}({', '.join(args)})"
+
+
+def exact_sum(argument: Expression, text: str) -> str:
+    """The sum of integers, in as many digits as it takes."""
+    return _sum(Aggregate("sum", (argument,), HUGEINT), text, spark_type(HUGEINT))
 
 
 def _sum(aggregate: Aggregate, arg: str, type_: str) -> str:

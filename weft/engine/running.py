@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from weft.algebra import Aggregate, Kind, Select
-from weft.engine.expressions import Leaf, aggregate_sql, spark_sql, spark_type
+from weft.algebra import Aggregate, Expression, Kind, Select
+from weft.engine.expressions import Leaf, aggregate_sql, exact_sum, spark_sql, spark_type
 from weft.engine.rows import CLOCK
 from weft.sql.functions import is_holistic
 
@@ -64,18 +64,22 @@ def _partials_of(aggregate: Aggregate, leaf: Leaf) -> list[_Partial]:
         return [_Partial(rows.removesuffix(".x"), f"{function[:3]}({{p}})")]
     arg = spark_sql(aggregate.args[0], leaf)
     if function == "avg":
-        exact = aggregate.args[0].type.kind is Kind.DECIMAL
-        total = (
-            f"try_sum(CAST({arg} AS DECIMAL(38,{aggregate.args[0].type.scale})))"
-            if exact
-            else f"sum(CAST({arg} AS DOUBLE))"
-        )
-        return [_Partial(total, "try_sum({p})" if exact else "sum({p})"), _Partial(f"count({arg})", "sum({p})")]
+        return [_total(aggregate.args[0], arg), _Partial(f"count({arg})", "sum({p})")]
     assert function in _VARIANCES, function
     moments = (
         f"named_struct('n', CAST(count({arg}) AS DOUBLE), 'mean', avg({arg}), 'm2', var_pop({arg}) * count({arg}))"
     )
     return [_Partial(moments, _MERGED_MOMENTS)]
+
+
+def _total(argument: Expression, text: str) -> _Partial:
+    """The sum that a mean is made of: exact where its argument is."""
+    kind = argument.type.kind
+    if kind is Kind.DECIMAL:
+        return _Partial(f"try_sum(CAST({text} AS DECIMAL(38,{argument.type.scale})))", "try_sum({p})")
+    if kind in (Kind.BIGINT, Kind.HUGEINT):
+        return _Partial(exact_sum(argument, text), "try_sum({p})")
+    return _Partial(f"sum(CAST({text} AS DOUBLE))", "sum({p})")
 
 
 #: Chan's rule for two sets of (count, mean, sum of squared distances from the mean), folded over the partials.
@@ -130,7 +134,7 @@ def finals(select: Select) -> Sequence[str]:
 
 def _mean(total: str, count: str, aggregate: Aggregate, type_: str) -> str:
     if aggregate.type.kind is not Kind.DECIMAL:
-        return f"try_cast(try_divide({total}, {count}) AS {type_})"
+        return f"try_cast(try_divide(CAST({total} AS DOUBLE), {count}) AS {type_})"
     # Spark gives a quotient of wide DECIMALs six places. The whole part and the rest apart have room for all of them.
     divisor = f"CAST({count} AS DECIMAL(19,0))"
     rest = f"try_mod({total}, {divisor})"

@@ -26,6 +26,7 @@ SETTINGS: dict[str, tuple[str, ...] | None] = {
     "heartbeat": None,
     "max_ahead": None,
     "max_results": None,
+    "max_state_mb": None,
 }
 
 #: Where answers can be written.

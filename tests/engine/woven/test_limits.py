@@ -1,0 +1,98 @@
+"""Sharing that is switched off, memory that is bounded, keys that come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.engine.workload_run import Run, batch_of
+from weft.engine.errors import EngineError
+from weft.engine.woven import weave
+
+pytestmark = pytest.mark.spark
+
+TRADES = "CREATE STREAM trades (n BIGINT, sym STRING, qty BIGINT) WATERMARK FOR n AS n - 5 USING memory;"
+TOTALS = "CREATE CONTINUOUS QUERY totals AS SELECT sym, SUM(qty) AS total FROM trades [ROWS 20 SLIDE 5] GROUP BY sym;"
+COUNTS = "CREATE CONTINUOUS QUERY counts AS SELECT COUNT(*) AS c FROM trades [ROWS 10 SLIDE 10] WHERE qty > 1;"
+
+
+def woven(run: Run) -> dict[str, bool]:
+    return {name: state.woven for name, state in run.engine.last.queries.items()}
+
+
+def test_windowed_aggregates_are_woven_unless_sharing_is_off(beside_oracle: Callable[[str], Run]) -> None:
+    run = beside_oracle(f"{TRADES} {TOTALS}")
+    assert run.take(trades=[(1, "a", 2), (9, "b", 1)]) == ""
+    run.loom.execute("SET sharing = off")
+    run.execute(COUNTS)
+    assert run.take(trades=[(14, "a", 2), (23, "b", 5)]) == ""
+    # What was decided when a query was created stays.
+    assert woven(run) == {"totals": True, "counts": False}
+    run.loom.execute("SET sharing = on")
+    run.restart()
+    assert run.take(trades=[(40, "a", 3)]) == ""
+    assert run.take(trades=[(77, "a", 3)]) == ""
+    assert woven(run) == {"totals": True, "counts": False}
+
+
+def test_nothing_but_partials_is_kept_of_a_stream_whose_queries_are_all_woven(
+    beside_oracle: Callable[[str], Run],
+) -> None:
+    run = beside_oracle(f"{TRADES} {TOTALS} {COUNTS}")
+    assert run.take(trades=[(1, "a", 2), (9, "b", 1)]) == ""
+    assert run.take(trades=[(14, "a", 2), (23, "b", 5)]) == ""
+    assert list(run.engine.last.logs) == ["partials trades"]
+    files = sorted(each.name for each in (run.directory / "state" / "segments").glob("*/*"))
+    assert files == ["partials-0.parquet", "partials-0.parquet"]
+
+
+def test_a_query_over_woven_answers_reads_them_in_the_same_cycle(beside_oracle: Callable[[str], Run]) -> None:
+    run = beside_oracle(
+        f"{TRADES} {TOTALS} CREATE CONTINUOUS QUERY most AS SELECT MAX(total) AS m FROM totals [ROWS 10 SLIDE 10];"
+        "CREATE CONTINUOUS QUERY large AS SELECT sym, total FROM totals WHERE total > 3"
+    )
+    for first in range(0, 80, 16):
+        assert run.take(trades=[(first + step, "ab"[step % 2], step % 5) for step in range(16)]) == ""
+    assert woven(run) == {"totals": True, "most": False, "large": False}
+
+
+def test_more_memory_than_allowed_stops_the_engine_and_loses_nothing(beside_oracle: Callable[[str], Run]) -> None:
+    run = beside_oracle(f"{TRADES} {TOTALS}")
+    assert run.take(trades=[(1, "a", 2)]) == ""
+    run.loom.execute("SET max_state_mb = 0")
+    run.restart()
+    rows = [(14, "a", 2), (23, "b", 5)]
+    named = [dict(zip(("n", "sym", "qty"), row, strict=True)) for row in rows]
+    batch = batch_of(run.spark, run.loom.catalog.streams(), {"trades": named})
+    with pytest.raises(EngineError, match=r"stream 'trades' need about .* are for totals: SET max_state_mb higher"):
+        run.engine.cycle(batch, 1)
+    assert run.engine.last.cycle == 0
+    run.loom.execute("SET max_state_mb = 100")
+    run.restart()
+    assert run.take(trades=rows) == ""
+    assert run.take(trades=[(60, "a", 1)]) == ""
+
+
+def test_keys_that_come_and_go_do_not_pile_up(
+    beside_oracle: Callable[[str], Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(weave, "_MANY_KEYS", 6)
+    run = beside_oracle(f"{TRADES} {TOTALS}")
+    for first in range(0, 300, 30):
+        assert run.take(trades=[(first + step, f"key {first + step}", 1) for step in range(12)]) == ""
+    known = run.engine._runner._stage._weaves["trades"]._numbers[("c1",)]
+    assert len(known) <= 48
+
+
+def test_rows_that_no_query_takes_are_counted_and_not_told_apart(beside_oracle: Callable[[str], Run]) -> None:
+    run = beside_oracle(
+        f"{TRADES} CREATE CONTINUOUS QUERY q AS "
+        "SELECT sym, COUNT(*) AS c FROM trades [ROWS 50 SLIDE 50] WHERE qty > 3 GROUP BY sym"
+    )
+    assert run.take(trades=[(n, f"key {n}", n % 5) for n in range(20)]) == ""
+    (segment,) = run.engine.last.logs["partials trades"]
+    # Four rows have a quantity of 4 and a key each; the other sixteen are one partial.
+    assert segment.rows == 5
+    assert run.engine.last.streams["trades"].rows == 20
+    assert run.take(trades=[(80, "key 4", 4)]) == ""

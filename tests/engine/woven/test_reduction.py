@@ -1,0 +1,106 @@
+"""What Spark computes for every row: its cell, and its signature."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from weft.algebra import Call, Column, Expression, Literal, Window
+from weft.algebra.types import BIGINT, BOOLEAN, DOUBLE, STRING
+from weft.engine.expressions import spark_sql
+from weft.engine.woven.cells import cell_sql, edges_of
+from weft.engine.woven.signatures import conditions_of, satisfying, signatures
+from weft.windows import edges_between
+
+pytestmark = pytest.mark.spark
+
+#: Few classes of edges; many with a short period, which take a table; many with a long one.
+WINDOWS = {
+    "one": [Window(10, 5)],
+    "few": [Window(10, 4, 1), Window(7, 3), Window(12, 12, 5)],
+    "table": [Window(1, 60, start) for start in (0, 3, 7, 11, 16, 22, 29, 31, 40, 44, 53)],
+    "long": [Window(slide + 1, slide) for slide in (31, 37, 41, 43, 47, 53, 59, 61)],
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_no_window_has_an_edge_inside_a_cell(spark: SparkSession, name: str) -> None:
+    edges = edges_of(WINDOWS[name])
+    clocks = [-1000, -61, -60, -1, 0, 1, 1_700_000_000_000_123, *range(-5, 300)]
+    rows = spark.createDataFrame(pa.table({"t": pa.array(clocks, pa.int64())}))
+    found = rows.selectExpr("t", f"{cell_sql(edges, 't')} AS cell").toArrow().to_pydict()
+    for clock, cell in zip(found["t"], found["cell"], strict=True):
+        assert cell <= clock
+        assert len(edges_between(edges, cell, clock)) == 0, (cell, clock)
+    # And cells are no finer than they need be, where that takes no long table.
+    if name != "long":
+        firsts = [clock for clock, cell in zip(found["t"], found["cell"], strict=True) if clock == cell]
+        assert all(len(edges_between(edges, first - 1, first)) == 1 for first in firsts)
+
+
+PRICE, QTY, SYM = Column("s", "price", DOUBLE), Column("s", "qty", BIGINT), Column("s", "sym", STRING)
+
+
+def leaf(expression: object) -> str:
+    assert isinstance(expression, Column)
+    return expression.name
+
+
+def wheres(chance: random.Random, count: int) -> list[Expression]:
+    """Conjunctions of comparisons, most of them of two columns with constants on either side."""
+
+    def condition() -> Expression:
+        op = chance.choice(("<", "<=", ">", ">=", "="))
+        draw = chance.random()
+        if draw < 0.1:
+            return Call("=", (SYM, Literal(chance.choice("abc"), STRING)), BOOLEAN)
+        column, constant = (
+            (PRICE, Literal(chance.choice((chance.uniform(-50, 50), float(chance.randint(-3, 3)))), DOUBLE))
+            if draw < 0.6
+            else (QTY, Literal(chance.randint(-40, 40), BIGINT))
+        )
+        sides = (column, constant) if chance.random() < 0.7 else (constant, column)
+        return Call(op, sides, BOOLEAN)
+
+    single = [condition() for _ in range(count)]
+    pairs = [Call("and", (chance.choice(single), chance.choice(single)), BOOLEAN) for _ in range(count // 4)]
+    return [*single, *pairs]
+
+
+@pytest.mark.parametrize("count", [1, 6, 16, 60, 300])
+def test_a_signature_tells_which_conditions_hold(spark: SparkSession, count: int) -> None:
+    chance = random.Random(count)
+    asked = wheres(chance, count)
+    prices = [math.nan, math.inf, -math.inf, 0.0, -0.0, None, *(chance.uniform(-60, 60) for _ in range(200))]
+    prices += [float(number) for number in range(-4, 5)]
+    rows = pa.table(
+        {
+            "price": pa.array(prices, pa.float64()),
+            "qty": pa.array([None if chance.random() < 0.1 else chance.randint(-45, 45) for _ in prices], pa.int64()),
+            "sym": pa.array([chance.choice(("a", "b", "c", None)) for _ in prices]),
+        }
+    )
+    signed = signatures(condition for where in asked for condition in conditions_of(where, leaf))
+    truths = [f"coalesce({spark_sql(where, leaf)}, false) AS w{number}" for number, where in enumerate(asked)]
+    codes = [f"{text} AS g{number}" for number, text in enumerate(signed.columns)]
+    found = spark.createDataFrame(rows).selectExpr(*codes, *truths).toArrow()
+    columns = [np.asarray(found[f"g{number}"]).astype(np.int64) for number in range(len(codes))]
+    for number, where in enumerate(asked):
+        texts = [condition.text for condition in conditions_of(where, leaf)]
+        told = satisfying(signed.decoders, columns, texts, found.num_rows)
+        assert told.tolist() == found[f"w{number}"].to_pylist(), spark_sql(where, leaf)
+
+
+def test_a_thousand_comparisons_take_as_many_expressions_as_ten() -> None:
+    chance = random.Random(1)
+
+    def columns(count: int) -> int:
+        asked = (Call(">", (PRICE, Literal(chance.uniform(0, 100), DOUBLE)), BOOLEAN) for _ in range(count))
+        return len(signatures(condition for where in asked for condition in conditions_of(where, leaf)).columns)
+
+    assert columns(1_000) == columns(20) == columns(10) == 1

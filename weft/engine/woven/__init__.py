@@ -1,0 +1,17 @@
+"""Windowed aggregates that share their work, from rows to answers.
+
+    shape.py        which queries can be woven, and what each of them needs: a window, conditions, keys, measures
+    measures.py     statistics as Spark aggregates, and back from Spark's columns to the kernels' records
+    cells.py        the finest fragments that the windows of a stream cut time into
+    signatures.py   which of the conditions hold for a row, as a few small numbers
+    reduction.py    rows to partials: one Spark aggregation for a stream, whatever the number of queries
+    partials.py     partials as files that describe themselves
+    numbering.py    group keys as numbers
+    tree.py         the windows of queries with the same conditions and keys, and the kernels that answer them
+    expressions.py  HAVING and the select list over arrays
+    answers.py      from aggregates to rows
+    stage.py        all of this inside a cycle
+
+A row is touched once, in `reduction`; everything after it costs as much as there are partials. Partials are all that is
+kept. They are of the stream and not of a query: trees are built anew from them whenever the queries change.
+"""

@@ -1,0 +1,75 @@
+"""Group keys as numbers: trees keep arrays by number, and only answers need the values again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+_HALF = 32
+
+
+class Numbering:
+    """Distinct values in the order in which they were first seen. NULL is a value like others."""
+
+    def __init__(self) -> None:
+        self._known: pa.Array | None = None
+
+    def __len__(self) -> int:
+        return 0 if self._known is None else len(self._known)
+
+    def numbers(self, values: pa.Array) -> NDArray[np.int64]:
+        """The number of each value; one that is new gets the next."""
+        if self._known is None:
+            self._known = pc.unique(values)
+        found = pc.index_in(values, value_set=self._known)
+        if found.null_count:
+            fresh = pc.unique(values.filter(pc.is_null(found)))
+            self._known = pa.concat_arrays([self._known, fresh])
+            found = pc.index_in(values, value_set=self._known)
+        return np.asarray(found.to_numpy()).astype(np.int64)
+
+    def values(self, numbers: NDArray[np.int64]) -> pa.Array:
+        """The values that have these numbers."""
+        assert self._known is not None
+        return self._known.take(pa.array(numbers))
+
+
+class KeyNumbers:
+    """Keys of several columns as one number: the columns' numbers two by two, as in (((a, b), c), d)."""
+
+    def __init__(self, columns: int) -> None:
+        self._columns = [Numbering() for _ in range(columns)]
+        self._pairs = [Numbering() for _ in range(columns - 1)]
+
+    def __len__(self) -> int:
+        return len(self._pairs[-1]) if self._pairs else len(self._columns[0]) if self._columns else 1
+
+    def numbers(self, columns: Sequence[pa.ChunkedArray], rows: int) -> NDArray[np.int64]:
+        """The numbers of some keys, given column by column. Without columns there is one key, number 0."""
+        if not self._columns:
+            return np.zeros(rows, dtype=np.int64)
+        parts = [each.numbers(_plain(values)) for each, values in zip(self._columns, columns, strict=True)]
+        whole = parts[0]
+        for part, pairs in zip(parts[1:], self._pairs, strict=True):
+            whole = pairs.numbers(pa.array(whole << _HALF | part))
+        return whole
+
+    def values(self, numbers: NDArray[np.int64]) -> list[pa.Array]:
+        """The keys that have these numbers, column by column."""
+        if not self._columns:
+            return []
+        parts: list[NDArray[np.int64]] = []
+        for pairs in reversed(self._pairs):
+            both = np.asarray(pairs.values(numbers).to_numpy())
+            parts.append(both & ((1 << _HALF) - 1))
+            numbers = both >> _HALF
+        parts.append(numbers)
+        return [each.values(part) for each, part in zip(self._columns, reversed(parts), strict=True)]
+
+
+def _plain(values: pa.ChunkedArray) -> pa.Array:
+    return values.combine_chunks() if values.num_chunks != 1 else values.chunk(0)

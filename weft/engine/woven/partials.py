@@ -1,0 +1,180 @@
+"""Partials as they leave Spark and as they are kept: tables that say themselves what their columns are.
+
+A file of partials is good for any plan: whoever reads it finds keys, conditions and aggregates by their texts. A query
+that needs what a file does not have came after the file, and its windows need nothing from it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from weft.aggregation.statistic import Columns
+from weft.engine.woven.measures import Measure
+from weft.engine.woven.signatures import Decoder, satisfying
+
+CELL, ROWS, LATEST = "cell", "rows", "latest"
+
+_METADATA = b"weft.partials"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the columns of a table of partials are, by the texts they were computed from."""
+
+    keys: tuple[str, ...]
+    decoders: Mapping[str, Decoder]
+    signature_columns: int
+    aggregates: tuple[str, ...]
+
+    @property
+    def group_names(self) -> list[str]:
+        signature = [f"g{number}" for number in range(self.signature_columns)]
+        return [*signature, *(f"k{number}" for number in range(len(self.keys)))]
+
+    @property
+    def aggregate_names(self) -> list[str]:
+        return [f"p{number}" for number in range(len(self.aggregates))]
+
+
+@dataclass(frozen=True)
+class Partials:
+    """Partials of one stream, and what their columns are."""
+
+    layout: Layout
+    table: pa.Table
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    @cached_property
+    def cells(self) -> NDArray[np.int64]:
+        """The start of each partial's cell."""
+        return np.asarray(self.table[CELL].to_numpy())
+
+    @cached_property
+    def distinct_cells(self) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+        """The starts of the cells that there are, and which of them each partial is of."""
+        starts, which = np.unique(self.cells, return_inverse=True)
+        return starts, which
+
+    def codes(self, column: int) -> NDArray[np.int64]:
+        """A column of the signatures, counted from 0 on; that is where intervals have NULL."""
+        return np.asarray(self.table[f"g{column}"].to_numpy()).astype(np.int64) + 1
+
+    @cached_property
+    def widths(self) -> list[int]:
+        """How many different codes each column of the signatures may have, at least up to the highest bound."""
+        bounds = [0] * self.layout.signature_columns
+        for column, kind, position in self.layout.decoders.values():
+            if kind != "bit":
+                bounds[column] = max(bounds[column], 2 * position + 4)
+        return bounds
+
+    def has(self, conditions: Sequence[str], keys: Sequence[str]) -> bool:
+        """Whether the conditions and keys were known when the partials were made."""
+        return all(each in self.layout.decoders for each in conditions) and all(
+            each in self.layout.keys for each in keys
+        )
+
+    def number_of_keys(self, keys: Sequence[str]) -> int:
+        """A bound on the different keys of a grouping: the product of its columns', and no more than there are rows."""
+        if any(each not in self.layout.keys for each in keys):
+            return 0
+        bound = 1
+        for each in keys:
+            bound *= pc.count_distinct(self.key(each), mode="all").as_py()
+        return min(bound, len(self))
+
+    def key(self, text: str) -> pa.ChunkedArray:
+        """The values of a grouping key."""
+        return self.table[f"k{self.layout.keys.index(text)}"]
+
+    @cached_property
+    def _signatures(self) -> tuple[list[NDArray[Any]], NDArray[np.intp]]:
+        """The distinct signatures, column by column, and which of them each partial has."""
+        names = self.layout.group_names[: self.layout.signature_columns]
+        if not names:
+            return [], np.zeros(len(self), dtype=np.intp)
+        codes = [np.asarray(self.table[name].to_numpy()).astype(np.int64) for name in names]
+        if len(codes) == 1:
+            distinct, which = np.unique(codes[0], return_inverse=True)
+            return [distinct], which
+        rows, which = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)
+        return list(rows.T), which.reshape(-1)
+
+    def satisfying(self, conditions: Sequence[str]) -> NDArray[np.bool_]:
+        """Which of the partials are of rows that satisfy all of these conditions."""
+        distinct, which = self._signatures
+        if not conditions:
+            return np.ones(len(self), dtype=bool)
+        return satisfying(self.layout.decoders, distinct, conditions, len(distinct[0]))[which]
+
+    def records(self, measure: Measure) -> Columns:
+        """The records of a measure; identities where it was not yet asked for."""
+        known = self._records.get(measure.name)
+        if known is None:
+            known = self._records[measure.name] = self._read(measure)
+        return known
+
+    @cached_property
+    def _records(self) -> dict[str, Columns]:
+        return {}
+
+    def _read(self, measure: Measure) -> Columns:
+        positions = {text: number for number, text in enumerate(self.layout.aggregates)}
+        if any(text not in positions for text in measure.texts):
+            return measure.statistic.empty(len(self))
+        return measure.read(tuple(self.table[f"p{positions[text]}"] for text in measure.texts))
+
+
+def without_clockless(layout: Layout, table: pa.Table) -> Partials:
+    """The partials of rows that have a clock."""
+    return Partials(layout, table.filter(pc.is_valid(table[CELL])) if table[CELL].null_count else table)
+
+
+def encoded(partials: Partials) -> bytes:
+    """Partials as the bytes of a Parquet file."""
+    layout = partials.layout
+    described = {
+        "keys": layout.keys,
+        "decoders": dict(layout.decoders),
+        "signature_columns": layout.signature_columns,
+        "aggregates": layout.aggregates,
+    }
+    table = partials.table.replace_schema_metadata({_METADATA: json.dumps(described).encode()})
+    buffer = pa.BufferOutputStream()
+    # Numbers that hardly repeat gain nothing from dictionaries and statistics, which take most of the time of writing.
+    keys = [name for name in table.column_names if name.startswith("k")]
+    pq.write_table(table, buffer, compression="lz4", use_dictionary=keys, write_statistics=False)
+    return bytes(buffer.getvalue().to_pybytes())
+
+
+def decoded(data: bytes) -> Partials:
+    """Partials from the bytes of a file."""
+    table = pq.read_table(pa.BufferReader(data))
+    described = json.loads(table.schema.metadata[_METADATA])
+    layout = Layout(
+        tuple(described["keys"]),
+        {text: (column, kind, position) for text, (column, kind, position) in described["decoders"].items()},
+        described["signature_columns"],
+        tuple(described["aggregates"]),
+    )
+    return Partials(layout, table)
+
+
+def joined(parts: Sequence[Partials]) -> list[Partials]:
+    """The same partials in as few tables as there are layouts, in the order of their first ones."""
+    by_layout: dict[str, list[Partials]] = {}
+    for each in parts:
+        by_layout.setdefault(repr(each.layout), []).append(each)
+    return [Partials(group[0].layout, pa.concat_tables([each.table for each in group])) for group in by_layout.values()]

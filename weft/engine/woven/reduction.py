@@ -1,0 +1,89 @@
+"""From rows to partials: one native Spark aggregation for a stream.
+
+    SELECT cell, g0, …, k0, …, p0, …, rows, latest FROM rows GROUP BY cell, g0, …, k0, …
+
+`cell` is the fragment of time, NULL for rows whose clock is of no use; g are the numbers of the signature; k the
+keys of all queries together, the finest grouping; p the aggregates that measures are read from, each once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from weft.algebra import Stream
+from weft.algebra.clocks import clock_type
+from weft.algebra.types import TIMESTAMP
+from weft.engine.rows import column
+from weft.engine.woven.cells import cell_sql, edges_of
+from weft.engine.woven.measures import texts_of
+from weft.engine.woven.partials import CELL, LATEST, ROWS, Layout
+from weft.engine.woven.shape import Woven
+from weft.engine.woven.signatures import signatures
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+#: Clocks that leave room for the arithmetic of windows: the years 1 to 9999, and ordinals of up to 62 bits.
+INSTANTS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
+ORDINALS = (-(2**62), 2**62)
+
+#: The column that holds the text of a row that could not be read.
+UNREADABLE = "_corrupt"
+
+#: The column that a row's clock is in while it is reduced.
+REDUCED_CLOCK = "_reduced_clock"
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """How the rows of one stream are reduced for all queries that are woven over it."""
+
+    layout: Layout
+    clock: str
+    cell: str
+    groups: tuple[str, ...]
+
+    @cached_property
+    def _grouping(self) -> list[Column]:
+        from pyspark.sql import functions as F
+
+        named = zip(self.groups, self.layout.group_names, strict=True)
+        return [F.expr(self.cell).alias(CELL), *(F.expr(text).alias(name) for text, name in named)]
+
+    @cached_property
+    def _aggregates(self) -> list[Column]:
+        from pyspark.sql import functions as F
+
+        named = zip(self.layout.aggregates, self.layout.aggregate_names, strict=True)
+        counted = [F.count(F.lit(1)).alias(ROWS), F.max(REDUCED_CLOCK).alias(LATEST)]
+        return [*counted, *(F.expr(text).alias(name) for text, name in named)]
+
+    def of(self, rows: DataFrame) -> pa.Table:
+        """The partials of some rows: the stream's columns by position, and what could not be read. One Spark job."""
+        clocked = rows.selectExpr("*", f"{self.clock} AS {REDUCED_CLOCK}")
+        return clocked.groupBy(*self._grouping).agg(*self._aggregates).toArrow()
+
+
+def reduction(stream: Stream, queries: Iterable[Woven]) -> Reduction:
+    """The reduction that serves some queries."""
+    shapes = list(queries)
+    position = next(n for n, field in enumerate(stream.fields) if field.name == stream.clock)
+    is_instant = clock_type(stream) == TIMESTAMP
+    clock = f"unix_micros({column(position)})" if is_instant else column(position)
+    least, most = INSTANTS if is_instant else ORDINALS
+    usable = f"{UNREADABLE} IS NULL AND {REDUCED_CLOCK} BETWEEN {least}L AND {most}L"
+    cell = cell_sql(edges_of(each.window for each in shapes), REDUCED_CLOCK)
+    signed = signatures(condition for each in shapes for condition in each.conditions)
+    keys = tuple(dict.fromkeys(key for each in shapes for key in each.keys))
+    aggregates = texts_of(measure for each in shapes for measure in each.all_measures)
+    layout = Layout(keys, dict(signed.decoders), len(signed.columns), aggregates)
+    grouped = keys
+    if signed.some_hold is not None and all(each.conditions for each in shapes):
+        # Rows that no query takes are counted, and not told apart.
+        grouped = tuple(f"CASE WHEN {signed.some_hold} THEN {key} END" for key in keys)
+    return Reduction(layout, clock, f"CASE WHEN {usable} THEN {cell} END", (*signed.columns, *grouped))

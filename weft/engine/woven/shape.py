@@ -1,0 +1,80 @@
+"""Which queries can be woven, and what each of them needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.algebra import Column, Query, Select, Stream, Window
+from weft.engine.expressions import Leaf, spark_sql
+from weft.engine.rows import column
+from weft.engine.woven.expressions import can_be_computed
+from weft.engine.woven.measures import Measure, NotMeasured, measures_of, rows_counted
+from weft.engine.woven.signatures import Condition, conditions_of
+from weft.plan.clockwork import is_windowed
+
+
+@dataclass(frozen=True)
+class Woven:
+    """A windowed aggregate over one stream, as the woven stage sees it."""
+
+    stream: str
+    select: Select
+    window: Window
+    conditions: tuple[Condition, ...]
+    keys: tuple[str, ...]
+    #: For each aggregate, the measures that it is lowered from.
+    measures: tuple[tuple[Measure, ...], ...]
+
+    @property
+    def all_measures(self) -> tuple[Measure, ...]:
+        """Every measure once, with the count of rows, which tells what groups there are."""
+        needed = [rows_counted(), *(measure for each in self.measures for measure in each)]
+        return tuple(dict.fromkeys(needed))
+
+
+class NotWoven(Exception):
+    """A query cannot share partials with others; it runs by itself. The text says why."""
+
+
+def woven(query: Query) -> Woven:
+    """What a query needs of the woven stage. Raises NotWoven."""
+    select = query.relation
+    if not query.sharing:
+        raise NotWoven("it was created with SHARING OFF")
+    if not isinstance(select, Select) or not select.is_grouped or not is_windowed(select):
+        raise NotWoven("only aggregates over windows share partials")
+    stream = select.inputs[0].source
+    if len(select.inputs) > 1 or not isinstance(stream, Stream):
+        raise NotWoven("it reads more than one stream, or what other queries answer")
+    if stream.backfill:
+        raise NotWoven(f"stream '{stream.name}' keeps rows for BACKFILL")
+    if select.emit_empty or select.distinct or select.retain is not None:
+        raise NotWoven("EMIT EMPTY, DISTINCT and RETAIN are evaluated from rows")
+    assert select.window is not None
+    leaf = leaf_of(stream)
+    try:
+        measures = tuple(measures_of(each, leaf) for each in select.aggregates)
+    except NotMeasured as reason:
+        raise NotWoven(str(reason)) from None
+    outputs = [each.expression for each in select.outputs]
+    if not all(can_be_computed(each) for each in [*outputs, *([select.having] if select.having else [])]):
+        raise NotWoven("its select list or HAVING uses functions that are evaluated by Spark")
+    return Woven(
+        stream.name,
+        select,
+        select.window,
+        conditions_of(select.where, leaf),
+        tuple(spark_sql(each, leaf) for each in select.keys),
+        measures,
+    )
+
+
+def leaf_of(stream: Stream) -> Leaf:
+    """The columns of a stream's rows, by position."""
+    positions = {each.name: position for position, each in enumerate(stream.fields)}
+
+    def leaf(expression: object) -> str:
+        assert isinstance(expression, Column)
+        return column(positions[expression.name])
+
+    return leaf

@@ -1,0 +1,193 @@
+"""Signatures: which conditions hold for a row, as a few small numbers.
+
+The WHERE of a query is a conjunction; rows with the same truth of every condition of every query go into the same
+partials. Few conditions are a bit each:
+
+    CASE WHEN price > 100 THEN 1 ELSE 0 END + CASE WHEN sym = 'a' THEN 2 ELSE 0 END
+
+A thousand comparisons of one expression with constants are one number: the elementary interval that its value lies in.
+With bounds b₀ < b₁ < … the value has the code 2j + 1 if it equals bⱼ, and 2j if it lies just below bⱼ. The bounds are
+data, not expressions: a grid says how many bounds lie before the value's stretch, and the few inside it are compared.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.algebra import Call, Expression, Kind, Literal
+from weft.algebra.types import TIMESTAMP
+from weft.engine.expressions import Leaf, spark_sql
+
+#: Up to so many conditions are a bit each; a word holds no more than the other number.
+_FEW_BITS = 16
+_WORD = 62
+#: Comparisons of one expression that are worth a grid; the stretches it has at most, and the bounds in one of them.
+_WORTH_A_GRID = 4
+_LONGEST_GRID = 8_192
+_MOST_INSIDE = 6
+
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
+
+#: How a condition is read off a signature: [column, "bit", number] or [column, comparison, position of its bound].
+Decoder = tuple[int, str, int]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A conjunct of some WHERE: its text, and if it compares an expression with a constant, these."""
+
+    text: str
+    compared: str | None = None
+    comparison: str = ""
+    bound: float | int = 0
+
+
+@dataclass(frozen=True)
+class Signatures:
+    """The numbers of a row's signature as Spark SQL, and how each condition is read off them, by its text."""
+
+    columns: tuple[str, ...]
+    decoders: Mapping[str, Decoder]
+
+    @property
+    def some_hold(self) -> str | None:
+        """That some condition holds, as SQL, if that is to be had by looking at the signature alone."""
+        if len(self.columns) != 1 or any(kind != "bit" for _, kind, _ in self.decoders.values()):
+            return None
+        return f"({self.columns[0]}) <> 0L"
+
+
+def conditions_of(where: Expression | None, leaf: Leaf) -> tuple[Condition, ...]:
+    """The conjuncts of a WHERE. A row satisfies it iff every one of them is true."""
+    if where is None:
+        return ()
+    if isinstance(where, Call) and where.op == "and":
+        return tuple(dict.fromkeys(each for arg in where.args for each in conditions_of(arg, leaf)))
+    return (_condition(where, leaf),)
+
+
+def _condition(expression: Expression, leaf: Leaf) -> Condition:
+    text = spark_sql(expression, leaf)
+    if isinstance(expression, Call) and expression.op in _MIRRORED:
+        left, right = expression.args
+        for value, bound, comparison in ((left, right, expression.op), (right, left, _MIRRORED[expression.op])):
+            if isinstance(bound, Literal) and not isinstance(value, Literal) and _has_a_place(bound):
+                assert isinstance(bound.value, int | float)
+                return Condition(text, _number(value, leaf), comparison, bound.value)
+    return Condition(text)
+
+
+def _has_a_place(bound: Literal) -> bool:
+    """Whether a constant has a place among numbers of 64 bits."""
+    if bound.type.is_floating:
+        return isinstance(bound.value, float) and math.isfinite(bound.value)
+    countable = bound.type == TIMESTAMP or (bound.type.is_integer and bound.type.kind is not Kind.HUGEINT)
+    return countable and isinstance(bound.value, int)
+
+
+def _number(value: Expression, leaf: Leaf) -> str:
+    text = spark_sql(value, leaf)
+    if value.type == TIMESTAMP:
+        return f"unix_micros({text})"
+    return f"CAST({text} AS {'DOUBLE' if value.type.is_floating else 'BIGINT'})"
+
+
+def signatures(conditions: Iterable[Condition]) -> Signatures:
+    """The shortest signatures for some conditions."""
+    distinct = sorted(set(conditions), key=lambda each: each.text)
+    columns: list[str] = []
+    decoders: dict[str, Decoder] = {}
+    bits = distinct
+    if len(distinct) > _FEW_BITS:
+        for compared, group in _by_expression(distinct).items():
+            grid = _grid(compared, group)
+            if grid is not None:
+                positions = {bound: position for position, bound in enumerate(sorted({e.bound for e in group}))}
+                decoders |= {e.text: (len(columns), e.comparison, positions[e.bound]) for e in group}
+                columns.append(grid)
+        bits = [each for each in distinct if each.text not in decoders]
+    words = [bits[start : start + _WORD] for start in range(0, len(bits), _WORD)]
+    for word in words:
+        decoders |= {each.text: (len(columns), "bit", position) for position, each in enumerate(word)}
+        columns.append(" + ".join(f"CASE WHEN {e.text} THEN {1 << n}L ELSE 0L END" for n, e in enumerate(word)))
+    return Signatures(tuple(columns), decoders)
+
+
+def _by_expression(conditions: Sequence[Condition]) -> dict[str, list[Condition]]:
+    groups: dict[str, list[Condition]] = {}
+    for each in conditions:
+        if each.compared is not None:
+            groups.setdefault(each.compared, []).append(each)
+    return {compared: group for compared, group in groups.items() if len(group) >= _WORTH_A_GRID}
+
+
+def _grid(value: str, conditions: Sequence[Condition]) -> str | None:
+    """The code of a value by look-up, or None if its bounds lie too close together for a grid."""
+    bounds = sorted({each.bound for each in conditions})
+    low, high = float(bounds[0]), float(bounds[-1])
+    if not high > low:
+        return None
+    size = 1 << (2 * len(bounds)).bit_length()
+    while True:
+        scale = (size - 1) / (high - low)
+        # The very arithmetic that Spark does, so that a bound falls into the stretch of the values equal to it.
+        stretches = np.clip((np.array(bounds, dtype=np.float64) - low) * scale, 0, size - 1).astype(np.int64)
+        inside = int(np.bincount(stretches).max())
+        if inside <= 2 or size >= _LONGEST_GRID:
+            break
+        size *= 2
+    if inside > _MOST_INSIDE or not math.isfinite(scale):
+        return None
+    before = np.searchsorted(stretches, np.arange(size))
+    is_double = isinstance(bounds[0], float)
+    tables = [
+        ", ".join(
+            _constant(bounds[first + n], is_double)
+            if first + n < len(bounds) and stretches[first + n] == at
+            else "NULL"
+            for at, first in enumerate(before.tolist())
+        )
+        for n in range(inside)
+    ]
+    at = f"CAST(least(greatest((CAST({value} AS DOUBLE) - {low!r}D) * {scale!r}D, 0D), {size - 1}D) AS INT)"
+    steps = "".join(
+        f" + CASE WHEN {value} > array({table})[{at}] THEN 2 WHEN {value} = array({table})[{at}] THEN 1 ELSE 0 END"
+        for table in tables
+    )
+    begun = f"array({', '.join(str(2 * each) for each in before.tolist())})[{at}]"
+    return f"CASE WHEN {value} IS NULL THEN -1 ELSE {begun}{steps} END"
+
+
+def _constant(bound: float | int, is_double: bool) -> str:
+    return f"{bound!r}D" if is_double else f"{bound}L"
+
+
+def satisfying(
+    decoders: Mapping[str, Decoder], codes: Sequence[NDArray[Any]], texts: Iterable[str], rows: int
+) -> NDArray[np.bool_]:
+    """Which of some signatures satisfy all of these conditions."""
+    result = np.ones(rows, dtype=bool)
+    for text in texts:
+        column, kind, position = decoders[text]
+        result &= _holds(codes[column], kind, position)
+    return result
+
+
+def _holds(codes: NDArray[Any], kind: str, position: int) -> NDArray[np.bool_]:
+    if kind == "bit":
+        return np.asarray((codes >> position) & 1 == 1)
+    equal, known = 2 * position + 1, codes >= 0
+    truth = {
+        "<": codes < equal,
+        "<=": codes <= equal,
+        ">": codes > equal,
+        ">=": codes >= equal,
+        "=": codes == equal,
+    }[kind]
+    return np.asarray(truth & known)

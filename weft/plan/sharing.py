@@ -1,0 +1,162 @@
+"""What queries share, as EXPLAIN tells it: data alone. `weft.plan.text` and `weft.plan.json` say it.
+
+    stream      one reduction of its rows to partials, for all queries
+    cohort      the queries that take the same rows and group them by the same keys
+    tree        the windows of a cohort that share fragments and kernels
+
+Costs are operations per tick of the stream's clock, exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from weft.algebra import DataType, Window
+
+
+@dataclass(frozen=True, slots=True)
+class SharedReduction:
+    """How the rows of a stream become partials."""
+
+    #: The classes of edges that cells are cut at, each a modulus and a residue, and how many edges there are per tick.
+    edges: tuple[tuple[int, int], ...]
+    edge_rate: Fraction
+    #: Every condition of every query, and the number of columns that say which of them hold for a row.
+    conditions: tuple[str, ...]
+    signature_columns: int
+    keys: tuple[str, ...]
+    aggregates: tuple[str, ...]
+    #: The text that Spark runs.
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class KernelChoice:
+    """The kernel that keeps a measure, and why it and no other."""
+
+    measure: str
+    kernel: str
+    reason: str
+    left_out: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """Why a tree is not one with the tree that it is nearest to.
+
+    Trees of one cohort could be one: that would save some reading and add to final aggregation. Trees of two cohorts
+    have no kernel in common; then there is nothing to weigh.
+    """
+
+    tree: int
+    reason: str
+    saved: Fraction | None = None
+    added: Fraction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SharedTree:
+    """Windows that share fragments and kernels. Trees are numbered through the whole stream."""
+
+    number: int
+    windows: tuple[Window, ...]
+    edge_rate: Fraction
+    kernels: tuple[KernelChoice, ...]
+    queries: tuple[str, ...]
+    #: What its final aggregation costs, and what reading the stream's partials does.
+    final_cost: Fraction
+    reading_cost: Fraction
+    apart: Apart | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cohort:
+    """Queries that take the same rows and group them by the same keys."""
+
+    conditions: tuple[str, ...]
+    keys: tuple[str, ...]
+    trees: tuple[SharedTree, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SharedStream:
+    """A stream whose rows are reduced once, for all queries that are woven over it."""
+
+    name: str
+    clock: DataType
+    #: Rows per tick as last measured; None as long as nothing has run.
+    rate: Fraction | None
+    reduction: SharedReduction
+    cohorts: tuple[Cohort, ...]
+
+    @property
+    def trees(self) -> tuple[SharedTree, ...]:
+        return tuple(tree for cohort in self.cohorts for tree in cohort.trees)
+
+
+@dataclass(frozen=True, slots=True)
+class WovenQuery:
+    """A query that shares partials with others, and what it costs so and by itself."""
+
+    name: str
+    stream: str
+    tree: SharedTree
+    cost: Fraction
+    alone: Fraction
+
+    @property
+    def companions(self) -> tuple[str, ...]:
+        """The other queries of its tree."""
+        return tuple(name for name in self.tree.queries if name != self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """Everything that is shared, and why the other queries share nothing."""
+
+    streams: tuple[SharedStream, ...] = ()
+    woven: Mapping[str, WovenQuery] = field(default_factory=dict)
+    not_woven: Mapping[str, str] = field(default_factory=dict)
+
+    def stream(self, name: str) -> SharedStream:
+        return next(each for each in self.streams if each.name == name)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamMeasured:
+    """What one cycle measured of a stream."""
+
+    rows: int
+    late: int
+    bad: int
+    #: How many partials its rows were reduced to; None if no query that is woven reads them.
+    partials: int | None = None
+    #: By how much the stream's clock went on.
+    ticks: int = 0
+    #: Rows by time: that of the stream if its clock is a TIMESTAMP, and that of the wall since the cycle before.
+    rows_per_event_second: float | None = None
+    rows_per_second: float | None = None
+    #: How many different keys there have been, by key set.
+    keys: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CycleMeasured:
+    """What one cycle measured: its time, in all and by stage, the Spark jobs it ran, and its streams."""
+
+    cycle: int
+    seconds: float
+    answers: int
+    jobs: int | None
+    stages: Mapping[str, float]
+    streams: Mapping[str, StreamMeasured]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What the last cycles measured, the newest last; and the share of rows that satisfy a condition, by stream."""
+
+    cycles: tuple[CycleMeasured, ...] = ()
+    selectivities: Mapping[str, Mapping[str, float]] = field(default_factory=dict)

@@ -1,0 +1,115 @@
+"""What queries share, and what cycles measured, as JSON documents: all that the text says, and all of the lists.
+
+Lengths of time are in ticks of the clock. Costs and rates of the plan are exact and per tick, as text like `7/10`;
+what was measured is in seconds and plain numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from fractions import Fraction
+
+from weft.algebra import Query
+from weft.plan.json import Document, query_document, window_document
+from weft.plan.sharing import Apart, Measured, SharedReduction, SharedStream, SharedTree, Sharing, WovenQuery
+
+
+def shared_document(queries: Sequence[Query], sharing: Sharing, measured: Measured) -> Document:
+    """Queries, the streams that those of them share which are woven, and what the last cycles measured."""
+    names = {each.name for each in queries}
+    read = {woven.stream for name, woven in sharing.woven.items() if name in names}
+    return {
+        "queries": [_query(each, sharing) for each in queries],
+        "streams": [_stream(each) for each in sharing.streams if each.name in read],
+        "measured": measured_document(measured),
+    }
+
+
+def measured_document(measured: Measured) -> Document:
+    """What the last cycles measured, the newest last."""
+    return {
+        "cycles": [asdict(each) for each in measured.cycles],
+        "selectivities": {stream: dict(shares) for stream, shares in measured.selectivities.items()},
+    }
+
+
+def _query(query: Query, sharing: Sharing) -> Document:
+    woven = sharing.woven.get(query.name)
+    return {
+        **query_document(query),
+        "woven": None if woven is None else _woven(woven),
+        "not_woven": sharing.not_woven.get(query.name),
+    }
+
+
+def _woven(woven: WovenQuery) -> Document:
+    return {
+        "stream": woven.stream,
+        "tree": woven.tree.number,
+        "companions": len(woven.tree.queries) - 1,
+        "cost": str(woven.cost),
+        "alone": str(woven.alone),
+    }
+
+
+def _stream(stream: SharedStream) -> Document:
+    return {
+        "stream": stream.name,
+        "rate": _fraction(stream.rate),
+        "reduction": _reduction(stream.reduction),
+        "cohorts": [
+            {
+                "conditions": list(cohort.conditions),
+                "keys": list(cohort.keys),
+                "trees": [_tree(tree, stream) for tree in cohort.trees],
+            }
+            for cohort in stream.cohorts
+        ],
+    }
+
+
+def _reduction(reduction: SharedReduction) -> Document:
+    return {
+        "edges": [list(each) for each in reduction.edges],
+        "edge_rate": str(reduction.edge_rate),
+        "conditions": list(reduction.conditions),
+        "signature_columns": reduction.signature_columns,
+        "keys": list(reduction.keys),
+        "aggregates": list(reduction.aggregates),
+        "sql": reduction.sql,
+    }
+
+
+def _tree(tree: SharedTree, stream: SharedStream) -> Document:
+    return {
+        "tree": tree.number,
+        "windows": [window_document(each, stream.clock) for each in tree.windows],
+        "edge_rate": str(tree.edge_rate),
+        "kernels": [
+            {
+                "measure": each.measure,
+                "kernel": each.kernel,
+                "reason": each.reason,
+                "left_out": dict(each.left_out),
+            }
+            for each in tree.kernels
+        ],
+        "queries": list(tree.queries),
+        "final_cost": str(tree.final_cost),
+        "reading_cost": str(tree.reading_cost),
+        "apart": None if tree.apart is None else _apart(tree.apart),
+    }
+
+
+def _apart(apart: Apart) -> Document:
+    return {
+        "tree": apart.tree,
+        "reason": apart.reason,
+        "saved": _fraction(apart.saved),
+        "added": _fraction(apart.added),
+    }
+
+
+def _fraction(value: Fraction | None) -> str | None:
+    return None if value is None else str(value)

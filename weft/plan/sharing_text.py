@@ -1,0 +1,247 @@
+"""What queries share, as text that a person reads: the answers to EXPLAIN SHARED and EXPLAIN QUERY."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+
+from weft.algebra import DataType, Query
+from weft.algebra.types import TIMESTAMP
+from weft.plan.sharing import (
+    Apart,
+    Cohort,
+    CycleMeasured,
+    Measured,
+    SharedReduction,
+    SharedStream,
+    SharedTree,
+    Sharing,
+    WovenQuery,
+)
+from weft.plan.text import duration_text, query_text, window_text
+
+#: So many of a list are shown; the others are counted. JSON has all of them.
+_SHOWN = 8
+#: So much is shown of an expression that Spark gets.
+_WIDEST = 160
+#: So many of the last cycles are shown.
+_CYCLES = 5
+
+_SECOND = 1_000_000
+
+
+def shared_text(queries: Sequence[Query], sharing: Sharing, measured: Measured) -> str:
+    """Everything: each query by itself, what they share, and how it runs."""
+    if not queries:
+        return "no queries"
+    parts = [query_text(each) for each in queries]
+    parts += ["\n".join(_stream_lines(stream, sharing, measured)) for stream in sharing.streams]
+    if sharing.not_woven:
+        parts.append("\n".join(["not woven", *(f"  {name}: {why}" for name, why in sharing.not_woven.items())]))
+    parts.append("\n".join(_physical_lines(sharing.streams, sharing.not_woven, measured)))
+    return "\n\n".join(parts)
+
+
+def shared_query_text(query: Query, sharing: Sharing, measured: Measured) -> str:
+    """One query: by itself, what it shares with whom, and how it runs."""
+    woven = sharing.woven.get(query.name)
+    if woven is None:
+        streams: list[SharedStream] = []
+        shared = [f"not woven: {sharing.not_woven[query.name]}"]
+    else:
+        streams = [sharing.stream(woven.stream)]
+        shared = list(_query_lines(woven, streams[0], measured))
+    alone = {query.name: sharing.not_woven[query.name]} if query.name in sharing.not_woven else {}
+    return "\n\n".join([query_text(query), "\n".join(shared), "\n".join(_physical_lines(streams, alone, measured))])
+
+
+# -- woven ------------------------------------------------------------------------------------------------------------
+
+
+def _stream_lines(stream: SharedStream, sharing: Sharing, measured: Measured) -> Iterator[str]:
+    queries = sum(len(tree.queries) for tree in stream.trees)
+    yield (
+        f"stream {stream.name}: {_count(queries, 'query', 'queries')} woven, "
+        f"{_count(len(stream.cohorts), 'cohort')}, {_count(len(stream.trees), 'tree')}; {_rate_text(stream)}"
+    )
+    yield from _reduction_lines(stream, measured.selectivities.get(stream.name, {}))
+    for cohort in stream.cohorts:
+        yield f"  {_cohort_text(cohort)}"
+        for tree in cohort.trees:
+            yield from (f"    {line}" for line in _tree_lines(tree, stream, sharing))
+
+
+def _rate_text(stream: SharedStream) -> str:
+    if stream.rate is None:
+        return "not run yet"
+    return f"{_per(stream.rate, 'rows', stream.clock)} of its clock"
+
+
+def _reduction_lines(stream: SharedStream, selectivities: Mapping[str, float]) -> Iterator[str]:
+    reduction, clock = stream.reduction, stream.clock
+    yield f"  reduction: cells cut at {_edges(reduction, clock)}; {_per(reduction.edge_rate, 'cells', clock)}"
+    if reduction.conditions:
+        columns = _count(reduction.signature_columns, "signature column")
+        told = [f"{each}{_selectivity(selectivities.get(each))}" for each in reduction.conditions]
+        yield f"    {_count(len(told), 'condition')} in {columns}: {_some(told)}"
+    yield f"    {_count(len(reduction.keys), 'key')}{_listed(reduction.keys)}"
+    yield f"    {_count(len(reduction.aggregates), 'aggregate')}{_listed(reduction.aggregates)}"
+
+
+def _edges(reduction: SharedReduction, clock: DataType) -> str:
+    return _some([_edge(modulus, residue, clock) for modulus, residue in reduction.edges])
+
+
+def _edge(modulus: int, residue: int, clock: DataType) -> str:
+    every = f"every {duration_text(modulus, clock)}"
+    return f"{every} from {duration_text(residue, clock)} on" if residue else every
+
+
+def _cohort_text(cohort: Cohort) -> str:
+    rows = f"where {' AND '.join(cohort.conditions)}" if cohort.conditions else "of all rows"
+    return f"cohort {rows}, by {', '.join(cohort.keys) or 'nothing'}"
+
+
+def _tree_lines(tree: SharedTree, stream: SharedStream, sharing: Sharing) -> Iterator[str]:
+    clock = stream.clock
+    yield f"tree {tree.number}: {_windows(tree, clock)}; {_per(tree.edge_rate, 'fragments', clock)}"
+    yield from (f"  {line}" for line in _kernel_lines(tree))
+    for name in tree.queries:
+        woven = sharing.woven[name]
+        yield f"  {name} {_costs(woven, stream)}"
+    if tree.apart is not None:
+        yield f"  {_apart_text(tree.apart, clock)}"
+
+
+def _kernel_lines(tree: SharedTree) -> Iterator[str]:
+    for each in tree.kernels:
+        yield f"{each.measure} in {each.kernel}: {each.reason}"
+
+
+def _windows(tree: SharedTree, clock: DataType) -> str:
+    return _some([window_text(each, clock) for each in tree.windows])
+
+
+def _costs(woven: WovenQuery, stream: SharedStream) -> str:
+    """What a query costs, and alone; as long as nobody knows how many rows come, these are told apart."""
+    cost, alone = (_number(_scaled(each, stream.clock)) for each in (woven.cost, woven.alone))
+    unit = _unit("operations", stream.clock)
+    part = Fraction(1, sum(len(tree.queries) for tree in stream.trees))
+    if stream.rate is not None:
+        rows = _number(_scaled(stream.rate * part, stream.clock))
+        return f"costs {cost} {unit}, {rows} of them for reading rows, instead of {alone} alone"
+    reading = f"{part} of reading the rows" if part < 1 else "reading the rows"
+    return f"costs {cost} {unit} and {reading}; alone {alone} and reading the rows"
+
+
+def _apart_text(apart: Apart, clock: DataType) -> str:
+    if apart.saved is None or apart.added is None:
+        return f"apart from tree {apart.tree}: {apart.reason}"
+    saved, added = _number(_scaled(apart.saved, clock)), _number(_scaled(apart.added, clock))
+    unit = _unit("operations", clock)
+    why = f"; {apart.reason}" if apart.added < apart.saved else ""
+    return f"apart from tree {apart.tree}: one tree would save {saved} {unit} in reading and cost {added} more{why}"
+
+
+def _query_lines(woven: WovenQuery, stream: SharedStream, measured: Measured) -> Iterator[str]:
+    tree = woven.tree
+    cohort = next(each for each in stream.cohorts if tree in each.trees)
+    reducing = sum(len(each.queries) for each in stream.trees) - 1
+    in_cohort = sum(len(each.queries) for each in cohort.trees) - 1
+    yield f"woven over stream {stream.name}: tree {tree.number} of {_count(len(stream.trees), 'tree')}"
+    yield f"  {_cohort_text(cohort)}"
+    yield f"  windows {_windows(tree, stream.clock)}; {_per(tree.edge_rate, 'fragments', stream.clock)}"
+    yield f"  shares the tree with {_others(len(woven.companions))}{_listed(woven.companions)}"
+    yield f"  shares the cohort with {_others(in_cohort)}"
+    yield f"  shares the reduction with {_others(reducing)}; {_rate_text(stream)}"
+    yield from (f"  {line}" for line in _kernel_lines(tree))
+    yield f"  {_costs(woven, stream)}"
+    weaving = [each.stages["weave"] for each in measured.cycles[-_CYCLES:] if "weave" in each.stages]
+    if weaving:
+        mean = sum(weaving) / len(weaving)
+        yield f"  measured: all trees of all streams together took {mean:.3f} s of a cycle, over {len(weaving)} of them"
+    if tree.apart is not None:
+        yield f"  {_apart_text(tree.apart, stream.clock)}"
+
+
+# -- physical ---------------------------------------------------------------------------------------------------------
+
+
+def _physical_lines(streams: Sequence[SharedStream], alone: Mapping[str, str], measured: Measured) -> Iterator[str]:
+    yield "physical"
+    for stream in streams:
+        yield f"  one Spark job in a cycle reduces the rows of {stream.name}:"
+        yield from (f"    {_short(line)}" for line in stream.reduction.sql.split("\n"))
+    if alone:
+        yield (
+            f"  {_count(len(alone), 'query', 'queries')} from rows: in a cycle one Spark job writes those that arrive, "
+            "one answers, and one each keeps what subqueries and running aggregates need later"
+        )
+    if measured.cycles:
+        yield "  the last cycles, in seconds:"
+        yield from (f"    {line}" for line in _cycle_lines(measured.cycles[-_CYCLES:]))
+    else:
+        yield "  no cycle has been measured yet"
+
+
+def _cycle_lines(cycles: Sequence[CycleMeasured]) -> Iterator[str]:
+    stages = list(dict.fromkeys(stage for each in cycles for stage in each.stages))
+    table = [["cycle", "rows", "answers", "jobs", "all", *stages]]
+    for each in cycles:
+        rows = sum(stream.rows for stream in each.streams.values())
+        jobs = "?" if each.jobs is None else str(each.jobs)
+        times = [f"{each.stages[stage]:.3f}" if stage in each.stages else "-" for stage in stages]
+        table.append([str(each.cycle), str(rows), str(each.answers), jobs, f"{each.seconds:.3f}", *times])
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for row in table:
+        yield "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+
+
+# -- words ------------------------------------------------------------------------------------------------------------
+
+
+def _scaled(per_tick: Fraction, clock: DataType) -> Fraction:
+    return per_tick * _SECOND if clock == TIMESTAMP else per_tick
+
+
+def _per(per_tick: Fraction, what: str, clock: DataType) -> str:
+    """A rate in the unit that people think in: per second, or per row of an ordinal clock."""
+    return f"{_number(_scaled(per_tick, clock))} {_unit(what, clock)}"
+
+
+def _unit(what: str, clock: DataType) -> str:
+    return f"{what} per {'second' if clock == TIMESTAMP else 'tick'}"
+
+
+def _number(value: Fraction) -> str:
+    return f"{float(value):.4g}"
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
+def _others(number: int) -> str:
+    return "no other query" if not number else _count(number, "other query", "other queries")
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f": {_some(names)}" if names else ""
+
+
+def _some(texts: Sequence[str]) -> str:
+    more = len(texts) - _SHOWN
+    return ", ".join(texts[:_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _selectivity(share: float | None) -> str:
+    return "" if share is None else f" ({100 * share:.3g} % of rows)"
+
+
+def _short(line: str) -> str:
+    if len(line) <= 2 * _WIDEST:
+        return line
+    return f"{line[:_WIDEST]} … {line[-_WIDEST // 2 :]}"
+
+
+__all__ = ["shared_query_text", "shared_text"]
