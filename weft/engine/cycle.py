@@ -237,7 +237,7 @@ class CycleRunner:
         states = _states(last, plan)
         before = {name: state.largest for name, state in states.items()}
         earlier = Clockwork(cycle, before, before, queries)
-        path = f"segments/{cycle:012d}/streams"
+        path = f"{_folder_of(cycle)}/streams"
         measured: Mapping[str, int | None] = {}
         if batch is not None and plan.streams:
             checked = _checked(batch, decision, earlier, queries)
@@ -331,7 +331,7 @@ class CycleRunner:
         values = [held(table[number], field) for number, field in enumerate(relation.fields)]
         names = [*(column(number) for number in range(len(relation.fields))), CLOCK, ARRIVAL, BEFORE]
         rows = pa.table([*values, clocks, pa.array(np.full(len(ends), cycle)), judged], names=names)
-        path = f"segments/{cycle:012d}/rows-{len(work.added)}.parquet"
+        path = f"{_folder_of(cycle)}/rows-{len(work.added)}.parquet"
         buffer = io.BytesIO()
         pq.write_table(rows, buffer)
         self._storage.write_bytes(path, buffer.getvalue())
@@ -376,7 +376,7 @@ class CycleRunner:
                 self._snapshot(Place(place.query, f"{place.path}.memory"), text, work)
 
     def _snapshot(self, place: Place, text: str, work: _Work) -> None:
-        path = f"segments/{work.clockwork.cycle:012d}/snapshot-{len(work.written)}"
+        path = f"{_folder_of(work.clockwork.cycle)}/snapshot-{len(work.written)}"
         rows = self._spark.sql(text)
         rows.write.mode("overwrite").parquet(self._storage.path(path))
         self._schemas[path] = rows.schema
@@ -394,7 +394,7 @@ class CycleRunner:
             judged = f"least({judged}, {CLOCK} - 1L)"
         listed = f"{columns(relation.fields)}{CLOCK}, {cycle}L AS {ARRIVAL}, {judged} AS {BEFORE}"
         observation = Observation()
-        path = f"segments/{cycle:012d}/rows-{len(work.added)}"
+        path = f"{_folder_of(cycle)}/rows-{len(work.added)}"
         measures = [F.count(F.lit(1)).alias("rows"), F.min(CLOCK).alias("min"), F.max(CLOCK).alias("max")]
         rows = self._spark.sql(f"SELECT {listed} FROM ({text})").observe(observation, *measures)
         rows.write.mode("overwrite").parquet(self._storage.path(path))
@@ -457,7 +457,7 @@ class CycleRunner:
             segments = [*last.logs.get(log, ()), *([work.added[log]] if log in work.added else [])]
             live = [each for each in segments if not expired(each, log, plan.streams, alone, work.clockwork)]
             if len(live) > _MOST_SEGMENTS:
-                live = [self._compacted(source, live, f"segments/{cycle:012d}/compacted-{len(logs)}", cycle)]
+                live = [self._compacted(source, live, f"{_folder_of(cycle)}/compacted-{len(logs)}", cycle)]
             if live:
                 logs[log] = tuple(live)
         for index, stream in enumerate(plan.streams):
@@ -472,7 +472,7 @@ class CycleRunner:
     def _partials_kept(self, cycle: int, index: int, stream: Stream, last: Commit, work: _Work) -> list[Segment]:
         """The live partials of a stream after this cycle."""
         segments = list(last.logs.get(partial_log(stream.name), ()))
-        path = f"segments/{cycle:012d}/partials-{index}"
+        path = f"{_folder_of(cycle)}/partials-{index}"
         if stream.name in work.reduced and len(work.reduced[stream.name].partials):
             segments.append(self._stage.keep(work.reduced[stream.name].partials, f"{path}.parquet"))
         live = self._stage.live(stream.name, segments, work.clockwork.watermark(stream))
@@ -590,9 +590,18 @@ def _memories(queries: Mapping[str, Registered]) -> list[str]:
 def _garbage(last: Commit, commit: Commit) -> tuple[str, ...]:
     """What the last commit needed and this one does not: whole folders of cycles, or files in those that live on."""
     old, live = _files(last), _files(commit)
-    folders = {_folder(path) for path in old} | {f"segments/{commit.cycle:012d}"}
+    folders = {_folder(path) for path in old} | {_folder_of(commit.cycle)}
     gone = folders - {_folder(path) for path in live}
+    rows = f"{_folder_of(commit.cycle)}/streams"
+    if not any(path.startswith(rows) for path in live):
+        # Rows that were written to be judged, in a stream of which only partials are kept.
+        old = old | {rows}
     return tuple(sorted(gone | {path for path in old - live if _folder(path) not in gone}))
+
+
+def _folder_of(cycle: int) -> str:
+    """The folder of what a cycle writes."""
+    return f"segments/{cycle:012d}"
 
 
 def _folder(path: str) -> str:
