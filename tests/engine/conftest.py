@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.engine.workload_run import Run
+from weft.engine import cycle
 from weft.loom import Loom
 
 
@@ -34,3 +35,9 @@ def loom(spark: SparkSession, tmp_path: Path) -> Iterator[Loom]:
     """A project of its own, on the one Spark session."""
     with Loom.open(tmp_path / "project") as loom:
         yield loom
+
+
+@pytest.fixture
+def compacting_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logs are rewritten after three cycles, so that a run of six does it too."""
+    monkeypatch.setattr(cycle, "_MOST_SEGMENTS", 2)

@@ -14,17 +14,12 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from pyspark.sql import SparkSession
 
-from tests.engine.workload_run import Run
+from tests.engine.workload_run import UNCOMMITTED, Run
 from tests.generator import Workload, workloads
-from weft.engine import cycle
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compacting_early")]
 
 TRADES = "CREATE STREAM trades (n BIGINT, sym STRING, qty BIGINT) WATERMARK FOR n AS n - 5 USING memory;"
-
-
-#: The steps after which a second attempt finds the cycle undone.
-UNCOMMITTED = ("begin", "ingest", "keep", "answer", "compact", "deliver", "commit", "rename")
 
 
 @dataclass(frozen=True)
@@ -86,12 +81,6 @@ def examples(count: int) -> settings:
         phases=[Phase.explicit, Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-
-
-@pytest.fixture(autouse=True)
-def _compacting_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Logs are rewritten after three cycles, so that a run of six does it too."""
-    monkeypatch.setattr(cycle, "_MOST_SEGMENTS", 2)
 
 
 @given(life=lives())

@@ -17,9 +17,12 @@ from tests.oracle_script import Script
 from tests.peers import arrow_table, as_values, difference
 from weft.algebra import Field, Kind, Relation, Stream, Value
 from weft.catalog import Catalog
-from weft.engine.cycle import CORRUPT, STREAM, TICK
 from weft.engine.engine import Engine, state_directory
+from weft.engine.rows import CORRUPT, STREAM, TICK
 from weft.loom import Loom
+
+#: The steps after which a second attempt finds the cycle undone.
+UNCOMMITTED = ("begin", "ingest", "weave", "keep", "answer", "compact", "deliver", "commit", "rename")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -34,7 +34,7 @@ from weft.engine.compile import Compiler, Place, Views, kept_sources, log_of
 from weft.engine.dead_letter import write_dead_letters
 from weft.engine.expiry import expired
 from weft.engine.lateness import late_everywhere
-from weft.engine.rows import ARRIVAL, BEFORE, CLOCK, column, columns, log_schema
+from weft.engine.rows import ARRIVAL, BEFORE, CLOCK, CORRUPT, STREAM, TICK, clock_bounds, column, columns, log_schema
 from weft.engine.spark import compile_plans
 from weft.engine.storage import Storage
 from weft.engine.woven.stage import Reduced, WovenStage
@@ -42,18 +42,8 @@ from weft.engine.woven.stage import log_of as partial_log
 from weft.plan.clockwork import Birth, Clockwork, Registered, gives_answers
 from weft.plan.plan import Plan
 
-#: The column of a batch that says which stream a row belongs to, and the one that says why a row cannot be read.
-STREAM = "_stream"
-CORRUPT = "_corrupt"
-#: The column that carries the time of a heartbeat, in microseconds.
-TICK = "_tick"
-
 #: A log with more segments than this is rewritten as one, so that reading it stays cheap.
 _MOST_SEGMENTS = 24
-
-#: Clocks that leave room for the arithmetic of windows: the years 1 to 9999, and ordinals of up to 62 bits.
-_INSTANTS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
-_ORDINALS = (-(2**62), 2**62)
 
 #: Above this many rows it pays to compile the queries' plans; below it, compiling takes longer than the rows do.
 _WORTH_COMPILING = 300_000
@@ -626,7 +616,7 @@ def _checked(
         here = f"WHEN {STREAM} = {index}"
         is_instant = clock_type(each) == TIMESTAMP
         clocks.append(f"{here} THEN {f'unix_micros({value})' if is_instant else value}")
-        least, most = _INSTANTS if is_instant else _ORDINALS
+        least, most = clock_bounds(each)
         reasons.append(f"{here} AND {CLOCK} NOT BETWEEN {least}L AND {most}L THEN 'clock out of range'")
         if is_instant and decision.latest is not None:
             reasons.append(f"{here} AND {CLOCK} > {decision.latest}L THEN 'clock ahead of time'")

@@ -8,12 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.algebra import Field
+from weft.algebra import Field, Stream
+from weft.algebra.clocks import clock_type
+from weft.algebra.types import TIMESTAMP
 from weft.engine.expressions import spark_type
 
 CLOCK = "_clock"
 ARRIVAL = "_arrival"
 BEFORE = "_before"
+
+#: The column of a batch that says which stream a row belongs to, and the one that holds the text of an unreadable row.
+STREAM = "_stream"
+CORRUPT = "_corrupt"
+#: The column that carries the time of a heartbeat, in microseconds.
+TICK = "_tick"
+
+#: Clocks that leave room for the arithmetic of windows: the years 1 to 9999, and ordinals of up to 62 bits.
+_INSTANTS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
+_ORDINALS = (-(2**62), 2**62)
+
+
+def clock_bounds(stream: Stream) -> tuple[int, int]:
+    """The least and the greatest clock that a row of the stream may have."""
+    return _INSTANTS if clock_type(stream) == TIMESTAMP else _ORDINALS
 
 
 def column(position: int) -> str:

@@ -34,10 +34,9 @@ from pyspark.sql.types import (
 from weft.algebra import Field, Stream, types
 from weft.algebra.types import BIGINT, TIMESTAMP
 from weft.engine import replay
-from weft.engine.cycle import CORRUPT, STREAM, TICK
 from weft.engine.errors import SourceError
 from weft.engine.expressions import quoted, spark_type
-from weft.engine.rows import column, struct_type
+from weft.engine.rows import CORRUPT, STREAM, TICK, column, struct_type
 from weft.sql import durations
 
 #: The format of streams whose DataFrame is handed over by Python code.

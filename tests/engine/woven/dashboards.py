@@ -12,12 +12,9 @@ from tempfile import TemporaryDirectory
 
 from pyspark.sql import SparkSession
 
-from tests.engine.workload_run import Run
+from tests.engine.workload_run import UNCOMMITTED, Run
 from tests.generator import Cycle, Row
 from weft.algebra import Value
-
-#: The steps after which a second attempt finds the cycle undone.
-UNCOMMITTED = ("begin", "ingest", "weave", "keep", "answer", "compact", "deliver", "commit", "rename")
 
 _COLUMNS = "sym STRING, venue STRING, qty BIGINT, num INT, price DOUBLE, amount DECIMAL(8, 2), flag BOOLEAN"
 _VALUES: Mapping[str, tuple[Value, ...]] = {

@@ -18,9 +18,9 @@ from tests.golden import FIXTURES, Example, read_golden, rewrite_golden
 from weft.algebra import Query, Select, Stream
 from weft.engine.expressions import spark_type
 from weft.engine.readable import readable
-from weft.engine.rows import column
+from weft.engine.rows import CORRUPT, column
 from weft.engine.woven.explanation import sharing
-from weft.engine.woven.reduction import UNREADABLE, reduction
+from weft.engine.woven.reduction import reduction
 from weft.engine.woven.shape import woven
 from weft.engine.woven.weave import StreamWeave
 from weft.loom import explained
@@ -264,7 +264,7 @@ def test_the_statement_that_is_shown_is_the_reduction_that_runs(spark: SparkSess
     schema = ", ".join(f"{column(n)} {spark_type(each.type)}" for n, each in enumerate(stream.fields))
     arrived = [row for cycle in story(5, most_queries=60).cycles for row in cycle.rows["trades"]]
     values = [(*(row[each.name] for each in stream.fields), None) for row in arrived]
-    rows = spark.createDataFrame(values, f"{schema}, {UNREADABLE} STRING")
+    rows = spark.createDataFrame(values, f"{schema}, {CORRUPT} STRING")
     rows.createOrReplaceTempView(stream.name)
     try:
         shown = spark.sql(sharing(queries).streams[0].reduction.sql).toArrow()

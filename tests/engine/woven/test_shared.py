@@ -6,15 +6,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.engine.woven.dashboards import disagreement, story
-from weft.engine import cycle
 
-pytestmark = pytest.mark.spark
-
-
-@pytest.fixture(autouse=True)
-def _compacting_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Logs are rewritten after three cycles, so that a run of six does it too."""
-    monkeypatch.setattr(cycle, "_MOST_SEGMENTS", 2)
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compacting_early")]
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -18,7 +18,7 @@ import pyarrow as pa
 from weft.algebra import Stream
 from weft.algebra.clocks import clock_type
 from weft.algebra.types import TIMESTAMP
-from weft.engine.rows import column
+from weft.engine.rows import CORRUPT, clock_bounds, column
 from weft.engine.woven.cells import cell_sql, edges_of
 from weft.engine.woven.measures import texts_of
 from weft.engine.woven.partials import CELL, LATEST, ROWS, Layout
@@ -27,13 +27,6 @@ from weft.engine.woven.signatures import signatures
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-
-#: Clocks that leave room for the arithmetic of windows: the years 1 to 9999, and ordinals of up to 62 bits.
-INSTANTS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
-ORDINALS = (-(2**62), 2**62)
-
-#: The column that holds the text of a row that could not be read.
-UNREADABLE = "_corrupt"
 
 #: The column that a row's clock is in while it is reduced.
 REDUCED_CLOCK = "_reduced_clock"
@@ -75,8 +68,8 @@ def reduction(stream: Stream, queries: Iterable[Woven]) -> Reduction:
     position = next(n for n, field in enumerate(stream.fields) if field.name == stream.clock)
     is_instant = clock_type(stream) == TIMESTAMP
     clock = f"unix_micros({column(position)})" if is_instant else column(position)
-    least, most = INSTANTS if is_instant else ORDINALS
-    usable = f"{UNREADABLE} IS NULL AND {REDUCED_CLOCK} BETWEEN {least}L AND {most}L"
+    least, most = clock_bounds(stream)
+    usable = f"{CORRUPT} IS NULL AND {REDUCED_CLOCK} BETWEEN {least}L AND {most}L"
     cell = cell_sql(edges_of(each.window for each in shapes), REDUCED_CLOCK)
     signed = signatures(condition for each in shapes for condition in each.conditions)
     keys = tuple(dict.fromkeys(key for each in shapes for key in each.keys))
