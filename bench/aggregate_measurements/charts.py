@@ -1,0 +1,119 @@
+"""The pictures. weft is always in the same colour, limits are grey."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import matplotlib as mpl
+
+mpl.use("Agg")  # before pyplot: benchmarks run where there is no screen
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+if TYPE_CHECKING:
+    from bench.aggregate_measurements.arena import WeftRun
+    from bench.aggregate_measurements.contest import Spent
+    from bench.aggregate_measurements.model import Estimate
+
+_WEFT, _OTHER, _LIMIT = "#00798c", "#e8963e", "#9a9a9a"
+_COLOURS = ("#00798c", "#d1495b", "#e8963e", "#8f6bb3", "#5fa8d3", "#1b4332", "#c9b458")
+
+
+def _canvas(columns: int, width: float = 5.6, height: float = 4.2) -> tuple[Figure, list[Axes]]:
+    figure, axes = plt.subplots(1, columns, figsize=(width * columns, height), layout="constrained", squeeze=False)
+    panels = list(axes[0])
+    for panel in panels:
+        panel.grid(visible=True, color="#e4e4e4", linewidth=0.7)
+        panel.set_axisbelow(True)
+        panel.spines[["top", "right"]].set_visible(False)
+    return figure, panels
+
+
+def flatness(runs: Sequence[WeftRun]) -> Figure:
+    """CPU and memory by the number of queries."""
+    figure, (cpu, memory) = _canvas(2)
+    sizes = [run.queries for run in runs]
+    cpu.plot(sizes, [run.spent.cpu for run in runs], "o-", color=_WEFT, label="all processes")
+    cpu.plot(sizes, [run.spent.python for run in runs], "o--", color=_OTHER, label="Python's part")
+    cpu.plot(sizes, [runs[0].spent.cpu * size for size in sizes], ":", color=_LIMIT, label="if nothing were shared")
+    cpu.set(title="CPU seconds of the warm cycles", xlabel="queries", xscale="log", yscale="log")
+    cpu.legend(frameon=False)
+    memory.plot(sizes, [run.python_bytes / 1e6 for run in runs], "o-", color=_WEFT, label="Python, MB")
+    memory.plot(sizes, [run.partials / 1e3 for run in runs], "o--", color=_OTHER, label="live partials, thousands")
+    memory.set(title="What is held at most", xlabel="queries", xscale="log", yscale="log")
+    memory.legend(frameon=False)
+    return figure
+
+
+def against(spent: Mapping[int, Mapping[str, Spent]], flights: Mapping[str, Spent]) -> Figure:
+    """CPU per row of all contestants."""
+    groups = {f"{size} queries": each for size, each in spent.items()}
+    groups |= {"flights": flights} if flights else {}
+    figure, panels = _canvas(len(groups), width=5.2)
+    for panel, (title, each) in zip(panels, groups.items(), strict=True):
+        names = list(each)
+        values = [each[name].cpu_per_row * 1e6 for name in names]
+        bars = panel.barh(names, values, color=[_WEFT if name == "weft" else _OTHER for name in names])
+        panel.bar_label(bars, [f"{value:.3g}{'' if each[name].scaled == 1 else ' (extrapolated)'}"
+                               for name, value in zip(names, values, strict=True)], padding=3, fontsize=8)  # fmt: skip
+        panel.set(title=title, xlabel="CPU µs per row (log scale)", xscale="log")
+        panel.set_xlim(right=max(values) * 20)
+        panel.invert_yaxis()
+    return figure
+
+
+def parts(milliseconds: Mapping[str, float]) -> Figure:
+    """Where a cycle's time goes."""
+    figure, (panel,) = _canvas(1, width=8.0, height=2.8)
+    left = 0.0
+    for place, (name, value) in enumerate(milliseconds.items()):
+        panel.barh(
+            [0], [max(value, 0.0)], left=left, color=_COLOURS[place % len(_COLOURS)], label=f"{name}: {value:,.0f} ms"
+        )
+        left += max(value, 0.0)
+    panel.set(title="Where a cycle's CPU time goes", xlabel="CPU milliseconds", yticks=[])
+    panel.legend(frameon=False, fontsize=8, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.25))
+    return figure
+
+
+def latency(milliseconds: Sequence[float], changes: Mapping[int, str]) -> Figure:
+    """Cycle after cycle."""
+    figure, (panel,) = _canvas(1, width=8.0)
+    panel.plot(range(1, len(milliseconds) + 1), milliseconds, "o-", markersize=3, color=_WEFT)
+    for cycle, what in changes.items():
+        panel.axvline(cycle, color=_LIMIT, linestyle="--", linewidth=1)
+        panel.text(cycle, max(milliseconds), f" {what}", va="top", fontsize=8)
+    panel.set(
+        title="From the end of a cycle to the end of the next", xlabel="cycle", ylabel="ms (log scale)", yscale="log"
+    )
+    return figure
+
+
+def keys(runs: Mapping[int, WeftRun]) -> Figure:
+    """By the number of group keys."""
+    figure, (panel,) = _canvas(1)
+    numbers = list(runs)
+    panel.plot(numbers, [run.spent.cpu / len(run.warm_cycles) for run in runs.values()], "o-", color=_WEFT, label="CPU")
+    panel.plot(
+        numbers, [run.spent.wall / len(run.warm_cycles) for run in runs.values()], "o--", color=_OTHER, label="wall"
+    )
+    panel.set(title="50 queries: seconds per cycle", xlabel="group keys", xscale="log", yscale="log")
+    panel.legend(frameon=False)
+    return figure
+
+
+def estimates(found: Sequence[Estimate]) -> Figure:
+    """Predicted against measured."""
+    figure, (panel,) = _canvas(1)
+    for place, kernel in enumerate(dict.fromkeys(each.kernel for each in found)):
+        mine = [each for each in found if each.kernel == kernel]
+        colour = _COLOURS[place % len(_COLOURS)]
+        panel.plot([e.measured for e in mine], [e.predicted for e in mine], "o", color=colour, label=kernel)
+    ends = [min(e.measured for e in found), max(e.measured for e in found)]
+    panel.plot(ends, ends, "-", color=_LIMIT, linewidth=1)
+    panel.set(title="Final aggregation, ns per tick", xlabel="measured", ylabel="predicted", xscale="log", yscale="log")
+    panel.legend(frameon=False, fontsize=8)
+    return figure

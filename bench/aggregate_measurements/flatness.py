@@ -1,0 +1,91 @@
+"""How the cost grows with the number of queries, and with the number of different predicates."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from bench import report
+from bench.aggregate_measurements import charts
+from bench.aggregate_measurements.arena import Arena, WeftRun
+
+_LITERALS = (9, 99, 999)
+_QUERIES_WITH_LITERALS = 1_000
+
+
+@dataclass(frozen=True)
+class Flatness:
+    runs: list[WeftRun]
+    literals: dict[int, WeftRun]
+    """Runs of a thousand queries, by the number of different constants in their predicates."""
+
+    def growth(self, queries: int) -> float | None:
+        """CPU at so many queries over CPU at one."""
+        by_size = {run.queries: run.spent.cpu for run in self.runs}
+        return by_size[queries] / by_size[1] if queries in by_size else None
+
+    def jobs(self, queries: int) -> float | None:
+        return next((float(run.jobs_per_cycle) for run in self.runs if run.queries == queries), None)
+
+    def ratios(self) -> dict[str, float | None]:
+        return {
+            "cpu_1000_over_1": self.growth(1_000),
+            "cpu_10000_over_1": self.growth(10_000),
+            "jobs_per_cycle_1": self.jobs(1),
+            "jobs_per_cycle_1000": self.jobs(1_000),
+        }
+
+    def details(self) -> dict[str, Any]:
+        return {
+            "runs": [facts(run) for run in self.runs],
+            "by_literals": {str(number): facts(run) for number, run in self.literals.items()},
+        }
+
+
+def facts(run: WeftRun) -> dict[str, Any]:
+    """What is kept of a run."""
+    return {
+        "queries": run.queries,
+        **asdict(run.spent),
+        "answers": run.answers,
+        "jobs_per_cycle": run.jobs_per_cycle,
+        "peak_python_bytes": run.python_bytes,
+        "most_partials": run.partials,
+        "registering_seconds": run.registering,
+        "cycle_seconds": [cycle["seconds"] for cycle in run.cycles],
+    }
+
+
+def measure(arena: Arena) -> Flatness:
+    runs = arena.wefts(arena.rows, arena.effort.sizes)
+    if arena.effort.quick:
+        return Flatness(runs, {})
+    literals = {number: arena.weft(arena.rival_rows, _QUERIES_WITH_LITERALS, literals=number) for number in _LITERALS}
+    return Flatness(runs, literals)
+
+
+def show(found: Flatness) -> None:
+    columns = ["CPU s", "wall s", "rows per CPU s", "answers", "Spark jobs per cycle", "partials kept", "Python MB"]
+    report.table(
+        "weft by the number of queries: warm cycles, no sinks",
+        ["queries", *columns, "CPU over one query"],
+        [[f"{run.queries:,}", *_row(run), found.growth(run.queries)] for run in found.runs],
+    )
+    if found.literals:
+        report.table(
+            f"{_QUERIES_WITH_LITERALS:,} queries by the number of different constants in their predicates",
+            ["constants", *columns],
+            [[f"{number:,}", *_row(run)] for number, run in found.literals.items()],
+        )
+
+
+def _row(run: WeftRun) -> list[object]:
+    spent = run.spent
+    size = run.python_bytes / 1e6
+    return [spent.cpu, spent.wall, spent.rows_per_cpu_second, run.answers, run.jobs_per_cycle, run.partials, size]
+
+
+def draw(found: Flatness) -> dict[str, Figure]:
+    return {"aggregates_flatness": charts.flatness(found.runs)}
