@@ -100,3 +100,20 @@ def test_rows_that_no_query_takes_are_counted_and_not_told_apart(beside_oracle: 
     assert segment.rows == 5
     assert run.engine.last.streams["trades"].rows == 20
     assert run.take(trades=[(80, "key 4", 4)]) == ""
+
+
+def test_conditions_that_contradict_each_other_let_no_row_through(beside_oracle: Callable[[str], Run]) -> None:
+    # So many comparisons that they are told by intervals of the quantity.
+    many = "".join(
+        f"CREATE CONTINUOUS QUERY q{bound} AS SELECT COUNT(*) AS c FROM trades [ROWS 10 SLIDE 10] WHERE qty > {bound};"
+        for bound in range(20)
+    )
+    where = ("qty > 15 AND qty < 3", "qty > 3 AND qty <= 3", "qty = 5 AND qty = 6", "qty >= 4 AND qty <= 4", "qty < 0")
+    few = "".join(
+        f"CREATE CONTINUOUS QUERY r{number} AS SELECT COUNT(*) AS c FROM trades [ROWS 10 SLIDE 10] WHERE {each};"
+        for number, each in enumerate(where)
+    )
+    run = beside_oracle(f"{TRADES} {many} {few}")
+    assert run.take(trades=[(n, "a", n) for n in range(-3, 25)]) == ""
+    assert run.take(trades=[(60, "a", None), (61, "a", 4)]) == ""
+    assert run.take(trades=[(90, "a", 1)]) == ""

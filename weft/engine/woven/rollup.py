@@ -44,6 +44,9 @@ class RollUp:
         interval = _interval([self._partials.layout.decoders[each] for each in conditions])
         if interval is not None:
             column, first, last = interval
+            if last is not None and last <= first:
+                # x > 9 AND x < 1
+                return None
             widths = self._partials.widths
             if len(self._cells) * widths[column] <= _LARGEST_LAYOUT:
                 return self._between(column, first, last, measures, counted)
