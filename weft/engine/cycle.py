@@ -11,14 +11,12 @@ Whatever happens before the commit leaves no trace that a second attempt would s
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -35,6 +33,7 @@ from weft.engine.dead_letter import write_dead_letters
 from weft.engine.expiry import expired
 from weft.engine.lateness import late_everywhere
 from weft.engine.rows import ARRIVAL, BEFORE, CLOCK, CORRUPT, STREAM, TICK, clock_bounds, column, columns, log_schema
+from weft.engine.sinks import parquet_file
 from weft.engine.spark import compile_plans
 from weft.engine.storage import Storage
 from weft.engine.woven.stage import Reduced, WovenStage
@@ -322,9 +321,7 @@ class CycleRunner:
         names = [*(column(number) for number in range(len(relation.fields))), CLOCK, ARRIVAL, BEFORE]
         rows = pa.table([*values, clocks, pa.array(np.full(len(ends), cycle)), judged], names=names)
         path = f"{_folder_of(cycle)}/rows-{len(work.added)}.parquet"
-        buffer = io.BytesIO()
-        pq.write_table(rows, buffer)
-        self._storage.write_bytes(path, buffer.getvalue())
+        self._storage.write_bytes(path, parquet_file(rows))
         lowest, highest = int(ends.min()), int(ends.max())
         work.lowest[f"answers {name}"] = lowest
         self._add_segment(f"answers {name}", relation, Segment(path, len(clocks), lowest, highest), work)

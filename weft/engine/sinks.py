@@ -36,7 +36,7 @@ class FileSink:
         self._format = format_
 
     def write(self, table: pa.Table, cycle: int) -> None:
-        data = _parquet(table) if self._format == "parquet" else json_lines(table)
+        data = parquet_file(table) if self._format == "parquet" else json_lines(table)
         self._storage.write_bytes(f"{cycle:012d}.{self._format}", data)
 
 
@@ -102,7 +102,8 @@ def sink_of(query: Query, spark: SparkSession) -> Sink | None:
     return FileSink(spark, dict(query.sink.options)["path"], query.sink.format)
 
 
-def _parquet(table: pa.Table) -> bytes:
+def parquet_file(table: pa.Table) -> bytes:
+    """A table as the bytes of a Parquet file."""
     buffer = io.BytesIO()
     pq.write_table(table, buffer)
     return buffer.getvalue()

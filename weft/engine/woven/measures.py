@@ -159,6 +159,3 @@ def _flags(column: pa.ChunkedArray) -> Array:
 def texts_of(measures: Iterator[Measure]) -> tuple[str, ...]:
     """The Spark aggregates that some measures are read from, each once."""
     return tuple(dict.fromkeys(text for measure in measures for text in measure.texts))
-
-
-__all__ = ["Measure", "NotMeasured", "measures_of", "rows_counted", "texts_of"]

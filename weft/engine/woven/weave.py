@@ -84,9 +84,7 @@ class StreamWeave:
 
     def check_memory(self, arrived: Partials, limit: int) -> None:
         """Refuse partials whose keys would need more memory than the limit, before any of it is taken."""
-        keys = {tree.spec.keys: 0 for tree in self._trees.values()}
-        for each in keys:
-            keys[each] = arrived.number_of_keys(each)
+        keys = {each: arrived.number_of_keys(each) for each in {tree.spec.keys for tree in self._trees.values()}}
         needed = {tree: tree.bytes_for(keys[tree.spec.keys]) for tree in self._trees.values()}
         total = sum(needed.values())
         if total > limit:
