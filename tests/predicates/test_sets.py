@@ -1,0 +1,185 @@
+"""Union, difference, conversion, explication and what sets have in common, on all rows of a small world."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from fractions import Fraction
+from itertools import permutations
+
+from tests.predicates.given import condition, dense, is_true, texts
+from tests.predicates.small_worlds import DENSE, WHOLE, Known, World, conjunction_of_disjunctions, predicates
+from weft.algebra import Column, Value
+from weft.algebra.types import INT, STRING, decimal
+from weft.predicates import (
+    FALSE_SET,
+    TRUE_SET,
+    PredicateSet,
+    by_sources,
+    condition_of,
+    condition_of_disjunction,
+    conjunctive_form,
+    converted,
+    difference,
+    disjunctive_form,
+    entails_disjunction,
+    explicated,
+    in_common,
+    standard_form,
+    union,
+)
+from weft.predicates.intervals import contains
+from weft.predicates.subjects import Sum
+
+
+def examples(count: int, seed: int, is_linear: bool = True) -> Iterator[tuple[World, Known, Known]]:
+    pick = random.Random(seed)
+    for _ in range(count):
+        world = pick.choice((DENSE, WHOLE))
+        yield (
+            world,
+            conjunction_of_disjunctions(pick, world, is_linear),
+            conjunction_of_disjunctions(pick, world, is_linear),
+        )
+
+
+def rows(predicates_: PredicateSet, world: World) -> int:
+    """The rows for which a predicate set is TRUE, by the oracle."""
+    expression = condition_of(predicates_)
+    return sum(1 << n for n, row in enumerate(world.rows) if is_true(expression, _decimals(row)))
+
+
+def _decimals(row: Mapping[str, Fraction | None]) -> dict[str, Value]:
+    return {name: None if value is None else Decimal(str(float(value))) for name, value in row.items()}
+
+
+def test_normal_forms_mean_what_was_written() -> None:
+    for world, p, _ in examples(60, seed=1):
+        assert rows(predicates(p, world), world) == p.rows, p.text
+
+
+def test_union_and_difference() -> None:
+    for world, p, q in examples(40, seed=2):
+        left, right = predicates(p, world), predicates(q, world)
+        both = union(left, right)
+        assert rows(both, world) == p.rows & q.rows
+        assert both == union(right, left)
+        residual = difference(both, right)
+        assert rows(union(right, residual), world) == p.rows & q.rows, "a node and the residual are the query"
+        assert not any(entails_disjunction(right, each) for each in residual.disjunctions)
+
+
+def test_what_sets_have_in_common_lets_the_rows_of_both_through() -> None:
+    for world, p, q in examples(40, seed=3):
+        left, right = predicates(p, world), predicates(q, world)
+        assert (p.rows | q.rows) & ~rows(in_common(left, right), world) == 0
+        assert in_common(left, right) == in_common(right, left)
+        for clause in explicated(left, right):
+            held = sum(
+                1 << n for n, row in enumerate(world.rows) if is_true(condition_of_disjunction(clause), _decimals(row))
+            )
+            assert p.rows & ~held == 0
+
+
+def test_the_order_of_conditions_does_not_matter() -> None:
+    parts = ("a < 4 OR b > 5", "a > b", "c = 1 OR c = 2 OR a IS NULL", "a > 1", "NOT (b < 2 AND c > 3)")
+    forms = {conjunctive_form_of(order) for order in permutations(parts)}
+    assert len(forms) == 1
+
+
+def conjunctive_form_of(parts: tuple[str, ...]) -> str:
+    return dense(" AND ".join(f"({part})" for part in parts)).text
+
+
+def test_boxes_hold_the_same_rows() -> None:
+    for world, p, _ in examples(50, seed=4, is_linear=False):
+        boxes = disjunctive_form(predicates(p, world))
+        assert boxes is not None
+        held = 0
+        for n, row in enumerate(world.rows):
+            values = [{s: row[_column(s)] for s in box} for box in boxes]
+            if any(all(contains(box[s], v[s]) for s in box) for box, v in zip(boxes, values, strict=True)):
+                held |= 1 << n
+        assert held == p.rows
+
+
+def _column(subject: object) -> str:
+    assert isinstance(subject, Sum)
+    return subject.text.removeprefix("s.")
+
+
+def test_too_many_boxes_are_none() -> None:
+    many = " AND ".join(f"(a = {n} OR b = {n} OR c = {n})" for n in range(6))
+    assert disjunctive_form(dense(many), most_boxes=5) is None
+    assert disjunctive_form(FALSE_SET) == ()
+    assert disjunctive_form(TRUE_SET) == ({},)
+
+
+def test_conversion_turns_what_other_names_turn() -> None:
+    type_ = decimal(12, 6)
+    a, b = Column("s", "a", type_), Column("s", "b", type_)
+    first, second = Column("node", "z", type_), Column("node", "y", type_)
+    there = converted(dense("a - b > 5 AND a < 1"), {a: first, b: second})
+    assert there.text == "node.y - node.z < -5 AND node.z < 1"
+    assert converted(there, {first: a, second: b}) == dense("a - b > 5 AND a < 1")
+
+
+def test_columns_that_become_one_cancel_out() -> None:
+    type_ = decimal(12, 6)
+    a, b, one = Column("s", "a", type_), Column("s", "b", type_), Column("node", "v", type_)
+    both = {a: one, b: one}
+    assert converted(dense("a = b AND a > 1"), both).text == "node.v > 1"
+    assert converted(dense("a <= b"), both).text == "node.v IS NOT NULL"
+    assert converted(dense("a < b"), both) == FALSE_SET
+    assert converted(dense("a < b OR c = 1"), both).text == "s.c = 1"
+    texts_ = {Column("s", f"s{n}", STRING): Column("node", "t", STRING) for n in (1, 2)}
+    assert converted(conjunctive_form(condition("s1 <= s2")), texts_).text == "node.t IS NOT NULL"
+    assert converted(conjunctive_form(condition("s1 <> s2")), texts_) == FALSE_SET
+
+
+def test_conversion_of_calls_reaches_the_columns_inside() -> None:
+    renamed = converted(conjunctive_form(condition("abs(i1) > 3")), {Column("s", "i1", INT): Column("n", "k", INT)})
+    assert renamed.text == "ABS(n.k) >= 4"
+
+
+def test_contradictions_and_no_conditions() -> None:
+    assert dense("a > 5 AND a < 3") == FALSE_SET
+    assert conjunctive_form(None) == TRUE_SET
+    assert condition_of(TRUE_SET) is None
+    assert not is_true(condition_of(FALSE_SET), {})
+    assert union(FALSE_SET, dense("a > 1")) == FALSE_SET
+    assert texts(dense("a > 1 OR a IS NULL")) == ["a > 1 OR a IS NULL"]
+
+
+def test_what_disjunctions_have_in_common_is_found() -> None:
+    assert dense("(a = 0 OR b >= 2) AND (a >= 2 OR b >= 2)") == dense("b >= 2")
+    assert dense("(a IS NULL OR b < 1) AND (a IS NOT NULL OR b < 1) AND b <= 2") == dense("b < 1")
+    three = "(a < 3 OR b = 1 OR c = 1) AND (a > 2 OR b = 1 OR c = 1) AND ((a <= 2 OR a >= 3) OR b = 1 OR c = 1)"
+    assert dense(three) == dense("b = 1 OR c = 1")
+    assert dense("(a - b > 1 OR c = 1) AND b IS NULL") == dense("b IS NULL AND c = 1")
+
+
+def test_the_standard_form_does_not_depend_on_aliases() -> None:
+    chain = "{0}.a < {1}.a AND {1}.a < {2}.b AND {2}.c = 1 AND {0}.d > 5"
+    forms = set()
+    for names in permutations(("x", "y", "z")):
+        predicates_ = dense(chain.format(*names), ", ".join(f"s {name}" for name in sorted(names)))
+        forms.add(standard_form(predicates_, dict.fromkeys(names, "s"))[0].text)
+    assert len(forms) == 1
+
+
+def test_parts_by_sources_are_the_whole() -> None:
+    predicates_ = dense("x.a < y.a AND x.b = 1 AND (y.c = 2 OR x.c = 3) AND y.d IS NULL", "s x, s y")
+    parts = by_sources(predicates_)
+    assert [sorted(each) for each in parts] == [["x"], ["y"], ["x", "y"]]
+    assert union(*parts.values()) == predicates_
+
+
+def test_inputs_that_nothing_tells_apart_are_tried_in_every_order() -> None:
+    def standard(where: str) -> str:
+        return standard_form(dense(where, "s x, s y, s z"), dict.fromkeys("xyz", "s"))[0].text
+
+    ring = standard("x.a < y.b AND y.a < z.b AND z.a < x.b")
+    assert ring == standard("z.a < y.b AND y.a < x.b AND x.a < z.b")
+    assert ring != standard("x.a < y.b AND y.a < z.b AND x.a < z.b")

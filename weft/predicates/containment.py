@@ -1,0 +1,166 @@
+"""Whether one predicate set implies another, found by looking at all disjunctions together.
+
+P implies a disjunction q iff no row satisfies P and makes q not TRUE. The literals of q that must not be TRUE are
+conditions themselves (the values outside their sets, NULL included), so the question is whether a predicate set can
+hold at all. Bringing it into normal form already answers most of that: a subject without values left is a
+contradiction, and so is a disjunction without literals left.
+
+    (a < 4 OR a > 5) AND a > 4.5   and not   a > 5      →   4.5 < a <= 5, a < 4 OR a > 5   →   FALSE
+
+What this leaves open are choices and sums. Choices are tried one by one, within a limit of effort. For each, the
+inequalities among several columns are held against each other (`linear`); texts and DOUBLEs take part in that through
+their order alone. So `a < b AND b < c` implies `a < c` for columns of every type.
+
+It is sound: what it calls implied is implied. It is complete for conditions on single columns within its effort, and
+for linear ones over dense numbers. It may miss what only whole numbers or products make true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from itertools import pairwise
+
+from weft.predicates import linear
+from weft.predicates.clauses import Disjunction, PredicateSet, disjunction_with
+from weft.predicates.conjunctions import predicate_set
+from weft.predicates.disjunctions import by_subject, disjunction_of
+from weft.predicates.implication import disjunction_implies
+from weft.predicates.intervals import Place
+from weft.predicates.linear import Inequality
+from weft.predicates.literals import IS_NULL, Triple, alternatives, excluded, literals_of
+from weft.predicates.polynomials import Monomial
+from weft.predicates.subjects import Order, Sum, Term
+from weft.predicates.terms import text_of
+
+#: How many choices are tried before the answer is "not found".
+EFFORT = 128
+
+
+def entails(predicates: PredicateSet, others: PredicateSet, effort: int = EFFORT) -> bool:
+    """Whether the second set is found to be TRUE wherever the first is."""
+    return all(entails_disjunction(predicates, each, effort) for each in others.disjunctions)
+
+
+def entails_disjunction(predicates: PredicateSet, disjunction: Disjunction, effort: int = EFFORT) -> bool:
+    """Whether a disjunction is found to be TRUE wherever a set is."""
+    if any(disjunction_implies(each, disjunction) for each in predicates.disjunctions):
+        return True
+    opposed = (disjunction_of(alternatives(each.subject, excluded(each))) for each in disjunction.literals)
+    counterexamples = predicate_set([*predicates.disjunctions, *(each for each in opposed if each is not None)])
+    return _is_impossible(counterexamples, iter(range(effort)))
+
+
+def is_contradiction(predicates: PredicateSet, effort: int = EFFORT) -> bool:
+    """Whether a predicate set is found to hold for no row."""
+    return _is_impossible(predicates, iter(range(effort)))
+
+
+def _is_impossible(predicates: PredicateSet, steps: Iterator[int]) -> bool:
+    """Whether no row satisfies a set; every choice that is tried is a step, and there are only so many."""
+    if predicates.is_false or linear.is_infeasible(_inequalities(predicates)):
+        return True
+    clause = _next_choice(predicates)
+    if clause is None:
+        return False
+    rest = [each for each in predicates.disjunctions if each != clause]
+    return all(
+        next(steps, None) is not None and _is_impossible(predicate_set([*rest, choice]), steps)
+        for choice in _choices(clause)
+    )
+
+
+def _next_choice(predicates: PredicateSet) -> Disjunction | None:
+    """The disjunction to try the literals of: the shortest one that may tell something.
+
+    Values that one subject cannot have are known as such already. To choose among those it can have is of use only if
+    it is compared with others.
+    """
+    related = _related(predicates)
+    open_ = [
+        each
+        for each in predicates.disjunctions
+        if len(by_subject(each.literals)) > 1 or (_is_split(each) and related & _variables(each.literals[0]))
+    ]
+    return min(open_, key=lambda each: (len(by_subject(each.literals)) == 1, len(each.literals)), default=None)
+
+
+def _is_split(clause: Disjunction) -> bool:
+    return len(clause.literals) > 1 or clause.literals[0].operator == "!="
+
+
+def _related(predicates: PredicateSet) -> set[str]:
+    """The variables of comparisons among several."""
+    several: set[str] = set()
+    for each in predicates.disjunctions:
+        for literal in each.literals:
+            variables = _variables(literal)
+            if len(variables) > 1:
+                several |= variables
+    return several
+
+
+def _choices(clause: Disjunction) -> Iterator[Disjunction]:
+    if len(clause.literals) > 1:
+        yield from (disjunction_with((literal,)) for literal in clause.literals)
+        return
+    (unequal,) = clause.literals
+    assert unequal.bound is not None
+    for operator in ("<", ">"):
+        yield disjunction_with(literals_of(unequal.subject, operator, unequal.bound))
+
+
+def _variables(literal: Triple) -> set[str]:
+    subject = literal.subject
+    if isinstance(subject, Sum):
+        return {_name(monomial) for monomial, _ in subject.polynomial.terms}
+    return {text_of(subject.left), text_of(subject.right)} if isinstance(subject, Order) else {subject.text}
+
+
+def _name(monomial: Monomial) -> str:
+    return "*".join(atom.text for atom in monomial)
+
+
+def _inequalities(predicates: PredicateSet) -> list[Inequality]:
+    """What the literals that must hold say as inequalities, if there are any among several variables."""
+    related = _related(predicates)
+    units = [each.literals[0] for each in predicates.disjunctions if len(each.literals) == 1]
+    telling = [each for each in units if each.operator != IS_NULL and related & _variables(each)]
+    result: list[Inequality] = []
+    constants: dict[type, set[Place]] = {}
+    for literal in telling:
+        result.extend(_as_inequalities(literal))
+        result.extend(_domain_inequalities(literal))
+        if isinstance(literal.subject, Term) and literal.bound is not None:
+            constants.setdefault(type(literal.bound), set()).add(literal.bound)
+    for places in constants.values():
+        for low, high in pairwise(sorted(places)):
+            result.extend(linear.comparison(_difference(repr(low), repr(high)), "<", Fraction(0)))
+    return result
+
+
+def _as_inequalities(literal: Triple) -> tuple[Inequality, ...]:
+    subject, bound = literal.subject, literal.bound
+    if bound is None:
+        return ()
+    if isinstance(subject, Sum):
+        assert isinstance(bound, Fraction)
+        coefficients = {_name(monomial): each for monomial, each in subject.polynomial.terms}
+        return linear.comparison(coefficients, literal.operator, bound)
+    if isinstance(subject, Order):
+        pair = _difference(text_of(subject.left), text_of(subject.right))
+        return linear.comparison(pair, literal.operator, Fraction(0))
+    # A constant without arithmetic is a variable of its own, which has its place among the other constants.
+    return linear.comparison(_difference(subject.text, repr(bound)), literal.operator, Fraction(0))
+
+
+def _difference(left: str, right: str) -> Mapping[str, Fraction]:
+    return {left: Fraction(1), right: Fraction(-1)}
+
+
+def _domain_inequalities(literal: Triple) -> Iterator[Inequality]:
+    """The ends of the domains of a sum's atoms."""
+    if isinstance(literal.subject, Sum) and literal.subject.atom is None:
+        for atom in sorted(literal.subject.polynomial.atoms):
+            yield from linear.comparison({atom.text: Fraction(1)}, ">=", atom.range[0])
+            yield from linear.comparison({atom.text: Fraction(1)}, "<=", atom.range[1])

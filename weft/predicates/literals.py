@@ -1,0 +1,245 @@
+"""Literals: canonical triples of a subject, an operator and a constant.
+
+Two literals are the same condition if their texts are equal, and for one subject they can be compared by their sets of
+values. A literal is TRUE exactly for the rows whose subject has a value in its set; for all others, NULLs among them,
+it is not TRUE, and a WHERE does not care whether it is FALSE or NULL instead.
+
+Every set that a literal can have is written in one way. Whole numbers have no difference between `a > 5` and `a >= 6`:
+the simpler constant is taken, the closed end if none is simpler. So amounts in cents stay `amount > 1000`, not
+`amount >= 1000.01`. At the ends of the domain, `a <= 2147483647` says no more than `a IS NOT NULL`.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from fractions import Fraction
+from functools import cached_property
+
+from weft.algebra import Kind
+from weft.predicates.domains import Domain, date_of, is_in_calendar, settled
+from weft.predicates.intervals import (
+    FIRST,
+    LAST,
+    ONLY_NULL,
+    Cut,
+    Place,
+    Span,
+    ValueSet,
+    above,
+    complement,
+    gaps,
+    intersection,
+    satisfying,
+    value_set,
+)
+from weft.predicates.polynomials import number_text
+from weft.predicates.subjects import Order, Subject, Sum
+from weft.predicates.terms import quoted_text, text_of
+
+IS_NULL, IS_NOT_NULL = "IS NULL", "IS NOT NULL"
+MIRRORED = {"<": ">", "<=": ">=", "=": "=", ">=": "<=", ">": "<", "!=": "!="}
+NEGATED = {"<": ">=", "<=": ">", "=": "!=", ">=": "<", ">": "<=", "!=": "="}
+
+#: Numbers of 38 digits before the point and after it fit into these.
+_SORTABLE_BITS = 320
+
+_EPOCH = datetime(1970, 1, 1)  # UTC, as all timestamps are
+
+
+@dataclass(frozen=True)
+class Triple:
+    """A literal. `bound` is None for IS NULL and IS NOT NULL alone. It is its text; the rest follows from it."""
+
+    text: str
+    subject: Subject = field(compare=False, repr=False)
+    operator: str = field(compare=False, repr=False)
+    bound: Place | None = field(compare=False, repr=False)
+
+    @cached_property
+    def values(self) -> ValueSet:
+        """The values of the subject for which the literal is TRUE."""
+        domain = self.subject.domain
+        if self.bound is None:
+            return ONLY_NULL if self.operator == IS_NULL else domain.whole
+        return settled(satisfying(self.operator, self.bound), domain)
+
+
+def everything(subject: Subject) -> ValueSet:
+    """All that a subject can be, NULL included if it can be that."""
+    return ValueSet(subject.domain.whole.spans, subject.domain.nullable)
+
+
+def excluded(literal: Triple) -> ValueSet:
+    """The values of the subject, NULL perhaps included, for which the literal is not TRUE."""
+    return intersection(complement(literal.values), everything(literal.subject))
+
+
+def literals_of(subject: Subject, operator: str, bound: Place) -> tuple[Triple, ...]:
+    """The literal `subject operator bound`, or none if no value satisfies it."""
+    return alternatives(subject, settled(satisfying(operator, bound), subject.domain))
+
+
+def null_test(subject: Subject, is_null: bool) -> Triple:
+    operator = IS_NULL if is_null else IS_NOT_NULL
+    return _triple(subject, operator, None)
+
+
+def alternatives(subject: Subject, values: ValueSet) -> tuple[Triple, ...]:
+    """The fewest literals of which one must be TRUE for the subject to be in a set, one way for each set.
+
+    The set is one that a disjunction of literals can have: between its first span and its last there are single values.
+    """
+    domain = subject.domain
+    result = [null_test(subject, is_null=True)] if values.null else []
+    if values.spans == domain.whole.spans:
+        return (*result, null_test(subject, is_null=False))
+    hole = _only_hole(values, domain)
+    if hole is not None:
+        return (*result, _triple(subject, "!=", hole))
+    for span in values.spans:
+        result.extend(_span_literals(subject, span))
+    return tuple(result)
+
+
+def _is_short_as_disjunction(values: ValueSet, domain: Domain) -> bool:
+    """Whether one disjunction has fewer literals than the ends and gaps of a set, or it is just one literal."""
+    first, last = domain.first, domain.last
+    inner = [span for span in values.spans if span[0] != first and span[1] != last]
+    counts = [_count(span, domain) for span in inner]
+    if None in counts:
+        return False
+    listed = sum(count for count in counts if count is not None) + len(values.spans) - len(inner)
+    around = 2 * len(gaps(values)) + (values.spans[0][0] != first) + (values.spans[-1][1] != last)
+    return listed < around or listed <= 1
+
+
+def _count(span: Span, domain: Domain) -> int | None:
+    """How many values a span has, if it is not countless."""
+    if domain.step is None:
+        return None if _point(span, domain) is None else 1
+    return int((span[1][1] - span[0][1]) / domain.step)
+
+
+def requirements(subject: Subject, values: ValueSet) -> tuple[tuple[Triple, ...], ...]:
+    """The fewest disjunctions that must all be TRUE for the subject to be in a set, one way for each set.
+
+    One disjunction if that is shorter, as for `x = 1 OR x = 5`. Otherwise the set's two ends and its gaps:
+
+        '070' ≤ x < '071' or '570' ≤ x < '574'   →   x >= '070',  x < '071' OR x >= '570',  x < '574'
+    """
+    domain = subject.domain
+    if not values.spans or _is_short_as_disjunction(values, domain):
+        return (alternatives(subject, values),)
+    first, last = values.spans[0][0], values.spans[-1][1]
+    openings = [(FIRST, first), *gaps(values), (last, LAST)]
+    around = [settled(complement(value_set([gap], not values.null)), domain) for gap in openings]
+    return tuple(alternatives(subject, each) for each in around if each.spans != domain.whole.spans)
+
+
+def _span_literals(subject: Subject, span: Span) -> tuple[Triple, ...]:
+    domain, (low, high) = subject.domain, span
+    point = _point(span, domain)
+    if point is not None and not (isinstance(subject, Order) and point):
+        return (_triple(subject, "=", point),)
+    if low == domain.first:
+        return (_triple(subject, *upper_end(high, domain)),)
+    if high == domain.last:
+        return (_triple(subject, *lower_end(low, domain)),)
+    assert domain.step is not None, "a disjunction of literals has no span of many values"
+    count = int((high[1] - low[1]) / domain.step)
+    return tuple(_triple(subject, "=", low[1] + n * domain.step) for n in range(count))
+
+
+def _only_hole(values: ValueSet, domain: Domain) -> Place | None:
+    if len(values.spans) == 2 and values.spans[0][0] == domain.first and values.spans[1][1] == domain.last:
+        return _point(gaps(values)[0], domain)
+    return None
+
+
+def _point(span: Span, domain: Domain) -> Place | None:
+    """The only value in a span, if it has just one."""
+    low, high = span
+    if low == FIRST or low[2] == 1:
+        return None
+    place: Place = low[1]
+    return place if high == domain.settle(above(place)) else None
+
+
+def lower_end(cut: Cut, domain: Domain) -> tuple[str, Place]:
+    """What lies above a cut, as an operator and a constant: the one way to write it."""
+    _, place, side = cut
+    if domain.step is not None and _simplicity(place - domain.step) < _simplicity(place):
+        return ">", place - domain.step
+    return (">" if side else ">="), place
+
+
+def upper_end(cut: Cut, domain: Domain) -> tuple[str, Place]:
+    """What lies below a cut, as an operator and a constant: the one way to write it."""
+    _, place, side = cut
+    if domain.step is None:
+        return ("<=" if side else "<"), place
+    previous = place - domain.step
+    return ("<=", previous) if _simplicity(previous) <= _simplicity(place) else ("<", place)
+
+
+def _simplicity(value: Fraction) -> tuple[int, int]:
+    """Smaller for numbers that are shorter to write."""
+    return value.denominator, len(str(abs(value.numerator)).rstrip("0"))
+
+
+def _triple(subject: Subject, operator: str, bound: Place | None) -> Triple:
+    return Triple(_text(subject, operator, bound), subject, operator, bound)
+
+
+def _text(subject: Subject, operator: str, bound: Place | None) -> str:
+    if bound is None:
+        return f"{subject.text} {operator}"
+    if isinstance(subject, Order):
+        return f"{text_of(subject.left)} {operator} {text_of(subject.right)}"
+    return f"{subject.text} {operator} {bound_text(subject, bound)}"
+
+
+def bound_text(subject: Subject, bound: Place) -> str:
+    """A constant as SQL writes it beside its subject; differences of times are plain numbers."""
+    if isinstance(bound, str):
+        return quoted_text(bound)
+    if isinstance(bound, bytes):
+        return f"X'{bound.hex()}'"
+    if isinstance(bound, tuple):
+        return "NaN" if bound[0] else repr(bound[1])
+    if isinstance(subject, Sum):
+        kind = subject.atom.expression.type.kind if subject.atom is not None else None
+        if kind is Kind.DATE:
+            return f"DATE '{date_of(bound)}'"
+        if kind is Kind.TIMESTAMP:
+            return _timestamp_text(bound)
+        return number_text(bound)
+    return "TRUE" if bound else "FALSE"
+
+
+def _timestamp_text(bound: Fraction) -> str:
+    if not is_in_calendar(bound):
+        return f"timestamp_micros({bound})"
+    return f"TIMESTAMP '{(_EPOCH + timedelta(microseconds=int(bound))).isoformat(sep=' ')}'"
+
+
+def sortable(literal: Triple) -> bytes:
+    """The constant of a literal as bytes that sort as the constants of its subject do: a key for an index on disk."""
+    bound, step = literal.bound, literal.subject.domain.step
+    if isinstance(bound, str):
+        return bound.encode()
+    if isinstance(bound, tuple):
+        return _sortable_float(math.nan if bound[0] else bound[1])
+    if isinstance(bound, Fraction):
+        assert step is not None
+        return (int(bound / step) + (1 << _SORTABLE_BITS - 1)).to_bytes(_SORTABLE_BITS // 8, "big")
+    return bound or b""
+
+
+def _sortable_float(value: float) -> bytes:
+    """IEEE's bits, turned so that larger numbers have larger bits, and NaN the largest."""
+    (bits,) = struct.unpack(">q", struct.pack(">d", value))
+    return struct.pack(">Q", bits + (1 << 63) if bits >= 0 else -bits - 1)

@@ -1,0 +1,148 @@
+"""Normal forms: a condition as a conjunction of disjunctions, and as a disjunction of boxes.
+
+Distributing OR over AND can grow without bound, so there is a size guard: a part that would need more than a number of
+literals stays one literal that is not taken apart. It still means what it meant; it just matches nothing but itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import TypeAlias
+
+from weft.algebra import Expression
+from weft.predicates.clauses import Disjunction, PredicateSet, sources_of_disjunction
+from weft.predicates.conjunctions import predicate_set
+from weft.predicates.disjunctions import by_subject, disjunction_of
+from weft.predicates.domains import Facts
+from weft.predicates.expressions import conjunction, disjunction, expression_of
+from weft.predicates.formulas import All, Formula, Some, formula_of
+from weft.predicates.intervals import ValueSet, intersection, is_subset
+from weft.predicates.literals import Triple, everything
+from weft.predicates.subjects import Subject
+
+#: A part of a condition becomes no more than so many literals, unless it is a list as long as that.
+MOST_LITERALS = 400
+#: And a predicate set no more than so many boxes.
+MOST_BOXES = 1_000
+
+_NO_FACTS: Facts = MappingProxyType({})
+
+#: A conjunction: the values that each subject may have. Subjects that are not named may have any.
+Box: TypeAlias = Mapping[Subject, ValueSet]
+
+
+def conjunctive_form(
+    condition: Expression | None, facts: Facts = _NO_FACTS, most_literals: int = MOST_LITERALS
+) -> PredicateSet:
+    """A condition as the predicate set that is TRUE for the same rows; None, no condition, is TRUE."""
+    if condition is None:
+        return predicate_set(())
+    return predicate_set(clauses_of(formula_of(condition, facts), most_literals))
+
+
+def clauses_of(formula: Formula, most: int = MOST_LITERALS) -> set[Disjunction]:
+    """The disjunctions that must all hold for a formula to hold."""
+    if isinstance(formula, Triple):
+        single = disjunction_of((formula,))
+        return set() if single is None else {single}
+    if isinstance(formula, All):
+        return set().union(*(clauses_of(part, most) for part in formula.parts))
+    return _distributed(formula, most)
+
+
+def _distributed(formula: Some, most: int) -> set[Disjunction]:
+    """The clauses of an OR: every choice of one clause from each part."""
+    parts = [clauses_of(each, most) for each in formula.parts]
+    if set() in parts:
+        return set()
+    # What has no choice goes first and at once: a list of a thousand values is one long disjunction.
+    alone = disjunction_of(literal for part in parts if len(part) == 1 for each in part for literal in each.literals)
+    if alone is None:
+        return set()
+    chosen, limit = {alone}, max(most, 2 * len(alone.literals))
+    # The others by length, whatever their order in the text: the guard must not depend on it.
+    several = (part for part in parts if len(part) > 1)
+    for part in sorted(several, key=lambda clauses: (len(clauses), sorted(each.text for each in clauses))):
+        if len(chosen) * len(part) > limit:
+            return _undivided(formula, most)
+        combined = (disjunction_of((*a.literals, *b.literals)) for a in chosen for b in part)
+        chosen = _without_longer({each for each in combined if each is not None})
+        if sum(len(each.literals) for each in chosen) > limit:
+            return _undivided(formula, most)
+    return chosen
+
+
+def _undivided(formula: Some, most: int) -> set[Disjunction]:
+    assert formula.whole is not None, "what is made here, and not read from a condition, is small"
+    return clauses_of(formula.whole, most)
+
+
+def _without_longer(clauses: set[Disjunction]) -> set[Disjunction]:
+    """Without the clauses that hold whenever a shorter one of them does."""
+    ordered = sorted(clauses, key=lambda each: len(each.literals))
+    kept: list[tuple[frozenset[Triple], Disjunction]] = []
+    for each in ordered:
+        literals = frozenset(each.literals)
+        if not any(other <= literals for other, _ in kept):
+            kept.append((literals, each))
+    return {each for _, each in kept}
+
+
+def condition_of(predicates: PredicateSet) -> Expression | None:
+    """A predicate set as an expression that is TRUE for the same rows; None if it always is."""
+    return conjunction([condition_of_disjunction(each) for each in predicates.disjunctions])
+
+
+def condition_of_disjunction(clause: Disjunction) -> Expression:
+    """A disjunction as an expression that is TRUE for the same rows."""
+    return disjunction([expression_of(literal) for literal in clause.literals])
+
+
+def by_sources(predicates: PredicateSet) -> Mapping[frozenset[str], PredicateSet]:
+    """A predicate set in parts, by the inputs they read: selections by one alias, joins by two or more."""
+    parts: dict[frozenset[str], list[Disjunction]] = {}
+    for each in predicates.disjunctions:
+        parts.setdefault(sources_of_disjunction(each), []).append(each)
+    ordered = sorted(parts, key=lambda sources: (len(sources), sorted(sources)))
+    return {sources: predicate_set(parts[sources]) for sources in ordered}
+
+
+def disjunctive_form(predicates: PredicateSet, most_boxes: int = MOST_BOXES) -> tuple[Box, ...] | None:
+    """A predicate set as boxes of which one must hold; None if they would be too many.
+
+    Boxes do not contain one another, but may overlap.
+    """
+    boxes: list[Box] = [{}]
+    for clause in sorted(predicates.disjunctions, key=lambda each: len(by_subject(each.literals))):
+        choices = by_subject(clause.literals).items()
+        narrowed = (_narrowed(box, subject, values) for box in boxes for subject, values in choices)
+        boxes = _largest(box for box in narrowed if box is not None)
+        if len(boxes) > most_boxes:
+            return None
+    return tuple(boxes)
+
+
+def _narrowed(box: Box, subject: Subject, values: ValueSet) -> Box | None:
+    left = intersection(box.get(subject, everything(subject)), values)
+    return None if left.is_empty else {**box, subject: left}
+
+
+def _largest(boxes: Iterable[Box]) -> list[Box]:
+    kept: list[Box] = []
+    for box in boxes:
+        if not any(box_contained(box, other) for other in kept):
+            kept = [other for other in kept if not box_contained(other, box)]
+            kept.append(box)
+    return kept
+
+
+def box_contained(inner: Box, outer: Box) -> bool:
+    """Whether every row in the inner box is in the outer one, subject by subject."""
+    return all(is_subset(inner.get(subject, everything(subject)), values) for subject, values in outer.items())
+
+
+def boxes_contained(inner: Iterable[Box], outer: Iterable[Box]) -> bool:
+    """Whether every box lies in one of the others: a quick test that misses a box covered by several together."""
+    listed = tuple(outer)
+    return all(any(box_contained(box, other) for other in listed) for box in inner)

@@ -1,0 +1,161 @@
+"""Subjects: the left sides of canonical comparisons, which hold every reference to a column.
+
+    Sum      a polynomial over exact atoms             T1.amount - 2*T2.amount   compared with a number
+    Term     any other term                            upper(s.name)             compared with a constant of its type
+    Order    two terms that are not numbers exactly    a.name, b.name            how they compare: −1, 0 or 1, with 0
+
+A subject is its text; everything else follows from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TypeAlias
+
+from weft.algebra import Column, DataType, Expression, Kind
+from weft.predicates.domains import Domain, Facts, domain_of
+from weft.predicates.polynomials import (
+    Atom,
+    Polynomial,
+    oriented,
+    range_of,
+    step_of,
+    text_of_polynomial,
+    variable,
+    with_atoms,
+)
+from weft.predicates.terms import canonical, sources_of, text_of, with_columns
+
+_EXACT = frozenset({Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP, Kind.INTERVAL})
+_SIGNS = Domain(Fraction(-1), Fraction(1), Fraction(1))
+
+
+def is_exact(type_: DataType) -> bool:
+    """Whether values of the type are exact numbers, or are counted in days or microseconds."""
+    return type_.is_integer or type_.kind in _EXACT
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A polynomial without constant, in the one orientation."""
+
+    text: str
+    polynomial: Polynomial = field(compare=False, repr=False)
+    domain: Domain = field(compare=False, repr=False)
+
+    @property
+    def atom(self) -> Atom | None:
+        """The atom that this subject is, if it is no more than that."""
+        ((monomial, coefficient), *others) = self.polynomial.terms
+        return monomial[0] if not others and coefficient == 1 and len(monomial) == 1 else None
+
+
+@dataclass(frozen=True)
+class Term:
+    """A term of a type without exact arithmetic: text, bytes, truth or floating point."""
+
+    text: str
+    expression: Expression = field(compare=False, repr=False)
+    domain: Domain = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Order:
+    """How two terms of one type compare. The one whose text comes first is on the left."""
+
+    text: str
+    left: Expression = field(compare=False, repr=False)
+    right: Expression = field(compare=False, repr=False)
+    domain: Domain = field(compare=False, repr=False)
+
+
+Subject: TypeAlias = Sum | Term | Order
+
+
+def atom_of(expression: Expression, facts: Facts) -> Atom:
+    """An expression of an exact type as an atom."""
+    term = canonical(expression)
+    known = facts.get(term) if isinstance(term, Column) else None
+    return Atom(text_of(term), term, known or domain_of(term.type))
+
+
+def sum_of(varying: Polynomial) -> tuple[Sum, Fraction]:
+    """The subject of a polynomial without constant, and the factor between the two."""
+    unique, factor = oriented(varying)
+    ((monomial, coefficient), *others) = unique.terms
+    if not others and coefficient == 1 and len(monomial) == 1:
+        return Sum(monomial[0].text, unique, monomial[0].domain), factor
+    low, high = range_of(unique)
+    nullable = any(atom.domain.nullable for atom in unique.atoms)
+    return Sum(text_of_polynomial(unique), unique, Domain(low, high, step_of(unique), nullable)), factor
+
+
+def term_of(expression: Expression) -> Term:
+    term = canonical(expression)
+    return Term(text_of(term), term, domain_of(term.type))
+
+
+def order_of(left: Expression, right: Expression) -> tuple[Order, bool]:
+    """The order of two terms, and whether they have changed places."""
+    first, second = sorted((canonical(left), canonical(right)), key=text_of)
+    text = f"order({text_of(first)}, {text_of(second)})"
+    return Order(text, first, second, _SIGNS), text_of(canonical(left)) != text_of(first)
+
+
+def subject_of(expression: Expression, facts: Facts) -> Subject:
+    """An expression as a subject, not taken apart."""
+    if is_exact(expression.type):
+        return sum_of(variable(atom_of(expression, facts)))[0]
+    return term_of(expression)
+
+
+def parts_of(subject: Subject) -> tuple[Subject, ...]:
+    """The subjects that must all have a value for this one to have a value, and that is enough."""
+    if isinstance(subject, Sum):
+        if subject.atom is not None:
+            return (subject,)
+        return tuple(sum_of(variable(atom))[0] for atom in sorted(subject.polynomial.atoms))
+    if isinstance(subject, Order):
+        return term_of(subject.left), term_of(subject.right)
+    return (subject,)
+
+
+def terms_of(subject: Subject) -> tuple[Expression, ...]:
+    """The terms that a subject is made of."""
+    if isinstance(subject, Sum):
+        return tuple(atom.expression for atom in sorted(subject.polynomial.atoms))
+    return (subject.left, subject.right) if isinstance(subject, Order) else (subject.expression,)
+
+
+def sources_of_subject(subject: Subject) -> frozenset[str]:
+    """The aliases of the inputs that a subject reads."""
+    return frozenset().union(*(sources_of(term) for term in terms_of(subject)))
+
+
+def moved(subject: Subject, meaning: Mapping[Column, Column]) -> tuple[Subject | None, Fraction]:
+    """The subject over other columns, and the factor between its values and those it had.
+
+    Other names sort otherwise, so the orientation may turn: then the factor is negative. Columns that become one may
+    cancel each other out: then there is no subject left, and its value is always 0.
+    """
+    if isinstance(subject, Sum):
+        atoms = {atom: _moved_atom(atom, meaning) for atom in subject.polynomial.atoms}
+        polynomial = with_atoms(subject.polynomial, atoms)
+        if not polynomial.terms:
+            return None, Fraction(1)
+        result, factor = sum_of(polynomial)
+        return result, factor
+    if isinstance(subject, Order):
+        left, right = with_columns(subject.left, meaning), with_columns(subject.right, meaning)
+        if text_of(canonical(left)) == text_of(canonical(right)):
+            return None, Fraction(1)
+        order, is_turned = order_of(left, right)
+        return order, Fraction(-1 if is_turned else 1)
+    return term_of(with_columns(subject.expression, meaning)), Fraction(1)
+
+
+def _moved_atom(atom: Atom, meaning: Mapping[Column, Column]) -> Atom:
+    term = canonical(with_columns(atom.expression, meaning))
+    return Atom(text_of(term), term, atom.domain)
