@@ -100,10 +100,12 @@ class Loom:
         """How a query, or everything together, is evaluated and what is shared; `format` is TEXT or JSON."""
         from weft.engine.statistics import measured
         from weft.engine.woven.explanation import kept_apart
+        from weft.engine.woven.hosts import recorded_hosts
 
         queries = self.catalog.queries()
         chosen = None if query is None else self.catalog.query(query)
-        return explained(queries, chosen, measured(self.catalog), format, kept_apart(self.catalog))
+        known = measured(self.catalog)
+        return explained(queries, chosen, known, format, kept_apart(self.catalog), recorded_hosts(self.catalog))
 
     # -- running ------------------------------------------------------------------------------------------------------
 
@@ -262,15 +264,16 @@ def explained(
     measured: Measured,
     format: str,
     apart: Mapping[str, str] | None = None,
+    hosts: Callable[[str, tuple[str, ...]], str | None] = lambda stream, keys: None,
 ) -> str:
     """How a query, or all of them, are evaluated if all of them run together. Spark is not needed for that.
 
-    `apart` has the reasons of queries that share nothing although they could.
+    `apart` has the reasons of queries that share nothing although they could; `hosts` says where kernels live.
     """
     from weft.engine.statistics import rates
     from weft.engine.woven.explanation import sharing
 
-    found = sharing(queries, rates(measured), apart)
+    found = sharing(queries, rates(measured), apart, measured.facts, hosts)
     if format == "JSON":
         chosen = queries if query is None else (query,)
         return json.dumps(shared_document(chosen, found, measured), indent=2, ensure_ascii=False)

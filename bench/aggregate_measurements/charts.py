@@ -92,16 +92,21 @@ def latency(milliseconds: Sequence[float], changes: Mapping[int, str]) -> Figure
     return figure
 
 
-def keys(runs: Mapping[int, WeftRun]) -> Figure:
-    """By the number of group keys."""
-    figure, (panel,) = _canvas(1)
-    numbers = list(runs)
-    panel.plot(numbers, [run.spent.cpu / len(run.warm_cycles) for run in runs.values()], "o-", color=_WEFT, label="CPU")
-    panel.plot(
-        numbers, [run.spent.wall / len(run.warm_cycles) for run in runs.values()], "o--", color=_OTHER, label="wall"
-    )
-    panel.set(title="50 queries: seconds per cycle", xlabel="group keys", xscale="log", yscale="log")
-    panel.legend(frameon=False)
+def keys(hosts: Mapping[str, Mapping[int, WeftRun]]) -> Figure:
+    """By the number of group keys, for each place where kernels may live."""
+    figure, (left, right) = _canvas(2)
+    for (host, runs), colour in zip(hosts.items(), (_WEFT, _OTHER), strict=False):
+        numbers = list(runs)
+        cycles = [
+            (run.spent.cpu / len(run.warm_cycles), run.spent.wall / len(run.warm_cycles)) for run in runs.values()
+        ]
+        left.plot(numbers, [cpu for cpu, _ in cycles], "o-", color=colour, label=f"{host}, CPU")
+        left.plot(numbers, [wall for _, wall in cycles], "o--", color=colour, label=f"{host}, wall")
+        right.plot(numbers, [run.python_bytes / 1e6 for run in runs.values()], "o-", color=colour, label=host)
+    left.set(title="50 queries: seconds per cycle", xlabel="group keys", xscale="log", yscale="log")
+    right.set(title="Python in the driver, MB", xlabel="group keys", xscale="log", yscale="log")
+    for panel in (left, right):
+        panel.legend(frameon=False, fontsize=8)
     return figure
 
 

@@ -1,9 +1,10 @@
 """Estimate against reality: what a plan is said to cost, and what its final aggregation takes.
 
 Shein and Chrysanthis' Experiments 6 and 7: a hundred queries whose slides are factors of 1,000, woven for each kernel
-under two levels (Weave Share) and three (TriWeave). Prices are calibrated here and now, then plans are woven on them,
-and all trees of a plan are run: nanoseconds per tick through all of them, against E·Ω times the price. The paper adds
-up the rates of trees that run one at a time, which rewards plans of many trees and is not the inverse of a cost.
+under two levels (Weave Share) and three (TriWeave). Prices are calibrated here and now, on other trees; then plans are
+woven on them, and all trees of a plan are run: nanoseconds per tick through all of them, against what the prices say.
+The paper adds up the rates of trees that run one at a time, which rewards plans of many trees and is not the inverse of
+a cost.
 """
 
 from __future__ import annotations
@@ -22,15 +23,12 @@ from numpy.typing import NDArray
 from bench import report
 from bench.aggregate_measurements import charts
 from bench.aggregate_measurements.arena import Arena
-from weft.aggregation.calibration import calibrate
+from weft.aggregation.calibration import calibrate, statistic_for
 from weft.aggregation.cost import Price
 from weft.aggregation.grouped import make_kernel
 from weft.aggregation.kernel import Kernel
 from weft.aggregation.kernels import ALGORITHMS
-from weft.aggregation.statistic import Statistic
-from weft.aggregation.statistics import COUNT, extreme
 from weft.algebra import Window
-from weft.algebra.types import DOUBLE
 from weft.optimizer.plan_cost import Levels, by_nanoseconds
 from weft.optimizer.weave import weave
 from weft.optimizer.workloads import draw as draw_windows
@@ -113,7 +111,7 @@ class _TreeRun:
         self._period = lcm(*self._slides.tolist())
         instants = np.arange(1, self._period + 1)
         self._edges = instants[(instants[:, None] % self._slides == 0).any(axis=1)]
-        self._statistic = _statistic_for(kernel)
+        self._statistic = statistic_for(ALGORITHMS[kernel])
         capacity = most_partials(shared_edges(ordered), int(self._ranges[0])) + 1
         self._kernel: Kernel = make_kernel(kernel, self._statistic, capacity, len(ordered), keys)
         values = np.random.default_rng(_SEED).integers(0, 1 << 40, size=(_FRAGMENTS_AT_ONCE, keys))
@@ -144,11 +142,6 @@ class _TreeRun:
         ended = before // self._period * len(self._edges)
         ended += np.searchsorted(self._edges, before % self._period, side="right")
         return np.where(instants > 0, ended + 1, 0)
-
-
-def _statistic_for(kernel: str) -> Statistic:
-    """What calibration prices a kernel with."""
-    return extreme(DOUBLE, greatest=True) if ALGORITHMS[kernel].selects else COUNT
 
 
 def show(found: Model) -> None:

@@ -4,6 +4,8 @@ Tuned: two shuffle partitions, the settings that make small batches cheap, the b
 found out with the first query. They run one after the other, which spares Spark the memory and the threads of all at
 once. Spark closes a window one batch later than weft does, and the last ones in a batch without rows that comes at the
 end; that one is not counted.
+
+Options: `stores`, the state stores that are tried; both of them if nothing is said.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ def contestant(job: Job) -> dict[str, Any]:
     spark.streams.addListener(clock)
     answers.write([_collected(spark, job, query) for query in job.checked()], job.answers)
     queries = job.queries()
-    tried = {store: _one(spark, job, queries[0], store, clock) for store in STORES}
+    tried = {store: _one(spark, job, queries[0], store, clock) for store in job.options.get("stores", STORES)}
     store = min(tried, key=lambda name: warm(tried[name]).cpu)
     runs = [tried[store], *(_one(spark, job, query, store, clock) for query in queries[1:])]
     return {

@@ -2,7 +2,7 @@
 
 Options: `sizes`, several numbers of queries that are run one after the other in this process; `project`, a folder that
 the project is left in; `change_after` and `change_back_after`, the cycles after which `changed` more queries come and
-go; `memory`, the bytes that Python may use.
+go; `memory`, the bytes that Python may use; `settings`, what is SET before the start.
 """
 
 from __future__ import annotations
@@ -88,7 +88,9 @@ class _Run:
         job = self._job
         with Loom.open(self._folder) as self._loom:
             self._loom.execute(weft_stream(job.about, job.folder))
-            self._loom.execute("SET max_results = 1")
+            self._loom.execute("SET max_results = 0")
+            for setting in job.options.get("settings", ()):
+                self._loom.execute(f"SET {setting}")
             began = time.perf_counter()
             self._register(job.queries())
             self.registering = time.perf_counter() - began

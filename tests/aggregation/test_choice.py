@@ -8,7 +8,7 @@ import pytest
 from tests.aggregation.cases import CASES
 from weft.aggregation import choice
 from weft.aggregation.choice import MANY_KEYS, choose, choose_for
-from weft.aggregation.cost import MEASURED_PRICES, PRINTED, Price
+from weft.aggregation.cost import MEASURED_PRICES, PRINTED, Price, Tariff
 from weft.aggregation.demand import demand
 from weft.aggregation.kernel import why_not
 from weft.aggregation.kernels import ALGORITHMS
@@ -87,7 +87,7 @@ def test_prices_decide() -> None:
     """With the papers' prices an operation is an operation; a kernel that is measured to be faster is taken."""
     statistic = CASES["moments"].statistic
     assert choose_for(statistic, MANY, Fraction(1), keys=1000).kernel == "flatfit"
-    slow_flatfit = {**MEASURED_PRICES, "flatfit": Price(Fraction(900), Fraction(900), Fraction(900))}
+    slow_flatfit = {**MEASURED_PRICES, "flatfit": Price(Tariff(Fraction(900), Fraction(900), Fraction(900)))}
     explained = choose_for(statistic, MANY, Fraction(1), keys=1000, prices=slow_flatfit)
     assert explained.kernel == "b_int"
     assert explained.left_out["flatfit"].startswith("it costs ")

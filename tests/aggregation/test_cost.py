@@ -16,13 +16,14 @@ from hypothesis import strategies as st
 
 from weft.aggregation import cost
 from weft.aggregation import demand as demands
-from weft.aggregation.calibration import calibrate
+from weft.aggregation.calibration import calibrate, fitted
 from weft.aggregation.cost import (
     DUE_AWARE,
     MEASURED_PRICES,
     PRINTED,
     UNIT_PRICES,
     Price,
+    Tariff,
     cost_per_tick,
     harmonic,
     lookup,
@@ -397,20 +398,54 @@ def test_unit_prices_are_operations_per_key() -> None:
 
 
 def test_a_price_is_for_the_call_and_for_each_key() -> None:
-    assert Price(single=Fraction(3), call=Fraction(500), key=Fraction(2)).of(1_000) == 2_500
+    tariff = Tariff(single=Fraction(3), call=Fraction(500), key=Fraction(2))
+    assert tariff.of(1_000) == 2_500
+    assert tariff.of(1) == 3
+
+
+def test_what_no_operation_counts_is_charged_by_edge_by_answer_and_by_window() -> None:
+    """A window of 60 every 10 and one of 20 every 20: an edge every 10 ticks, three answers in 20."""
+    tree, free = demand([Window(60, 10), Window(20, 20)]), Tariff(Fraction(0), Fraction(0), Fraction(0))
+    one = Tariff(Fraction(1), Fraction(0), Fraction(0))
+
+    def cost(price: Price) -> Fraction:
+        return cost_per_tick("prefix", tree, Fraction(1, 10), prices={"prefix": price})
+
+    assert cost(Price(one)) == Fraction(1, 10) + Fraction(3, 20)
+    assert cost(Price(free, edge=one)) == Fraction(1, 10)
+    assert cost(Price(free, answer=one)) == Fraction(3, 20)
+    assert cost(Price(free, window=Fraction(1))) == Fraction(2, 10)
+    assert cost(Price(one, one, one, Fraction(1))) == Fraction(7, 10)
 
 
 def test_measured_prices_are_those_of_all_kernels() -> None:
     assert MEASURED_PRICES.keys() == DUE_AWARE.keys() == ALGORITHMS.keys()
-    tree = demand([Window(60, 10)])
-    assert cost_per_tick("prefix", tree, Fraction(1, 10), keys=100, prices=MEASURED_PRICES) == Fraction("6.94")
+    many, price = demand([Window(60, 10)]), MEASURED_PRICES["flatfit"]
+    edges = Fraction(1, 10)
+    expected = edges * (3 * price.operation.of(100) + price.edge.of(100) + price.answer.of(100) + price.window)
+    assert cost_per_tick("flatfit", many, edges, keys=100, prices=MEASURED_PRICES) == expected
 
 
 def test_calibration_measures_a_positive_price() -> None:
     prices = calibrate(["slickdeque_inv"], seconds=0.1)
     assert prices.keys() == {"slickdeque_inv"}
-    assert prices["slickdeque_inv"].single > 0
-    assert prices["slickdeque_inv"].of(1_000) >= prices["slickdeque_inv"].of(10) > 0
+    tree = demand([Window(64, 1), Window(32, 1)])
+    one, some, more = (
+        cost_per_tick("slickdeque_inv", tree, Fraction(1), keys=keys, prices=prices) for keys in (1, 10, 1_000)
+    )
+    assert one > 0
+    assert more >= some > 0
+
+
+def test_prices_are_fitted_to_what_was_measured_and_none_is_below_nothing() -> None:
+    """Two prices that explain all, and a third that would have to be negative."""
+    counts = np.array([[1.0, 2.0, 5.0], [1.0, 4.0, 1.0], [1.0, 8.0, 3.0], [1.0, 1.0, 7.0]])
+    took = counts @ np.array([10.0, 3.0, 0.0])
+    assert fitted(counts, took, np.zeros(4)) == pytest.approx([10, 3, 0], abs=1e-9)
+    assert fitted(counts, took + 6, np.full(4, 6.0)) == pytest.approx([10, 3, 0], abs=1e-9)
+    less = fitted(counts, counts @ np.array([10.0, 3.0, -0.5]), np.zeros(4))
+    assert min(less) >= 0
+    assert less[2] == 0
 
 
 def test_examples_in_docstrings() -> None:

@@ -272,11 +272,11 @@ def test_explain(project: Path, script: Path) -> None:
 def test_explain_says_what_is_shared_and_what_is_not(project: Path) -> None:
     text = _weft("explain", "--project", project).stdout
     assert "stream trades: 1 query woven" in text
-    assert "\n  dear: only aggregates over windows share partials\n" in text
+    assert "\n  dear: only aggregates share partials\n" in text
     document = _json("explain", "--project", project)
     hot, dear = document["queries"]
     assert (hot["woven"]["stream"], hot["not_woven"]) == ("trades", None)
-    assert (dear["woven"], dear["not_woven"]) == (None, "only aggregates over windows share partials")
+    assert (dear["woven"], dear["not_woven"]) == (None, "only aggregates share partials")
     assert document["streams"][0]["cohorts"][0]["trees"][0]["queries"] == ["hot"]
     with Loom.open(project, write=False) as loom:
         assert json.loads(loom.explain(format="JSON")) == document
@@ -286,7 +286,7 @@ def test_explain_knows_that_sharing_is_off(project: Path) -> None:
     with Loom.open(project) as loom:
         loom.execute("SET sharing = off")
     hot, dear = _json("explain", "--project", project)["queries"]
-    assert (hot["not_woven"], dear["not_woven"]) == ("sharing is off", "only aggregates over windows share partials")
+    assert (hot["not_woven"], dear["not_woven"]) == ("sharing is off", "only aggregates share partials")
 
 
 def test_explain_asked_for_in_sql_gives_the_same(project: Path, tmp_path: Path) -> None:

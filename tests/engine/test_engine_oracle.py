@@ -196,3 +196,12 @@ def test_the_mean_of_large_integers_is_exact_whatever_cancels(beside_oracle: Cal
     most = 9223372036854775807
     assert run.take(trades=[(1, "x", most), (2, "x", -most - 1), (3, "x", 5)]) == ""
     assert run.take(trades=[(4, "x", -most), (5, "x", most), (30, "y", 1)]) == ""
+
+
+def test_zero_is_found_among_kept_rows_whatever_its_sign(beside_oracle: Callable[[str], Run]) -> None:
+    run = beside_oracle(
+        "CREATE STREAM s (n BIGINT, x DOUBLE) WATERMARK FOR n AS n USING memory;"
+        "CREATE CONTINUOUS QUERY q SHARING OFF AS SELECT COUNT(*) AS c FROM s [ROWS 10 SLIDE 10] WHERE x = 0.0"
+    )
+    assert run.take(s=[(n, -0.0) for n in range(8)]) == ""
+    assert run.take(s=[(30, 1.0)]) == ""

@@ -104,6 +104,7 @@ class _Answered:
         self.commit = commit
         self.answers: dict[str, pa.Table] = {}
         self.reduced: dict[str, Any] = {}
+        self.hosts: dict[str, Any] = {}
 
 
 @pytest.fixture

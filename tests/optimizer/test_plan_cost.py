@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from tests.optimizer import cases, operators
 from weft.aggregation.choice import PREFERENCE
+from weft.aggregation.cost import MEASURED_PRICES, cost_per_tick
+from weft.aggregation.demand import demand
 from weft.aggregation.kernels import ALGORITHMS
 from weft.algebra import Window
 from weft.optimizer.acq import Acq, Measure, collapse
@@ -136,8 +138,9 @@ def test_lanes_are_charged_apart_and_prices_apply() -> None:
     assert two == 2 * one
     keys = frozenset({"symbol"})
     priced = by_nanoseconds("prefix", keys={keys: 1000})
-    ratio = tree_cost({Acq(window, group_by=keys): 1}, priced).final / tree_cost({Acq(window): 1}, priced).final
-    assert ratio == priced.prices["prefix"].of(1000) / priced.prices["prefix"].of(1)
+    for grouping, number in ((keys, 1000), (frozenset[str](), 1)):
+        paid = tree_cost({Acq(window, group_by=grouping): 1}, priced).final
+        assert paid == cost_per_tick("prefix", demand([window]), Fraction(1, 10), keys=number, prices=MEASURED_PRICES)
 
 
 def test_equal_queries_count_as_often_as_they_occur() -> None:

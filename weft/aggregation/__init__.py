@@ -16,6 +16,7 @@ algebra allows.
     driver.py       the loop around a kernel
     kernel.py       a kernel with its memory: slide, push, evict, query, amend, snapshot (deques.py for SlickDeque)
     grouped.py      all kernels of a tree, over keys that come and go (keys.py)
+    sparse.py       the same for very many keys, by the partials that there are (spans.py); density.py says when
     warm.py         compiling ahead
 
     cost.py         what kernels cost (demand.py)

@@ -116,7 +116,8 @@ class Algorithm:
     answer: Callable[[Any, Memory, Index, Index, Any, Any, int, int, int, Memory, int], int] = one_by_one
     """(f, cells, ix, table, starts, due, all_due, at, ranges, out, a): out[a], … for all ranges that are due.
 
-    Returns how many there are. Where it is given, it stands for as many calls of `query`.
+    Those are due[a], due[a + 1], … as far as they are less than at + ranges; or, with `all_due`, all. Returns how many
+    there are. Where it is given, it stands for as many calls of `query`.
     """
 
     inverts: bool = False

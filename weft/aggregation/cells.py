@@ -207,11 +207,6 @@ def keep_numbers(address: Memory, held: Memory) -> None:
     """Writes them back."""
 
 
-def flags(address: Memory) -> Memory:
-    """The bytes at an address."""
-    return address
-
-
 class Rows(NamedTuple):
     """Compiled arithmetic on rows: addresses of row operations, and the shape of a row."""
 

@@ -215,10 +215,10 @@ DUE_AWARE: Mapping[str, Omega] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
-    """Nanoseconds for one operation on the partials of all group keys: so much for the call, so much for each key.
+class Tariff:
+    """Nanoseconds for what is done to the partials of all group keys at once: so much for the call, and for each key.
 
-    A single key (an ungrouped query) has a price of its own, since kernels are compiled for it apart.
+    A single key (an ungrouped query) has a tariff of its own, since kernels are compiled for it apart.
     """
 
     single: Fraction
@@ -229,26 +229,73 @@ class Price:
         return self.single if keys == 1 else self.call + keys * self.key
 
 
-#: What an operation of each kernel costs.
+_FREE = Tariff(Fraction(0), Fraction(0), Fraction(0))
+
+
+@dataclass(frozen=True, slots=True)
+class Fares:
+    """What is charged for a kernel over so many keys; see `Price`."""
+
+    operation: Fraction
+    edge: Fraction
+    answer: Fraction
+    window: Fraction
+
+    def per_tick(self, operations: Fraction, edge_rate: Fraction, tree: Demand) -> Fraction:
+        """What a tree costs whose kernel spends so many operations in a tick."""
+        besides = edge_rate * (self.edge + tree.number_of_queries * self.window) + tree.answers_per_tick * self.answer
+        return operations * self.operation + besides
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a kernel costs: its operations, and what Ω does not count.
+
+    Partials are taken in, answers handed out, and at every edge somebody looks which windows are due.
+    """
+
+    operation: Tariff
+    edge: Tariff = _FREE
+    """To take in a partial."""
+
+    answer: Tariff = _FREE
+    """To hand out an answer."""
+
+    window: Fraction = Fraction(0)
+    """At every edge, for each window of the tree, due or not."""
+
+    def at(self, keys: int) -> Fares:
+        return Fares(self.operation.of(keys), self.edge.of(keys), self.answer.of(keys), self.window)
+
+
+#: What each kernel costs.
 Prices: TypeAlias = Mapping[str, Price]
 
-#: The papers' prices: one for an operation on a key, whatever the kernel.
-UNIT_PRICES: Prices = {kernel: Price(single=Fraction(1), call=Fraction(0), key=Fraction(1)) for kernel in DUE_AWARE}
+#: The papers' prices: one for an operation on a key, whatever the kernel, and nothing else.
+UNIT_PRICES: Prices = {
+    kernel: Price(Tariff(single=Fraction(1), call=Fraction(0), key=Fraction(1))) for kernel in DUE_AWARE
+}
 
-#: Nanoseconds on one core of an AMD EPYC; `weft/aggregation/calibration.py` measures yours.
+
+def _tariff(numbers: str) -> Tariff:
+    return Tariff(*map(Fraction, numbers.split()))
+
+
+#: Nanoseconds on one core of a busy AMD EPYC: for an operation, an edge, an answer; each of one key, of several keys,
+#: and of each of these. `weft/aggregation/calibration.py` measures yours.
 MEASURED_PRICES: Prices = {
-    kernel: Price(Fraction(single), Fraction(call), Fraction(key))
-    for kernel, single, call, key in (
-        ("panes", "0.90", "11.0", "0.43"),
-        ("panes_inv", "4.26", "9.3", "0.46"),
-        ("flatfat", "2.21", "3.5", "0.43"),
-        ("b_int", "3.72", "6.4", "0.47"),
-        ("flatfit", "3.58", "4.8", "0.33"),
-        ("two_stacks", "2.61", "5.1", "0.45"),
-        ("daba", "3.29", "5.3", "0.47"),
-        ("slickdeque_inv", "2.56", "4.0", "0.27"),
-        ("slickdeque_noninv", "3.66", "0.0", "7.5"),
-        ("prefix", "2.91", "3.7", "0.31"),
+    kernel: Price(_tariff(operation), _tariff(edge), _tariff(answer), window=Fraction("1.29"))
+    for kernel, operation, edge, answer in (
+        ("panes", "0.63 2.6 0.35", "19.5 18.1 0.31", "0.7 0 0.47"),
+        ("panes_inv", "0 3.6 0.05", "19.5 19.9 0.33", "0 1.8 0.50"),
+        ("flatfat", "6.4 11.0 0.25", "19.5 18.1 0.31", "0 0 0.47"),
+        ("b_int", "8.2 11.2 0.26", "19.5 18.1 0.31", "0 0 0.47"),
+        ("flatfit", "2.0 4.4 0.27", "21.9 18.1 0.31", "0.7 1.5 0.56"),
+        ("two_stacks", "0 2.1 0.09", "19.5 18.8 0.33", "0 0.7 0.50"),
+        ("daba", "0.4 3.2 0.12", "19.6 18.9 0.34", "0.1 0.8 0.50"),
+        ("slickdeque_inv", "0.85 3.4 0.15", "20.9 18.1 0.31", "0.1 1.3 0.47"),
+        ("slickdeque_noninv", "1.9 0 1.07", "19.5 18.1 0.31", "11.4 0 17.3"),
+        ("prefix", "0.84 0 0", "19.9 18.1 0.31", "0.4 3.5 0.71"),
     )
 }
 
@@ -262,14 +309,15 @@ def cost_per_tick(
     prices: Prices = UNIT_PRICES,
     model: Mapping[str, Omega] | None = None,
 ) -> Fraction:
-    """E·Ω times the price of an operation: what the final aggregation of a tree costs in a tick of the clock.
+    """What the final aggregation of a tree costs in a tick of the clock: E·Ω operations, and what comes with them.
 
     >>> from weft.aggregation.demand import demand
     >>> from weft.algebra import Window
     >>> cost_per_tick("panes", demand([Window(16, 4), Window(8, 4)]), Fraction(1, 4), model=PRINTED)
     Fraction(3, 2)
     """
-    return edge_rate * operations_per_edge(kernel, tree, edge_rate, model) * prices[kernel].of(keys)
+    operations = edge_rate * operations_per_edge(kernel, tree, edge_rate, model)
+    return prices[kernel].at(keys).per_tick(operations, edge_rate, tree)
 
 
 def _lookups(tree: Demand, edge_rate: Fraction) -> Fraction:

@@ -105,10 +105,10 @@ def trace(
     run = interpreted_run(algorithm)
     result = Trace()
     for step, (value, begins) in enumerate(zip(values, starts, strict=True)):
-        wanted = [1] * ranges if due is None else [int(flag) for flag in due[step]]
-        out: Cells = [None] * sum(wanted)
+        wanted = [j for j in range(ranges) if due is None or due[step][j]]
+        out: Cells = [None] * len(wanted)
         before = f.operations
-        wrong = run(f, cells, ix, table, [value], list(begins), wanted, out, 1, 1, 1, ranges, 0)
+        wrong = run(f, cells, ix, table, [value], list(begins), [*wanted, ranges], out, 1, 1, 1, ranges, 0)
         assert not wrong
         result.answers.append(out)
         result.operations.append(f.operations - before)

@@ -12,7 +12,7 @@ from numba import njit
 
 from weft.aggregation import machine
 from weft.aggregation.algorithm import Algorithm, one_by_one
-from weft.aggregation.cells import Memory, flags, keep_numbers, memory, numbers, one_number, words
+from weft.aggregation.cells import Memory, keep_numbers, memory, numbers, one_number, words
 from weft.aggregation.pointers import jitable
 from weft.aggregation.ring import CAPACITY, FIRST, NEXT, Index
 
@@ -54,13 +54,16 @@ def check_starts(ix: Index, starts: Any, pushes: int, evictions: int, ranges: in
             return TOO_LONG
         if starts[at + ranges - 1] >= held + (pushes == 0):
             return TOO_SHORT
-        back, disorder = False, False
-        for j in range(1, ranges):
-            disorder |= starts[at + j] < starts[at + j - 1]
-            back |= step > 0 and starts[at + j] < starts[at + j - ranges]
-        if disorder:
+        # A difference that is negative leaves its sign: without a branch, processors take several of them at once.
+        disorder, back = 0, 0
+        for here in range(at + 1, at + ranges):
+            disorder |= starts[here] - starts[here - 1]
+        if disorder < 0:
             return OUT_OF_ORDER
-        if back:
+        if step > 0:
+            for here in range(at + 1, at + ranges):
+                back |= starts[here] - starts[here - ranges]
+        if back < 0:
             return GO_BACK
         before = first
     return 0
@@ -89,13 +92,14 @@ def interpreted_run(algorithm: Algorithm) -> Run:
     ) -> int:
         """Takes `steps` steps: the first `evictions` of them evict, the first `pushes` take in a partial.
 
-        In step s the ranges begin at starts[s·ranges], …, and those whose `due` is set are answered (all, and nobody
-        looks at `due`, if `all_due` is 1). Answers go to out[0], out[1], …. Returns 0, or, before it has done anything,
-        what is wrong with the starts.
+        In step s the ranges begin at starts[s·ranges], …. Answer a is for the range that begins at starts[due[a]]:
+        `due` ascends, and ends with a place that no step has (all ranges are due, and nobody looks at it, if `all_due`
+        is 1). Answers go to out[0], out[1], …. Returns 0, or, before it has done anything, what is wrong with the
+        starts.
         """
         stamp  # noqa: B018 - part of the key under which compiled code is kept on disk
         cells, incoming, out = memory(f, cells_at), memory(f, incoming_at), memory(f, out_at)
-        starts, due, table, ix = words(starts_at), flags(due_at), words(table_at), numbers(ix_at)
+        starts, due, table, ix = words(starts_at), words(due_at), words(table_at), numbers(ix_at)
         wrong = check_starts(ix, starts, pushes, evictions, ranges)
         if wrong != 0:
             return wrong
@@ -108,11 +112,14 @@ def interpreted_run(algorithm: Algorithm) -> Run:
                 evict(f, cells, ix, table, starts, at)
             if together:
                 answers += answer(f, cells, ix, table, starts, due, all_due, at, ranges, out, answers)
-            else:
+            elif all_due:
                 for j in range(ranges):
-                    if all_due or due[at + j]:
-                        query(f, cells, ix, table, starts[at + j], j, out, answers)
-                        answers += 1
+                    query(f, cells, ix, table, starts[at + j], j, out, answers + j)
+                answers += ranges
+            else:
+                while due[answers] < at + ranges:
+                    query(f, cells, ix, table, starts[due[answers]], due[answers] - at, out, answers)
+                    answers += 1
         keep_numbers(ix_at, ix)
         return 0
 
@@ -193,7 +200,7 @@ def interpreted_roll_many(algorithm: Algorithm) -> Run:
         stamp  # noqa: B018
         cells, incoming, out = memory(f, cells_at), memory(f, incoming_at), memory(f, out_at)
         starts, lengths, table, ix = words(starts_at), words(lengths_at), words(table_at), numbers(ix_at)
-        due = flags(starts_at)  # which nobody reads: all are due
+        due = starts  # which nobody reads: all are due
         all_full = False
         for step in range(steps):
             if all_full:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from weft.aggregation.deques import DequeKernel
-from weft.aggregation.kernel import Kernel, KernelError, Snapshot
+from weft.aggregation.kernel import Kernel, KernelError, Snapshot, shape_of
 from weft.aggregation.kernels import ALGORITHMS
 from weft.aggregation.keys import FEWEST_COLUMNS, KeyColumns
 from weft.aggregation.statistic import Columns, Statistic, are_identities
@@ -85,6 +85,16 @@ def make_kernel(name: str, statistic: Statistic, capacity: int, ranges: int = 1,
     return kind(algorithm, statistic, capacity, ranges, width)
 
 
+def bytes_per_key(statistics: Mapping[str, Statistic], kernels: Mapping[str, str], capacity: int, ranges: int) -> int:
+    """The memory that the windows of one key take; statistics that are rare count for nothing."""
+    total = 0
+    for name, statistic in statistics.items():
+        if not statistic.rare:
+            rows = ALGORITHMS[kernels[name]].layout(shape_of(statistic, capacity, ranges, width=1)).rows
+            total += rows * sum(field.dtype.itemsize * max(1, field.wide) for field in statistic.fields)
+    return total
+
+
 class GroupedWindows:
     """Kernels over shared key columns. A key has a column from its first partial until all its partials have expired.
 
@@ -121,6 +131,11 @@ class GroupedWindows:
     @property
     def number_of_keys(self) -> int:
         return len(self._keys)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no key has a partial."""
+        return not len(self._keys)
 
     @property
     def first(self) -> int:
@@ -188,6 +203,13 @@ class GroupedWindows:
         for name, kernel in self._kernels.items():
             kernel.amend(sequence, records[name], columns)
         self._keys.see(columns, numbers)
+
+    def absorb(self, sequences: NDArray[np.int64], keys: NDArray[np.int64], records: Mapping[str, Columns]) -> None:
+        """Combines late rows into several fragments; a fragment and a key are named once at most."""
+        for sequence in np.unique(sequences).tolist():
+            here = sequences == sequence
+            late = {name: tuple(column[here] for column in columns) for name, columns in records.items()}
+            self.amend(sequence, keys[here], late)
 
     # --- snapshots ---------------------------------------------------------------------------------------------------
 

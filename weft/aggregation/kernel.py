@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from weft.aggregation.algorithm import Algorithm, Layout, Shape, empty_index, start_at
@@ -28,7 +29,7 @@ from weft.aggregation.pointers import address
 from weft.aggregation.ring import FIRST, NEXT, Index
 from weft.aggregation.statistic import Array, Columns, Statistic
 
-_NONE_DUE = np.zeros(1, dtype=bool)
+_ALL_DUE = np.zeros(1, dtype=np.int64)
 
 
 class KernelError(ValueError):
@@ -273,15 +274,7 @@ class Kernel:
         self._table[:] = snapshot.table.tolist() if self._interpreted else snapshot.table
 
     def _shape(self) -> Shape:
-        statistic = self.statistic
-        return Shape(
-            self.capacity,
-            self.ranges,
-            statistic.exact,
-            statistic.commutative,
-            restarts=not statistic.exact or statistic.grows,
-            width=self._width,
-        )
+        return shape_of(self.statistic, self.capacity, self.ranges, self._width)
 
     # --- running -----------------------------------------------------------------------------------------------------
 
@@ -290,8 +283,8 @@ class Kernel:
     ) -> Columns:
         steps, ranges = starts.shape
         pushes, all_due = 0 if partials is None else steps, int(due is None)
-        wanted = _NONE_DUE if due is None else np.ascontiguousarray(due, dtype=bool).reshape(starts.shape)
-        answers = starts.size if due is None else int(np.count_nonzero(wanted))
+        wanted = _ALL_DUE if due is None else _places(np.asarray(due, dtype=bool).reshape(starts.shape))
+        answers = starts.size if due is None else len(wanted) - 1
         wrong, out = self.drive(
             interpreted_run, partials, (starts, wanted), answers, (steps, pushes, evictions, ranges, all_due)
         )
@@ -352,6 +345,35 @@ class Kernel:
     def _start_over(self) -> None:
         at = np.arange(self.first, self.next) % self.capacity
         self.rebuild(self.first, tuple(column[at] for column in self._history), self._starts.copy())
+
+
+def shape_of(statistic: Statistic, capacity: int, ranges: int, width: int) -> Shape:
+    """What an algorithm must know of a kernel to say how much memory it needs."""
+    return Shape(
+        capacity,
+        ranges,
+        statistic.exact,
+        statistic.commutative,
+        restarts=not statistic.exact or statistic.grows,
+        width=width,
+    )
+
+
+def _places(due: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Where something is due, ascending, and then a place after all: a kernel goes from one to the next."""
+    places = np.empty(np.count_nonzero(due) + 1, dtype=np.int64)
+    _find_places(np.ascontiguousarray(due).reshape(-1), places)
+    return places
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _find_places(due: NDArray[np.bool_], places: NDArray[np.int64]) -> None:
+    """As `flatnonzero`, in half the time: what is not due is overwritten, and no branch is guessed wrong."""
+    found = 0
+    for place in range(due.size):
+        places[found] = place
+        found += due[place]
+    places[found] = due.size
 
 
 def why_not(algorithm: Algorithm, statistic: Statistic, ranges: int = 1) -> str | None:

@@ -18,7 +18,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 FLOATS = types.CPointer(types.float64)
 INTS = types.CPointer(types.int64)
-FLAGS = types.CPointer(types.uint8)
 
 
 def jitable(function: F) -> F:
@@ -42,10 +41,9 @@ def _cast_to(pointer: Any) -> Any:
     return at
 
 
-#: In compiled code: the memory at an address as 64-bit floats, 64-bit integers, or bytes.
+#: In compiled code: the memory at an address as 64-bit floats or 64-bit integers.
 floats_at = _cast_to(FLOATS)
 ints_at = _cast_to(INTS)
-flags_at = _cast_to(FLAGS)
 
 
 @intrinsic  # type: ignore[untyped-decorator]

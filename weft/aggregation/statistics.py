@@ -102,16 +102,22 @@ def limbs_for(type_: DataType) -> int:
 
 def whole_sum(limbs: Columns) -> Array:
     """The sums: 64-bit integers if there are two limbs and all sums fit, Python's own otherwise."""
-    parts = [limb.copy() for limb in limbs]
-    for n in range(len(parts) - 1):
-        parts[n + 1] += parts[n] >> _LIMB
-        parts[n] &= _LIMB_MASK
+    parts = _carried(limbs)
     if len(parts) == 2 and np.all(parts[1] == parts[1].astype(np.int32)):
         return np.asarray((parts[1] << _LIMB) | parts[0])
     total = parts[-1].astype(object)
     for part in reversed(parts[:-1]):
         total = (total << _LIMB) + part.astype(object)
     return np.asarray(total, dtype=object)
+
+
+def _carried(limbs: Columns) -> Columns:
+    """The same sums, all limbs but the last within their 32 bits."""
+    parts = [limb.copy() for limb in limbs]
+    for n in range(len(parts) - 1):
+        parts[n + 1] += parts[n] >> _LIMB
+        parts[n] &= _LIMB_MASK
+    return tuple(parts)
 
 
 # --- sums of DOUBLEs -------------------------------------------------------------------------------------------------
@@ -163,6 +169,20 @@ def ieee_sum(finite: NDArray[np.float64], nonfinite: NDArray[np.int64]) -> NDArr
     has_nan, has_positive, has_negative = ((nonfinite >> _FIELD * n) & mask > 0 for n in range(3))
     infinite = np.where(has_positive, np.inf, np.where(has_negative, -np.inf, finite))
     return np.where(has_nan | (has_positive & has_negative), np.nan, infinite)
+
+
+def settled(statistic: Statistic, records: Columns) -> Columns:
+    """Records that mean the same and have room to grow for ever.
+
+    In a window limbs and counts of what is not finite are small. An aggregate that never closes would fill them up:
+    limbs hand on their carries, and of NaN and the infinities it is enough to know that there are any.
+    """
+    if statistic is NONFINITE:
+        flags = sum(unit * ((records[0] // unit) & (POSITIVE - 1) > 0) for unit in (NAN, POSITIVE, NEGATIVE))
+        return (np.asarray(flags, dtype=np.int64),)
+    if statistic in (sum_of_integers(2), sum_of_integers(4)):
+        return _carried(records)
+    return records
 
 
 def nan_greatest(extremes: NDArray[np.float64], nonfinite: NDArray[np.int64], greatest: bool) -> NDArray[np.float64]:

@@ -10,9 +10,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from weft.aggregation.grouped import make_kernel
+from weft.aggregation.grouped import Partials, make_kernel
 from weft.aggregation.kernel import why_not
 from weft.aggregation.kernels import ALGORITHMS
+from weft.aggregation.sparse import SparseWindows
 from weft.aggregation.statistic import Statistic
 from weft.aggregation.statistics import COUNT, MOMENTS, SUM_OF_DOUBLES, extreme
 from weft.algebra.types import BIGINT, DOUBLE
@@ -31,8 +32,8 @@ def warm_up(
 ) -> None:
     """Compiles (or loads from disk) what these kernels need for these statistics; `keys` = 1 for kernels of one key.
 
-    Without arguments, all that `GroupedWindows` can ever call. A kernel is compiled once for all statistics, in a
-    second or two, the first time ever.
+    Without arguments, all that `GroupedWindows` and `SparseWindows` can ever call. A kernel is compiled once for all
+    statistics, in a second or two, the first time ever.
     """
     chosen = tuple(kernels)
     for statistic in statistics:
@@ -40,3 +41,11 @@ def warm_up(
             if why_not(ALGORITHMS[name], statistic) is None:
                 kernel = make_kernel(name, statistic, capacity=1, width=keys)
                 kernel.slide(statistic.empty(1, keys), np.zeros((1, 1)))
+        _warm_up_sparse(statistic)
+
+
+def _warm_up_sparse(statistic: Statistic) -> None:
+    """Windows short enough to be added up one by one, and windows long enough for a tree."""
+    for fragments in (2, 200):
+        ones = Partials(np.arange(fragments), np.zeros(fragments, np.int64), {"x": statistic.empty(fragments)})
+        SparseWindows({"x": statistic}).slide(ones, fragments, np.zeros((fragments, 1)))

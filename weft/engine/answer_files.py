@@ -21,7 +21,10 @@ _INDEX_LENGTH = 8
 
 
 class AnswerFiles:
-    """Answers of the newest cycles, up to about `limit` rows in all, or of the newest one up to so many per query."""
+    """Answers of the newest cycles, up to about `limit` rows in all, or of the newest one up to so many per query.
+
+    None are kept if the limit is 0.
+    """
 
     def __init__(self, storage: Storage, limit: int) -> None:
         self._storage = storage
@@ -31,7 +34,7 @@ class AnswerFiles:
 
     def write(self, cycle: int, answers: Mapping[str, pa.Table]) -> None:
         """Write a cycle's answers; the oldest files give way."""
-        if not answers:
+        if not answers or not self._limit:
             return
         name = f"{cycle:012d}.arrows"
         newest = {query: table.slice(max(0, table.num_rows - self._limit)) for query, table in answers.items()}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from weft.engine.errors import StorageError
@@ -140,7 +140,20 @@ def _name(commit: Commit) -> str:
 
 
 def _encode(commit: Commit) -> dict[str, Any]:
-    return {"format": 1, **asdict(commit)}
+    # Not `asdict`, which copies deeply: with thousands of queries that would be most of what a commit takes.
+    return {
+        "format": 1,
+        "cycle": commit.cycle,
+        "plan": commit.plan,
+        "streams": {name: _fields(each) for name, each in commit.streams.items()},
+        "queries": {name: _fields(each) for name, each in commit.queries.items()},
+        "logs": {name: [_fields(each) for each in segments] for name, segments in commit.logs.items()},
+        "snapshots": commit.snapshots,
+    }
+
+
+def _fields(record: StreamState | QueryState | Segment) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in record.__slots__}
 
 
 def decode(data: dict[str, Any]) -> Commit:

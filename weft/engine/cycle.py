@@ -21,24 +21,40 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from weft.algebra import Answers, Relation, Select, SetOperation, Source, Stream
+from weft.algebra import Answers, Relation, Select, Source, Stream
 from weft.algebra.clocks import clock_type
-from weft.algebra.sources import leaves, reads
+from weft.algebra.sources import leaves
 from weft.algebra.types import TIMESTAMP
 from weft.engine import running
 from weft.engine.answers import Packed, held, pack, unpacked
 from weft.engine.commits import Commit, QueryState, Segment, StreamState
 from weft.engine.compile import Compiler, Place, Views, kept_sources, log_of
+from weft.engine.continuity import (
+    continued,
+    folder_of,
+    garbage,
+    logged,
+    memories,
+    of_present_streams,
+    partials_path,
+    reads_history,
+    registered_queries,
+    relations_below,
+    states_of,
+)
 from weft.engine.dead_letter import write_dead_letters
 from weft.engine.expiry import expired
-from weft.engine.lateness import late_everywhere
-from weft.engine.rows import ARRIVAL, BEFORE, CLOCK, CORRUPT, STREAM, TICK, clock_bounds, column, columns, log_schema
+from weft.engine.intake import advanced, judged_batch, measures_of_batch
+from weft.engine.rows import ARRIVAL, BEFORE, CLOCK, CORRUPT, STREAM, column, columns, log_schema
 from weft.engine.sinks import parquet_file
 from weft.engine.spark import compile_plans
 from weft.engine.storage import Storage
-from weft.engine.woven.stage import Reduced, WovenStage
+from weft.engine.woven.backfill import KeptRows
+from weft.engine.woven.hosts import Host, Hosting, KeySet
+from weft.engine.woven.stage import Reduced, WovenStage, totals_of
 from weft.engine.woven.stage import log_of as partial_log
-from weft.plan.clockwork import Birth, Clockwork, Registered, gives_answers
+from weft.plan.clockwork import Birth, Clock, Clockwork, Registered, gives_answers
+from weft.plan.facts import facts_of
 from weft.plan.plan import Plan
 
 #: A log with more segments than this is rewritten as one, so that reading it stays cheap.
@@ -57,7 +73,8 @@ class Decision:
     `heartbeats` are clocks that streams have reached without rows. `patience` is how many microseconds a stream may be
     silent before its clock goes on with the ticks in the batch. `latest` is the largest TIMESTAMP that is believed of a
     clock: one row from the far future would make all that follow late. Without `sharing`, queries that begin with the
-    cycle are kept by themselves.
+    cycle are kept by themselves. `facts` are what trees are chosen by, see `weft/plan/facts.py`; no answer depends on
+    them.
     """
 
     plan: Plan
@@ -65,6 +82,7 @@ class Decision:
     patience: int | None = None
     latest: int | None = None
     sharing: bool = True
+    facts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -76,6 +94,8 @@ class Answered:
     garbage: tuple[str, ...]
     #: The new rows of each stream as partials, for statistics.
     reduced: Mapping[str, Reduced] = field(default_factory=dict)
+    #: Where the kernels of each key set live, by stream.
+    hosts: Mapping[str, Mapping[KeySet, Host]] = field(default_factory=dict)
 
 
 @dataclass
@@ -87,10 +107,14 @@ class _Work:
     old: dict[str, str] = field(default_factory=dict)
     snapshots: dict[str, str] = field(default_factory=dict)
     added: dict[str, Segment] = field(default_factory=dict)
+    #: Rows that are late for every query and kept all the same, by log.
+    kept_late: dict[str, Segment] = field(default_factory=dict)
     written: dict[str, str] = field(default_factory=dict)
     #: The least clock among the rows that each log got in this cycle, late ones included.
     lowest: dict[str, int] = field(default_factory=dict)
     emit_from: dict[str, int] = field(default_factory=dict)
+    #: The smallest clock in the first cycle of what a stream has kept for queries that are new, by log.
+    first_kept: dict[str, Clock] = field(default_factory=dict)
     names: int = 0
     #: The new rows of each stream as partials.
     reduced: dict[str, Reduced] = field(default_factory=dict)
@@ -110,31 +134,34 @@ class CycleRunner:
     """Runs cycles of a plan against the state of the last commit."""
 
     def __init__(
-        self, spark: SparkSession, storage: Storage, on_step: Step | None = None, max_state: int = 4 << 30
+        self, spark: SparkSession, storage: Storage, on_step: Step | None = None, hosting: Hosting | None = None
     ) -> None:
         self._spark = spark
         self._storage = storage
         self._on_step = on_step or (lambda step, cycle: None)
-        self._stage = WovenStage(storage, max_state)
+        self._stage = WovenStage(spark, storage, hosting or Hosting())
         #: The schemas of snapshots that this process has written: reading them needs no look into the files.
         self._schemas: dict[str, StructType] = {}
 
     def run(self, batch: DataFrame | None, cycle: int, decision: Decision, last: Commit) -> Answered:
         """Evaluate a cycle. Nothing is true before the caller commits the record that comes back."""
         plan = decision.plan
-        present = _of_present_streams(last, plan)
-        queries = _registered(plan, present, cycle)
-        known = _continued(present, queries)
+        present = of_present_streams(last, plan)
+        queries = registered_queries(plan, present, cycle)
+        known = continued(present, queries)
         woven = {name: each for name, each in queries.items() if self._is_woven(name, each, known, decision.sharing)}
         alone = {name: each for name, each in queries.items() if name not in woven}
-        self._stage.prepare(known, plan.streams, woven)
         step = self._on_step
         step("ingest", cycle)
+        facts = {name: facts_of(numbers) for name, numbers in decision.facts.items()}
+        self._stage.prepare(
+            known, plan.streams, woven, lambda stream: self._kept_rows(stream, plan, known, cycle), facts
+        )
         streams, work = self._take_in(batch, cycle, decision, known, queries, alone)
         self._register_old(known, plan, alone, work)
         compile_plans(self._spark, _rows_at_hand(alone, plan, known, work) > _WORTH_COMPILING)
         step("weave", cycle)
-        answers = self._weave(woven, work)
+        answers = self._weave(plan, woven, work)
         step("keep", cycle)
         for name, each in alone.items():
             self._keep(name, each, work)
@@ -143,11 +170,20 @@ class CycleRunner:
         commit = self._commit(cycle, plan, known, streams, queries, alone, answers, work)
         self._drop_views(work)
         self._schemas = {path: self._schemas[path] for path in commit.snapshots.values() if path in self._schemas}
-        return Answered(answers, commit, _garbage(last, commit), work.reduced)
+        return Answered(answers, commit, garbage(last, commit), work.reduced, self._stage.hosts)
 
     def committed(self, commit: Commit) -> None:
         """A cycle's record has been committed."""
         self._stage.committed(commit.cycle)
+
+    def _kept_rows(self, stream: Stream, plan: Plan, last: Commit, cycle: int) -> KeptRows | None:
+        """The rows that a stream has kept for queries that are new, if it has any."""
+        segments = last.logs.get(f"stream {stream.name}", ())
+        if not segments:
+            return None
+        compile_plans(self._spark, sum(each.rows for each in segments) > _WORTH_COMPILING)
+        path = f"{folder_of(cycle)}/history-{plan.streams.index(stream)}.parquet"
+        return KeptRows(self._read(stream, segments), path)
 
     def _is_woven(self, name: str, registered: Registered, last: Commit, sharing: bool) -> bool:
         """Whether a query is answered from shared partials: as it was decided in its first cycle, which may be this."""
@@ -189,10 +225,11 @@ class CycleRunner:
     ) -> tuple[dict[str, StreamState], _Work] | None:
         """Reduce the rows of every stream; None if some rows must be set aside, which is for `_ingest` to do."""
         plan = decision.plan
-        states = _states(last, plan)
+        states = states_of(last, plan)
         before = {name: state.largest for name, state in states.items()}
         earlier = Clockwork(cycle, before, before, queries)
-        compile_plans(self._spark, True)
+        # A batch comes with a session of its own, whose settings are those of when the streaming query started.
+        compile_plans(batch.sparkSession, True)
         reduced: dict[str, Reduced] = {}
         for index, each in enumerate(plan.streams):
             found = self._stage.reduce(each.name, batch.where(f"{STREAM} = {index}").select(f"s{index}.*", CORRUPT))
@@ -211,6 +248,7 @@ class CycleRunner:
             streams[name] = replace(state, largest=largest, rows=state.rows + (found_here.rows if found_here else 0))
         work = _Work(Clockwork(cycle, before, {name: state.largest for name, state in streams.items()}, queries))
         work.reduced = reduced
+        work.lowest = {f"stream {name}": each.least for name, each in reduced.items() if each.least is not None}
         return streams, work
 
     def _ingest(
@@ -223,19 +261,20 @@ class CycleRunner:
     ) -> tuple[dict[str, StreamState], _Work]:
         """Write the rows of the batch to the streams' logs, in one pass over it."""
         plan = decision.plan
-        states = _states(last, plan)
+        states = states_of(last, plan)
         before = {name: state.largest for name, state in states.items()}
         earlier = Clockwork(cycle, before, before, queries)
-        path = f"{_folder_of(cycle)}/streams"
+        path = f"{folder_of(cycle)}/streams"
         measured: Mapping[str, int | None] = {}
         if batch is not None and plan.streams:
-            checked = _checked(batch, decision, earlier, queries)
+            checked = judged_batch(batch, plan.streams, decision.latest, earlier, queries)
             observation = Observation()
-            observed = checked.observe(observation, F.expr(_measures(plan.streams)).alias("measured"))
+            observed = checked.observe(observation, F.expr(measures_of_batch(plan.streams)).alias("measured"))
             observed.write.partitionBy("stream", "reason").mode("overwrite").parquet(self._storage.path(path))
             measured = observation.get["measured"].asDict()
         streams: dict[str, StreamState] = {}
         segments: dict[str, Segment] = {}
+        late_segments: dict[str, Segment] = {}
         for index, each in enumerate(plan.streams):
             known = states[each.name]
             rows = measured.get(f"rows_{index}") or 0
@@ -244,7 +283,7 @@ class CycleRunner:
             clocks = [c for c in (known.largest, highest, decision.heartbeats.get(each.name)) if c is not None]
             grown = replace(known, largest=max(clocks, default=None))
             streams[each.name] = replace(
-                _advanced(grown, each, measured.get("tick"), bool(rows), decision.patience),
+                advanced(grown, each, measured.get("tick"), bool(rows), decision.patience),
                 rows=known.rows + rows,
                 late=known.late + late,
                 bad=known.bad + bad,
@@ -252,6 +291,13 @@ class CycleRunner:
             if rows:
                 where = f"{path}/stream={index}/reason=none"
                 segments[f"stream {each.name}"] = Segment(where, rows, lowest, highest, struct=f"s{index}")
+            if late and each.backfill:
+                # Late for all queries that there are, and perhaps not for one to come.
+                where = f"{path}/stream={index}/reason=late"
+                newest = earlier.watermark(each, after=False)
+                late_segments[f"stream {each.name}"] = Segment(
+                    where, late, measured.get(f"least_{index}"), newest, struct=f"s{index}"
+                )
             if late or bad:
                 write_dead_letters(self._spark, self._storage, each, index, path, cycle)
         work = _Work(Clockwork(cycle, before, {n: s.largest for n, s in streams.items()}, queries))
@@ -259,6 +305,7 @@ class CycleRunner:
             lowest = measured.get(f"least_{index}")
             if lowest is not None:
                 work.lowest[f"stream {each.name}"] = lowest
+        work.kept_late = late_segments
         for log, segment in segments.items():
             self._add_segment(log, plan.stream(log.removeprefix("stream ")), segment, work)
         return streams, work
@@ -285,12 +332,12 @@ class CycleRunner:
         work.new[log] = self._view(self._read(source, [segment]), work)
 
     def _register_old(self, last: Commit, plan: Plan, queries: Mapping[str, Registered], work: _Work) -> None:
-        for log, source in _logged(plan, queries).items():
+        for log, source in logged(plan, queries).items():
             segments = last.logs.get(log, ())
             if segments:
                 work.old[log] = self._view(self._read(source, segments), work)
-        for name in queries:
-            work.emit_from.update(last.queries[name].emit_from if name in last.queries else {})
+        for state in last.queries.values():
+            work.emit_from.update(state.emit_from)
         for place, path in last.snapshots.items():
             work.snapshots[place] = self._view(self._read_snapshot(path), work)
 
@@ -304,9 +351,16 @@ class CycleRunner:
 
     # -- weave --------------------------------------------------------------------------------------------------------
 
-    def _weave(self, woven: Mapping[str, Registered], work: _Work) -> dict[str, pa.Table]:
+    def _weave(self, plan: Plan, woven: Mapping[str, Registered], work: _Work) -> dict[str, pa.Table]:
         """The answers of the queries that share partials; those that others read go into a log as well."""
-        found = self._stage.answer(work.reduced, work.clockwork, woven)
+        counted_from = {}
+        for name, each in woven.items():
+            place = Place(each.birth.number)
+            self._note_first_rows(each.query.relation, place, each, work)
+            if place.log in work.emit_from:
+                counted_from[name] = work.emit_from[place.log]
+        paths = {each.name: partials_path(work.clockwork.cycle, index) for index, each in enumerate(plan.streams)}
+        found = self._stage.answer(work.reduced, work.clockwork, woven, counted_from, paths)
         for name in work.read_by_others & found.keys():
             self._log_answers(name, woven[name].query.relation, found[name], work)
         return {name: table.drop_columns([CLOCK]) for name, table in found.items()}
@@ -314,13 +368,15 @@ class CycleRunner:
     def _log_answers(self, name: str, relation: Relation, table: pa.Table, work: _Work) -> None:
         cycle, before = work.clockwork.cycle, work.clockwork.watermark(relation, after=False)
         clocks = table[CLOCK]
-        # An answer is never late: it is judged by what the watermark was before it closed.
+        # The answer of an instance is never late: it is judged by what the watermark was before it closed.
         ends = np.asarray(clocks)
-        judged = pa.nulls(len(ends), pa.int64()) if before is None else pa.array(np.minimum(before, ends - 1))
+        judged = pa.nulls(len(ends), pa.int64())
+        if before is not None:
+            judged = pa.array(np.minimum(before, ends - 1) if gives_answers(relation) else np.full(len(ends), before))
         values = [held(table[number], field) for number, field in enumerate(relation.fields)]
         names = [*(column(number) for number in range(len(relation.fields))), CLOCK, ARRIVAL, BEFORE]
         rows = pa.table([*values, clocks, pa.array(np.full(len(ends), cycle)), judged], names=names)
-        path = f"{_folder_of(cycle)}/rows-{len(work.added)}.parquet"
+        path = f"{folder_of(cycle)}/rows-{len(work.added)}.parquet"
         self._storage.write_bytes(path, parquet_file(rows))
         lowest, highest = int(ends.min()), int(ends.max())
         work.lowest[f"answers {name}"] = lowest
@@ -333,21 +389,44 @@ class CycleRunner:
         relation, place = registered.query.relation, Place(registered.birth.number)
         self._keep_below(relation, place, registered, work)
         self._keep_memory(relation, place, registered, work)
-        _note_first_rows(relation, place, work)
+        self._note_first_rows(relation, place, registered, work)
         if name in work.read_by_others:
             self._write(f"answers {name}", relation, place, registered, work)
 
     def _keep_below(self, relation: Relation, place: Place, registered: Registered, work: _Work) -> None:
         kept = {inner.log for _, inner in kept_sources(relation, place)}
-        for step, below in enumerate(_relations_below(relation)):
+        for step, below in enumerate(relations_below(relation)):
             inner = place.below(step)
             if below is None:
                 continue
             self._keep_below(below, inner, registered, work)
             self._keep_memory(below, inner, registered, work)
-            _note_first_rows(below, inner, work)
+            self._note_first_rows(below, inner, registered, work)
             if inner.log in kept:
                 self._write(log_of(below, inner), below, inner, registered, work)
+
+    def _note_first_rows(self, relation: Relation, place: Place, registered: Registered, work: _Work) -> None:
+        """Remember the smallest clock in the first cycle that has rows: EMIT EMPTY counts from it."""
+        if not isinstance(relation, Select) or not relation.emit_empty or place.log in work.emit_from:
+            return
+        source = relation.inputs[0].source
+        lowest = self._first_kept_clock(source, registered.birth, work)
+        if lowest is None:
+            lowest = work.lowest.get(log_of(source, place.below(0)))
+        if lowest is not None:
+            work.emit_from[place.log] = lowest
+
+    def _first_kept_clock(self, source: Source, birth: Birth, work: _Work) -> Clock:
+        """The smallest clock in the first cycle of the history that a query finds when it is created."""
+        log = log_of(source, Place(birth.number))
+        horizon = work.clockwork.horizon(source, birth)
+        is_new = work.clockwork.cycle == birth.first
+        if not (isinstance(source, Stream) and source.backfill and is_new and log in work.old and horizon is not None):
+            return None
+        if log not in work.first_kept:
+            kept = f"SELECT min(struct({ARRIVAL}, {CLOCK})).{CLOCK} FROM {work.old[log]} WHERE {CLOCK} > {horizon}L"
+            (work.first_kept[log],) = self._spark.sql(kept).toArrow().column(0).to_pylist()
+        return work.first_kept[log]
 
     def _keep_memory(self, relation: Relation, place: Place, registered: Registered, work: _Work) -> None:
         """Merge this cycle's rows into the groups of a running aggregate, or into what an operator remembers."""
@@ -363,7 +442,7 @@ class CycleRunner:
                 self._snapshot(Place(place.query, f"{place.path}.memory"), text, work)
 
     def _snapshot(self, place: Place, text: str, work: _Work) -> None:
-        path = f"{_folder_of(work.clockwork.cycle)}/snapshot-{len(work.written)}"
+        path = f"{folder_of(work.clockwork.cycle)}/snapshot-{len(work.written)}"
         rows = self._spark.sql(text)
         rows.write.mode("overwrite").parquet(self._storage.path(path))
         self._schemas[path] = rows.schema
@@ -381,7 +460,7 @@ class CycleRunner:
             judged = f"least({judged}, {CLOCK} - 1L)"
         listed = f"{columns(relation.fields)}{CLOCK}, {cycle}L AS {ARRIVAL}, {judged} AS {BEFORE}"
         observation = Observation()
-        path = f"{_folder_of(cycle)}/rows-{len(work.added)}"
+        path = f"{folder_of(cycle)}/rows-{len(work.added)}"
         measures = [F.count(F.lit(1)).alias("rows"), F.min(CLOCK).alias("min"), F.max(CLOCK).alias("max")]
         rows = self._spark.sql(f"SELECT {listed} FROM ({text})").observe(observation, *measures)
         rows.write.mode("overwrite").parquet(self._storage.path(path))
@@ -440,11 +519,14 @@ class CycleRunner:
                 birth.number, birth.first, dict(birth.largest), counted, before + count, name not in alone
             )
         logs: dict[str, tuple[Segment, ...]] = {}
-        for log, source in _logged(plan, alone).items():
-            segments = [*last.logs.get(log, ()), *([work.added[log]] if log in work.added else [])]
-            live = [each for each in segments if not expired(each, log, plan.streams, alone, work.clockwork)]
+        # Where rows are kept for queries to come, those of open windows are among them: see `woven/backfill.py`.
+        readers = {name: each for name, each in queries.items() if name in alone or reads_history(each)}
+        for log, source in logged(plan, alone).items():
+            arrived = [of[log] for of in (work.added, work.kept_late) if log in of]
+            segments = [*last.logs.get(log, ()), *arrived]
+            live = [each for each in segments if not expired(each, log, plan.streams, readers, work.clockwork)]
             if len(live) > _MOST_SEGMENTS:
-                live = [self._compacted(source, live, f"{_folder_of(cycle)}/compacted-{len(logs)}", cycle)]
+                live = [self._compacted(source, live, f"{folder_of(cycle)}/compacted-{len(logs)}", cycle)]
             if live:
                 logs[log] = tuple(live)
         for index, stream in enumerate(plan.streams):
@@ -452,21 +534,34 @@ class CycleRunner:
                 partials = self._partials_kept(cycle, index, stream, last, work)
                 if partials:
                     logs[partial_log(stream.name)] = tuple(partials)
-        places = set(_memories(alone))
+                totals = self._totals_kept(cycle, index, stream, last)
+                if totals:
+                    logs[totals_of(stream.name)] = tuple(totals)
+        places = set(memories(alone))
         snapshots = {place: path for place, path in {**last.snapshots, **work.written}.items() if place in places}
         return Commit(cycle, plan.number, dict(streams), states, logs, snapshots)
 
     def _partials_kept(self, cycle: int, index: int, stream: Stream, last: Commit, work: _Work) -> list[Segment]:
         """The live partials of a stream after this cycle."""
-        segments = list(last.logs.get(partial_log(stream.name), ()))
-        path = f"{_folder_of(cycle)}/partials-{index}"
+        if not self._stage.keeps_partials(stream.name):
+            return []
+        segments = list(self._stage.kept(stream.name))
+        path = partials_path(cycle, index)
         if stream.name in work.reduced and len(work.reduced[stream.name].partials):
-            segments.append(self._stage.keep(work.reduced[stream.name].partials, f"{path}.parquet"))
+            segments.append(self._stage.keep(work.reduced[stream.name].partials, path))
         live = self._stage.live(stream.name, segments, work.clockwork.watermark(stream))
         if len(live) <= _MOST_SEGMENTS:
             return live
         self._on_step("compact", cycle)
-        return self._stage.compacted(live, f"{path}-compacted")
+        return self._stage.compacted(live, f"{folder_of(cycle)}/partials-{index}-compacted")
+
+    def _totals_kept(self, cycle: int, index: int, stream: Stream, last: Commit) -> list[Segment]:
+        """The files that together have the groups of a stream's aggregates that never close."""
+        segments = last.logs.get(totals_of(stream.name), ())
+        if len(segments) >= _MOST_SEGMENTS:
+            self._on_step("compact", cycle)
+        path = f"{folder_of(cycle)}/totals-{index}.parquet"
+        return self._stage.keep_totals(stream.name, segments, path, _MOST_SEGMENTS)
 
     def _compacted(self, source: Source, segments: Sequence[Segment], path: str, cycle: int) -> Segment:
         self._on_step("compact", cycle)
@@ -477,180 +572,7 @@ class CycleRunner:
         return Segment(path, rows, min(lows, default=None), max(highs, default=None))
 
 
-def _advanced(
-    state: StreamState, stream: Stream, tick: int | None, has_rows: bool, patience: int | None
-) -> StreamState:
-    """A stream's clock moved on by the time that has passed in silence, once that is longer than the patience.
-
-    Ticks come from Spark's source of them and are replayed like rows, so a second attempt sees the same time.
-    """
-    if tick is None or patience is None or clock_type(stream) != TIMESTAMP:
-        return state
-    if has_rows or state.touched is None or state.largest is None:
-        return replace(state, touched=tick)
-    if tick - state.touched < patience:
-        return state
-    return replace(state, largest=state.largest + tick - state.touched, touched=tick)
-
-
-def _note_first_rows(relation: Relation, place: Place, work: _Work) -> None:
-    """Remember the smallest clock in the first cycle that has rows: EMIT EMPTY counts from it."""
-    if isinstance(relation, Select) and relation.emit_empty and place.log not in work.emit_from:
-        lowest = work.lowest.get(log_of(relation.inputs[0].source, place.below(0)))
-        if lowest is not None:
-            work.emit_from[place.log] = lowest
-
-
 def _rows_at_hand(queries: Mapping[str, Registered], plan: Plan, last: Commit, work: _Work) -> int:
     """How many rows the queries that read rows look at in a cycle: those that are kept, and the new ones."""
-    kept = sum(each.rows for log in _logged(plan, queries) for each in last.logs.get(log, ()))
+    kept = sum(each.rows for log in logged(plan, queries) for each in last.logs.get(log, ()))
     return kept + sum(each.rows for each in work.added.values())
-
-
-def _states(last: Commit, plan: Plan) -> dict[str, StreamState]:
-    """How far each stream of the plan had come."""
-    return {
-        each.name: last.streams.get(each.name, StreamState(number))
-        for each, number in zip(plan.streams, plan.stream_births, strict=True)
-    }
-
-
-def _of_present_streams(last: Commit, plan: Plan) -> Commit:
-    """The last commit without streams that are gone, or were created anew under their name."""
-    born = {each.name: number for each, number in zip(plan.streams, plan.stream_births, strict=True)}
-    streams = {name: state for name, state in last.streams.items() if born.get(name) == state.number}
-    logs = {f"stream {name}" for name in last.streams.keys() - streams.keys()}
-    return replace(last, streams=streams, logs={log: kept for log, kept in last.logs.items() if log not in logs})
-
-
-def _registered(plan: Plan, last: Commit, cycle: int) -> dict[str, Registered]:
-    """The plan's queries with their births: recorded in the last commit, or now."""
-    largest = {name: state.largest for name, state in last.streams.items()}
-    queries = {}
-    for each, number in zip(plan.queries, plan.births, strict=True):
-        known = last.queries.get(each.name)
-        same = known is not None and known.number == number
-        queries[each.name] = Registered(each, known.birth if same and known else Birth(number, cycle, largest))
-    return queries
-
-
-def _continued(last: Commit, queries: Mapping[str, Registered]) -> Commit:
-    """The last commit as far as it concerns queries that go on: not those dropped, or created anew under their name."""
-    going_on = {
-        name: state
-        for name, state in last.queries.items()
-        if name in queries and queries[name].birth.number == state.number
-    }
-    answers = {f"answers {name}" for name in last.queries.keys() - going_on.keys()}
-    logs = {log: segments for log, segments in last.logs.items() if log not in answers}
-    places = {Place(state.number).log for state in going_on.values()}
-    snapshots = {place: path for place, path in last.snapshots.items() if place.partition(".")[0] in places}
-    return replace(last, queries=going_on, logs=logs, snapshots=snapshots)
-
-
-def _relations_below(relation: Relation) -> list[Relation | None]:
-    return [each if isinstance(each, (Select, SetOperation)) else None for each in reads(relation)]
-
-
-def _logged(plan: Plan, queries: Mapping[str, Registered]) -> dict[str, Source]:
-    """Every log that some query needs, or that BACKFILL keeps for later ones, and the source whose rows it keeps."""
-    kept: dict[str, Source] = {f"stream {each.name}": each for each in plan.streams if each.backfill}
-    for each in queries.values():
-        for source, inner in kept_sources(each.query.relation, Place(each.birth.number)):
-            kept[log_of(source, inner)] = source
-    return kept
-
-
-def _memories(queries: Mapping[str, Registered]) -> list[str]:
-    """The places of running aggregates and of operators over history."""
-
-    def below(relation: Relation, place: Place) -> list[str]:
-        own = [place.log, f"{place.log}.memory"]
-        for step, each in enumerate(_relations_below(relation)):
-            if each is not None:
-                own += below(each, place.below(step))
-        return own
-
-    return [place for each in queries.values() for place in below(each.query.relation, Place(each.birth.number))]
-
-
-def _garbage(last: Commit, commit: Commit) -> tuple[str, ...]:
-    """What the last commit needed and this one does not: whole folders of cycles, or files in those that live on."""
-    old, live = _files(last), _files(commit)
-    folders = {_folder(path) for path in old} | {_folder_of(commit.cycle)}
-    gone = folders - {_folder(path) for path in live}
-    rows = f"{_folder_of(commit.cycle)}/streams"
-    if not any(path.startswith(rows) for path in live):
-        # Rows that were written to be judged, in a stream of which only partials are kept.
-        old = old | {rows}
-    return tuple(sorted(gone | {path for path in old - live if _folder(path) not in gone}))
-
-
-def _folder_of(cycle: int) -> str:
-    """The folder of what a cycle writes."""
-    return f"segments/{cycle:012d}"
-
-
-def _folder(path: str) -> str:
-    """The folder of the cycle that a file was written in."""
-    return "/".join(path.split("/")[:2])
-
-
-def _files(commit: Commit) -> set[str]:
-    segments = {each.path for segments in commit.logs.values() for each in segments}
-    return segments | set(commit.snapshots.values())
-
-
-def _checked(
-    batch: DataFrame, decision: Decision, clockwork: Clockwork, queries: Mapping[str, Registered]
-) -> DataFrame:
-    """The batch with every row's clock, what it is judged by, and the reason if it cannot take part in anything."""
-    plan = decision.plan
-    clocks, reasons, judged = [], [], []
-    for index, each in enumerate(plan.streams):
-        position = next(i for i, f in enumerate(each.fields) if f.name == each.clock)
-        value = f"s{index}.{column(position)}"
-        here = f"WHEN {STREAM} = {index}"
-        is_instant = clock_type(each) == TIMESTAMP
-        clocks.append(f"{here} THEN {f'unix_micros({value})' if is_instant else value}")
-        least, most = clock_bounds(each)
-        reasons.append(f"{here} AND {CLOCK} NOT BETWEEN {least}L AND {most}L THEN 'clock out of range'")
-        if is_instant and decision.latest is not None:
-            reasons.append(f"{here} AND {CLOCK} > {decision.latest}L THEN 'clock ahead of time'")
-        watermark = clockwork.watermark(each, after=False)
-        judged.append(f"{here} THEN {'CAST(NULL AS BIGINT)' if watermark is None else f'{watermark}L'}")
-        late = late_everywhere(each, clockwork, queries)
-        if late is not None:
-            reasons.append(f"{here} AND {late} THEN 'late'")
-    with_clock = batch.withColumn(CLOCK, F.expr(f"CASE {' '.join(clocks)} END"))
-    ticks = f"WHEN {TICK} IS NOT NULL THEN 'tick'"
-    bad = f"{ticks} WHEN {CORRUPT} IS NOT NULL THEN 'malformed' WHEN {CLOCK} IS NULL THEN 'no clock'"
-    return with_clock.selectExpr(
-        *(f"s{index}" for index in range(len(plan.streams))),
-        CORRUPT,
-        TICK,
-        CLOCK,
-        f"{clockwork.cycle}L AS {ARRIVAL}",
-        f"CASE {' '.join(judged)} END AS {BEFORE}",
-        f"{STREAM} AS stream",
-        f"CASE {bad} {' '.join(reasons)} ELSE 'none' END AS reason",
-    )
-
-
-def _measures(streams: Sequence[Stream]) -> str:
-    """What one pass over the rows tells of every stream, as one struct."""
-    measures = [f"max({TICK}) AS tick"]
-    for index in range(len(streams)):
-        good = f"stream = {index} AND reason = 'none'"
-        seen = f"stream = {index} AND reason IN ('none', 'late')"
-        late = f"stream = {index} AND reason = 'late'"
-        bad = f"stream = {index} AND reason NOT IN ('none', 'late', 'tick')"
-        measures += [
-            f"count(CASE WHEN {good} THEN 1 END) AS rows_{index}",
-            f"min(CASE WHEN {good} THEN {CLOCK} END) AS min_{index}",
-            f"max(CASE WHEN {seen} THEN {CLOCK} END) AS max_{index}",
-            f"min(CASE WHEN {seen} THEN {CLOCK} END) AS least_{index}",
-            f"count(CASE WHEN {late} THEN 1 END) AS late_{index}",
-            f"count(CASE WHEN {bad} THEN 1 END) AS bad_{index}",
-        ]
-    return f"struct({', '.join(measures)})"

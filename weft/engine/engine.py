@@ -14,7 +14,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -33,6 +34,7 @@ from weft.engine.sinks import CallableSink, Memory, Sink, sink_of
 from weft.engine.sources import tagged
 from weft.engine.statistics import Recorder
 from weft.engine.storage import Storage
+from weft.engine.woven.hosts import hosting
 from weft.plan.clockwork import Clockwork, Registered
 from weft.plan.plan import Plan, build
 from weft.sql import durations
@@ -56,10 +58,16 @@ class Progress:
     answers: int
     late: int
     bad: int
-    open_windows: int
     watermarks: Mapping[str, int | None]
     #: By how many seconds the cycle took longer than the interval between cycles.
-    overrun: float = 0.0
+    overrun: float
+    #: Counts the open windows: there may be thousands of queries, and nobody who asks.
+    count_open_windows: Callable[[], int] = field(repr=False, compare=False)
+
+    @cached_property
+    def open_windows(self) -> int:
+        """How many window instances have begun and not yet closed, over all queries."""
+        return self.count_open_windows()
 
 
 class Engine:
@@ -84,8 +92,7 @@ class Engine:
         self._recorder = Recorder(catalog, spark, on_step or (lambda step, cycle: None))
         self._on_step = self._recorder.step
         self._commits = CommitLog(self._storage, catalog.project)
-        max_state = int(str(catalog.setting("max_state_mb", 4096))) << 20
-        self._runner = CycleRunner(spark, self._storage, self._on_step, max_state)
+        self._runner = CycleRunner(spark, self._storage, self._on_step, hosting(catalog))
         self._files = AnswerFiles(self._storage, memory_limit)
         self._sinks: dict[str, tuple[Query, Sink | None]] = {}
         self._callables: dict[str, CallableSink] = {}
@@ -226,8 +233,9 @@ class Engine:
         self._on_step("begin", cycle)
         answered = self._runner.run(batch, cycle, decision, last)
         self._on_step("deliver", cycle)
+        queries = {each.name: each for each in decision.plan.queries}
         for name, table in answered.answers.items():
-            self._deliver(decision.plan, name, table, cycle)
+            self._deliver(queries[name], table, cycle)
         self._files.write(cycle, answered.answers)
         self._on_step("commit", cycle)
         self._commits.draft(answered.commit)
@@ -254,6 +262,7 @@ class Engine:
                 "patience": self._duration("heartbeat", "off"),
                 "latest": self._latest(),
                 "sharing": self._catalog.setting("sharing", "on") != "off",
+                "facts": {name: each.numbers() for name, each in self._recorder.facts().items()},
             }
             self._commits.declare(cycle, intent)
         return Decision(**{**intent, "plan": self._stored_plan(intent["plan"])})
@@ -302,12 +311,12 @@ class Engine:
             return registered
         return dict(zip(begun.stream_births, begun.streams, strict=True))
 
-    def _deliver(self, plan: Plan, name: str, table: pa.Table, cycle: int) -> None:
+    def _deliver(self, query: Query, table: pa.Table, cycle: int) -> None:
+        name = query.name
         if name in self._callables:
             self._callables[name].write(table, cycle)
-        query = next(each for each in plan.queries if each.name == name)
         known = self._sinks.get(name)
-        if known is None or known[0] != query:
+        if known is None or (known[0] is not query and known[0] != query):
             known = self._sinks[name] = query, sink_of(query, self._spark)
         if known[1] is not None:
             known[1].write(table, cycle)
@@ -326,12 +335,12 @@ class Engine:
             answers=sum(table.num_rows for table in answers.values()),
             late=grown("late"),
             bad=grown("bad"),
-            open_windows=_open_windows(commit, self._plan),
             watermarks={
                 name: None if state.largest is None else state.largest - delays.get(name, 0)
                 for name, state in commit.streams.items()
             },
             overrun=0.0 if self._interval is None else max(0.0, seconds - self._interval),
+            count_open_windows=partial(_open_windows, commit, self._plan),
         )
         for listener in self.listeners:
             listener(progress)

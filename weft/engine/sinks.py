@@ -77,9 +77,11 @@ class Memory:
         self._rows: dict[str, int] = {}
 
     def add(self, name: str, table: pa.Table) -> None:
-        """Keep the answers of a committed cycle; the oldest give way."""
+        """Keep the answers of a committed cycle; the oldest give way. With a limit of 0 none are kept."""
+        if not self._limit:
+            return
         tables = self._tables.setdefault(name, deque())
-        tables.append(table)
+        tables.append(_by_itself(table))
         self._rows[name] = self._rows.get(name, 0) + table.num_rows
         while len(tables) > 1 and self._rows[name] - tables[0].num_rows >= self._limit:
             self._rows[name] -= tables.popleft().num_rows
@@ -91,6 +93,13 @@ class Memory:
     def drop(self, name: str) -> None:
         self._tables.pop(name, None)
         self._rows.pop(name, None)
+
+
+def _by_itself(table: pa.Table) -> pa.Table:
+    """A table that keeps no more in memory than it shows: answers may be slices of what many queries share."""
+    if table.get_total_buffer_size() <= 2 * table.nbytes:
+        return table
+    return table.take(pa.array(range(table.num_rows), pa.int64()))
 
 
 def sink_of(query: Query, spark: SparkSession) -> Sink | None:

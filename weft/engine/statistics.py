@@ -3,7 +3,9 @@
     cycle                seconds, answers, Spark jobs, and the seconds of each stage
     stream:<name>        rows, late, bad, partials, ticks, rates; and the stream's number
     keys:<name>          how many different keys there have been, by key set
+    executors:<name>     the live partials of key sets whose kernels are on the executors
     conditions:<name>    the share of rows that satisfies a condition, by its text
+    facts:<name>         what plans go by from then on, see `weft/plan/facts.py`
 
 Statistics are about the past and nobody's answer depends on them: what goes wrong with them is logged, and the cycle
 goes on. All of them together cost a cycle about a millisecond.
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -27,6 +30,7 @@ from weft.catalog import Catalog
 from weft.engine.readable import readable
 from weft.engine.woven.partials import ROWS, Partials
 from weft.engine.woven.signatures import satisfying
+from weft.plan.facts import Facts, facts_of, key_set
 from weft.plan.sharing import CycleMeasured, Measured, StreamMeasured
 
 if TYPE_CHECKING:
@@ -38,6 +42,9 @@ if TYPE_CHECKING:
 
 #: So many of the newest cycles are kept.
 KEPT: Final = 100
+
+#: A stream is as fast as it was in so many of the newest cycles in which its clock went on.
+_PACED_BY = 5
 
 #: Selectivities are told from so many partials at most, and of so many conditions in a cycle; more of them take turns.
 _SAMPLE = 4_096
@@ -65,11 +72,20 @@ class Recorder:
         self._steps: list[tuple[str, float]] = []
         self._jobs: int | None = None
         self._ended: float | None = None
+        self._facts: dict[str, Facts] | None = None
+        #: The rows and ticks of each stream in the newest cycles, by the stream's number.
+        self._pace: dict[int, deque[tuple[int, int]]] = {}
 
     def begin(self) -> None:
         """A cycle begins."""
         self._steps = [("begin", time.monotonic())]
         self._jobs = _jobs_so_far(self._spark)
+
+    def facts(self) -> dict[str, Facts]:
+        """What is known of the streams: by now, or, if nothing has run yet, when the engine last ran."""
+        if self._facts is None:
+            self._facts = facts(self._catalog)
+        return self._facts
 
     def step(self, step: str, cycle: int) -> None:
         """A cycle has come to a step: what the engine's parts call."""
@@ -108,12 +124,26 @@ class Recorder:
             if now > since:
                 measured["rows_per_second"] = measured["rows"] / (now - since)
             reduced = answered.reduced.get(name)
+            keys: dict[str, int] = {}
             if reduced is not None:
                 measured["partials"] = len(reduced.partials)
-                numbers[f"keys:{name}"] = _keys(reduced)
+                keys = _keys(reduced)
+                numbers[f"keys:{name}"] = dict(keys)
                 numbers[f"conditions:{name}"] = dict(selectivities(reduced.partials, answered.commit.cycle))
+            numbers[f"executors:{name}"] = {
+                key_set(of): host.partials for of, host in answered.hosts.get(name, {}).items() if host.on_executors
+            }
             numbers[f"stream:{name}"] = measured
+            numbers[f"facts:{name}"] = dict(self._learn(name, measured, keys).numbers())
         return {key: each for key, each in numbers.items() if each}
+
+    def _learn(self, stream: str, measured: Mapping[str, int | float], keys: Mapping[str, int]) -> Facts:
+        """What is known of a stream after a cycle."""
+        pace = self._pace.setdefault(int(measured["number"]), deque(maxlen=_PACED_BY))
+        if measured["ticks"] > 0:
+            pace.append((int(measured["rows"]), int(measured["ticks"])))
+        learnt = self.facts()[stream] = self.facts().get(stream, Facts()).seen(pace, keys)
+        return learnt
 
 
 def _grown(stream: Stream, commit: Commit, last: Commit) -> dict[str, int | float]:
@@ -131,9 +161,9 @@ def _grown(stream: Stream, commit: Commit, last: Commit) -> dict[str, int | floa
     return numbers
 
 
-def _keys(reduced: Reduced) -> dict[str, int | float]:
+def _keys(reduced: Reduced) -> dict[str, int]:
     """How many different keys there have been, by key set; without keys there is one group, which says nothing."""
-    return {", ".join(keys): count for keys, count in reduced.weave.key_counts().items() if keys}
+    return {key_set(keys): count for keys, count in reduced.weave.key_counts().items() if keys}
 
 
 def selectivities(partials: Partials, cycle: int) -> dict[str, float]:
@@ -173,6 +203,14 @@ def _jobs_so_far(spark: SparkSession) -> int | None:
 # -- reading back -----------------------------------------------------------------------------------------------------
 
 
+def facts(catalog: Catalog) -> dict[str, Facts]:
+    """What was known of each stream after the newest cycle."""
+    with catalog.transaction():
+        numbers = catalog.stream_numbers()
+        records = [_Records.of(catalog, each, numbers[each.name]) for each in catalog.streams()]
+    return {each.stream.name: facts_of(each.facts) for each in records if each.facts}
+
+
 def measured(catalog: Catalog) -> Measured:
     """What the newest cycles measured. Columns go by their names."""
     with catalog.transaction():
@@ -192,6 +230,7 @@ def measured(catalog: Catalog) -> Measured:
             for each in cycles
         ),
         {of.stream.name: shares for of in records if (shares := of.selectivities())},
+        {of.stream.name: facts_of(of.facts) for of in records if of.facts},
     )
 
 
@@ -203,6 +242,8 @@ class _Records:
     grown: Mapping[int, Mapping[str, int | float]]
     keys: Mapping[int, Mapping[str, int | float]]
     shares: Mapping[int, Mapping[str, int | float]]
+    #: What was known after the newest cycle.
+    facts: Mapping[str, int | float]
 
     @classmethod
     def of(cls, catalog: Catalog, stream: Stream, number: int) -> _Records:
@@ -212,7 +253,8 @@ class _Records:
             {n: each for n, each in _by_cycle(catalog, kind, stream).items() if n in grown}
             for kind in ("keys", "conditions")
         )
-        return cls(stream, grown, keys, shares)
+        known = [each for n, each in sorted(_by_cycle(catalog, "facts", stream).items()) if n in grown]
+        return cls(stream, grown, keys, shares, known[-1] if known else {})
 
     def measured(self, cycle: int) -> StreamMeasured:
         numbers = self.grown[cycle]

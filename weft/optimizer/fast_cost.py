@@ -1,4 +1,4 @@
-"""E·Ω of many unions at once, in floats: where weaving looks for the best pair before it compares exactly.
+"""What many unions cost, at once and in floats: where weaving looks for the best pair before it compares exactly.
 
 Most Ω need only a few sums of a tree's queries, and those of two trees are added: how many queries there are, how many
 answers they give per tick, their longest and shortest range, how many different ranges. A `Ledger` has these sums for
@@ -14,12 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.aggregation.cost import DUE_AWARE, PRINTED, Omega
+from weft.aggregation.cost import DUE_AWARE, PRINTED, Fares, Omega
 from weft.aggregation.demand import Demand, merged
 from weft.optimizer.acq import Acq, Demands, Lane, demands_of, edges_of, lanes_of
 from weft.optimizer.plan_cost import OVERLAP, Costing
@@ -255,7 +256,7 @@ class Ledger:
                 table.profiles.pop(tree, None)
 
     def costs_together(self, tree: int, others: Sequence[int], rates: Floats, *, or_higher: bool = False) -> Floats:
-        """Σ E·Ω over all lanes of a tree with each of the others, at these edge rates.
+        """What all lanes of a tree cost together with each of the others, at these edge rates.
 
         With `or_higher`, what it is at least if the rates are these or higher.
         """
@@ -294,7 +295,7 @@ class Ledger:
                 # The float of a simple fraction gives that fraction back: octaves begin where they should.
                 rate = Fraction(rates[at]).limit_denominator(1 << 40)
                 costs[at] = rate * omega(demands[at], rate)
-            best = np.minimum(best, costs * float(self._costing.price_of(kernel, lane)))
+            best = np.minimum(best, _charged(self._costing.fares_of(kernel, lane), costs, sums, rates))
         return best
 
     def _range_bits(self, asked: Demand) -> int:
@@ -307,7 +308,7 @@ class Ledger:
 
 
 def costs_alone(queries: Sequence[Acq], costing: Costing) -> Floats:
-    """E·Ω of each query in a tree of its own."""
+    """What the final aggregation of each query costs in a tree of its own."""
     ranges = np.array([bounded_range(query.window) for query in queries], dtype=np.float64)
     slides = np.array([query.window.slide for query in queries], dtype=np.float64)
     ones = np.ones(len(queries))
@@ -317,19 +318,32 @@ def costs_alone(queries: Sequence[Acq], costing: Costing) -> Floats:
     octaves = np.floor(np.log2(partials + 1))
     lookups = (octaves - 2 + (partials + 1) / 2**octaves) / slides
     sums = Sums(ones, 1 / slides, ranges / slides, overlap, ranges, ranges, 1 / slides, ones, lookups)
-    by_kernel = {kernel: _FAST[omega](sums, rates) for kernel, omega in costing.omegas.items() if omega in _FAST}
-    total = np.zeros(len(queries))
-    for at, query in enumerate(queries):
-        total[at] = sum(_lane_alone(query, lane, at, by_kernel, costing) for lane in lanes_of(query))
-    return total
+    unknown = np.full(len(queries), np.nan)
+
+    @cache
+    def fast(kernel: str, lane: Lane) -> Floats:
+        formula = _FAST.get(costing.omegas[kernel])
+        operations = unknown if formula is None else formula(sums, rates)
+        return _charged(costing.fares_of(kernel, lane), operations, sums, rates)
+
+    def alone(at: int, kernel: str, lane: Lane) -> float:
+        cost = float(fast(kernel, lane)[at])
+        return _exactly_alone(queries[at], lane, kernel, costing) if np.isnan(cost) else cost
+
+    return np.array(
+        [
+            sum(min(alone(at, kernel, lane) for kernel in costing.kernels_for(lane)) for lane in lanes_of(query))
+            for at, query in enumerate(queries)
+        ]
+    )
 
 
-def _lane_alone(query: Acq, lane: Lane, at: int, by_kernel: Mapping[str, Floats], costing: Costing) -> float:
-    costs = []
-    for kernel in costing.kernels_for(lane):
-        cost = float(by_kernel[kernel][at]) if kernel in by_kernel else np.nan
-        if np.isnan(cost):
-            rate = edge_rate(edges_of(query))
-            cost = float(rate * costing.omegas[kernel](demands_of({query: 1})[lane], rate))
-        costs.append(cost * float(costing.price_of(kernel, lane)))
-    return min(costs)
+def _exactly_alone(query: Acq, lane: Lane, kernel: str, costing: Costing) -> float:
+    rate, asked = edge_rate(edges_of(query)), demands_of({query: 1})[lane]
+    return float(costing.fares_of(kernel, lane).per_tick(rate * costing.omegas[kernel](asked, rate), rate, asked))
+
+
+def _charged(fares: Fares, operations: Floats, sums: Sums, rates: Floats) -> Floats:
+    """As `Fares.per_tick`."""
+    besides = rates * (float(fares.edge) + sums.queries * float(fares.window)) + sums.answers * float(fares.answer)
+    return np.asarray(operations * float(fares.operation) + besides)

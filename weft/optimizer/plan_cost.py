@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
 
-from weft.aggregation.cost import DUE_AWARE, MEASURED_PRICES, PRINTED, UNIT_PRICES, Omega, Prices
+from weft.aggregation.cost import DUE_AWARE, MEASURED_PRICES, PRINTED, UNIT_PRICES, Fares, Omega, Prices
 from weft.aggregation.demand import Demand
 from weft.optimizer.acq import Counted, Demands, Lane, demands_of, edges_of_all
 from weft.windows import edge_rate
@@ -63,14 +63,16 @@ class Costing:
             )
         return chosen
 
-    def price_of(self, kernel: str, lane: Lane) -> Fraction:
-        return self.prices[kernel].of(self.keys.get(lane.group_by, 1))
+    def fares_of(self, kernel: str, lane: Lane) -> Fares:
+        """What a kernel is charged for the keys of a lane."""
+        return self.prices[kernel].at(self.keys.get(lane.group_by, 1))
 
     def lane_cost(self, lane: Lane, asked: Demand, rate: Fraction) -> tuple[Fraction, str]:
-        """E·Ω of the cheapest kernel for a lane, in the costing's prices, and that kernel. The first of equals wins."""
+        """What the cheapest kernel for a lane costs per tick, and that kernel. The first of equals wins."""
         best: tuple[Fraction, str] | None = None
         for kernel in self.kernels_for(lane):
-            cost = rate * self.omegas[kernel](asked, rate) * self.price_of(kernel, lane)
+            operations = rate * self.omegas[kernel](asked, rate)
+            cost = self.fares_of(kernel, lane).per_tick(operations, rate, asked)
             if best is None or cost < best[0]:
                 best = cost, kernel
         assert best is not None

@@ -4,7 +4,7 @@
     cohort      the queries that take the same rows and group them by the same keys
     tree        the windows of a cohort that share fragments and kernels
 
-Costs are operations per tick of the stream's clock, exact.
+Costs are nanoseconds of one processor per tick of the stream's clock.
 """
 
 from __future__ import annotations
@@ -14,6 +14,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from weft.algebra import DataType, Window
+from weft.plan.facts import Facts
+
+#: Nanoseconds that a row costs in the reduction: reading it, and adding it to a partial.
+ROW = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,27 @@ class Cohort:
     conditions: tuple[str, ...]
     keys: tuple[str, ...]
     trees: tuple[SharedTree, ...]
+    #: Where its kernels live and why, if there is something to say about it.
+    host: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunningCohort:
+    """Queries that never close, take the same rows and group them by the same keys: they share what is added up."""
+
+    conditions: tuple[str, ...]
+    keys: tuple[str, ...]
+    measures: tuple[str, ...]
+    queries: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFor:
+    """What the trees of a stream were chosen by: its pace, and the number of keys by key set; powers of four all."""
+
+    rows_per_tick: Fraction | None
+    ticks_per_cycle: Fraction | None
+    keys: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +115,14 @@ class SharedStream:
     rate: Fraction | None
     reduction: SharedReduction
     cohorts: tuple[Cohort, ...]
+    running: tuple[RunningCohort, ...] = ()
+    #: None as long as nothing is known of the stream.
+    planned_for: PlannedFor | None = None
+
+    @property
+    def number_of_queries(self) -> int:
+        """How many queries the rows are reduced for."""
+        return sum(len(tree.queries) for tree in self.trees) + sum(len(each.queries) for each in self.running)
 
     @property
     def trees(self) -> tuple[SharedTree, ...]:
@@ -113,11 +146,25 @@ class WovenQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class RunningQuery:
+    """A query that never closes and shares partials with others.
+
+    It costs its part of reading the rows; what it adds up is as much as changes in a cycle, whatever the clock says.
+    """
+
+    name: str
+    stream: str
+    cohort: RunningCohort
+    cost: Fraction
+
+
+@dataclass(frozen=True, slots=True)
 class Sharing:
     """Everything that is shared, and why the other queries share nothing."""
 
     streams: tuple[SharedStream, ...] = ()
     woven: Mapping[str, WovenQuery] = field(default_factory=dict)
+    running: Mapping[str, RunningQuery] = field(default_factory=dict)
     not_woven: Mapping[str, str] = field(default_factory=dict)
 
     def stream(self, name: str) -> SharedStream:
@@ -156,7 +203,9 @@ class CycleMeasured:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What the last cycles measured, the newest last; and the share of rows that satisfy a condition, by stream."""
+    """What the last cycles measured, the newest last; and by stream the share of rows that satisfy a condition, and
+    what plans go by."""
 
     cycles: tuple[CycleMeasured, ...] = ()
     selectivities: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    facts: Mapping[str, Facts] = field(default_factory=dict)

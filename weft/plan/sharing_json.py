@@ -12,13 +12,24 @@ from fractions import Fraction
 
 from weft.algebra import Query
 from weft.plan.json import Document, query_document, window_document
-from weft.plan.sharing import Apart, Measured, SharedReduction, SharedStream, SharedTree, Sharing, WovenQuery
+from weft.plan.sharing import (
+    Apart,
+    Measured,
+    PlannedFor,
+    RunningQuery,
+    SharedReduction,
+    SharedStream,
+    SharedTree,
+    Sharing,
+    WovenQuery,
+)
 
 
 def shared_document(queries: Sequence[Query], sharing: Sharing, measured: Measured) -> Document:
     """Queries, the streams that those of them share which are woven, and what the last cycles measured."""
     names = {each.name for each in queries}
     read = {woven.stream for name, woven in sharing.woven.items() if name in names}
+    read |= {running.stream for name, running in sharing.running.items() if name in names}
     return {
         "queries": [_query(each, sharing) for each in queries],
         "streams": [_stream(each) for each in sharing.streams if each.name in read],
@@ -35,10 +46,10 @@ def measured_document(measured: Measured) -> Document:
 
 
 def _query(query: Query, sharing: Sharing) -> Document:
-    woven = sharing.woven.get(query.name)
+    woven, running = sharing.woven.get(query.name), sharing.running.get(query.name)
     return {
         **query_document(query),
-        "woven": None if woven is None else _woven(woven),
+        "woven": _woven(woven) if woven is not None else _running(running) if running is not None else None,
         "not_woven": sharing.not_woven.get(query.name),
     }
 
@@ -53,19 +64,49 @@ def _woven(woven: WovenQuery) -> Document:
     }
 
 
+def _running(running: RunningQuery) -> Document:
+    return {
+        "stream": running.stream,
+        "tree": None,
+        "companions": len(running.cohort.queries) - 1,
+        "cost": str(running.cost),
+    }
+
+
 def _stream(stream: SharedStream) -> Document:
     return {
         "stream": stream.name,
         "rate": _fraction(stream.rate),
+        "planned_for": _planned_for(stream.planned_for),
         "reduction": _reduction(stream.reduction),
         "cohorts": [
             {
                 "conditions": list(cohort.conditions),
                 "keys": list(cohort.keys),
+                "host": cohort.host,
                 "trees": [_tree(tree, stream) for tree in cohort.trees],
             }
             for cohort in stream.cohorts
         ],
+        "running": [
+            {
+                "conditions": list(each.conditions),
+                "keys": list(each.keys),
+                "measures": list(each.measures),
+                "queries": list(each.queries),
+            }
+            for each in stream.running
+        ],
+    }
+
+
+def _planned_for(planned: PlannedFor | None) -> Document | None:
+    if planned is None:
+        return None
+    return {
+        "rows_per_tick": _fraction(planned.rows_per_tick),
+        "ticks_per_cycle": _fraction(planned.ticks_per_cycle),
+        "keys": dict(planned.keys),
     }
 
 

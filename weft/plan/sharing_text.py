@@ -8,10 +8,14 @@ from fractions import Fraction
 from weft.algebra import DataType, Query
 from weft.algebra.types import TIMESTAMP
 from weft.plan.sharing import (
+    ROW,
     Apart,
     Cohort,
     CycleMeasured,
     Measured,
+    PlannedFor,
+    RunningCohort,
+    RunningQuery,
     SharedReduction,
     SharedStream,
     SharedTree,
@@ -44,13 +48,16 @@ def shared_text(queries: Sequence[Query], sharing: Sharing, measured: Measured) 
 
 def shared_query_text(query: Query, sharing: Sharing, measured: Measured) -> str:
     """One query: by itself, what it shares with whom, and how it runs."""
-    woven = sharing.woven.get(query.name)
-    if woven is None:
-        streams: list[SharedStream] = []
-        shared = [f"not woven: {sharing.not_woven[query.name]}"]
-    else:
+    woven, running = sharing.woven.get(query.name), sharing.running.get(query.name)
+    streams: list[SharedStream] = []
+    if woven is not None:
         streams = [sharing.stream(woven.stream)]
         shared = list(_query_lines(woven, streams[0], measured))
+    elif running is not None:
+        streams = [sharing.stream(running.stream)]
+        shared = list(_running_query_lines(running, streams[0]))
+    else:
+        shared = [f"not woven: {sharing.not_woven[query.name]}"]
     alone = {query.name: sharing.not_woven[query.name]} if query.name in sharing.not_woven else {}
     return "\n\n".join([query_text(query), "\n".join(shared), "\n".join(_physical_lines(streams, alone, measured))])
 
@@ -59,16 +66,31 @@ def shared_query_text(query: Query, sharing: Sharing, measured: Measured) -> str
 
 
 def _stream_lines(stream: SharedStream, sharing: Sharing, measured: Measured) -> Iterator[str]:
-    queries = sum(len(tree.queries) for tree in stream.trees)
     yield (
-        f"stream {stream.name}: {_count(queries, 'query', 'queries')} woven, "
+        f"stream {stream.name}: {_count(stream.number_of_queries, 'query', 'queries')} woven, "
         f"{_count(len(stream.cohorts), 'cohort')}, {_count(len(stream.trees), 'tree')}; {_rate_text(stream)}"
     )
+    if stream.planned_for is not None:
+        yield f"  planned for about {_pace_text(stream.planned_for, stream.clock)}"
     yield from _reduction_lines(stream, measured.selectivities.get(stream.name, {}))
     for cohort in stream.cohorts:
         yield f"  {_cohort_text(cohort)}"
+        if cohort.host is not None:
+            yield f"    kernels {cohort.host}"
         for tree in cohort.trees:
             yield from (f"    {line}" for line in _tree_lines(tree, stream, sharing))
+    for running in stream.running:
+        yield f"  {_cohort_text(running)}, never closing: {_some(running.measures)}"
+        yield f"    {_some(running.queries)}"
+
+
+def _pace_text(planned: PlannedFor, clock: DataType) -> str:
+    keys = [f"{number:,} {'key' if number == 1 else 'keys'} by {name}" for name, number in planned.keys.items()]
+    if planned.rows_per_tick is None or planned.ticks_per_cycle is None:
+        return _some(keys)
+    length = f"{_number(planned.ticks_per_cycle / (_SECOND if clock == TIMESTAMP else 1))}"
+    unit = "seconds" if clock == TIMESTAMP else "ticks"
+    return _some([_per(planned.rows_per_tick, "rows", clock), f"cycles of {length} {unit}", *keys])
 
 
 def _rate_text(stream: SharedStream) -> str:
@@ -79,7 +101,8 @@ def _rate_text(stream: SharedStream) -> str:
 
 def _reduction_lines(stream: SharedStream, selectivities: Mapping[str, float]) -> Iterator[str]:
     reduction, clock = stream.reduction, stream.clock
-    yield f"  reduction: cells cut at {_edges(reduction, clock)}; {_per(reduction.edge_rate, 'cells', clock)}"
+    cut = f"cells cut at {_edges(reduction, clock)}; {_per(reduction.edge_rate, 'cells', clock)}"
+    yield f"  reduction: {cut if reduction.edges else 'time is not cut'}"
     if reduction.conditions:
         columns = _count(reduction.signature_columns, "signature column")
         told = [f"{each}{_selectivity(selectivities.get(each))}" for each in reduction.conditions]
@@ -97,7 +120,7 @@ def _edge(modulus: int, residue: int, clock: DataType) -> str:
     return f"{every} from {duration_text(residue, clock)} on" if residue else every
 
 
-def _cohort_text(cohort: Cohort) -> str:
+def _cohort_text(cohort: Cohort | RunningCohort) -> str:
     rows = f"where {' AND '.join(cohort.conditions)}" if cohort.conditions else "of all rows"
     return f"cohort {rows}, by {', '.join(cohort.keys) or 'nothing'}"
 
@@ -125,10 +148,10 @@ def _windows(tree: SharedTree, clock: DataType) -> str:
 def _costs(woven: WovenQuery, stream: SharedStream) -> str:
     """What a query costs, and alone; as long as nobody knows how many rows come, these are told apart."""
     cost, alone = (_number(_scaled(each, stream.clock)) for each in (woven.cost, woven.alone))
-    unit = _unit("operations", stream.clock)
-    part = Fraction(1, sum(len(tree.queries) for tree in stream.trees))
+    unit = _unit("nanoseconds", stream.clock)
+    part = Fraction(1, stream.number_of_queries)
     if stream.rate is not None:
-        rows = _number(_scaled(stream.rate * part, stream.clock))
+        rows = _number(_scaled(stream.rate * ROW * part, stream.clock))
         return f"costs {cost} {unit}, {rows} of them for reading rows, instead of {alone} alone"
     reading = f"{part} of reading the rows" if part < 1 else "reading the rows"
     return f"costs {cost} {unit} and {reading}; alone {alone} and reading the rows"
@@ -138,7 +161,7 @@ def _apart_text(apart: Apart, clock: DataType) -> str:
     if apart.saved is None or apart.added is None:
         return f"apart from tree {apart.tree}: {apart.reason}"
     saved, added = _number(_scaled(apart.saved, clock)), _number(_scaled(apart.added, clock))
-    unit = _unit("operations", clock)
+    unit = _unit("nanoseconds", clock)
     why = f"; {apart.reason}" if apart.added < apart.saved else ""
     return f"apart from tree {apart.tree}: one tree would save {saved} {unit} in reading and cost {added} more{why}"
 
@@ -146,10 +169,12 @@ def _apart_text(apart: Apart, clock: DataType) -> str:
 def _query_lines(woven: WovenQuery, stream: SharedStream, measured: Measured) -> Iterator[str]:
     tree = woven.tree
     cohort = next(each for each in stream.cohorts if tree in each.trees)
-    reducing = sum(len(each.queries) for each in stream.trees) - 1
+    reducing = stream.number_of_queries - 1
     in_cohort = sum(len(each.queries) for each in cohort.trees) - 1
     yield f"woven over stream {stream.name}: tree {tree.number} of {_count(len(stream.trees), 'tree')}"
     yield f"  {_cohort_text(cohort)}"
+    if cohort.host is not None:
+        yield f"  kernels {cohort.host}"
     yield f"  windows {_windows(tree, stream.clock)}; {_per(tree.edge_rate, 'fragments', stream.clock)}"
     yield f"  shares the tree with {_others(len(woven.companions))}{_listed(woven.companions)}"
     yield f"  shares the cohort with {_others(in_cohort)}"
@@ -162,6 +187,15 @@ def _query_lines(woven: WovenQuery, stream: SharedStream, measured: Measured) ->
         yield f"  measured: all trees of all streams together took {mean:.3f} s of a cycle, over {len(weaving)} of them"
     if tree.apart is not None:
         yield f"  {_apart_text(tree.apart, stream.clock)}"
+
+
+def _running_query_lines(query: RunningQuery, stream: SharedStream) -> Iterator[str]:
+    others = [name for name in query.cohort.queries if name != query.name]
+    yield f"woven over stream {stream.name}: groups that grow and never close"
+    yield f"  {_cohort_text(query.cohort)}"
+    yield f"  keeps of each group: {_some(query.cohort.measures)}"
+    yield f"  shares the groups with those that began in the same cycle, of {_others(len(others))}{_listed(others)}"
+    yield f"  shares the reduction with {_others(stream.number_of_queries - 1)}; {_rate_text(stream)}"
 
 
 # -- physical ---------------------------------------------------------------------------------------------------------
@@ -214,7 +248,7 @@ def _unit(what: str, clock: DataType) -> str:
 
 
 def _number(value: Fraction) -> str:
-    return f"{float(value):.4g}"
+    return f"{float(value):,.0f}" if abs(value) >= 1_000 else f"{float(value):.4g}"
 
 
 def _count(number: int, one: str, many: str = "") -> str:

@@ -27,6 +27,8 @@ SETTINGS: dict[str, tuple[str, ...] | None] = {
     "max_ahead": None,
     "max_results": None,
     "max_state_mb": None,
+    "max_driver_partials": None,
+    "kernels": ("auto", "driver", "executors"),
 }
 
 #: Where answers can be written.

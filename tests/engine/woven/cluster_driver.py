@@ -10,9 +10,14 @@ import sys
 from tests.engine.woven.dashboards import disagreement, story
 from tests.spark_session import session
 
+HOSTS = ("driver", "executors")
+STORIES = (0, 3, 5)
+
 if __name__ == "__main__":
     spark = session(sys.argv[1])
-    for seed in range(3):
-        print(disagreement(spark, story(seed, most_queries=12)) or f"story {seed}: no difference", flush=True)
+    for seed in STORIES:
+        for host in HOSTS:
+            differs = disagreement(spark, story(seed, most_queries=12), [f"SET kernels = {host}"])
+            print(differs or f"story {seed}, kernels in the {host}: no difference", flush=True)
     executors = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1
     print(f"{executors} executors")

@@ -24,7 +24,7 @@ from weft.engine.woven.reduction import reduction
 from weft.engine.woven.shape import woven
 from weft.engine.woven.weave import StreamWeave
 from weft.loom import explained
-from weft.plan.sharing import CycleMeasured, Measured, StreamMeasured
+from weft.plan.sharing import ROW, CycleMeasured, Measured, StreamMeasured
 from weft.plan.sharing_json import shared_document
 from weft.plan.sharing_text import shared_text
 from weft.sql import NamesInMemory, read, split, statements
@@ -119,9 +119,12 @@ def dashboard(request: pytest.FixtureRequest) -> tuple[Query, ...]:
 def test_every_query_is_in_exactly_one_tree_or_has_a_reason(dashboard: Sequence[Query]) -> None:
     found = sharing(dashboard)
     in_trees = Counter(name for stream in found.streams for tree in stream.trees for name in tree.queries)
-    assert set(in_trees.values()) <= {1}
+    running = Counter(name for stream in found.streams for cohort in stream.running for name in cohort.queries)
+    assert set((in_trees + running).values()) <= {1}
     assert in_trees.keys() == found.woven.keys()
-    assert [each.name for each in dashboard if each.name not in found.woven] == list(found.not_woven)
+    assert running.keys() == found.running.keys()
+    shared = found.woven.keys() | found.running.keys()
+    assert [each.name for each in dashboard if each.name not in shared] == list(found.not_woven)
     assert all(found.not_woven.values())
 
 
@@ -164,10 +167,11 @@ def test_the_costs_of_queries_add_up_to_that_of_their_stream(rate: Fraction | No
     found = sharing(_dashboard(3), {"trades": rate} if rate else {})
     (stream,) = found.streams
     assert len(stream.trees) > 1
-    rows = rate or Fraction(0)
-    partials = len(stream.trees) * stream.reduction.edge_rate
+    rows = (rate or Fraction(0)) * ROW
+    partials = sum(tree.reading_cost for tree in stream.trees)
     finals = sum(tree.final_cost for tree in stream.trees)
-    assert sum(each.cost for each in found.woven.values()) == rows + partials + finals
+    costs = [each.cost for each in (*found.woven.values(), *found.running.values())]
+    assert sum(costs) == rows + partials + finals
     assert all(each.alone >= rows for each in found.woven.values())
 
 
@@ -192,6 +196,8 @@ def test_every_query_is_told_of_once(dashboard: Sequence[Query]) -> None:
         assert len(re.findall(rf"^ +{name} costs ", text, re.MULTILINE)) == 1
     for name, reason in found.not_woven.items():
         assert f"\n  {name}: {reason}" in text
+    for cohort in (each for stream in found.streams for each in stream.running):
+        assert f"\n    {', '.join(cohort.queries[:8])}" in text
 
 
 def test_the_document_is_json_and_names_everybody(dashboard: Sequence[Query]) -> None:
@@ -210,7 +216,7 @@ def test_explaining_one_query_tells_of_its_stream_alone() -> None:
 
 def test_the_engine_does_what_is_explained(dashboard: Sequence[Query]) -> None:
     found = sharing(dashboard)
-    shapes = {each.name: woven(each) for each in dashboard if each.name in found.woven}
+    shapes = {each.name: woven(each) for each in dashboard if each.name not in found.not_woven}
     stream = next(iter(shapes.values())).select.inputs[0].source
     assert isinstance(stream, Stream)
     weave = StreamWeave(stream, shapes)

@@ -64,7 +64,7 @@ def test_a_query_over_woven_answers_reads_them_in_the_same_cycle(beside_oracle: 
 def test_more_memory_than_allowed_stops_the_engine_and_loses_nothing(beside_oracle: Callable[[str], Run]) -> None:
     run = beside_oracle(f"{TRADES} {TOTALS}")
     assert run.take(trades=[(1, "a", 2)]) == ""
-    run.loom.execute("SET max_state_mb = 0")
+    run.loom.execute("SET max_state_mb = 0; SET kernels = driver")
     run.restart()
     rows = [(14, "a", 2), (23, "b", 5)]
     named = [dict(zip(("n", "sym", "qty"), row, strict=True)) for row in rows]
@@ -117,3 +117,20 @@ def test_conditions_that_contradict_each_other_let_no_row_through(beside_oracle:
     assert run.take(trades=[(n, "a", n) for n in range(-3, 25)]) == ""
     assert run.take(trades=[(60, "a", None), (61, "a", 4)]) == ""
     assert run.take(trades=[(90, "a", 1)]) == ""
+
+
+def test_an_aggregate_that_is_asked_for_later_than_what_it_shares_is_of_no_concern_to_earlier_instances(
+    beside_oracle: Callable[[str], Run],
+) -> None:
+    run = beside_oracle(
+        f"{TRADES.replace('qty BIGINT', 'qty INT')} CREATE CONTINUOUS QUERY counted AS "
+        "SELECT sym, COUNT(qty) AS c FROM trades [ROWS 20 SLIDE 5] GROUP BY sym"
+    )
+    # A group that has rows from before alone: their number is known, and the greatest of them is not.
+    assert run.take(trades=[(n, "x", n) for n in range(12)]) == ""
+    run.execute(
+        "CREATE CONTINUOUS QUERY most AS SELECT sym, MAX(qty) AS m FROM trades [ROWS 20 SLIDE 5] GROUP BY sym;"
+        "CREATE CONTINUOUS QUERY least AS SELECT sym, MIN(qty) AS m FROM trades [ROWS 15 SLIDE 5] GROUP BY sym"
+    )
+    for first in (14, 26, 40, 60):
+        assert run.take(trades=[(first + step, "ab"[step % 2], step) for step in range(8)]) == ""

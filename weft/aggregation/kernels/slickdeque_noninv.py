@@ -246,34 +246,36 @@ def answer(
     a: int,
 ) -> int:
     """All ranges that are due, longest first, on one walk along each deque."""
-    if ranges == 1:
-        if all_due or due[at]:
-            query(f, cells, ix, table, starts[at], 0, out, a)
-            return 1
+    if not all_due and due[a] >= at + ranges:
         return 0
+    if ranges == 1:
+        query(f, cells, ix, table, starts[at], 0, out, a)
+        return 1
     if ix[GATHERED] > 0:
         merge(f, cells, ix, table)
     answers = 0
     keys = number_of_keys(f)
     for key in range(keys):
-        j, entry, answers = 0, 0, 0
+        j, entry, answers = 0 if all_due else due[a] - at, 0, 0
         while j < ranges:
+            while _last_start(ix, table, keys, key, entry) < starts[at + j]:
+                entry += 1
             # The entry answers all ranges up to the first that begins after it.
             end = _first_after(starts, at + j, at + ranges, _last_start(ix, table, keys, key, entry)) - at
-            number = end - j if all_due else _number_due(due, at + j, at + end)
+            number = end - j if all_due else _number_before(due, a + answers, at + end)
             room = ranges - j if all_due else number
             put_span(f, out, a + answers, number, room, cells, _cell(ix, table, keys, key, entry), key)
             answers += number
-            entry += 1
-            j = end
+            j = end if all_due else due[a + answers] - at
     return answers
 
 
 @jitable
-def _number_due(due: Any, begin: int, end: int) -> int:
+def _number_before(due: Any, first: int, end: int) -> int:
+    """How many of the places that are due, from the first of them on, lie before `end`."""
     number = 0
-    for n in range(begin, end):
-        number += due[n]
+    while due[first + number] < end:
+        number += 1
     return number
 
 

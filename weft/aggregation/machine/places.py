@@ -10,7 +10,6 @@ from numba.core import cgutils
 
 from weft.aggregation.cells import (
     Rows,
-    flags,
     is_exact,
     keep_numbers,
     memory,
@@ -20,7 +19,7 @@ from weft.aggregation.cells import (
     words,
 )
 from weft.aggregation.machine.overloading import implements, in_place, is_arithmetic
-from weft.aggregation.pointers import INTS, flags_at, floats_at, ints_at
+from weft.aggregation.pointers import INTS, floats_at, ints_at
 from weft.aggregation.ring import NUMBERS
 
 
@@ -69,14 +68,6 @@ def _copy_numbers(builder: Any, source: Any, to: Any) -> None:
     for n in range(NUMBERS):
         place = [ir.IntType(64)(n)]
         builder.store(builder.load(builder.gep(source, place)), builder.gep(to, place))
-
-
-@implements(flags)
-def _flags(address: Any) -> Any:
-    def at(address: int) -> Any:
-        return flags_at(address)
-
-    return at
 
 
 @implements(number_of_keys)

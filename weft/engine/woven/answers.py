@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from decimal import Decimal
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -12,117 +12,151 @@ from numpy.typing import NDArray
 
 from weft.aggregation.functions import FUNCTIONS, Signature
 from weft.aggregation.statistic import Array, Columns, Values
-from weft.algebra import Aggregate, AggregateRef, DataType, Expression, KeyRef, Kind, Select, WindowBound
-from weft.algebra.types import DOUBLE
+from weft.algebra import Aggregate, AggregateRef, Expression, KeyRef, Select, WindowBound
 from weft.engine.results import arrow_type
 from weft.engine.rows import CLOCK
 from weft.engine.woven.expressions import computed
 from weft.engine.woven.measures import Measure
+from weft.engine.woven.values import arrow, physical
 
 
 @dataclass
 class Closed:
-    """The groups of the instances of one window that closed in a cycle: one entry per group and instance.
+    """The groups that a cycle answers: those of all windows of a tree, or of a cohort that never closes.
 
-    Queries that have the window, the conditions and the keys in common share it, and what one of them has lowered or
-    looked up the others find done.
+    An entry is a group of an instance. What all queries of the tree want, the values of an aggregate say, is computed
+    here once for all entries; each query then takes its part of it.
     """
 
+    starts: NDArray[np.int64]
     ends: NDArray[np.int64]
     keys: Sequence[pa.Array]
     records: Mapping[str, Columns]
+    #: Aggregates that many of the windows are asked for; None if all are.
+    common: Set[Aggregate] | None = None
+    _columns: dict[object, pa.Array] = field(default_factory=dict)
     _lowered: dict[Aggregate, Values] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.ends)
 
-    def value(self, aggregate: Aggregate, measures: Sequence[Measure]) -> Values:
-        """The values of an aggregate."""
-        known = self._lowered.get(aggregate)
+    @cached_property
+    def first_end(self) -> int:
+        """When the first of the instances ended."""
+        return int(self.ends.min())
+
+    def column(self, name: object, of: Callable[[], pa.Array]) -> pa.Array:
+        """A column for all entries, computed when it is first asked for."""
+        known = self._columns.get(name)
         if known is None:
-            signature = Signature(tuple(argument.type for argument in aggregate.args), aggregate.type)
-            records = [self.records[measure.name] for measure in measures]
-            known = self._lowered[aggregate] = FUNCTIONS[aggregate.function].lower(records, signature)
+            known = self._columns[name] = of()
         return known
 
-    def since(self, after: int | None) -> Closed:
+    def lowered(self, aggregate: Aggregate, measures: Sequence[Measure]) -> Values:
+        """The values of an aggregate for all entries."""
+        known = self._lowered.get(aggregate)
+        if known is None:
+            known = self._lowered[aggregate] = _lowered(aggregate, [self.records[each.name] for each in measures])
+        return known
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some entries of what a cycle answers, `length` of them from `first` on, or those of them that are kept."""
+
+    closed: Closed
+    first: int
+    length: int
+    keep: NDArray[np.bool_] | None = None
+
+    def __len__(self) -> int:
+        return self.length if self.keep is None else int(np.count_nonzero(self.keep))
+
+    def since(self, after: int | None) -> Part:
         """The instances that end after an instant."""
-        if after is None or (len(self.ends) and self.ends.min() > after) or not len(self.ends):
+        if after is None or self.closed.first_end > after:
             return self
-        keep = self.ends > after
-        return Closed(
-            self.ends[keep],
-            [each.filter(pa.array(keep)) for each in self.keys],
-            {name: tuple(column[keep] for column in columns) for name, columns in self.records.items()},
-        )
+        keep = self.numbers(self.closed.ends) > after
+        return self if keep.all() else Part(self.closed, self.first, self.length, keep)
+
+    def numbers(self, values: Array) -> Array:
+        """What these entries have of values for all of them."""
+        mine = values[self.first : self.first + self.length]
+        return mine if self.keep is None else mine[self.keep]
+
+    def column(self, values: pa.Array) -> pa.Array:
+        """The same for a column."""
+        mine = values.slice(self.first, self.length)
+        return mine if self.keep is None else mine.filter(pa.array(self.keep))
+
+    def values(self, aggregate: Aggregate, measures: Sequence[Measure]) -> Values:
+        """The values of an aggregate."""
+        if self.is_common(aggregate):
+            whole = self.closed.lowered(aggregate, measures)
+            return Values(self.numbers(whole.values), self.numbers(whole.valid))
+        records = [self.closed.records[each.name] for each in measures]
+        return _lowered(aggregate, [tuple(self.numbers(column) for column in each) for each in records])
+
+    def is_common(self, aggregate: Aggregate) -> bool:
+        """Whether an aggregate is computed for all entries at once."""
+        return self.closed.common is None or aggregate in self.closed.common
 
 
-def answers(select: Select, measures: Sequence[Sequence[Measure]], closed: Closed) -> pa.Table:
+def _lowered(aggregate: Aggregate, records: Sequence[Columns]) -> Values:
+    signature = Signature(tuple(argument.type for argument in aggregate.args), aggregate.type)
+    return FUNCTIONS[aggregate.function].lower(records, signature)
+
+
+def answers(select: Select, measures: Sequence[Sequence[Measure]], part: Part) -> pa.Table:
     """The rows of a query's answers, by the names of its columns; the last column is the clock."""
-    window, rows = select.window, len(closed)
-    assert window is not None
-    assert window.range is not None
-
-    def leaf(expression: KeyRef | AggregateRef | WindowBound) -> Values:
-        if isinstance(expression, AggregateRef):
-            return closed.value(select.aggregates[expression.index], measures[expression.index])
-        if isinstance(expression, KeyRef):
-            return _physical(closed.keys[expression.index], expression.type)
-        assert window is not None
-        assert window.range is not None
-        bounds = closed.ends if expression.end else closed.ends - window.range
-        return Values(bounds, np.ones(rows, dtype=bool))
-
-    def column(expression: Expression) -> pa.Array:
-        if isinstance(expression, KeyRef):
-            key, type_ = closed.keys[expression.index], arrow_type(expression.type)
-            return key if key.type == type_ else key.cast(type_)
-        return _arrow(computed(expression, leaf, rows), expression.type)
-
-    columns = [column(each.expression) for each in select.outputs]
-    table = pa.table([*columns, pa.array(closed.ends)], names=[*(each.name for each in select.outputs), CLOCK])
+    columns = _QueryColumns(select, measures, part)
+    outputs = [columns.column(each.expression) for each in select.outputs]
+    clock = part.column(part.closed.column(CLOCK, lambda: pa.array(part.closed.ends)))
+    table = pa.Table.from_arrays([*outputs, clock], [*(each.name for each in select.outputs), CLOCK])
     if select.having is not None:
-        holds = computed(select.having, leaf, rows)
+        holds = columns.computed(select.having)
         table = table.filter(pa.array(holds.valid & holds.values.astype(bool)))
     return table
 
 
-def _physical(values: pa.Array, type_: DataType) -> Values:
-    """The values of a key as arithmetic wants them."""
-    valid = np.asarray(values.is_valid())
-    if type_.kind is Kind.DECIMAL or type_.kind is Kind.HUGEINT:
-        numbers = [0 if value is None else int(value.scaleb(type_.scale)) for value in values.to_pylist()]
-        return Values(np.array(numbers, dtype=object), valid)
-    if type_.kind in (Kind.STRING, Kind.BINARY):
-        return Values(np.array(values.fill_null("" if type_.kind is Kind.STRING else b"").to_pylist(), object), valid)
-    if type_.kind is Kind.BOOLEAN:
-        return Values(np.asarray(values.fill_null(False)), valid)
-    if type_.is_floating:
-        return Values(np.asarray(values.fill_null(0.0)).astype(np.float64), valid)
-    whole = values.cast(pa.int32()) if type_.kind is Kind.DATE else values
-    return Values(np.asarray(whole.cast(pa.int64()).fill_null(0)), valid)
+@dataclass(frozen=True)
+class _QueryColumns:
+    """The expressions of a query over its part of the groups."""
+
+    select: Select
+    measures: Sequence[Sequence[Measure]]
+    part: Part
+
+    def column(self, expression: Expression) -> pa.Array:
+        """An expression as a column; bare keys, ends and aggregates are slices of what is there for all queries."""
+        part, closed, type_ = self.part, self.part.closed, expression.type
+        if isinstance(expression, KeyRef):
+            key = closed.keys[expression.index]
+            return part.column(closed.column(expression, lambda: _as_type(key, arrow_type(type_))))
+        if isinstance(expression, WindowBound):
+            bounds = closed.ends if expression.end else closed.starts
+            return part.column(closed.column(expression, lambda: arrow(_all_valid(bounds), type_)))
+        if isinstance(expression, AggregateRef):
+            aggregate, needed = self.select.aggregates[expression.index], self.measures[expression.index]
+            if part.is_common(aggregate):
+                return part.column(closed.column(aggregate, lambda: arrow(closed.lowered(aggregate, needed), type_)))
+        return arrow(self.computed(expression), type_)
+
+    def computed(self, expression: Expression) -> Values:
+        return computed(expression, self._leaf, len(self.part))
+
+    def _leaf(self, expression: KeyRef | AggregateRef | WindowBound) -> Values:
+        part = self.part
+        if isinstance(expression, AggregateRef):
+            return part.values(self.select.aggregates[expression.index], self.measures[expression.index])
+        if isinstance(expression, KeyRef):
+            return physical(part.column(part.closed.keys[expression.index]), expression.type)
+        return _all_valid(part.numbers(part.closed.ends if expression.end else part.closed.starts))
 
 
-def _arrow(values: Values, type_: DataType) -> pa.Array:
-    nothing = None if values.valid.all() else ~values.valid
-    if type_.kind in (Kind.DECIMAL, Kind.HUGEINT):
-        return _decimals(values.values, nothing, type_)
-    if type_.kind in (Kind.STRING, Kind.BOOLEAN, Kind.BINARY):
-        return pa.array(values.values, arrow_type(type_), mask=nothing)
-    if type_.is_floating:
-        floats = pa.array(values.values.astype(np.float64, copy=False), mask=nothing)
-        return floats if type_ == DOUBLE else floats.cast(arrow_type(type_))
-    whole = pa.array(values.values.astype(np.int64), mask=nothing)
-    return whole.cast(pa.int32()).cast(pa.date32()) if type_.kind is Kind.DATE else whole.cast(arrow_type(type_))
+def _all_valid(values: Array) -> Values:
+    return Values(values, np.ones(len(values), dtype=bool))
 
 
-def _decimals(values: Array, nothing: NDArray[np.bool_] | None, type_: DataType) -> pa.Array:
-    target = arrow_type(type_)
-    if values.dtype == object:
-        scaled = [Decimal(int(value)).scaleb(-type_.scale) for value in values.tolist()]
-        return pa.array(scaled, target, mask=nothing)
-    # 64-bit numbers in 128 bits: the number, and its sign over the upper half.
-    words = np.empty((len(values), 2), dtype=np.int64)
-    words[:, 0], words[:, 1] = values, values.astype(np.int64) >> 63
-    valid = None if nothing is None else pa.array(~nothing).buffers()[1]
-    return pa.Array.from_buffers(target, len(values), [valid, pa.py_buffer(words)])
+def _as_type(values: pa.Array, type_: pa.DataType) -> pa.Array:
+    return values if values.type == type_ else values.cast(type_)

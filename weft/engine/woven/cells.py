@@ -28,6 +28,9 @@ def edges_of(windows: Iterable[Window]) -> EdgeSet:
 def cell_sql(edges: EdgeSet, clock: str) -> str:
     """The start of the cell that a row with this clock is in, as Spark SQL."""
     classes = sorted(edges)
+    if not classes:
+        # No window cuts time: everything is one cell.
+        return "0L"
     if len(classes) == 1:
         return _since_last(classes[0], clock)
     if len(classes) <= _FEW:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from weft.aggregation.choice import Choice
-from weft.aggregation.cost import operations_per_edge
+from weft.aggregation.cost import MEASURED_PRICES, cost_per_tick
 from weft.aggregation.demand import demand
 from weft.aggregation.kernels import ALGORITHMS
 from weft.algebra import Query, Stream
@@ -19,36 +19,47 @@ from weft.algebra.clocks import clock_type
 from weft.catalog import Catalog
 from weft.engine.readable import readable
 from weft.engine.woven.cells import edges_of
-from weft.engine.woven.groups import Grouping, grouped
+from weft.engine.woven.groups import SOME_KEYS, Grouping, Terms, finest_rate, grouped, lanes_of, terms
 from weft.engine.woven.groups import asked_of as asked
-from weft.engine.woven.partials import CELL, LATEST, ROWS
-from weft.engine.woven.reduction import REDUCED_CLOCK, Reduction, reduction
+from weft.engine.woven.hosts import Hosts, no_host_told
+from weft.engine.woven.measures import REDUCED_CLOCK
+from weft.engine.woven.partials import CELL, LATEST, LEAST, ROWS
+from weft.engine.woven.reduction import Reduction, reduction
 from weft.engine.woven.shape import NotWoven, Woven, woven
 from weft.engine.woven.tree import TreeSpec
-from weft.optimizer.plan_cost import Levels, by_operations, reading_cost
+from weft.optimizer.plan_cost import Levels
 from weft.optimizer.weave_explain import NearestNeighbour, nearest_neighbours
 from weft.optimizer.woven_plan import plan_of
+from weft.plan.facts import Facts, key_set
 from weft.plan.normal import normalised
 from weft.plan.sharing import (
+    ROW,
     Apart,
     Cohort,
     KernelChoice,
+    PlannedFor,
+    RunningCohort,
+    RunningQuery,
     SharedReduction,
     SharedStream,
     SharedTree,
     Sharing,
     WovenQuery,
 )
-from weft.windows import edge_rate, shared_edges
+from weft.windows import EdgeSet, edge_rate, shared_edges
 
 
 def sharing(
-    queries: Sequence[Query], rates: Mapping[str, Fraction] | None = None, apart: Mapping[str, str] | None = None
+    queries: Sequence[Query],
+    rates: Mapping[str, Fraction] | None = None,
+    apart: Mapping[str, str] | None = None,
+    facts: Mapping[str, Facts] | None = None,
+    hosts: Hosts = no_host_told,
 ) -> Sharing:
     """What some queries share if they run together.
 
     `rates` has the rows per tick of streams that have run, `apart` the reasons of queries that share nothing although
-    they could.
+    they could, `facts` what is known of streams, and `hosts` says where the kernels of a key set live.
     """
     shapes: dict[str, dict[str, Woven]] = {}
     streams: dict[str, Stream] = {}
@@ -67,12 +78,18 @@ def sharing(
             shapes.setdefault(source.name, {})[query.name] = shape
     explained = []
     found: dict[str, WovenQuery] = {}
+    running: dict[str, RunningQuery] = {}
     for name, of_stream in shapes.items():
-        parts = _StreamInParts.of(streams[name], of_stream, (rates or {}).get(name))
+        known = (facts or {}).get(name, Facts())
+        parts = _StreamInParts.of(streams[name], of_stream, (rates or {}).get(name), known, hosts)
         explained.append(parts.stream())
         found |= {each.name: each for each in parts.queries(explained[-1])}
+        running |= {each.name: each for each in parts.running_queries(explained[-1])}
     return Sharing(
-        tuple(explained), {query.name: found[query.name] for query in queries if query.name in found}, not_woven
+        tuple(explained),
+        {query.name: found[query.name] for query in queries if query.name in found},
+        {query.name: running[query.name] for query in queries if query.name in running},
+        not_woven,
     )
 
 
@@ -112,16 +129,21 @@ class _StreamInParts:
     source: Stream
     shapes: Mapping[str, Woven]
     rate: Fraction | None
+    facts: Facts
+    hosts: Hosts
     grouping: Grouping
     members: Mapping[TreeSpec, tuple[str, ...]]
     cohorts: tuple[_CohortInParts, ...]
     edge_rate: Fraction
 
     @classmethod
-    def of(cls, stream: Stream, shapes: Mapping[str, Woven], rate: Fraction | None) -> _StreamInParts:
-        grouping = grouped(shapes)
+    def of(
+        cls, stream: Stream, shapes: Mapping[str, Woven], rate: Fraction | None, facts: Facts, hosts: Hosts
+    ) -> _StreamInParts:
+        windowed = {name: each for name, each in shapes.items() if not each.is_running}
+        grouping = grouped(windowed, facts)
         members: dict[TreeSpec, list[str]] = {}
-        for name in shapes:
+        for name in windowed:
             members.setdefault(grouping.tree_of[name], []).append(name)
         by_cohort: dict[tuple[frozenset[str], tuple[str, ...]], list[TreeSpec]] = {}
         for spec in members:
@@ -134,10 +156,12 @@ class _StreamInParts:
             stream,
             shapes,
             rate,
+            facts,
+            hosts,
             grouping,
             {spec: tuple(names) for spec, names in members.items()},
             tuple(cohorts),
-            edge_rate(edges_of(each.window for each in shapes.values())),
+            finest_rate(windowed),
         )
 
     def stream(self) -> SharedStream:
@@ -148,10 +172,41 @@ class _StreamInParts:
             self.rate,
             self._reduction(),
             tuple(self._cohort(each, strangers) for each in self.cohorts),
+            self._running(),
+            self._planned_for(),
+        )
+
+    def _planned_for(self) -> PlannedFor | None:
+        """What the trees are chosen by, if anything has been seen of the stream."""
+        keys = {
+            text: number
+            for spec in self.members
+            if (text := key_set(spec.keys)) in self.facts.keys and (number := self.facts.number_of_keys(spec.keys))
+        }
+        if self.facts.rows_per_tick is None and not keys:
+            return None
+        by_name = {self.readable(text): number for text, number in sorted(keys.items())}
+        return PlannedFor(self.facts.rows_per_tick, self.facts.ticks_per_cycle, by_name)
+
+    def _running(self) -> tuple[RunningCohort, ...]:
+        """The queries that never close. Which of them have groups in common depends on when they begin, too."""
+        alike: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
+        for name, shape in self.shapes.items():
+            if shape.is_running:
+                conditions = tuple(sorted({self.readable(each.text) for each in shape.conditions}))
+                alike.setdefault((conditions, shape.keys), []).append(name)
+        return tuple(
+            RunningCohort(
+                conditions,
+                tuple(map(self.readable, keys)),
+                tuple(dict.fromkeys(self.readable(m.name) for name in names for m in self.shapes[name].all_measures)),
+                tuple(names),
+            )
+            for (conditions, keys), names in alike.items()
         )
 
     def queries(self, stream: SharedStream) -> Iterator[WovenQuery]:
-        rows = self.rate or Fraction(0)
+        rows = (self.rate or Fraction(0)) * ROW
         alone = self._alone()
         for tree in stream.trees:
             # Rows are read for all queries of the stream, partials for all of the tree.
@@ -161,31 +216,41 @@ class _StreamInParts:
                 part = alone[name] / finals if finals else Fraction(1, len(tree.queries))
                 yield WovenQuery(name, stream.name, tree, reading + part * tree.final_cost, rows + alone[name])
 
+    def running_queries(self, stream: SharedStream) -> Iterator[RunningQuery]:
+        reading = (self.rate or Fraction(0)) * ROW / len(self.shapes)
+        for cohort in stream.running:
+            yield from (RunningQuery(name, stream.name, cohort, reading) for name in cohort.queries)
+
     def _alone(self) -> dict[str, Fraction]:
         """What the kernels of each query would spend if there were no other."""
         known: dict[object, Fraction] = {}
         costs = {}
         for name, shape in self.shapes.items():
-            likes = shape.window, shape.all_measures, bool(shape.keys)
+            if shape.is_running:
+                continue
+            likes = shape.window, shape.all_measures, shape.keys
             if likes not in known:
-                grouping = grouped({name: shape})
-                known[likes] = _final_cost(grouping.tree_of[name], grouping)
+                grouping = grouped({name: shape}, self.facts)
+                known[likes] = self._final_cost(grouping.tree_of[name], grouping)
             costs[name] = known[likes]
         return costs
 
     def readable(self, text: str) -> str:
         return readable(text, self.source)
 
-    def _reading(self) -> Fraction:
-        """What a tree pays for reading the partials of the finest cut."""
-        trees = len(self.members)
-        return reading_cost(trees, Fraction(0), self.edge_rate, Levels.THREE, by_operations()) / trees
+    def _terms(self, cohort: _CohortInParts) -> Terms:
+        """What the trees of a cohort were weighed by."""
+        everyone = (asked(self.shapes[name]) for spec in cohort.specs for name in self.members[spec])
+        return terms(cohort.specs[0].keys, lanes_of(everyone), self.edge_rate, self.facts)
+
+    def _edges(self) -> EdgeSet:
+        return edges_of(each.window for each in self.shapes.values() if not each.is_running)
 
     def _reduction(self) -> SharedReduction:
         built = reduction(self.source, self.shapes.values())
         layout = built.layout
         return SharedReduction(
-            tuple(sorted((each.modulus, each.residue) for each in edges_of(s.window for s in self.shapes.values()))),
+            tuple(sorted((each.modulus, each.residue) for each in self._edges())),
             self.edge_rate,
             tuple(self.readable(each) for each in layout.decoders),
             layout.signature_columns,
@@ -195,7 +260,7 @@ class _StreamInParts:
         )
 
     def _cohort(self, cohort: _CohortInParts, strangers: _Strangers) -> Cohort:
-        nearest = self._nearest(cohort)
+        nearest, reading = self._nearest(cohort), self._terms(cohort).reading
         trees = [
             SharedTree(
                 number,
@@ -203,37 +268,42 @@ class _StreamInParts:
                 edge_rate(shared_edges(spec.windows)),
                 tuple(self._kernel(name, choice) for name, choice in self.grouping.kernels[spec].items()),
                 self.members[spec],
-                _final_cost(spec, self.grouping),
-                self._reading(),
+                self._final_cost(spec, self.grouping),
+                reading,
                 nearest.get(number) or strangers.nearest_to(number),
             )
             for number, spec in cohort.numbered()
         ]
         first = cohort.specs[0]
         conditions = tuple(sorted(self.readable(each) for each in first.conditions))
-        return Cohort(conditions, tuple(self.readable(each) for each in first.keys), tuple(trees))
+        keys = tuple(self.readable(each) for each in first.keys)
+        return Cohort(conditions, keys, tuple(trees), self.hosts(self.source.name, first.keys))
 
     def _nearest(self, cohort: _CohortInParts) -> dict[int, Apart]:
         """For each tree of a cohort the one it would best be merged with, weighed as weaving weighs it."""
         if len(cohort.specs) == 1:
             return {}
         partition = [[asked(self.shapes[name]) for name in self.members[spec]] for spec in cohort.specs]
-        plan = plan_of(partition, Fraction(0), Levels.THREE, by_operations())
+        terms = self._terms(cohort)
+        plan = plan_of(partition, terms.reading, Levels.TWO, terms.costing)
         return {
             cohort.first + place: _weighed(nearest, cohort.first) for place, nearest in nearest_neighbours(plan).items()
         }
 
+    def _final_cost(self, spec: TreeSpec, grouping: Grouping) -> Fraction:
+        """What the kernels of a tree spend: each of them answers all windows of the tree."""
+        asked_of_all, rate = demand(spec.windows), edge_rate(shared_edges(spec.windows))
+        keys = self.facts.number_of_keys(spec.keys) or SOME_KEYS
+        kernels = Counter(choice.kernel for choice in grouping.kernels[spec].values())
+        spent = (
+            count * cost_per_tick(kernel, asked_of_all, rate, keys=keys, prices=MEASURED_PRICES)
+            for kernel, count in kernels.items()
+        )
+        return sum(spent, Fraction(0))
+
     def _kernel(self, measure: str, choice: Choice) -> KernelChoice:
         left_out = {ALGORITHMS[name].title: why for name, why in choice.left_out.items()}
         return KernelChoice(self.readable(measure), ALGORITHMS[choice.kernel].title, choice.reason, left_out)
-
-
-def _final_cost(spec: TreeSpec, grouping: Grouping) -> Fraction:
-    """What the kernels of a tree spend: each of them answers all windows of the tree."""
-    asked_of_all, rate = demand(spec.windows), edge_rate(shared_edges(spec.windows))
-    kernels = Counter(choice.kernel for choice in grouping.kernels[spec].values())
-    spent = (count * Fraction(operations_per_edge(kernel, asked_of_all, rate)) for kernel, count in kernels.items())
-    return rate * sum(spent, Fraction(0))
 
 
 def _weighed(nearest: NearestNeighbour, first: int) -> Apart:
@@ -300,9 +370,11 @@ def _sql(built: Reduction, stream: Stream) -> str:
         *(f"{text} AS {name}" for text, name in groups),
         f"count(1) AS {ROWS}",
         f"max({REDUCED_CLOCK}) AS {LATEST}",
+        *([f"min({REDUCED_CLOCK}) AS {LEAST}"] if built.tells_least else []),
         *(f"{text} AS {name}" for text, name in aggregates),
     ]
-    rows = f"SELECT *, {built.clock} AS {REDUCED_CLOCK} FROM {stream.name}"
+    prepared = ", ".join(f"{text} AS {name}" for name, text in built.prepared.items())
+    rows = f"SELECT *, {prepared} FROM {stream.name}"
     return "\n".join(
         [
             "SELECT",

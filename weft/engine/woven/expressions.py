@@ -2,27 +2,33 @@
 
 Values are physical ones, as `weft/aggregation/functions.py` has them: integers, DATEs, TIMESTAMPs and the unscaled
 integers of DECIMALs as 64-bit integers or Python's own, FLOATs and DOUBLEs as 64-bit floats. What cannot be computed is
-NULL. What is not in here is left to Spark: a query that uses it is not woven.
+NULL. What is not in here, patterns and most casts from and to text, is left to Spark: a query that applies it to its
+aggregates is not woven. (In a WHERE, a GROUP BY or inside an aggregate anything goes: that is Spark's part anyway.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from datetime import date
+from decimal import Decimal
+from fractions import Fraction
+from functools import reduce
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from weft.aggregation.statistic import Array, Values
 from weft.algebra import AggregateRef, Call, DataType, Expression, KeyRef, Kind, Literal, WindowBound
-from weft.algebra.types import BIGINT, DOUBLE, HUGEINT
+from weft.algebra.types import DOUBLE, HUGEINT
+from weft.engine.woven.exact import EXACT_OPERATORS, as_float, can_be_cast, cast_to, exactly, is_exact, rounded_double
+from weft.engine.woven.text_and_time import as_text, can_be_text, is_text_or_time, text_or_time
 
 #: What stands at a leaf of an expression after grouping.
 GroupLeaf: TypeAlias = Callable[[KeyRef | AggregateRef | WindowBound], Values]
 
 _COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">="})
-_ARITHMETIC = frozenset({"+", "-", "*", "/"})
-_LARGEST = {BIGINT: 2**63 - 1, HUGEINT: 10**38 - 1}
+_EPOCH = date(1970, 1, 1).toordinal()
 
 
 def can_be_computed(expression: Expression) -> bool:
@@ -30,30 +36,29 @@ def can_be_computed(expression: Expression) -> bool:
     if isinstance(expression, KeyRef | AggregateRef | WindowBound):
         return True
     if isinstance(expression, Literal):
-        return expression.type.kind not in (Kind.DECIMAL, Kind.DATE, Kind.BINARY)
+        return expression.type.kind is not Kind.BINARY
     return isinstance(expression, Call) and _is_known(expression) and all(map(can_be_computed, expression.args))
 
 
 def _is_known(call: Call) -> bool:
     types = [arg.type for arg in call.args]
-    if call.op in ("and", "or", "not", "is_null"):
-        return True
+    if call.op in _LENIENT or call.op == "not":
+        return all(type_.kind is not Kind.BINARY for type_ in types)
     if call.op in _COMPARISONS:
-        return types[0] == types[1] or all(type_.is_integer for type_ in types)
-    if call.op in _ARITHMETIC:
-        whole = call.type in _LARGEST and call.op != "/" and all(type_.is_integer for type_ in types)
-        return whole or (call.type == DOUBLE and types == [DOUBLE, DOUBLE])
-    if call.op == "neg":
-        return call.type == DOUBLE
-    return call.op == "cast" and _widens(types[0], call.type)
-
-
-def _widens(source: DataType, target: DataType) -> bool:
-    """Whether a cast keeps every value, or rounds it to the next DOUBLE."""
-    order = [Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.HUGEINT]
-    if source.is_integer and target.is_integer:
-        return order.index(source.kind) <= order.index(target.kind)
-    return source == target or (source.is_numeric and source.kind is not Kind.FLOAT and target == DOUBLE)
+        comparable = types[0] == types[1] or all(type_.is_integer for type_ in types)
+        return comparable and types[0].kind is not Kind.BINARY
+    if call.op == "cast":
+        to_text = call.type.kind is Kind.STRING and can_be_text(types[0])
+        return can_be_cast(types[0], call.type) or to_text or types[0].kind is Kind.NULL
+    if is_text_or_time(call):
+        return True
+    if call.type.is_floating:
+        if call.op == "round":
+            return types[0].is_floating
+        return call.op in _FLOATING and all(type_.is_floating for type_ in types)
+    if call.op in ("floor", "ceil") and types[0].is_floating:
+        return True
+    return call.op in EXACT_OPERATORS and is_exact(call.type) and all(map(is_exact, types))
 
 
 def computed(expression: Expression, leaf: GroupLeaf, rows: int) -> Values:
@@ -64,38 +69,138 @@ def computed(expression: Expression, leaf: GroupLeaf, rows: int) -> Values:
         assert isinstance(expression, KeyRef | AggregateRef | WindowBound)
         return leaf(expression)
     args = [computed(arg, leaf, rows) for arg in expression.args]
-    if expression.op == "is_null":
-        return Values(~args[0].valid, np.ones(rows, dtype=bool))
-    if expression.op in ("and", "or", "not"):
-        return _logic(expression.op, args)
+    if expression.op in _LENIENT:
+        return _LENIENT[expression.op](args)
     valid = np.logical_and.reduce([arg.valid for arg in args])
+    if expression.op == "not":
+        return Values(~args[0].values.astype(bool), valid)
     if expression.op in _COMPARISONS:
         return Values(_compared(expression.op, args[0].values, args[1].values), valid)
-    if expression.op == "neg":
-        return Values(-args[0].values, valid)
     if expression.op == "cast":
-        return Values(_cast(args[0].values, expression.args[0].type, expression.type), valid)
-    return _arithmetic(expression, args, valid)
+        return _cast(expression, args[0], rows)
+    if is_text_or_time(expression):
+        return text_or_time(expression, args, valid)
+    if expression.type.is_floating:
+        return _floating(expression, args, valid)
+    if expression.args[0].type.is_floating:
+        return _whole(expression, args[0])
+    return exactly(expression, args)
+
+
+def _cast(call: Call, arg: Values, rows: int) -> Values:
+    source = call.args[0].type
+    if source.kind is Kind.NULL:
+        return nothing(call.type, rows)
+    if call.type.kind is Kind.STRING and source.kind is not Kind.STRING:
+        return as_text(arg, source)
+    return cast_to(arg, source, call.type)
+
+
+# -- constants --------------------------------------------------------------------------------------------------------
 
 
 def _constant(literal: Literal, rows: int) -> Values:
-    if literal.value is None:
-        return Values(np.zeros(rows, dtype=np.int64), np.zeros(rows, dtype=bool))
-    dtype = np.dtype(object) if isinstance(literal.value, str) or literal.type == HUGEINT else None
-    return Values(np.full(rows, literal.value, dtype=dtype), np.ones(rows, dtype=bool))
+    value, type_ = literal.value, literal.type
+    if value is None:
+        return nothing(type_, rows)
+    if isinstance(value, Decimal):
+        return Values(_filled(int(Fraction(value) * 10**type_.scale), rows, object), np.ones(rows, dtype=bool))
+    if isinstance(value, date):
+        return Values(_filled(value.toordinal() - _EPOCH, rows, np.int64), np.ones(rows, dtype=bool))
+    kind = object if isinstance(value, str) or type_ == HUGEINT else np.float64 if type_.is_floating else None
+    return Values(_filled(value, rows, kind), np.ones(rows, dtype=bool))
 
 
-def _logic(op: str, args: list[Values]) -> Values:
-    """SQL's three truth values: FALSE AND NULL is FALSE, TRUE OR NULL is TRUE."""
-    true = [arg.valid & arg.values.astype(bool) for arg in args]
-    false = [arg.valid & ~arg.values.astype(bool) for arg in args]
-    if op == "not":
-        return Values(false[0], args[0].valid)
-    if op == "or":
-        true, false = false, true
-    decided = np.logical_or.reduce(false)
-    everywhere = np.logical_and.reduce(true)
-    return Values(everywhere if op == "and" else decided, decided | everywhere)
+def _filled(value: Any, rows: int, dtype: Any) -> Array:
+    return np.full(rows, value, dtype=dtype)
+
+
+def nothing(type_: DataType, rows: int) -> Values:
+    """As many NULLs. What stands in their place compares with values of the type."""
+    if type_.kind is Kind.STRING:
+        return Values(_filled("", rows, object), np.zeros(rows, dtype=bool))
+    dtype = np.float64 if type_.is_floating else bool if type_.kind is Kind.BOOLEAN else np.int64
+    return Values(np.zeros(rows, dtype=dtype), np.zeros(rows, dtype=bool))
+
+
+# -- operators that look at NULLs -------------------------------------------------------------------------------------
+
+
+def _conjunction(args: Sequence[Values]) -> Values:
+    """SQL's three truth values: FALSE AND NULL is FALSE."""
+    false = np.logical_or.reduce([arg.valid & ~arg.values.astype(bool) for arg in args])
+    true = np.logical_and.reduce([arg.valid & arg.values.astype(bool) for arg in args])
+    return Values(true, false | true)
+
+
+def _disjunction(args: Sequence[Values]) -> Values:
+    """TRUE OR NULL is TRUE."""
+    true = np.logical_or.reduce([arg.valid & arg.values.astype(bool) for arg in args])
+    false = np.logical_and.reduce([arg.valid & ~arg.values.astype(bool) for arg in args])
+    return Values(true, false | true)
+
+
+def _is_null(args: Sequence[Values]) -> Values:
+    return Values(~args[0].valid, np.ones(len(args[0].valid), dtype=bool))
+
+
+def _is_same(args: Sequence[Values]) -> Values:
+    left, right = args
+    equal = _compared("=", left.values, right.values)
+    same = np.where(left.valid & right.valid, equal, left.valid == right.valid)
+    return Values(same, np.ones(len(same), dtype=bool))
+
+
+def _is_in(args: Sequence[Values]) -> Values:
+    value, *candidates = args
+    equal = [Values(_compared("=", value.values, each.values), value.valid & each.valid) for each in candidates]
+    return _disjunction(equal)
+
+
+def _case(args: Sequence[Values]) -> Values:
+    *branches, result = args
+    for condition, value in reversed(list(zip(branches[::2], branches[1::2], strict=True))):
+        result = _chosen(condition.valid & condition.values.astype(bool), value, result)
+    return result
+
+
+def _chosen(wanted: NDArray[np.bool_], then: Values, otherwise: Values) -> Values:
+    values = np.where(wanted, then.values, otherwise.values)
+    return Values(values, np.where(wanted, then.valid, otherwise.valid))
+
+
+def _coalesced(args: Sequence[Values]) -> Values:
+    return reduce(lambda known, other: _chosen(known.valid, known, other), args)
+
+
+def _extreme(comparison: str, args: Sequence[Values]) -> Values:
+    def better(known: Values, other: Values) -> Values:
+        displaced = other.valid & (~known.valid | _compared(comparison, other.values, known.values))
+        return _chosen(displaced, other, known)
+
+    return reduce(better, args)
+
+
+def _null_if(args: Sequence[Values]) -> Values:
+    value, unwanted = args
+    equal = value.valid & unwanted.valid & _compared("=", value.values, unwanted.values)
+    return Values(value.values, value.valid & ~equal)
+
+
+_LENIENT: dict[str, Callable[[Sequence[Values]], Values]] = {
+    "and": _conjunction,
+    "or": _disjunction,
+    "is_null": _is_null,
+    "<=>": _is_same,
+    "in": _is_in,
+    "case": _case,
+    "coalesce": _coalesced,
+    "greatest": lambda args: _extreme(">", args),
+    "least": lambda args: _extreme("<", args),
+    "nullif": _null_if,
+}
+
+# -- comparisons ------------------------------------------------------------------------------------------------------
 
 
 def _compared(op: str, left: Array, right: Array) -> NDArray[np.bool_]:
@@ -111,23 +216,51 @@ def _compared(op: str, left: Array, right: Array) -> NDArray[np.bool_]:
     return np.asarray(truth)
 
 
-def _cast(values: Array, source: DataType, target: DataType) -> Array:
-    if target == DOUBLE and source.kind is Kind.DECIMAL:
-        return np.array([int(value) / 10**source.scale for value in values.tolist()], dtype=np.float64)
-    if target == DOUBLE:
-        return values.astype(np.float64)
-    return values.astype(object) if target == HUGEINT else values
+# -- floating point ---------------------------------------------------------------------------------------------------
 
 
-def _arithmetic(call: Call, args: list[Values], valid: NDArray[np.bool_]) -> Values:
-    left, right = (arg.values for arg in args)
-    if call.type == DOUBLE:
-        with np.errstate(all="ignore"):
-            if call.op == "/":
-                return Values(np.divide(left, np.where(right == 0, 1.0, right)), valid & (right != 0))
-            return Values({"+": np.add, "-": np.subtract, "*": np.multiply}[call.op](left, right), valid)
-    left, right = left.astype(object), right.astype(object)
-    result = left + right if call.op == "+" else left - right if call.op == "-" else left * right
-    limit = _LARGEST[call.type]
-    fits = np.array([-limit - (call.type == BIGINT) <= each <= limit for each in result.tolist()], dtype=bool)
-    return Values(np.where(fits, result, 0), valid & fits)
+def _floating(call: Call, args: Sequence[Values], valid: NDArray[np.bool_]) -> Values:
+    columns = [arg.values for arg in args]
+    if call.op in ("/", "%"):
+        valid = valid & (columns[1] != 0)
+        columns[1] = np.where(columns[1] == 0, 1.0, columns[1])
+    if call.op in ("ln", "log10"):
+        valid = valid & ~(columns[0] <= 0)
+    if call.op == "round":
+        type_ = call.args[0].type
+        places = columns[1].tolist() if len(columns) > 1 else [0] * len(columns[0])
+        rounded = [
+            rounded_double(value, place, type_) for value, place in zip(columns[0].tolist(), places, strict=True)
+        ]
+        return Values(as_float(np.array(rounded, dtype=np.float64), call.type), valid)
+    with np.errstate(all="ignore"):
+        return Values(as_float(_FLOATING[call.op](*columns), call.type), valid)
+
+
+def _power(base: Array, exponent: Array) -> Array:
+    """As in Java, which knows no answer where C says 1: at 1 to the NaN and ±1 to the infinity."""
+    unknown = np.isnan(exponent) | ((np.abs(base) == 1) & np.isinf(exponent))
+    return np.where(unknown, np.nan, np.power(base, exponent))
+
+
+_FLOATING: dict[str, Callable[..., Array]] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": np.divide,
+    "%": np.fmod,
+    "neg": np.negative,
+    "abs": np.abs,
+    "sign": np.sign,
+    "sqrt": np.sqrt,
+    "exp": np.exp,
+    "ln": np.log,
+    "log10": np.log10,
+    "power": _power,
+}
+
+
+def _whole(call: Call, arg: Values) -> Values:
+    """FLOOR and CEIL of a floating number: a BIGINT, if it fits."""
+    whole = np.floor(arg.values) if call.op == "floor" else np.ceil(arg.values)
+    return cast_to(Values(whole, arg.valid), DOUBLE, call.type)

@@ -1,33 +1,40 @@
-"""Which windows share a tree, and which kernel keeps which measure: the optimizer's decision for one stream."""
+"""Which windows share a tree, and which kernel keeps which measure: the optimizer's decision for one stream.
+
+What decides are nanoseconds: of kernels, for as many keys as there are, and of reading partials, of which there are as
+many as rows come (see `Terms`). Answers do not depend on any of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, lru_cache
 
 from weft.aggregation.choice import Choice, choose
-from weft.aggregation.cost import DUE_AWARE, operations_per_edge
+from weft.aggregation.cost import DUE_AWARE, MEASURED_PRICES, cost_per_tick
 from weft.aggregation.demand import Demand, demand
 from weft.aggregation.kernel import why_not
 from weft.aggregation.kernels import ALGORITHMS
 from weft.aggregation.statistic import Statistic
 from weft.algebra import Window
+from weft.engine.woven.cells import edges_of
 from weft.engine.woven.measures import Measure
 from weft.engine.woven.shape import Woven
 from weft.engine.woven.tree import TreeSpec
 from weft.optimizer import acq
-from weft.optimizer.plan_cost import Levels, by_operations
-from weft.optimizer.weave import weave
+from weft.optimizer.plan_cost import Costing, Levels, by_nanoseconds
+from weft.optimizer.weave import Weaving, weave
+from weft.plan.facts import Facts, nearest_power
 from weft.windows import edge_rate, shared_edges
 
 #: How many keys a grouped query is taken to have until it has been seen.
 SOME_KEYS = 64
 
-#: From so many windows on, one tree is taken without a search. Prefix spends 1 per edge and 1 per answer, FlatFIT 3 per
-#: answer: edges that are shared only save, so with them no split is cheaper, and one of the two serves every statistic.
-_TOO_MANY_TO_SPLIT = 32
+#: Nanoseconds that a tree spends on a partial of the finest cut, for each statistic, and on a cycle, whatever comes.
+#: Measured on one core of a busy AMD EPYC; the prices of kernels are in `weft/aggregation/cost.py`.
+_PARTIAL = 50
+_CYCLE = 250_000
 
 
 @dataclass(frozen=True)
@@ -37,47 +44,120 @@ class Grouping:
     tree_of: Mapping[str, TreeSpec]
     kernels: Mapping[TreeSpec, Mapping[str, Choice]]
 
+    def of(self, names: Iterable[str]) -> Grouping:
+        """The trees that answer some of the queries."""
+        tree_of = {name: self.tree_of[name] for name in names}
+        return Grouping(tree_of, {spec: self.kernels[spec] for spec in dict.fromkeys(tree_of.values())})
 
-def grouped(queries: Mapping[str, Woven]) -> Grouping:
+
+@dataclass(frozen=True)
+class Terms:
+    """What the trees of a cohort are weighed by: how many keys there are, and what one more tree costs in reading.
+
+    `reading` is in nanoseconds per tick. With few rows it is little, and windows that cut time differently are better
+    off apart; the more partials there are, the more trees are merged. A finest cut has no more partials than rows have
+    come, and no more than keys times its cells: past that, rows cost nothing.
+    """
+
+    keys: int
+    reading: Fraction
+
+    @property
+    def costing(self) -> Costing:
+        return by_nanoseconds(row=Fraction(1), keys={frozenset(): self.keys})
+
+
+def terms(keys: Sequence[str], statistics: int, edges: Fraction, facts: Facts) -> Terms:
+    """The terms of a cohort with these keys, for a stream whose finest cut has so many edges per tick."""
+    number = facts.number_of_keys(keys) or SOME_KEYS
+    most = edges * number
+    partials = most if facts.rows_per_tick is None else min(most, facts.rows_per_tick)
+    per_cycle = Fraction(_CYCLE) / facts.ticks_per_cycle if facts.ticks_per_cycle else Fraction(0)
+    # A window that comes or goes changes the finest cut a little, and must not change the trees of everybody.
+    return Terms(number, statistics * _PARTIAL * nearest_power(partials) + per_cycle)
+
+
+def grouped(queries: Mapping[str, Woven], facts: Facts | None = None) -> Grouping:
     """The trees that answer some queries of one stream, by the queries' names.
 
     Queries of other rows, or by other keys, have no kernel in common; among those that may, weaving decides.
     """
-    cohorts: dict[tuple[frozenset[str], tuple[str, ...]], list[str]] = {}
-    for name, each in queries.items():
-        conditions = frozenset(condition.text for condition in each.conditions)
-        cohorts.setdefault((conditions, each.keys), []).append(name)
+    known = Facts() if facts is None else facts
     tree_of: dict[str, TreeSpec] = {}
     kernels: dict[TreeSpec, Mapping[str, Choice]] = {}
-    for (conditions, keys), names in cohorts.items():
-        for part in _woven({name: queries[name] for name in names}):
+    edges = finest_rate(queries)
+    for (conditions, keys), names in cohorts(queries).items():
+        for part in _woven({name: queries[name] for name in names}, keys, edges, known):
             windows = sorted({queries[name].window for name in part}, key=_longest_first)
             measures = {each.name: each for name in part for each in queries[name].all_measures}
             spec = TreeSpec(conditions, keys, tuple(windows), tuple(measures))
-            kernels[spec] = _kernels(spec, measures)
+            kernels[spec] = _kernels(spec, measures, known.number_of_keys(keys) or SOME_KEYS)
             tree_of |= dict.fromkeys(part, spec)
     return Grouping(tree_of, kernels)
 
 
-def _woven(queries: Mapping[str, Woven]) -> list[list[str]]:
+def cohorts(queries: Mapping[str, Woven]) -> dict[tuple[frozenset[str], tuple[str, ...]], list[str]]:
+    """The names of the queries that take the same rows and group them by the same keys."""
+    alike: dict[tuple[frozenset[str], tuple[str, ...]], list[str]] = {}
+    for name, each in queries.items():
+        conditions = frozenset(condition.text for condition in each.conditions)
+        alike.setdefault((conditions, each.keys), []).append(name)
+    return alike
+
+
+def finest_rate(queries: Mapping[str, Woven]) -> Fraction:
+    """How many edges the finest cut of these queries has per tick."""
+    return edge_rate(edges_of(each.window for each in queries.values())) if queries else Fraction(0)
+
+
+def _woven(queries: Mapping[str, Woven], keys: tuple[str, ...], edges: Fraction, facts: Facts) -> list[list[str]]:
     """The names of the queries that share a tree, tree by tree."""
     asked = {name: asked_of(each) for name, each in queries.items()}
-    number_of = _partition(frozenset(asked.values()))
+    number_of = _partition(frozenset(asked.values()), terms(keys, lanes_of(asked.values()), edges, facts))
     parts: dict[int, list[str]] = {}
     for name, query in asked.items():
         parts.setdefault(number_of[query], []).append(name)
     return list(parts.values())
 
 
+def lanes_of(asked: Iterable[acq.Acq]) -> int:
+    """How many kernels a tree for all of these needs."""
+    return len({measure for query in asked for measure in query.measures})
+
+
 @lru_cache(maxsize=10_000)
-def _partition(asked: frozenset[acq.Acq]) -> Mapping[acq.Acq, int]:
+def _partition(asked: frozenset[acq.Acq], terms: Terms) -> Mapping[acq.Acq, int]:
     """Which tree serves each query. A query that comes or goes concerns its own cohort; the others are remembered."""
-    if len({query.window for query in asked}) > _TOO_MANY_TO_SPLIT:
+    if terms.reading >= _cost_of_one_tree(asked, terms):
+        # A second tree would cost more in reading than all that the first one spends.
         return dict.fromkeys(asked, 0)
-    # With three levels, which is what one reduction for all of them makes, the rate of rows decides nothing.
-    ordered = sorted(asked, key=lambda each: (_longest_first(each.window), sorted(each.measures)))
-    plan = weave(ordered, by_operations()).plan(Fraction(1), Levels.THREE)
+    plan = _weaving(asked, terms.keys).plan(terms.reading, Levels.TWO)
     return {query: plan.number_of(query) for query in asked}
+
+
+def _cost_of_one_tree(asked: frozenset[acq.Acq], terms: Terms) -> Fraction:
+    """What one tree for all spends at most: by the first kernel that may serve and is quick to reckon."""
+    demands, rate = acq.demands_of(dict.fromkeys(asked, 1)), edge_rate(acq.edges_of_all(asked))
+    return sum(
+        (
+            cost_per_tick(
+                "prefix" if "prefix" in lane.measure.kernels else "flatfit",
+                tree,
+                rate,
+                keys=terms.keys,
+                prices=MEASURED_PRICES,
+            )
+            for lane, tree in demands.items()
+        ),
+        Fraction(0),
+    )
+
+
+@lru_cache(maxsize=1_000)
+def _weaving(asked: frozenset[acq.Acq], keys: int) -> Weaving:
+    """The dendrogram of some queries: one for all rates, which only say where to cut it."""
+    ordered = sorted(asked, key=lambda each: (_longest_first(each.window), sorted(each.measures)))
+    return weave(ordered, Terms(keys, Fraction(0)).costing)
 
 
 def _longest_first(window: Window) -> tuple[int, int, int]:
@@ -103,16 +183,15 @@ def _admitted(statistic: Statistic) -> tuple[str, ...]:
     )
 
 
-def _kernels(spec: TreeSpec, measures: Mapping[str, Measure]) -> dict[str, Choice]:
+def _kernels(spec: TreeSpec, measures: Mapping[str, Measure], keys: int) -> dict[str, Choice]:
     asked: Demand = demand(spec.windows)
     rate = edge_rate(shared_edges(spec.windows))
-    ranges, keys = len(spec.windows), SOME_KEYS if spec.keys else 1
+
+    @cache
+    def nanoseconds_per_edge(kernel: str) -> Fraction:
+        return cost_per_tick(kernel, asked, rate, keys=keys, prices=MEASURED_PRICES) / rate
+
     return {
-        name: choose(
-            measure.statistic,
-            ranges=ranges,
-            keys=keys,
-            cost=lambda kernel: operations_per_edge(kernel, asked, rate),
-        )
+        name: choose(measure.statistic, ranges=len(spec.windows), keys=keys, cost=nanoseconds_per_edge)
         for name, measure in measures.items()
     }

@@ -23,6 +23,8 @@ from weft.engine.woven.measures import Measure
 from weft.engine.woven.signatures import Decoder, satisfying
 
 CELL, ROWS, LATEST = "cell", "rows", "latest"
+#: The smallest clock, which only the cycle that rows arrive in asks for.
+LEAST = "least"
 
 _METADATA = b"weft.partials"
 
@@ -112,12 +114,17 @@ class Partials:
         rows, which = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)
         return list(rows.T), which.reshape(-1)
 
-    def satisfying(self, conditions: Sequence[str]) -> NDArray[np.bool_]:
-        """Which of the partials are of rows that satisfy all of these conditions."""
-        distinct, which = self._signatures
+    @property
+    def signature_numbers(self) -> NDArray[np.intp]:
+        """Which of the distinct signatures each partial has."""
+        return self._signatures[1]
+
+    def signatures_satisfying(self, conditions: Sequence[str]) -> NDArray[np.bool_]:
+        """Which of the distinct signatures satisfy all of these conditions."""
+        distinct, _ = self._signatures
         if not conditions:
-            return np.ones(len(self), dtype=bool)
-        return satisfying(self.layout.decoders, distinct, conditions, len(distinct[0]))[which]
+            return np.ones(len(distinct[0]) if distinct else 1, dtype=bool)
+        return satisfying(self.layout.decoders, distinct, conditions, len(distinct[0]))
 
     def records(self, measure: Measure) -> Columns:
         """The records of a measure; identities where it was not yet asked for."""

@@ -1,6 +1,6 @@
 """From rows to partials: one native Spark aggregation for a stream.
 
-    SELECT cell, g0, …, k0, …, p0, …, rows, latest FROM rows GROUP BY cell, g0, …, k0, …
+    SELECT cell, g0, …, k0, …, rows, latest, least, p0, … FROM rows GROUP BY cell, g0, …, k0, …
 
 `cell` is the fragment of time, NULL for rows whose clock is of no use; g are the numbers of the signature; k the
 keys of all queries together, the finest grouping; p the aggregates that measures are read from, each once.
@@ -20,16 +20,20 @@ from weft.algebra.clocks import clock_type
 from weft.algebra.types import TIMESTAMP
 from weft.engine.rows import CORRUPT, clock_bounds, column
 from weft.engine.woven.cells import cell_sql, edges_of
-from weft.engine.woven.measures import texts_of
-from weft.engine.woven.partials import CELL, LATEST, ROWS, Layout
+from weft.engine.woven.measures import REDUCED_CLOCK, texts_of
+from weft.engine.woven.partials import CELL, LATEST, LEAST, ROWS, Layout
 from weft.engine.woven.shape import Woven
 from weft.engine.woven.signatures import signatures
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-#: The column that a row's clock is in while it is reduced.
-REDUCED_CLOCK = "_reduced_clock"
+
+#: The column of kept rows' partials that says what they were judged by.
+JUDGED = "judged"
+
+#: The columns that the numbers of a row's signature are in while it is reduced.
+SIGNATURE = "_signature"
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,11 @@ class Reduction:
     layout: Layout
     clock: str
     cell: str
+    #: The numbers of the signature, computed once for each row.
+    signature: tuple[str, ...]
     groups: tuple[str, ...]
+    #: Whether the smallest clock of each partial is asked for, which EMIT EMPTY counts from.
+    tells_least: bool
 
     @cached_property
     def _grouping(self) -> list[Column]:
@@ -53,13 +61,35 @@ class Reduction:
         from pyspark.sql import functions as F
 
         named = zip(self.layout.aggregates, self.layout.aggregate_names, strict=True)
-        counted = [F.count(F.lit(1)).alias(ROWS), F.max(REDUCED_CLOCK).alias(LATEST)]
-        return [*counted, *(F.expr(text).alias(name) for text, name in named)]
+        counted = F.count(F.lit(1)).alias(ROWS)
+        clocks = [F.max(REDUCED_CLOCK).alias(LATEST)]
+        if self.tells_least:
+            clocks.append(F.min(REDUCED_CLOCK).alias(LEAST))
+        return [counted, *clocks, *(F.expr(text).alias(name) for text, name in named)]
+
+    @property
+    def prepared(self) -> dict[str, str]:
+        """What is computed of each row before rows are grouped, by name, so that it is computed once."""
+        numbers = {f"{SIGNATURE}{number}": text for number, text in enumerate(self.signature)}
+        return {REDUCED_CLOCK: self.clock, **numbers}
+
+    @cached_property
+    def _prepared(self) -> list[Column]:
+        # Texts with thousands of bounds take Spark a while to read: once will do.
+        from pyspark.sql import functions as F
+
+        return [F.expr(text).alias(name) for name, text in self.prepared.items()]
 
     def of(self, rows: DataFrame) -> pa.Table:
         """The partials of some rows: the stream's columns by position, and what could not be read. One Spark job."""
-        clocked = rows.selectExpr("*", f"{self.clock} AS {REDUCED_CLOCK}")
-        return clocked.groupBy(*self._grouping).agg(*self._aggregates).toArrow()
+        return rows.select("*", *self._prepared).groupBy(*self._grouping).agg(*self._aggregates).toArrow()
+
+    def of_kept(self, rows: DataFrame, judged: str) -> pa.Table:
+        """The same of rows that were kept, told apart by an expression as well. One Spark job."""
+        from pyspark.sql import functions as F
+
+        prepared = rows.select("*", *self._prepared)
+        return prepared.groupBy(F.expr(judged).alias(JUDGED), *self._grouping).agg(*self._aggregates).toArrow()
 
 
 def reduction(stream: Stream, queries: Iterable[Woven]) -> Reduction:
@@ -70,13 +100,22 @@ def reduction(stream: Stream, queries: Iterable[Woven]) -> Reduction:
     clock = f"unix_micros({column(position)})" if is_instant else column(position)
     least, most = clock_bounds(stream)
     usable = f"{CORRUPT} IS NULL AND {REDUCED_CLOCK} BETWEEN {least}L AND {most}L"
-    cell = cell_sql(edges_of(each.window for each in shapes), REDUCED_CLOCK)
+    cell = cell_sql(edges_of(each.window for each in shapes if not each.is_running), REDUCED_CLOCK)
     signed = signatures(condition for each in shapes for condition in each.conditions)
     keys = tuple(dict.fromkeys(key for each in shapes for key in each.keys))
     aggregates = texts_of(measure for each in shapes for measure in each.all_measures)
     layout = Layout(keys, dict(signed.decoders), len(signed.columns), aggregates)
     grouped = keys
-    if signed.some_hold is not None and all(each.conditions for each in shapes):
+    numbers = tuple(f"{SIGNATURE}{number}" for number in range(len(signed.columns)))
+    wanted = signed.wanted((each.conditions for each in shapes), numbers)
+    if wanted is not None:
         # Rows that no query takes are counted, and not told apart.
-        grouped = tuple(f"CASE WHEN {signed.some_hold} THEN {key} END" for key in keys)
-    return Reduction(layout, clock, f"CASE WHEN {usable} THEN {cell} END", (*signed.columns, *grouped))
+        grouped = tuple(f"CASE WHEN {wanted} THEN {key} END" for key in keys)
+    return Reduction(
+        layout,
+        clock,
+        f"CASE WHEN {usable} THEN {cell} END",
+        signed.columns,
+        (*numbers, *grouped),
+        any(each.select.emit_empty for each in shapes),
+    )

@@ -8,14 +8,13 @@ from weft.algebra import Column, Query, Select, Stream, Window
 from weft.engine.expressions import Leaf, spark_sql
 from weft.engine.rows import column
 from weft.engine.woven.expressions import can_be_computed
-from weft.engine.woven.measures import Measure, NotMeasured, measures_of, rows_counted
+from weft.engine.woven.measures import Measure, NotMeasured, latest_clock, measures_of, rows_counted
 from weft.engine.woven.signatures import Condition, conditions_of
-from weft.plan.clockwork import is_windowed
 
 
 @dataclass(frozen=True)
 class Woven:
-    """A windowed aggregate over one stream, as the woven stage sees it."""
+    """An aggregate over one stream, windowed or never closing, as the woven stage sees it."""
 
     stream: str
     select: Select
@@ -26,10 +25,15 @@ class Woven:
     measures: tuple[tuple[Measure, ...], ...]
 
     @property
+    def is_running(self) -> bool:
+        """Whether its window never closes: groups are answered when they change."""
+        return self.window.is_unbounded
+
+    @property
     def all_measures(self) -> tuple[Measure, ...]:
         """Every measure once, with the count of rows, which tells what groups there are."""
-        needed = [rows_counted(), *(measure for each in self.measures for measure in each)]
-        return tuple(dict.fromkeys(needed))
+        own = [rows_counted(), *([latest_clock()] if self.is_running else [])]
+        return tuple(dict.fromkeys([*own, *(measure for each in self.measures for measure in each)]))
 
 
 class NotWoven(Exception):
@@ -41,15 +45,13 @@ def woven(query: Query) -> Woven:
     select = query.relation
     if not query.sharing:
         raise NotWoven("it was created with SHARING OFF")
-    if not isinstance(select, Select) or not select.is_grouped or not is_windowed(select):
-        raise NotWoven("only aggregates over windows share partials")
+    if not isinstance(select, Select) or not select.is_grouped:
+        raise NotWoven("only aggregates share partials")
     stream = select.inputs[0].source
     if len(select.inputs) > 1 or not isinstance(stream, Stream):
         raise NotWoven("it reads more than one stream, or what other queries answer")
-    if stream.backfill:
-        raise NotWoven(f"stream '{stream.name}' keeps rows for BACKFILL")
-    if select.emit_empty or select.distinct or select.retain is not None:
-        raise NotWoven("EMIT EMPTY, DISTINCT and RETAIN are evaluated from rows")
+    if select.distinct or select.retain is not None:
+        raise NotWoven("DISTINCT and RETAIN are evaluated from rows")
     assert select.window is not None
     leaf = leaf_of(stream)
     try:

@@ -24,11 +24,10 @@ from weft.algebra import Call, Expression, Kind, Literal
 from weft.algebra.types import TIMESTAMP
 from weft.engine.expressions import Leaf, spark_sql
 
-#: Up to so many conditions are a bit each; a word holds no more than the other number.
-_FEW_BITS = 16
+#: Bits in a word.
 _WORD = 62
 #: Comparisons of one expression that are worth a grid; the stretches it has at most, and the bounds in one of them.
-_WORTH_A_GRID = 4
+_WORTH_A_GRID = 6
 _LONGEST_GRID = 8_192
 _MOST_INSIDE = 6
 
@@ -36,6 +35,9 @@ _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 
 #: How a condition is read off a signature: [column, "bit", number] or [column, comparison, position of its bound].
 Decoder = tuple[int, str, int]
+
+#: Codes from the first up to, not including, the other; None is the end.
+Span = tuple[int, int | None]
 
 
 @dataclass(frozen=True)
@@ -55,12 +57,26 @@ class Signatures:
     columns: tuple[str, ...]
     decoders: Mapping[str, Decoder]
 
-    @property
-    def some_hold(self) -> str | None:
-        """That some condition holds, as SQL, if that is to be had by looking at the signature alone."""
-        if len(self.columns) != 1 or any(kind != "bit" for _, kind, _ in self.decoders.values()):
-            return None
-        return f"({self.columns[0]}) <> 0L"
+    def wanted(self, queries: Iterable[Sequence[Condition]], numbers: Sequence[str]) -> str | None:
+        """That some query may take a row, as SQL over the numbers of its signature; None if every row is taken.
+
+        One condition of a query stands for all of them: fewer rows are told to be of no use than are.
+        """
+        masks: dict[int, int] = {}
+        spans: dict[int, set[Span]] = {}
+        for conditions in queries:
+            if not conditions:
+                return None
+            column, kind, position = max(
+                (self.decoders[each.text] for each in conditions), key=lambda each: each[1] != "bit"
+            )
+            if kind == "bit":
+                masks[column] = masks.get(column, 0) | 1 << position
+            else:
+                spans.setdefault(column, set()).add(span_of(kind, position))
+        bits = [f"({numbers[column]} & {mask}L) <> 0L" for column, mask in masks.items()]
+        codes = [f"{numbers[column]} BETWEEN {_hull(each)}" for column, each in spans.items()]
+        return " OR ".join([*bits, *codes])
 
 
 def conditions_of(where: Expression | None, leaf: Leaf) -> tuple[Condition, ...]:
@@ -103,15 +119,13 @@ def signatures(conditions: Iterable[Condition]) -> Signatures:
     distinct = sorted(set(conditions), key=lambda each: each.text)
     columns: list[str] = []
     decoders: dict[str, Decoder] = {}
-    bits = distinct
-    if len(distinct) > _FEW_BITS:
-        for compared, group in _by_expression(distinct).items():
-            grid = _grid(compared, group)
-            if grid is not None:
-                positions = {bound: position for position, bound in enumerate(sorted({e.bound for e in group}))}
-                decoders |= {e.text: (len(columns), e.comparison, positions[e.bound]) for e in group}
-                columns.append(grid)
-        bits = [each for each in distinct if each.text not in decoders]
+    for compared, group in _by_expression(distinct).items():
+        grid = _grid(compared, group)
+        if grid is not None:
+            positions = {bound: position for position, bound in enumerate(sorted({e.bound for e in group}))}
+            decoders |= {e.text: (len(columns), e.comparison, positions[e.bound]) for e in group}
+            columns.append(grid)
+    bits = [each for each in distinct if each.text not in decoders]
     words = [bits[start : start + _WORD] for start in range(0, len(bits), _WORD)]
     for word in words:
         decoders |= {each.text: (len(columns), "bit", position) for position, each in enumerate(word)}
@@ -182,12 +196,25 @@ def satisfying(
 def _holds(codes: NDArray[Any], kind: str, position: int) -> NDArray[np.bool_]:
     if kind == "bit":
         return np.asarray((codes >> position) & 1 == 1)
-    equal, known = 2 * position + 1, codes >= 0
-    truth = {
-        "<": codes < equal,
-        "<=": codes <= equal,
-        ">": codes > equal,
-        ">=": codes >= equal,
-        "=": codes == equal,
-    }[kind]
-    return np.asarray(truth & known)
+    first, end = span_of(kind, position)
+    return np.asarray(codes >= first if end is None else (codes >= first) & (codes < end))
+
+
+def span_of(comparison: str, position: int) -> Span:
+    """The codes of the values that compare so with a bound. NULL, which has the code -1, never does."""
+    equal = 2 * position + 1
+    spans: dict[str, Span] = {
+        "<": (0, equal),
+        "<=": (0, equal + 1),
+        ">": (equal + 1, None),
+        ">=": (equal, None),
+        "=": (equal, equal + 1),
+    }
+    return spans[comparison]
+
+
+def _hull(spans: Iterable[Span]) -> str:
+    """The least and the greatest code in some spans, as SQL."""
+    firsts, ends = zip(*spans, strict=True)
+    last = 2 * _LONGEST_GRID * _MOST_INSIDE if None in ends else max(ends) - 1
+    return f"{min(firsts)} AND {last}"

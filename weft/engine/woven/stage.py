@@ -2,25 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
 
 from weft.algebra import Query, Stream, Window
 from weft.engine.commits import Commit, Segment
 from weft.engine.storage import Storage
-from weft.engine.woven.answers import answers
-from weft.engine.woven.partials import CELL, LATEST, ROWS, Partials, decoded, encoded, joined, without_clockless
+from weft.engine.woven import total_files
+from weft.engine.woven.answers import Part, answers
+from weft.engine.woven.backfill import KeptRows, closed_before, history
+from weft.engine.woven.empty_instances import with_empty_instances
+from weft.engine.woven.executors import Executors, Files, Wanted, files_by_layout
+from weft.engine.woven.hosts import Host, Hosting, Kernels, KeySet, crowded_out, host_of, partials_by
+from weft.engine.woven.partials import (
+    CELL,
+    LATEST,
+    LEAST,
+    ROWS,
+    Layout,
+    Partials,
+    decoded,
+    encoded,
+    joined,
+    without_clockless,
+)
 from weft.engine.woven.shape import NotWoven, Woven, woven
-from weft.engine.woven.weave import StreamWeave
-from weft.plan.clockwork import Clock, Clockwork, Registered
+from weft.engine.woven.shard import Asked, plan
+from weft.engine.woven.totals import RunningTotals
+from weft.engine.woven.weave import StreamWeave, TooMuch
+from weft.plan.clockwork import Clock, Clockwork, Registered, first_open_start
+from weft.plan.facts import Facts
+from weft.windows import instances_ending
 
 
 def log_of(stream: str) -> str:
     """The log that keeps a stream's partials."""
     return f"partials {stream}"
+
+
+def totals_of(stream: str) -> str:
+    """The log that keeps the groups of a stream's queries that never close."""
+    return f"totals {stream}"
 
 
 class Reduced:
@@ -30,6 +57,11 @@ class Reduced:
         rows, clockless = np.asarray(table[ROWS]), np.asarray(table[CELL].is_null())
         self.rows = int(rows[~clockless].sum())
         self.bad = int(rows[clockless].sum())
+        #: The smallest clock, if somebody asks for it.
+        self.least: Clock = None
+        if weave.reduction.tells_least:
+            self.least = pc.min(table[LEAST]).as_py()
+            table = table.drop_columns([LEAST])
         self.partials = without_clockless(weave.reduction.layout, table)
         self.weave = weave
 
@@ -40,7 +72,8 @@ class Reduced:
 
     def has_late_rows(self, watermark: Clock) -> bool:
         """Whether some row is of no more use to any window. All rows of a cell are, or none of them is."""
-        if watermark is None or not len(self.partials):
+        if watermark is None or not len(self.partials) or len(self.weave.windowed) < len(self.weave.queries):
+            # Nothing is late for a window that never closes.
             return False
         windows = {each.window for each in self.weave.queries.values()}
         cells, _ = self.partials.distinct_cells
@@ -58,11 +91,28 @@ def _closed_for(window: Window, clocks: np.ndarray, watermark: int) -> np.ndarra
 class WovenStage:
     """The weaves of all streams, as of the last commit."""
 
-    def __init__(self, storage: Storage, limit: int) -> None:
+    def __init__(self, spark: SparkSession, storage: Storage, hosting: Hosting) -> None:
+        self._spark = spark
         self._storage = storage
-        self._limit = limit
+        self._hosting = hosting
         self._cycle: int | None = None
         self._weaves: dict[str, StreamWeave] = {}
+        #: The partials of each stream, as the last commit has them.
+        self._kept: dict[str, tuple[Segment, ...]] = {}
+        #: The numbers of queries that lack no rows any more: they are answered for whatever closes.
+        self._grown_up: set[int] = set()
+        #: Where the kernels of each key set live, by stream.
+        self.hosts: dict[str, dict[KeySet, Host]] = {}
+        #: What was sent to the executors because the driver had no room for it, with the queries that there were then.
+        self._crowded_out: dict[tuple[str, KeySet], Mapping[str, Woven]] = {}
+        #: How many partials of a key set there are in a file for all that it has, by its path.
+        self._shares: dict[tuple[str, KeySet], int] = {}
+        #: The files that this process has written, and what is in them.
+        self._written: dict[str, Segment] = {}
+        self._described: dict[str, tuple[Layout, pa.Schema]] = {}
+        self._totals: dict[str, RunningTotals] = {}
+        #: What queries that are new find closed in the rows that their stream has kept, by stream.
+        self._past: dict[str, dict[str, list[Part]]] = {}
         self._shapes: dict[int, Woven | NotWoven] = {}
 
     def can_weave(self, query: Query, number: int) -> bool:
@@ -79,31 +129,104 @@ class WovenStage:
             self._shapes[number] = known
         return known
 
-    def prepare(self, last: Commit, streams: Sequence[Stream], queries: Mapping[str, Registered]) -> None:
-        """Weave the queries that are there now, and bring what is new to where the last commit is."""
+    def prepare(
+        self,
+        last: Commit,
+        streams: Sequence[Stream],
+        queries: Mapping[str, Registered],
+        kept_rows: Callable[[Stream], KeptRows | None],
+        facts: Mapping[str, Facts],
+    ) -> None:
+        """Weave the queries that are there now, and bring what is new to where the last commit is.
+
+        `kept_rows` gives the rows that a stream with BACKFILL has kept. `facts` are what is known of streams: trees
+        that are better off otherwise by now are made anew.
+        """
         if self._cycle != last.cycle:
             # Trees that are ahead of the commit, or behind it, are of no use: an attempt has failed, or none was made.
-            self._weaves = {}
+            self._weaves, self._totals = {}, {}
         wanted: dict[str, dict[str, Woven]] = {}
         for name, each in queries.items():
             shape = self._shape(each.query, each.birth.number)
             assert isinstance(shape, Woven)
             wanted.setdefault(shape.stream, {})[name] = shape
         weaves = {}
+        self._past, self._written, self._kept = {}, {}, {}
         for stream in streams:
             if stream.name in wanted:
                 known = self._weaves.get(stream.name)
                 if known is not None and known.is_overgrown:
                     known = None
-                same = known is not None and known.queries == wanted[stream.name]
-                weave = known if same and known else StreamWeave(stream, wanted[stream.name], known)
                 segments = last.logs.get(log_of(stream.name), ())
+                away = self._away(stream.name, wanted[stream.name], known, segments)
+                wishes = wanted[stream.name], away, facts.get(stream.name, Facts())
+                same = known is not None and (known.queries, known.away, known.facts) == wishes
+                weave = known if same and known else StreamWeave(stream, wishes[0], known, facts=wishes[2], away=away)
                 largest = last.streams[stream.name].largest if stream.name in last.streams else None
                 watermark = None if largest is None else largest - stream.delay
+                new = {name: each for name, each in weave.windowed.items() if queries[name].birth.first > last.cycle}
+                if stream.backfill and new:
+                    segments = self._look_back(weave, new, watermark, kept_rows(stream)) or segments
                 weave.remember((self._read(each) for each in segments), watermark)
-                weaves[stream.name] = weave
+                weaves[stream.name], self._kept[stream.name] = weave, segments
         self._weaves = weaves
+        paths = {each.path for segments in self._kept.values() for each in segments}
+        self._described = {path: known for path, known in self._described.items() if path in paths}
+        self._shares = {place: share for place, share in self._shares.items() if place[0] in paths}
+        first_cycles = {name: each.birth.first for name, each in queries.items()}
+        self._totals = {name: self._running(weave, first_cycles, last) for name, weave in weaves.items()}
         self._cycle = None
+
+    def _away(
+        self, stream: str, queries: Mapping[str, Woven], known: StreamWeave | None, segments: Sequence[Segment]
+    ) -> frozenset[KeySet]:
+        """The key sets of a stream whose kernels live on the executors."""
+        hosts = {}
+        for keys in dict.fromkeys(each.keys for each in queries.values() if not each.is_running):
+            partials = self._live_partials(keys, segments)
+            if self._crowded_out.get((stream, keys)) == queries:
+                hosts[keys] = crowded_out(partials)
+            else:
+                hosts[keys] = host_of(keys, partials, self._hosting, known is not None and keys in known.away)
+        self.hosts[stream] = hosts
+        return frozenset(keys for keys, host in hosts.items() if host.on_executors)
+
+    def _live_partials(self, keys: KeySet, segments: Sequence[Segment]) -> int:
+        """How many cells and keys of a key set there are in a log: never more than rows, and if these are many, as
+        many as the newest file says for its share of them."""
+        rows = sum(each.rows for each in segments)
+        if not keys or self._hosting.kernels is not Kernels.AUTO or rows <= self._hosting.max_driver_partials // 2:
+            return rows
+        newest = segments[-1]
+        if (newest.path, keys) not in self._shares:
+            self._shares[newest.path, keys] = partials_by(keys, self._read(newest))
+        return rows * self._shares[newest.path, keys] // newest.rows
+
+    def _look_back(
+        self, weave: StreamWeave, new: Mapping[str, Woven], watermark: Clock, kept: KeptRows | None
+    ) -> tuple[Segment, ...]:
+        """Reduce the rows that a stream has kept for all its queries; gives the partials that are kept from now on."""
+        if kept is None or watermark is None:
+            return ()
+        stream = weave.stream
+        past = history(weave.reduction, kept.rows)
+        if not len(past.partials):
+            return ()
+        self._past[stream.name] = closed_before(stream, new, past, watermark)
+        return (self.keep(past.partials, kept.path),)
+
+    def _running(self, weave: StreamWeave, first_cycles: Mapping[str, int], last: Commit) -> RunningTotals:
+        """The groups of a stream's queries that never close, as the last commit has them."""
+        queries = {name: each for name, each in weave.queries.items() if each.is_running}
+        known = self._totals.get(weave.stream.name)
+        if known is not None and known.stream != weave.stream:
+            # Another stream has the name now.
+            known = None
+        totals = RunningTotals(weave.stream, queries, first_cycles, known)
+        if known is None and queries:
+            files = last.logs.get(totals_of(weave.stream.name), ())
+            totals.remember(total_files.decoded(self._storage.read_bytes(each.path)) for each in files)
+        return totals
 
     def reads(self, stream: str) -> bool:
         """Whether some woven query reads a stream."""
@@ -115,28 +238,161 @@ class WovenStage:
         return Reduced(weave, weave.reduction.of(rows))
 
     def answer(
-        self, reduced: Mapping[str, Reduced], clockwork: Clockwork, queries: Mapping[str, Registered]
+        self,
+        reduced: Mapping[str, Reduced],
+        clockwork: Clockwork,
+        queries: Mapping[str, Registered],
+        counted_from: Mapping[str, int],
+        paths: Mapping[str, str],
     ) -> dict[str, pa.Table]:
-        """The answers of all woven queries in this cycle, each with its clock as the last column."""
-        found = {}
-        for name, weave in self._weaves.items():
-            before = clockwork.watermark(weave.stream, after=False)
+        """The answers of all woven queries in this cycle, each with its clock as the last column.
+
+        `counted_from` has, for queries that say EMIT EMPTY, the clock from which on every instance is answered; `paths`
+        where the partials of each stream will be kept.
+        """
+        found: dict[str, list[pa.Table]] = {}
+        for name in self._weaves:
             arrived = reduced[name].partials if name in reduced else None
             if arrived is not None:
-                weave.check_memory(arrived, self._limit)
-            closed = weave.advance(arrived, before, clockwork.watermark(weave.stream))
-            for query, groups in closed.items():
+                self._make_room(name, arrived)
+                self._totals[name].check_memory(arrived, self._hosting.max_state)
+            weave = self._weaves[name]
+            before = clockwork.watermark(weave.stream, after=False)
+            weave.remember((self._read(each) for each in self._kept.get(name, ())), before)
+            until = clockwork.watermark(weave.stream)
+            closed = weave.advance(arrived, before, until)
+            past = self._past.get(name, {})
+            parts = {query: [part] for query, part in self._totals[name].take(arrived).items()}
+            for query, shape in weave.windowed.items():
+                after = self._answered_after(shape, queries[query], clockwork, before)
+                mine = [*past.get(query, ()), *([closed[query]] if query in closed else [])]
+                parts[query] = [part.since(after) for part in mine]
+                if query in counted_from and until is not None:
+                    parts[query] = [with_empty_instances(shape, parts[query], counted_from[query], after, until)]
+            for query, of_query in parts.items():
                 shape = weave.queries[query]
-                after, _ = clockwork.closing(shape.select, queries[query].birth)
-                table = answers(shape.select, shape.measures, groups.since(after))
-                if table.num_rows:
-                    found[query] = table
-        return found
+                found[query] = [answers(shape.select, shape.measures, part) for part in of_query if len(part)]
+        for query, table in self._answered_on_executors(reduced, clockwork, queries, paths).items():
+            found[query].append(table)
+        whole = {query: pa.concat_tables(tables) for query, tables in found.items() if tables}
+        return {query: table for query, table in whole.items() if table.num_rows}
+
+    def _answered_after(self, shape: Woven, query: Registered, clockwork: Clockwork, before: Clock) -> Clock:
+        """The instant after which instances end that a query is answered for."""
+        if query.birth.number in self._grown_up:
+            return before
+        after, _ = clockwork.closing(shape.select, query.birth)
+        if after is not None and after == before:
+            self._grown_up.add(query.birth.number)
+        return after
+
+    def _make_room(self, name: str, arrived: Partials) -> None:
+        """Have the trees of a stream ready for what has arrived, in the driver or, if there is no room, elsewhere."""
+        weave = self._weaves[name]
+        try:
+            weave.fit(arrived, self._hosting.max_state)
+        except TooMuch as reason:
+            if self._hosting.kernels is not Kernels.AUTO or reason.keys is None:
+                raise
+            self._crowded_out[name, reason.keys] = weave.queries
+            self.hosts[name][reason.keys] = crowded_out(self.hosts[name][reason.keys].partials)
+            self._weaves[name] = weave.without(reason.keys)
+            self._make_room(name, arrived)
+
+    # --- on the executors --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _executors(self) -> Executors:
+        return Executors(self._spark)
+
+    def _answered_on_executors(
+        self,
+        reduced: Mapping[str, Reduced],
+        clockwork: Clockwork,
+        queries: Mapping[str, Registered],
+        paths: Mapping[str, str],
+    ) -> Mapping[str, pa.Table]:
+        """The answers of key sets that live there; one Spark job if some window of them closes, and none otherwise."""
+        wanted: list[Wanted] = []
+        files: list[Files] = []
+        for name, weave in self._weaves.items():
+            asked = [self._asked(weave, keys, clockwork, queries) for keys in weave.away]
+            if any(asked):
+                wanted += [each for each in asked if each is not None]
+                arrived = reduced[name].partials if name in reduced else None
+                files += self._files(name, arrived, paths[name])
+        if not wanted:
+            return {}
+        found = self._executors.answers(files, wanted)
+        for each, keys in zip(wanted, found.keys, strict=True):
+            self._weaves[each.asked.stream].keys_away[each.keys] = keys
+        return found.answers
+
+    def _asked(
+        self, weave: StreamWeave, keys: KeySet, clockwork: Clockwork, queries: Mapping[str, Registered]
+    ) -> Wanted | None:
+        """What a cycle asks of a key set; None if no window closes."""
+        shapes = weave.key_sets()[keys]
+        before, until = clockwork.watermark(weave.stream, after=False), clockwork.watermark(weave.stream)
+        windows = {each.window for each in shapes.values()}
+        if until is None or (before is not None and not any(instances_ending(each, before, until) for each in windows)):
+            return None
+        starts = [None if before is None else first_open_start(window, before) for window in windows]
+        return Wanted(
+            keys,
+            frozenset(text for each in shapes.values() for measure in each.all_measures for text in measure.texts),
+            None if before is None else min(start for start in starts if start is not None),
+            Asked(
+                weave.stream.name,
+                plan({name: queries[name].query for name in shapes}, weave.grouping.of(shapes)),
+                before,
+                until,
+                {name: self._answered_after(each, queries[name], clockwork, before) for name, each in shapes.items()},
+            ),
+        )
+
+    def _files(self, stream: str, arrived: Partials | None, path: str) -> list[Files]:
+        """The live partials of a stream as files, this cycle's among them."""
+        for each in self._kept[stream]:
+            if each.path not in self._described:
+                partials = self._read(each)
+                self._described[each.path] = partials.layout, partials.table.schema
+        known = [(each, *self._described[each.path], False) for each in self._kept[stream]]
+        if arrived is not None and len(arrived):
+            segment = self.keep(arrived, path)
+            known.append((segment, *self._described[path], True))
+        return files_by_layout(stream, known, self._storage.path)
+
+    # --- what is kept ------------------------------------------------------------------------------------------------
+
+    def kept(self, stream: str) -> tuple[Segment, ...]:
+        """The partials of a stream from before this cycle."""
+        return self._kept[stream]
+
+    def keeps_partials(self, stream: str) -> bool:
+        """Whether some window of a stream is kept as partials."""
+        return bool(self._weaves[stream].windowed)
+
+    def keep_totals(self, stream: str, segments: Sequence[Segment], path: str, most: int) -> list[Segment]:
+        """Write the groups that a cycle has changed; all of them instead, if that makes more files than `most`."""
+        totals = self._totals[stream]
+        if not totals.queries:
+            return []
+        changed = totals.changed()
+        if not len(changed):
+            return list(segments)
+        kept, written = (list(segments), changed) if len(segments) < most else ([], totals.whole())
+        self._storage.write_bytes(path, total_files.encoded(written))
+        return [*kept, Segment(path, len(written), None, None)]
 
     def keep(self, partials: Partials, path: str) -> Segment:
-        """Write a cycle's partials."""
-        self._storage.write_bytes(path, encoded(partials))
-        return Segment(path, len(partials), int(partials.cells.min()), int(partials.cells.max()))
+        """Write partials, unless this cycle has written them already."""
+        if path not in self._written:
+            self._storage.write_bytes(path, encoded(partials))
+            cells = partials.cells
+            self._written[path] = Segment(path, len(partials), int(cells.min()), int(cells.max()))
+            self._described[path] = partials.layout, partials.table.schema
+        return self._written[path]
 
     def live(self, stream: str, segments: Sequence[Segment], watermark: Clock) -> list[Segment]:
         """The segments that some open window needs."""

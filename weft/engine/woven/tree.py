@@ -6,6 +6,10 @@
 
 Fragments that end before the watermark are in the kernels; partials of later ones wait. A late row of a fragment that
 is in the kernels is combined into it there, as long as some open window covers it.
+
+A tree is sparse or dense (`weft/aggregation/density.py`). It begins sparse, since nobody knows yet how many keys will
+come, and becomes dense by itself when that is better. A dense tree has no partials left to become sparse with: whoever
+holds it lets it forget everything, and hands it the partials again from where they are kept.
 """
 
 from __future__ import annotations
@@ -16,9 +20,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.aggregation.grouped import GroupedWindows
+from weft.aggregation.density import Crowd, bytes_per_partial
+from weft.aggregation.grouped import Answers, GroupedWindows, bytes_per_key
 from weft.aggregation.grouped import Partials as Fragments
 from weft.aggregation.rows import ADD_FLOATS, ADD_INTS
+from weft.aggregation.sparse import SparseWindows
 from weft.aggregation.statistic import Array, Columns, Number, Statistic, fold
 from weft.algebra import Window
 from weft.plan.clockwork import first_open_start
@@ -53,14 +59,30 @@ class Cellwise:
     def where(self, wanted: NDArray[np.bool_]) -> Cellwise:
         return Cellwise(self.cells[wanted], self.keys[wanted], _taken(self.records, wanted))
 
+    def between(self, first: int, last: int) -> Cellwise:
+        """Some neighbours; nothing is copied."""
+        return Cellwise(self.cells[first:last], self.keys[first:last], _taken(self.records, slice(first, last)))
+
+    def by_cell(self) -> Cellwise:
+        """The same, the oldest cells first; that is how they come, as long as they come from one cycle."""
+        if np.all(self.cells[1:] >= self.cells[:-1]):
+            return self
+        order = np.argsort(self.cells, kind="stable")
+        return Cellwise(self.cells[order], self.keys[order], _taken(self.records, order))
+
 
 @dataclass(frozen=True)
 class Groups:
-    """Groups of closed instances: the end of each one's instance, the number of its key, its records."""
+    """Groups of closed instances: the position of each one's window, ascending; the end of its instance; the number of
+    its key; its records."""
 
+    windows: NDArray[np.intp]
     ends: NDArray[np.int64]
     keys: NDArray[np.int64]
     records: Mapping[str, Columns]
+
+    def __len__(self) -> int:
+        return len(self.ends)
 
 
 class Tree:
@@ -69,54 +91,117 @@ class Tree:
     def __init__(self, spec: TreeSpec, statistics: Mapping[str, Statistic], kernels: Mapping[str, str]) -> None:
         self.spec = spec
         self._statistics = {name: statistics[name] for name in spec.measures}
-        self._kernels = kernels
+        self.kernels = kernels
         self._edges = shared_edges(spec.windows)
-        self._ranges = np.array([window.range for window in spec.windows], dtype=np.int64)
+        self.ranges = np.array([window.range for window in spec.windows], dtype=np.int64)
         self._slides = np.array([window.slide for window in spec.windows], dtype=np.int64)
         self._phases = np.array([window.origin + (window.range or 0) for window in spec.windows], dtype=np.int64)
-        self._capacity = most_partials(self._edges, int(self._ranges[0])) + 1
+        self._capacity = most_partials(self._edges, int(self.ranges[0])) + 1
+        self._dense_key = bytes_per_key(self._statistics, kernels, self._capacity, len(spec.windows))
+        self._sparse_partial = bytes_per_partial(self._statistics)
+        self._frugal = False
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew, sparse."""
         self._waiting: list[Cellwise] = []
+        self._windows: GroupedWindows | SparseWindows = SparseWindows(self._statistics, len(self.spec.windows))
         self._start_over()
 
     def _start_over(self) -> None:
-        self._windows = GroupedWindows(self._statistics, self._kernels, self._capacity, len(self.spec.windows))
+        self._windows = SparseWindows(self._statistics, len(self.spec.windows)) if self.is_sparse else self._dense(0)
         self._front: int | None = None
-        #: Where the fragments in the kernels begin, the oldest first, and the number of that one.
+        #: Where the fragments in the kernels begin, the oldest first, and how many partials each has; and the number of
+        #: the oldest one.
         self._begins = np.empty(0, dtype=np.int64)
+        self._sizes = np.empty(0, dtype=np.int64)
         self._first = 0
+
+    def _dense(self, first: int) -> GroupedWindows:
+        return GroupedWindows(self._statistics, self.kernels, self._capacity, len(self.spec.windows), first)
+
+    # --- how much there is -------------------------------------------------------------------------------------------
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether partials are kept only where there are some."""
+        return isinstance(self._windows, SparseWindows)
 
     @property
     def number_of_keys(self) -> int:
         """How many keys have partials in an open window."""
         return self._windows.number_of_keys
 
-    def bytes_for(self, keys: int) -> int:
-        """About the memory that the tree needs for so many live keys."""
-        fields = sum(len(each.fields) for each in self._statistics.values() if not each.rare)
-        return 8 * fields * self._capacity * max(keys, self.number_of_keys)
+    def crowd(self, keys: int = 0, partials: int = 0) -> Crowd:
+        """Who is in the tree, or will be with so many more partials of so many keys."""
+        held = int(self._sizes.sum()) + sum(len(each) for each in self._waiting)
+        keys = max(keys, self.number_of_keys)
+        return Crowd(keys, held + partials, self._fragments(), self._capacity, self._dense_key, self._sparse_partial)
 
-    def take(self, arrived: Cellwise | None, before: int | None, until: int | None) -> dict[Window, list[Groups]]:
-        """Take in partials and go on to a watermark; `before` is what it was. Gives the groups that have closed."""
+    def _fragments(self) -> int:
+        """About how many fragments have partials: those in the windows, and those that partials wait for."""
+        waiting = [int(each.cells.max()) for each in self._waiting if len(each)]
+        if not waiting:
+            return len(self._begins)
+        since = self._front if self._front is not None else min(int(each.cells.min()) for each in self._waiting)
+        return len(self._begins) + most_partials(self._edges, max(1, max(waiting) - since))
+
+    def bytes_for(self, crowd: Crowd) -> int:
+        """About the memory that the tree needs for so many, in the form that it will have."""
+        sparse = self._frugal or crowd.is_better_sparse(self.is_sparse)
+        return crowd.sparse_bytes if sparse else crowd.dense_bytes
+
+    def is_outgrown_by(self, crowd: Crowd) -> bool:
+        """Whether the tree is dense and would be better off sparse."""
+        return not self.is_sparse and crowd.is_better_sparse(sparse_now=False)
+
+    def save_memory(self) -> bool:
+        """Be sparse from now on, whatever it costs in time. Gives whether everything had to be forgotten for it."""
+        self._frugal = True
+        if self.is_sparse:
+            return False
+        self.forget()
+        return True
+
+    def _settle(self, waiting: Cellwise) -> None:
+        """Become dense if that is better with what is waiting to come in."""
+        if not isinstance(self._windows, SparseWindows) or self._frugal:
+            return
+        if self.crowd(len(np.unique(waiting.keys))).is_better_sparse(sparse_now=True):
+            return
+        sparse, fragments = self._windows, self._windows.next - self._windows.first
+        dense, starts = self._dense(sparse.first), np.full((fragments, len(self.spec.windows)), sparse.first)
+        dense.slide(sparse.held(), fragments, starts, np.zeros_like(starts, dtype=bool))
+        self._windows = dense
+
+    # --- taking in and answering -------------------------------------------------------------------------------------
+
+    def take(self, arrived: Cellwise | None, before: int | None, until: int | None) -> Groups | None:
+        """Take in partials and go on to a watermark; `before` is what it was. Gives the groups that have closed.
+
+        Instances that end before `before`, or with it, have closed already and are not answered again.
+        """
         if arrived is not None and before is not None:
             arrived = arrived.where(arrived.cells >= self._oldest_open(before))
         if arrived is not None and len(arrived):
             self._waiting.append(self._amended(arrived))
         if until is None or not (self._waiting or self._front is not None):
-            return {}
-        waiting = _joined(self._waiting, self._statistics)
+            return None
+        waiting = _joined(self._waiting, self._statistics).by_cell()
         self._set_off(waiting, until)
-        closed: dict[Window, list[Groups]] = {}
+        self._settle(waiting)
+        closed: list[Groups] = []
         while self._front is not None:
             edges = self._next_edges(waiting, until)
             if not len(edges):
                 break
-            done = waiting.cells < edges[-1]
-            self._push(edges, waiting.where(done), closed)
-            waiting = waiting.where(~done)
-            if not len(waiting) and not self._windows.number_of_keys:
+            done = int(np.searchsorted(waiting.cells, edges[-1]))
+            closed.append(self._push(edges, waiting.between(0, done), before))
+            waiting = waiting.between(done, len(waiting))
+            if not len(waiting) and self._windows.is_empty:
                 self._start_over()
         self._waiting = [waiting] if len(waiting) else []
-        return closed
+        return _in_order([each for each in closed if len(each)])
 
     def _oldest_open(self, watermark: int) -> int:
         """The start of the oldest instance that is open at a watermark: rows before it are late for all windows."""
@@ -132,7 +217,7 @@ class Tree:
     def _next_edges(self, waiting: Cellwise, until: int) -> NDArray[np.int64]:
         """The ends of the next fragments that are complete at a watermark."""
         assert self._front is not None
-        if not self._windows.number_of_keys and len(waiting):
+        if self._windows.is_empty and len(waiting):
             # Nothing is in the kernels: what lies before the next partial need not be walked through.
             oldest = min(int(waiting.cells.min()), self._oldest_open(until))
             start = fragment_at(self._edges, oldest).start
@@ -155,70 +240,83 @@ class Tree:
         if held.any():
             some = arrived.where(held)
             fragments = np.searchsorted(self._begins, some.cells, side="right") - 1
-            for fragment in np.unique(fragments).tolist():
-                part = some.where(fragments == fragment)
-                keys, records = folded(part.keys, part.records, self._statistics)
-                self._windows.amend(self._first + fragment, keys, records)
+            at, keys, records = self._folded(fragments, some)
+            self._windows.absorb(self._first + at, keys, records)
         return arrived.where(~late)
 
-    def _push(self, edges: NDArray[np.int64], partials: Cellwise, closed: dict[Window, list[Groups]]) -> None:
+    def _push(self, edges: NDArray[np.int64], partials: Cellwise, before: int | None) -> Groups:
         begins = np.concatenate([[self._front], edges[:-1]])
         self._begins = np.concatenate([self._begins, begins])
         # Between a hopping window's instances nothing is asked, and the newest fragment is as good a start as any.
         newest = np.arange(len(self._begins) - len(edges), len(self._begins))[:, None]
-        starts = np.minimum(np.searchsorted(self._begins, edges[:, None] - self._ranges), newest) + self._first
+        starts = np.minimum(np.searchsorted(self._begins, edges[:, None] - self.ranges), newest) + self._first
         due = (edges[:, None] - self._phases) % self._slides == 0
-        fragments = np.searchsorted(edges, partials.cells, side="right")
-        width = int(partials.keys.max()) + 1 if len(partials) else 1
-        codes, records = folded(fragments * width + partials.keys, partials.records, self._statistics)
-        found = self._windows.slide(Fragments(codes // width, codes % width, records), len(edges), starts, due)
-        self._gather(found.keys, found.records, edges, due, closed)
+        if before is not None:
+            due &= edges[:, None] > before
+        fragments, keys, records = self._folded(np.searchsorted(edges, partials.cells, side="right"), partials)
+        self._sizes = np.append(self._sizes, np.bincount(fragments, minlength=len(edges)))
+        found = self._windows.slide(Fragments(fragments, keys, records), len(edges), starts, due)
         self._front = int(edges[-1])
         gone = int(starts[-1].min()) - self._first
-        self._begins, self._first = self._begins[gone:], self._first + gone
-
-    def _gather(
-        self,
-        keys: NDArray[np.int64],
-        records: Mapping[str, Columns],
-        edges: NDArray[np.int64],
-        due: NDArray[np.bool_],
-        closed: dict[Window, list[Groups]],
-    ) -> None:
-        """Sort the answers of a slide by window; only groups that have rows are groups."""
-        (counted,) = records[self.spec.measures[0]]
+        self._begins, self._sizes, self._first = self._begins[gone:], self._sizes[gone:], self._first + gone
+        if isinstance(found, Answers):
+            return self._gathered(found.keys, found.records, edges, due)
         fragment, window = np.nonzero(due)
-        entries = {name: tuple(np.ravel(column) for column in columns) for name, columns in records.items()}
-        for number, each in enumerate(self.spec.windows):
-            rows = np.flatnonzero(window == number)
-            answer, key = np.nonzero(counted[rows])
-            if len(answer):
-                at = rows[answer]
-                flat = at * len(keys) + key
-                picked = {name: tuple(column[flat] for column in of) for name, of in entries.items()}
-                closed.setdefault(each, []).append(Groups(edges[fragment[at]], keys[key], picked))
+        return Groups(window[found.answers], edges[fragment[found.answers]], found.keys, found.records)
+
+    def _folded(
+        self, fragments: NDArray[np.intp], partials: Cellwise
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[str, Columns]]:
+        """Partials by fragment and key, one record for each."""
+        width = int(partials.keys.max()) + 1 if len(partials) else 1
+        codes, records = folded(fragments * width + partials.keys, partials.records, self._statistics)
+        return codes // width, codes % width, records
+
+    def _gathered(
+        self, keys: NDArray[np.int64], records: Mapping[str, Columns], edges: NDArray[np.int64], due: NDArray[np.bool_]
+    ) -> Groups:
+        """The answers of a slide, window by window; only groups that have rows are groups."""
+        fragment, window = np.nonzero(due)
+        order = np.argsort(window, kind="stable")
+        (counted,) = records[self.spec.measures[0]]
+        counted = counted[order]
+        answer, key = np.nonzero(counted)
+        # Whole rows of all keys are moved, and single entries only if some group is missing.
+        ordered = {name: tuple(column[order].ravel() for column in columns) for name, columns in records.items()}
+        if len(answer) < counted.size:
+            ordered = _taken(ordered, answer * len(keys) + key)
+        at = order[answer]
+        return Groups(window[at], edges[fragment[at]], keys[key], ordered)
 
 
 class Folding:
     """How records are brought together by code: found once, used for every statistic."""
 
     def __init__(self, codes: NDArray[np.int64]) -> None:
+        self._order: NDArray[np.intp] | None = None
+        #: The codes that there are, ascending.
+        self.codes = codes
+        self._is_first = np.ones(len(codes), dtype=bool)
+        if (codes[1:] > codes[:-1]).all():
+            # Partials mostly come in order, each by itself.
+            return
         self._order = np.argsort(codes, kind="stable")
         ordered = codes[self._order]
-        self._is_first = np.append(True, ordered[1:] != ordered[:-1]) if len(codes) else np.empty(0, dtype=bool)
-        self._begins = np.flatnonzero(self._is_first)
-        #: The codes that there are, ascending.
-        self.codes = ordered[self._begins]
+        np.not_equal(ordered[1:], ordered[:-1], out=self._is_first[1:])
+        self.codes = ordered[self._is_first]
 
     def combined(self, statistic: Statistic, records: Columns) -> Columns:
         """One record for each code."""
+        if self._order is None:
+            return records
         columns = tuple(column[self._order] for column in records)
-        if len(self._begins) == len(self._order):
+        if len(self.codes) == len(self._order):
             return columns
         combine = _REDUCERS.get(statistic.number) or (np.add if statistic.rows in (ADD_INTS, ADD_FLOATS) else None)
         if combine is not None:
-            return tuple(combine.reduceat(column, self._begins) for column in columns)
-        return fold(statistic, columns, np.cumsum(self._is_first) - 1, len(self._begins))
+            begins = np.flatnonzero(self._is_first)
+            return tuple(combine.reduceat(column, begins) for column in columns)
+        return fold(statistic, columns, np.cumsum(self._is_first) - 1, len(self.codes))
 
 
 def folded(
@@ -247,10 +345,20 @@ def _joined(parts: Sequence[Cellwise], statistics: Mapping[str, Statistic]) -> C
     return Cellwise(cells, keys, records)
 
 
+def _in_order(parts: Sequence[Groups]) -> Groups | None:
+    """Groups of several slides, window by window."""
+    if len(parts) <= 1:
+        return parts[0] if parts else None
+    windows, ends, keys = concatenated([(part.windows, part.ends, part.keys) for part in parts])
+    order = np.argsort(windows, kind="stable")
+    records = {name: concatenated([part.records[name] for part in parts]) for name in parts[0].records}
+    return Groups(windows[order], ends[order], keys[order], _taken(records, order))
+
+
 def concatenated(parts: Sequence[Columns]) -> Columns:
     """Records one after the other, column by column."""
     return tuple(np.concatenate(columns) for columns in zip(*parts, strict=True))
 
 
-def _taken(records: Mapping[str, Columns], wanted: Array) -> dict[str, Columns]:
+def _taken(records: Mapping[str, Columns], wanted: Array | slice) -> dict[str, Columns]:
     return {name: tuple(column[wanted] for column in columns) for name, columns in records.items()}

@@ -2,27 +2,43 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
-from weft.algebra import Stream, Window
+from weft.aggregation.density import Crowd
+from weft.algebra import Aggregate, Stream, Window
 from weft.engine.errors import EngineError
-from weft.engine.woven.answers import Closed
+from weft.engine.woven.answers import Closed, Part
 from weft.engine.woven.groups import Grouping, grouped
+from weft.engine.woven.hosts import KeySet
 from weft.engine.woven.measures import Measure, rows_counted
 from weft.engine.woven.numbering import KeyNumbers
 from weft.engine.woven.partials import Partials
 from weft.engine.woven.reduction import Reduction, reduction
 from weft.engine.woven.rollup import RollUp
 from weft.engine.woven.shape import Woven
-from weft.engine.woven.tree import Groups, Tree, TreeSpec, concatenated
+from weft.engine.woven.tree import Groups, Tree, TreeSpec
 from weft.plan.clockwork import first_open_start
+from weft.plan.facts import Facts
 
 #: So many keys are numbered before anybody looks how many of them are still live.
 _MANY_KEYS = 100_000
+
+#: An aggregate is computed for all windows of a tree at once if one in so many is asked for it.
+_MANY = 16
+
+
+class TooMuch(EngineError):
+    """Windows need more memory than there is. `keys` is the key set that needs most of it, if there is one."""
+
+    def __init__(self, message: str, keys: KeySet | None) -> None:
+        super().__init__(message)
+        self.keys = keys
 
 
 @dataclass
@@ -38,22 +54,43 @@ class _Cohort:
 class StreamWeave:
     """What the woven queries of one stream share."""
 
-    def __init__(self, stream: Stream, queries: Mapping[str, Woven], before: StreamWeave | None = None) -> None:
+    def __init__(
+        self,
+        stream: Stream,
+        queries: Mapping[str, Woven],
+        before: StreamWeave | None = None,
+        *,
+        facts: Facts | None = None,
+        grouping: Grouping | None = None,
+        away: frozenset[KeySet] = frozenset(),
+    ) -> None:
+        """`grouping` is decided here unless given. Key sets that are `away` have their trees elsewhere."""
         self.stream = stream
         self.queries = dict(queries)
-        self.reduction: Reduction = reduction(stream, queries.values())
-        self.grouping: Grouping = grouped(queries)
-        self._numbers: dict[tuple[str, ...], KeyNumbers] = dict(before._numbers) if before else {}
+        self.away = away
+        #: How many keys those had when they were last counted.
+        self.keys_away: dict[KeySet, int] = dict(before.keys_away) if before else {}
+        #: Those that have a tree; the others never close, and only their rows are reduced here.
+        self.windowed = {name: each for name, each in queries.items() if not each.is_running}
+        self.facts = Facts() if facts is None else facts
+        self.grouping: Grouping = grouped(self.windowed, self.facts) if grouping is None else grouping
+        numbers = before._numbers if before else {}
+        self._numbers: dict[KeySet, KeyNumbers] = {keys: each for keys, each in numbers.items() if keys not in away}
         self._cohorts: dict[tuple[frozenset[str], tuple[str, ...]], _Cohort] = {}
         self._trees: dict[TreeSpec, Tree] = {}
         #: Trees that are new, and know nothing yet of what came before.
         self._fresh: set[Tree] = set()
-        measures = {each.name: each for query in queries.values() for each in query.all_measures}
+        measures = {each.name: each for query in self.windowed.values() for each in query.all_measures}
         for spec, chosen in self.grouping.kernels.items():
+            if spec.keys in away:
+                continue
             known = before._trees.get(spec) if before else None
-            if known is None:
+            kernels = {name: choice.kernel for name, choice in chosen.items()}
+            if known is None or known.kernels != kernels:
                 statistics = {name: measures[name].statistic for name in spec.measures}
-                known = Tree(spec, statistics, {name: choice.kernel for name, choice in chosen.items()})
+                known = Tree(spec, statistics, kernels)
+                self._fresh.add(known)
+            elif before and known in before._fresh:
                 self._fresh.add(known)
             self._trees[spec] = known
             self._numbers.setdefault(spec.keys, KeyNumbers(len(spec.keys)))
@@ -61,18 +98,38 @@ class StreamWeave:
             cohort = self._cohorts.setdefault(name, _Cohort(tuple(sorted(spec.conditions)), spec.keys))
             cohort.trees.append(known)
             cohort.measures |= {measure: measures[measure] for measure in spec.measures}
-        self._tree_of = {name: self._trees[spec] for name, spec in self.grouping.tree_of.items()}
+        self._tree_of = {
+            name: self._trees[spec] for name, spec in self.grouping.tree_of.items() if spec.keys not in away
+        }
+        members: dict[Tree, list[Woven]] = {}
+        for query, tree in self._tree_of.items():
+            members.setdefault(tree, []).append(queries[query])
+        self._common = {tree: _asked_by_many(tree, of) for tree, of in members.items()}
+
+    @cached_property
+    def reduction(self) -> Reduction:
+        """How rows become the partials of all these queries."""
+        return reduction(self.stream, self.queries.values())
+
+    def key_sets(self) -> dict[KeySet, dict[str, Woven]]:
+        """The queries that have windows, by what they group by."""
+        sets: dict[KeySet, dict[str, Woven]] = {}
+        for name, each in self.windowed.items():
+            sets.setdefault(each.keys, {})[name] = each
+        return sets
 
     def needed_since(self, watermark: int | None) -> int | None:
         """The least clock that an open window, or one that a late row can reach, still needs; None for all."""
         if watermark is None:
             return None
-        starts = (first_open_start(each.window, watermark) for each in self.queries.values())
+        starts = (first_open_start(each.window, watermark) for each in self.windowed.values())
         return min(start for start in starts if start is not None)
 
     def key_counts(self) -> dict[tuple[str, ...], int]:
         """How many different keys each grouping has had since numbers were last handed out."""
-        return {keys: len(numbers) for keys, numbers in self._numbers.items()}
+        return {keys: len(numbers) for keys, numbers in self._numbers.items()} | {
+            keys: self.keys_away[keys] for keys in self.away if keys in self.keys_away
+        }
 
     @property
     def is_overgrown(self) -> bool:
@@ -82,20 +139,55 @@ class StreamWeave:
             live[tree.spec.keys] = max(live.get(tree.spec.keys, 0), tree.number_of_keys)
         return any(len(each) > _MANY_KEYS and len(each) > 4 * live.get(keys, 0) for keys, each in self._numbers.items())
 
-    def check_memory(self, arrived: Partials, limit: int) -> None:
-        """Refuse partials whose keys would need more memory than the limit, before any of it is taken."""
+    def fit(self, arrived: Partials, limit: int) -> None:
+        """Give every tree the form that is best with what has arrived; refuse what does not fit into the limit.
+
+        A tree that changes forgets everything, and `remember` must come before `advance`.
+        """
+        cells = len(arrived.distinct_cells[0])
         keys = {each: arrived.number_of_keys(each) for each in {tree.spec.keys for tree in self._trees.values()}}
-        needed = {tree: tree.bytes_for(keys[tree.spec.keys]) for tree in self._trees.values()}
+        crowds = {
+            tree: tree.crowd(keys[tree.spec.keys], min(len(arrived), keys[tree.spec.keys] * cells))
+            for tree in self._trees.values()
+        }
+        for tree, crowd in crowds.items():
+            if tree.is_outgrown_by(crowd):
+                tree.forget()
+                self._fresh.add(tree)
+        needed = {tree: tree.bytes_for(crowd) for tree, crowd in crowds.items()}
+        if sum(needed.values()) > limit:
+            self._save_memory(needed, crowds, limit)
+        if sum(needed.values()) > limit:
+            by_keys: Counter[KeySet] = Counter()
+            for tree, size in needed.items():
+                by_keys[tree.spec.keys] += size
+            dearest = next((keys for keys, _ in by_keys.most_common() if keys), None)
+            raise TooMuch(self._too_much(needed, limit), dearest)
+
+    def _save_memory(self, needed: dict[Tree, int], crowds: Mapping[Tree, Crowd], limit: int) -> None:
+        """Let trees be sparse until there is room, those first that save most by it."""
         total = sum(needed.values())
-        if total > limit:
-            dearest = max(needed, key=lambda tree: needed[tree])
-            names = [name for name, tree in self._tree_of.items() if tree is dearest]
-            raise EngineError(
-                f"the open windows of stream '{self.stream.name}' need about {total / 1e9:,.1f} GB in the driver, and "
-                f"max_state_mb allows {limit / 1e9:,.1f}; {needed[dearest] / 1e9:,.1f} of them are for "
-                f"{', '.join(names[:5])}{' and others' if len(names) > 5 else ''}: SET max_state_mb higher, or drop "
-                "queries with long ranges over many keys; nothing of this cycle was committed"
-            )
+        for tree in sorted(needed, key=lambda each: crowds[each].sparse_bytes - needed[each]):
+            saved = needed[tree] - crowds[tree].sparse_bytes
+            if total > limit and saved > 0:
+                needed[tree], total = crowds[tree].sparse_bytes, total - saved
+                if tree.save_memory():
+                    self._fresh.add(tree)
+
+    def without(self, keys: KeySet) -> StreamWeave:
+        """The same weave with the trees of a key set elsewhere."""
+        away = self.away | {keys}
+        return StreamWeave(self.stream, self.queries, self, facts=self.facts, grouping=self.grouping, away=away)
+
+    def _too_much(self, needed: Mapping[Tree, int], limit: int) -> str:
+        dearest = max(needed, key=lambda tree: needed[tree])
+        names = [name for name, tree in self._tree_of.items() if tree is dearest]
+        return (
+            f"the open windows of stream '{self.stream.name}' need about {sum(needed.values()) / 1e9:,.1f} GB in the "
+            f"driver, and max_state_mb allows {limit / 1e9:,.1f}; {needed[dearest] / 1e9:,.1f} of them are for "
+            f"{', '.join(names[:5])}{' and others' if len(names) > 5 else ''}: SET max_state_mb higher, SET kernels "
+            "= auto, or drop queries with long ranges over many keys; nothing of this cycle was committed"
+        )
 
     def remember(self, history: Iterable[Partials], watermark: int | None) -> None:
         """Bring trees that are new to where the others are, from the partials that are kept."""
@@ -107,29 +199,25 @@ class StreamWeave:
             tree.take(None, watermark, watermark)
         self._fresh = set()
 
-    def advance(self, arrived: Partials | None, before: int | None, until: int | None) -> dict[str, Closed]:
+    def advance(self, arrived: Partials | None, before: int | None, until: int | None) -> dict[str, Part]:
         """Take in a cycle's partials and go on to its watermark: what has closed for each query, if anything has."""
-        closed: dict[Tree, dict[Window, list[Groups]]] = {}
+        closed: dict[Tree, Groups | None] = {}
         if arrived is not None and len(arrived):
             closed = self._feed(arrived, before, until, None)
         for tree in self._trees.values():
             if tree not in closed:
                 closed[tree] = tree.take(None, before, until)
-        shared: dict[tuple[Tree, Window], Closed] = {}
+        parts = {tree: self._parts(tree, groups) for tree, groups in closed.items() if groups is not None}
         answers = {}
-        for name, query in self.queries.items():
-            tree = self._tree_of[name]
-            groups = closed[tree].get(query.window)
-            if groups:
-                place = tree, query.window
-                if place not in shared:
-                    shared[place] = self._closed(tree.spec, groups)
-                answers[name] = shared[place]
+        for name, tree in self._tree_of.items():
+            part = parts.get(tree, {}).get(self.windowed[name].window)
+            if part is not None:
+                answers[name] = part
         return answers
 
     def _feed(
         self, partials: Partials, before: int | None, until: int | None, wanted: set[Tree] | None
-    ) -> dict[Tree, dict[Window, list[Groups]]]:
+    ) -> dict[Tree, Groups | None]:
         """Hand partials to the trees that are wanted, or to all of them."""
         grouped_by: dict[tuple[str, ...], RollUp] = {}
         closed = {}
@@ -146,8 +234,23 @@ class StreamWeave:
                 closed[tree] = tree.take(rolled, before, until)
         return closed
 
-    def _closed(self, spec: TreeSpec, groups: list[Groups]) -> Closed:
-        ends = np.concatenate([each.ends for each in groups])
-        keys: list[pa.Array] = self._numbers[spec.keys].values(np.concatenate([each.keys for each in groups]))
-        records = {name: concatenated([each.records[name] for each in groups]) for name in spec.measures}
-        return Closed(ends, keys, records)
+    def _parts(self, tree: Tree, groups: Groups) -> dict[Window, Part]:
+        """The groups of a tree, window by window."""
+        keys: list[pa.Array] = self._numbers[tree.spec.keys].values(groups.keys)
+        starts = groups.ends - tree.ranges[groups.windows]
+        closed = Closed(starts, groups.ends, keys, groups.records, self._common[tree])
+        present, begins = np.unique(groups.windows, return_index=True)
+        bounds = [*begins.tolist(), len(groups)]
+        return {
+            tree.spec.windows[window]: Part(closed, first, last - first)
+            for window, first, last in zip(present.tolist(), bounds, bounds[1:], strict=False)
+        }
+
+
+def _asked_by_many(tree: Tree, queries: Iterable[Woven]) -> frozenset[Aggregate]:
+    """The aggregates that are worth computing for all windows of a tree at once."""
+    windows: dict[Aggregate, set[Window]] = {}
+    for query in queries:
+        for aggregate in query.select.aggregates:
+            windows.setdefault(aggregate, set()).add(query.window)
+    return frozenset(each for each, of in windows.items() if _MANY * len(of) >= len(tree.spec.windows))

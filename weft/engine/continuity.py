@@ -1,0 +1,120 @@
+"""From one commit to the next: who goes on, what is kept for whom, and which files nobody needs any more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from weft.algebra import Relation, Select, SetOperation, Source, Stream
+from weft.algebra.sources import leaves, reads
+from weft.engine.commits import Commit, StreamState
+from weft.engine.compile import Place, kept_sources, log_of
+from weft.engine.woven.stage import log_of as partial_log
+from weft.engine.woven.stage import totals_of
+from weft.plan.clockwork import Birth, Registered
+from weft.plan.plan import Plan
+
+
+def states_of(last: Commit, plan: Plan) -> dict[str, StreamState]:
+    """How far each stream of the plan had come."""
+    return {
+        each.name: last.streams.get(each.name, StreamState(number))
+        for each, number in zip(plan.streams, plan.stream_births, strict=True)
+    }
+
+
+def of_present_streams(last: Commit, plan: Plan) -> Commit:
+    """The last commit without streams that are gone, or were created anew under their name."""
+    born = {each.name: number for each, number in zip(plan.streams, plan.stream_births, strict=True)}
+    streams = {name: state for name, state in last.streams.items() if born.get(name) == state.number}
+    gone = last.streams.keys() - streams.keys()
+    logs = {log for name in gone for log in (f"stream {name}", partial_log(name), totals_of(name))}
+    return replace(last, streams=streams, logs={log: kept for log, kept in last.logs.items() if log not in logs})
+
+
+def registered_queries(plan: Plan, last: Commit, cycle: int) -> dict[str, Registered]:
+    """The plan's queries with their births: recorded in the last commit, or now."""
+    largest = {name: state.largest for name, state in last.streams.items()}
+    queries = {}
+    for each, number in zip(plan.queries, plan.births, strict=True):
+        known = last.queries.get(each.name)
+        same = known is not None and known.number == number
+        queries[each.name] = Registered(each, known.birth if same and known else Birth(number, cycle, largest))
+    return queries
+
+
+def continued(last: Commit, queries: Mapping[str, Registered]) -> Commit:
+    """The last commit as far as it concerns queries that go on: not those dropped, or created anew under their name."""
+    going_on = {
+        name: state
+        for name, state in last.queries.items()
+        if name in queries and queries[name].birth.number == state.number
+    }
+    answers = {f"answers {name}" for name in last.queries.keys() - going_on.keys()}
+    logs = {log: segments for log, segments in last.logs.items() if log not in answers}
+    places = {Place(state.number).log for state in going_on.values()}
+    snapshots = {place: path for place, path in last.snapshots.items() if place.partition(".")[0] in places}
+    return replace(last, queries=going_on, logs=logs, snapshots=snapshots)
+
+
+def logged(plan: Plan, queries: Mapping[str, Registered]) -> dict[str, Source]:
+    """Every log that some query needs, or that BACKFILL keeps for later ones, and the source whose rows it keeps."""
+    kept: dict[str, Source] = {f"stream {each.name}": each for each in plan.streams if each.backfill}
+    for each in queries.values():
+        for source, inner in kept_sources(each.query.relation, Place(each.birth.number)):
+            kept[log_of(source, inner)] = source
+    return kept
+
+
+def memories(queries: Mapping[str, Registered]) -> list[str]:
+    """The places of running aggregates and of operators over history."""
+
+    def below(relation: Relation, place: Place) -> list[str]:
+        own = [place.log, f"{place.log}.memory"]
+        for step, each in enumerate(relations_below(relation)):
+            if each is not None:
+                own += below(each, place.below(step))
+        return own
+
+    return [place for each in queries.values() for place in below(each.query.relation, Place(each.birth.number))]
+
+
+def relations_below(relation: Relation) -> list[Relation | None]:
+    return [each if isinstance(each, (Select, SetOperation)) else None for each in reads(relation)]
+
+
+def reads_history(registered: Registered) -> bool:
+    """Whether a query reads a stream that keeps rows."""
+    return any(isinstance(leaf, Stream) and leaf.backfill for leaf in leaves(registered.query.relation))
+
+
+def garbage(last: Commit, commit: Commit) -> tuple[str, ...]:
+    """What the last commit needed and this one does not: whole folders of cycles, or files in those that live on."""
+    old, live = _files(last), _files(commit)
+    folders = {_folder(path) for path in old} | {folder_of(commit.cycle)}
+    gone = folders - {_folder(path) for path in live}
+    rows = f"{folder_of(commit.cycle)}/streams"
+    if not any(path.startswith(rows) for path in live):
+        # Rows that were written to be judged, in a stream of which only partials are kept.
+        old = old | {rows}
+    return tuple(sorted(gone | {path for path in old - live if _folder(path) not in gone}))
+
+
+def _files(commit: Commit) -> set[str]:
+    segments = {each.path for segments in commit.logs.values() for each in segments}
+    return segments | set(commit.snapshots.values())
+
+
+def folder_of(cycle: int) -> str:
+    """The folder of what a cycle writes."""
+    return f"segments/{cycle:012d}"
+
+
+def partials_path(cycle: int, index: int) -> str:
+    """The file of a cycle's partials of one stream, which is numbered as in the plan."""
+    return f"{folder_of(cycle)}/partials-{index}.parquet"
+
+
+def _folder(path: str) -> str:
+    """The folder of the cycle that a file was written in."""
+    return "/".join(path.split("/")[:2])
