@@ -4,7 +4,7 @@
 
 The measurements and contestants are in `bench/aggregate_measurements/`, which also says how time is taken. A quick run
 has 1, 10 and 100 queries and some hundred thousand rows; what a hundred queries cost one by one is extrapolated from
-three of them. A full run takes about twenty minutes. Apache Flink takes part if the environment variable
+one of them. A full run takes about twenty minutes. Apache Flink takes part if the environment variable
 WEFT_BENCH_FLINK_PYTHON names an interpreter that has it.
 """
 
@@ -23,6 +23,7 @@ from matplotlib.figure import Figure
 from bench import report
 from bench.aggregate_measurements import against, flatness, key_scale, latency, limits, model
 from bench.aggregate_measurements.arena import FULL, QUICK, Arena
+from bench.aggregate_measurements.contest import ContestantFailed
 
 DEFINITIONS = {
     "spark_each_over_weft_10": "CPU per row of one Structured Streaming query for each of 10, over weft's",
@@ -75,7 +76,13 @@ def main() -> None:
         for name, measurement in chosen.items():
             report.progress(f"{name} …")
             began = perf_counter()
-            found = measurement.measure(arena)
+            try:
+                found = measurement.measure(arena)
+            except ContestantFailed as reason:
+                # What was measured before, and comes after, is not lost by it.
+                report.progress(f"{name} has failed: {reason}")
+                details[name] = {"failed": str(reason)}
+                continue
             details["seconds"][name] = perf_counter() - began
             measurement.show(found)
             if found is not None:

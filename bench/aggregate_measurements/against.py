@@ -71,7 +71,9 @@ def measure(arena: Arena) -> Against:
     spent = {run.queries: {WEFT: run.spent} for run in wefts}
     for size in SIZES:
         spent[size] |= _spark(arena, size, notes)
-        spent[size][DUCKDB] = warm_of(arena.contest("duckdb_again", arena.job("duckdb_again", arena.rival_rows, size)))
+        if not arena.effort.quick or size == SIZES[-1]:
+            again = arena.job("duckdb_again", arena.rival_rows, size)
+            spent[size][DUCKDB] = warm_of(arena.contest("duckdb_again", again))
         if arena.has_polars:
             job = arena.job("polars_again", arena.rival_rows, size)
             spent[size][POLARS] = warm_of(arena.contest("polars_again", job))

@@ -49,7 +49,7 @@ FULL = Effort(
     model_widths=(1, 100), quick=False,
 )  # fmt: skip
 QUICK = Effort(
-    (1, 10, 100), 4, 100_000, 4, 100_000, sample=2, checks=2, model_overlap=20, model_widths=(1,), quick=True,
+    (1, 10, 100), 4, 100_000, 4, 100_000, sample=1, checks=1, model_overlap=20, model_widths=(1,), quick=True,
 )  # fmt: skip
 
 

@@ -82,7 +82,7 @@ def measure(arena: Arena) -> Model:
     workload = factor_slides(_QUERIES, most_overlap=arena.effort.model_overlap)
     windows = list(dict.fromkeys(draw_windows(workload, _SEED)))
     report.progress("  calibrating kernels")
-    prices = calibrate(KERNELS, seconds=2.0 if arena.effort.quick else 6.0)
+    prices = calibrate(KERNELS, seconds=1.0 if arena.effort.quick else 6.0)
     estimates = []
     for keys in arena.effort.model_widths:
         for kernel in KERNELS:
