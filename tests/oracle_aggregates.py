@@ -82,8 +82,7 @@ def _percentile(values: Sequence[float], fraction: float) -> float:
     below, above = ordered[math.floor(position)], ordered[math.ceil(position)]
     if order_key(below) == order_key(above):
         return below
-    weight = float(position - math.floor(position))
-    return (1 - weight) * below + weight * above
+    return below + (above - below) * float(position - math.floor(position))
 
 
 _VALUES: dict[str, Callable[..., Any]] = {

@@ -182,7 +182,7 @@ def _deviation(function: str, value: str) -> str:
 
 _PERCENTILE = """
 CREATE MACRO percentile_between(below, above, weight) AS
-    CASE WHEN below = above THEN below ELSE (1 - weight) * below + weight * above END;
+    CASE WHEN below = above THEN below ELSE below + (above - below) * weight END;
 CREATE MACRO percentile_of(xs, p) AS percentile_between(
     list_sort(xs)[CAST(floor(p * (len(xs) - 1)) AS BIGINT) + 1],
     list_sort(xs)[CAST(ceil(p * (len(xs) - 1)) AS BIGINT) + 1],

@@ -234,7 +234,7 @@ def test_count_distinct_and_percentiles(rows: list[Row]) -> None:
             continue
         place = fraction * (len(values) - 1)
         low, high, weight = values[math.floor(place)], values[math.ceil(place)], place - math.floor(place)
-        expected = low if low == high else (1 - weight) * low + weight * high
+        expected = low if low == high else low + (high - low) * weight
         assert same(answer, expected)
     assert same(evaluate("median", rows, [DOUBLE]), evaluate("percentile", rows, [DOUBLE], constants=(0.5,)))
 

@@ -66,8 +66,7 @@ class Multiset:
         below, above = float(self.at(floor(place))), float(self.at(ceil(place)))
         if below == above:
             return below
-        weight = float(place - floor(place))
-        return (1 - weight) * below + weight * above
+        return below + (above - below) * float(place - floor(place))
 
 
 EMPTY = Multiset(np.empty(0), np.empty(0, dtype=np.int64))

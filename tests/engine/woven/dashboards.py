@@ -48,7 +48,7 @@ _FUNCTIONS = (
     "GREATEST(MIN(num), COUNT(*) % 3)",
     "CASE WHEN COUNT({numeric}) > 2 THEN 'many' WHEN MIN(sym) < 'c' THEN MIN(sym) END",
 )
-_FUNCTIONS_OF_ROWS = ("MEDIAN(num)", "COUNT(DISTINCT sym)")
+_FUNCTIONS_OF_ROWS = ("MEDIAN(price)", "COUNT(DISTINCT sym)")
 _NUMERIC = ("qty", "num", "price", "amount", "price * 2", "qty % 3", "wide")
 _ORDERED = ("qty", "num", "price", "amount", "n", "flag", "sym", "wide")
 _KEYS = ("sym", "venue", "sym, venue", "num", "qty % 2", "flag", "", "", "amount")

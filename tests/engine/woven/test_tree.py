@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 STATISTICS = {"rows": COUNT, "sum": SUM_OF_DOUBLES, "moments": MOMENTS, "max": extreme(BIGINT, True)}
 KERNELS = {"rows": "prefix", "sum": "flatfit", "moments": "flatfit", "max": "flatfit"}
-WINDOWS = ((12, 3), (10, 5), (6, 2), (4, 9), (3, 3))
+WINDOWS = ((12, 3), (12, 4), (10, 5), (6, 2), (6, 5), (4, 9), (3, 3))
 
 #: The constants that decide: see `weft/aggregation/density.py`.
 Form = tuple[int, int, int, int]
@@ -114,6 +114,30 @@ def test_all_forms_of_a_tree_answer_alike(seed: int, windows: list[tuple[int, in
     assert sparse.tree.is_sparse
     assert_alike(dense, sparse)
     assert_alike(dense, changing)
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(
+    seed=st.integers(0, 2**32),
+    windows=st.lists(st.sampled_from(WINDOWS), min_size=2, max_size=6, unique=True),
+    form=st.sampled_from([DENSE, SPARSE, CHANGING]),
+)
+def test_windows_in_one_tree_answer_as_in_trees_of_their_own(
+    seed: int, windows: list[tuple[int, int]], form: Form
+) -> None:
+    rng = np.random.default_rng(seed)
+    together, apart = Followed(windows, form), [Followed([window], form) for window in windows]
+    clock, before = 0, None
+    for _ in range(8):
+        clock += int(rng.choice([0, 1, 7, 40]))
+        arrived = cellwise(rng, clock, int(rng.choice([0, 3, 30])), int(rng.integers(1, 9)))
+        for each in (together, *apart):
+            each.take(arrived, before, clock - 4)
+        before = clock - 4
+    by_window = {each.tree.spec.windows[0]: [rest for _, *rest in each.answered] for each in apart}
+    for number, window in enumerate(together.tree.spec.windows):
+        mine = [rest for position, *rest in together.answered if position == number]
+        assert mine == by_window[window]
 
 
 def test_a_dense_tree_becomes_sparse_from_its_log_and_dense_again() -> None:

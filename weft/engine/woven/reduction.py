@@ -80,9 +80,13 @@ class Reduction:
 
         return [F.expr(text).alias(name) for name, text in self.prepared.items()]
 
-    def of(self, rows: DataFrame) -> pa.Table:
-        """The partials of some rows: the stream's columns by position, and what could not be read. One Spark job."""
-        return rows.select("*", *self._prepared).groupBy(*self._grouping).agg(*self._aggregates).toArrow()
+    def of(self, rows: DataFrame, *, in_one_task: bool = False) -> pa.Table:
+        """The partials of some rows: the stream's columns by position, and what could not be read. One Spark job.
+
+        In one task there is no shuffle, which for few rows costs more than all the rest.
+        """
+        taken = rows.coalesce(1) if in_one_task else rows
+        return taken.select("*", *self._prepared).groupBy(*self._grouping).agg(*self._aggregates).toArrow()
 
     def of_kept(self, rows: DataFrame, judged: str) -> pa.Table:
         """The same of rows that were kept, told apart by an expression as well. One Spark job."""

@@ -42,7 +42,7 @@ class RollUp:
         width = int(numbers.max()) + 1 if len(numbers) else 1
         codes, self._group = _ranked(cell * width + numbers, len(starts) * width)
         self._cells, self._keys = starts[codes // width], codes % width
-        self._foldings: dict[int | None, Folding] = {}
+        self._placings: dict[int | None, _Placing] = {}
         self._layouts: dict[tuple[int | None, str], _Layout] = {}
 
     def cohort(self, conditions: Sequence[str], measures: Mapping[str, Measure], counted: str) -> Cellwise | None:
@@ -50,17 +50,17 @@ class RollUp:
         interval = _interval([self._partials.layout.decoders[each] for each in conditions])
         if interval is not None:
             column, first, last = interval
-            if last is not None and last <= first:
-                # x > 9 AND x < 1
-                return None
-            widths = self._partials.widths
-            if len(self._cells) * widths[column] <= _LARGEST_LAYOUT:
-                return self._present(measures, counted, lambda layout: layout.between(first, last), column)
+            placing = self._placing(column)
+            if placing.size <= _LARGEST_LAYOUT:
+                # None at all for x > 9 AND x < 1, and if no row has such a value.
+                low, high = placing.ranks_between(first, last)
+                return self._present(measures, counted, lambda layout: layout.between(low, high), column, high - low)
         wanted = self._partials.signatures_satisfying(conditions)
         if not wanted.any():
             return None
         if len(wanted) * len(self._cells) <= min(_LARGEST_LAYOUT, _SPARSE * len(self._partials)):
-            return self._present(measures, counted, lambda layout: layout.together(np.flatnonzero(wanted)), None)
+            ranks = np.flatnonzero(wanted)
+            return self._present(measures, counted, lambda layout: layout.together(ranks), None, len(ranks))
         mine = wanted[self._partials.signature_numbers]
         records = {name: tuple(c[mine] for c in self._partials.records(each)) for name, each in measures.items()}
         statistics = {name: measure.statistic for name, measure in measures.items()}
@@ -68,9 +68,16 @@ class RollUp:
         return Cellwise(self._cells[groups], self._keys[groups], combined)
 
     def _present(
-        self, measures: Mapping[str, Measure], counted: str, of: Callable[[_Layout], Columns], column: int | None
+        self,
+        measures: Mapping[str, Measure],
+        counted: str,
+        of: Callable[[_Layout], Columns],
+        column: int | None,
+        ranks: int,
     ) -> Cellwise | None:
-        """The groups that have rows, and what is taken of the layout of each measure."""
+        """The groups that have rows, and what is taken of the layout of each measure: so many ranks of it."""
+        if ranks <= 0:
+            return None
         laid_out = {name: self._layout(column, measure) for name, measure in measures.items()}
         (rows,) = of(laid_out[counted])
         present = np.flatnonzero(rows)
@@ -79,22 +86,63 @@ class RollUp:
         records = {name: tuple(each[present] for each in of(layout)) for name, layout in laid_out.items()}
         return Cellwise(self._cells[present], self._keys[present], records)
 
+    def _placing(self, column: int | None) -> _Placing:
+        """Where partials go that are laid out by the codes of a signature column, or by whole signatures."""
+        known = self._placings.get(column)
+        if known is None:
+            partials = self._partials
+            codes, limit = (
+                (partials.signature_numbers, len(partials.signatures_satisfying(())))
+                if column is None
+                else (partials.codes(column), partials.widths[column])
+            )
+            known = self._placings[column] = _Placing(*_ranked(codes, limit), self._group, len(self._cells))
+        return known
+
     def _layout(self, column: int | None, measure: Measure) -> _Layout:
-        """Records by the codes of a signature column, or by whole signatures."""
         known = self._layouts.get((column, measure.name))
         if known is None:
-            groups, statistic, partials = len(self._cells), measure.statistic, self._partials
-            codes = partials.signature_numbers if column is None else partials.codes(column)
-            width = len(partials.signatures_satisfying(())) if column is None else partials.widths[column]
-            if column not in self._foldings:
-                self._foldings[column] = Folding(codes * groups + self._group)
-            folding = self._foldings[column]
-            dense = statistic.empty(width * groups)
-            for into, values in zip(dense, folding.combined(statistic, self._partials.records(measure)), strict=True):
-                into[folding.codes] = values
-            known = _Layout(statistic, tuple(each.reshape(-1, groups) for each in dense))
-            self._layouts[column, measure.name] = known
+            laid_out = self._placing(column).laid_out(measure.statistic, self._partials.records(measure))
+            known = self._layouts[column, measure.name] = _Layout(measure.statistic, laid_out)
         return known
+
+
+class _Placing:
+    """Where each partial goes in a layout by the rank of its code, of those that there are, and by its group."""
+
+    def __init__(self, codes: NDArray[np.int64], rank: NDArray[np.intp], group: NDArray[np.intp], groups: int) -> None:
+        self._codes, self._rank, self._group, self._groups = codes, rank, group, groups
+
+    @property
+    def size(self) -> int:
+        return len(self._codes) * self._groups
+
+    def ranks_between(self, first: int, last: int | None) -> tuple[int, int]:
+        """The ranks of the codes from `first` up to, not including, `last`; None is the end."""
+        low = int(np.searchsorted(self._codes, first))
+        return low, len(self._codes) if last is None else int(np.searchsorted(self._codes, last))
+
+    @cached_property
+    def _places(self) -> NDArray[np.intp]:
+        return self._rank * self._groups + self._group
+
+    @cached_property
+    def _folding(self) -> Folding | None:
+        """How partials of one place are combined; None if each has a place of its own, as is usual."""
+        taken = np.zeros(self.size, dtype=bool)
+        taken[self._places] = True
+        return None if np.count_nonzero(taken) == len(self._places) else Folding(self._places)
+
+    def laid_out(self, statistic: Statistic, records: Columns) -> Columns:
+        """Records by rank and group, identities where there is none."""
+        folding = self._folding
+        places, values = (
+            (self._places, records) if folding is None else (folding.codes, folding.combined(statistic, records))
+        )
+        dense = statistic.empty(self.size)
+        for into, each in zip(dense, values, strict=True):
+            into[places] = each
+        return tuple(each.reshape(-1, self._groups) for each in dense)
 
 
 def _ranked(codes: NDArray[np.int64], limit: int) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
@@ -108,45 +156,47 @@ def _ranked(codes: NDArray[np.int64], limit: int) -> tuple[NDArray[np.int64], ND
 
 
 class _Layout:
-    """Records by interval and group, and their running totals."""
+    """Records by rank and group, and their running totals."""
 
     def __init__(self, statistic: Statistic, records: Columns) -> None:
         self._statistic = statistic
         self._records = records
+        self._from_the_start: dict[int, Columns] = {}
 
-    def between(self, first: int, last: int | None) -> Columns:
-        """The records of the intervals from `first` up to, not including, `last`; None is the end."""
-        if last is None:
-            return tuple(column[first] for column in self._to_the_end)
-        if first == 1:
-            return tuple(column[last - 1] for column in self._from_the_start)
-        return self.together(range(first, last))
+    def between(self, low: int, high: int) -> Columns:
+        """The records of the ranks from `low` up to, not including, `high`; there is at least one."""
+        if high == len(self._records[0]):
+            return tuple(column[low] for column in self._to_the_end)
+        # NULL, which counts for nobody, has the lowest rank if there is one: a range from the start begins after it.
+        if low <= 1 and high - low > 1:
+            return tuple(column[high - 1] for column in self._from(low))
+        return self.together(range(low, high))
 
-    def together(self, codes: Sequence[int] | NDArray[np.intp]) -> Columns:
-        """The records of these codes combined; there is at least one."""
-        first, *others = codes
+    def together(self, ranks: Sequence[int] | NDArray[np.intp]) -> Columns:
+        """The records of these ranks combined; there is at least one."""
+        first, *others = ranks
         total = tuple(column[first] for column in self._records)
-        for code in others:
-            total = self._statistic.combine(total, tuple(column[code] for column in self._records))
+        for rank in others:
+            total = self._statistic.combine(total, tuple(column[rank] for column in self._records))
         return total
 
     @cached_property
-    def _from_the_start(self) -> Columns:
-        # Interval 0 is that of NULL and counts for nobody.
-        return self._totals(range(1, len(self._records[0])))
-
-    @cached_property
     def _to_the_end(self) -> Columns:
-        return self._totals(range(len(self._records[0]) - 1, 0, -1))
+        return self._totals(range(len(self._records[0]) - 1, -1, -1))
 
-    def _totals(self, intervals: range) -> Columns:
+    def _from(self, rank: int) -> Columns:
+        if rank not in self._from_the_start:
+            self._from_the_start[rank] = self._totals(range(rank, len(self._records[0])))
+        return self._from_the_start[rank]
+
+    def _totals(self, ranks: range) -> Columns:
         totals = tuple(np.empty_like(column) for column in self._records)
         sofar: Columns | None = None
-        for interval in intervals:
-            here = tuple(column[interval] for column in self._records)
+        for rank in ranks:
+            here = tuple(column[rank] for column in self._records)
             sofar = here if sofar is None else self._statistic.combine(sofar, here)
             for into, values in zip(totals, sofar, strict=True):
-                into[interval] = values
+                into[rank] = values
         return totals
 
 

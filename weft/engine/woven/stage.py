@@ -39,6 +39,9 @@ from weft.plan.clockwork import Clock, Clockwork, Registered, first_open_start
 from weft.plan.facts import Facts
 from weft.windows import instances_ending
 
+#: On one machine so many rows are reduced by one task: with more, a second core is worth a shuffle.
+_FEW = 1_000_000
+
 
 def log_of(stream: str) -> str:
     """The log that keeps a stream's partials."""
@@ -88,6 +91,10 @@ def _closed_for(window: Window, clocks: np.ndarray, watermark: int) -> np.ndarra
     return np.asarray((into < window.range) & (clocks - into + window.range <= watermark))
 
 
+def _together(tables: Sequence[pa.Table]) -> pa.Table:
+    return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+
+
 class WovenStage:
     """The weaves of all streams, as of the last commit."""
 
@@ -95,6 +102,10 @@ class WovenStage:
         self._spark = spark
         self._storage = storage
         self._hosting = hosting
+        master = spark.sparkContext.master
+        self._is_local = master == "local" or master.startswith("local[")
+        #: How many rows each stream had in the last cycle: the next one will have about as many.
+        self._rows: dict[str, int] = {}
         self._cycle: int | None = None
         self._weaves: dict[str, StreamWeave] = {}
         #: The partials of each stream, as the last commit has them.
@@ -235,7 +246,10 @@ class WovenStage:
     def reduce(self, stream: str, rows: DataFrame) -> Reduced:
         """The rows of a stream as partials; one Spark job."""
         weave = self._weaves[stream]
-        return Reduced(weave, weave.reduction.of(rows))
+        few = self._is_local and self._rows.get(stream, _FEW + 1) <= _FEW
+        reduced = Reduced(weave, weave.reduction.of(rows, in_one_task=few))
+        self._rows[stream] = reduced.rows
+        return reduced
 
     def answer(
         self,
@@ -274,7 +288,7 @@ class WovenStage:
                 found[query] = [answers(shape.select, shape.measures, part) for part in of_query if len(part)]
         for query, table in self._answered_on_executors(reduced, clockwork, queries, paths).items():
             found[query].append(table)
-        whole = {query: pa.concat_tables(tables) for query, tables in found.items() if tables}
+        whole = {query: _together(tables) for query, tables in found.items() if tables}
         return {query: table for query, table in whole.items() if table.num_rows}
 
     def _answered_after(self, shape: Woven, query: Registered, clockwork: Clockwork, before: Clock) -> Clock:

@@ -21,14 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.aggregation.density import Crowd, bytes_per_partial
-from weft.aggregation.grouped import Answers, GroupedWindows, bytes_per_key
+from weft.aggregation.grouped import AnswerRows, Answers, GroupedWindows, bytes_per_key
 from weft.aggregation.grouped import Partials as Fragments
 from weft.aggregation.rows import ADD_FLOATS, ADD_INTS
 from weft.aggregation.sparse import SparseWindows
 from weft.aggregation.statistic import Array, Columns, Number, Statistic, fold
 from weft.algebra import Window
 from weft.plan.clockwork import first_open_start
-from weft.windows import edges_between, fragment_at, most_partials, shared_edges
+from weft.windows import distinct_ranges, edges_between, fragment_at, most_partials, shared_edges
 
 #: Fragments that are taken in at once: what is dense in a call is as long as this, whatever the gaps in a stream.
 _AT_ONCE = 512
@@ -97,7 +97,10 @@ class Tree:
         self._slides = np.array([window.slide for window in spec.windows], dtype=np.int64)
         self._phases = np.array([window.origin + (window.range or 0) for window in spec.windows], dtype=np.int64)
         self._capacity = most_partials(self._edges, int(self.ranges[0])) + 1
-        self._dense_key = bytes_per_key(self._statistics, kernels, self._capacity, len(spec.windows))
+        #: Kernels know ranges, each once, the longest first; windows of one range share what they find.
+        self._reaches = np.array(distinct_ranges(spec.windows), dtype=np.int64)
+        self._reach_of = np.searchsorted(-self._reaches, -self.ranges)
+        self._dense_key = bytes_per_key(self._statistics, kernels, self._capacity, len(self._reaches))
         self._sparse_partial = bytes_per_partial(self._statistics)
         self._frugal = False
         self.forget()
@@ -105,11 +108,11 @@ class Tree:
     def forget(self) -> None:
         """Begin anew, sparse."""
         self._waiting: list[Cellwise] = []
-        self._windows: GroupedWindows | SparseWindows = SparseWindows(self._statistics, len(self.spec.windows))
+        self._windows: GroupedWindows | SparseWindows = SparseWindows(self._statistics, len(self._reaches))
         self._start_over()
 
     def _start_over(self) -> None:
-        self._windows = SparseWindows(self._statistics, len(self.spec.windows)) if self.is_sparse else self._dense(0)
+        self._windows = SparseWindows(self._statistics, len(self._reaches)) if self.is_sparse else self._dense(0)
         self._front: int | None = None
         #: Where the fragments in the kernels begin, the oldest first, and how many partials each has; and the number of
         #: the oldest one.
@@ -118,7 +121,7 @@ class Tree:
         self._first = 0
 
     def _dense(self, first: int) -> GroupedWindows:
-        return GroupedWindows(self._statistics, self.kernels, self._capacity, len(self.spec.windows), first)
+        return GroupedWindows(self._statistics, self.kernels, self._capacity, len(self._reaches), first)
 
     # --- how much there is -------------------------------------------------------------------------------------------
 
@@ -170,7 +173,7 @@ class Tree:
         if self.crowd(len(np.unique(waiting.keys))).is_better_sparse(sparse_now=True):
             return
         sparse, fragments = self._windows, self._windows.next - self._windows.first
-        dense, starts = self._dense(sparse.first), np.full((fragments, len(self.spec.windows)), sparse.first)
+        dense, starts = self._dense(sparse.first), np.full((fragments, len(self._reaches)), sparse.first)
         dense.slide(sparse.held(), fragments, starts, np.zeros_like(starts, dtype=bool))
         self._windows = dense
 
@@ -249,20 +252,22 @@ class Tree:
         self._begins = np.concatenate([self._begins, begins])
         # Between a hopping window's instances nothing is asked, and the newest fragment is as good a start as any.
         newest = np.arange(len(self._begins) - len(edges), len(self._begins))[:, None]
-        starts = np.minimum(np.searchsorted(self._begins, edges[:, None] - self.ranges), newest) + self._first
+        starts = np.minimum(np.searchsorted(self._begins, edges[:, None] - self._reaches), newest) + self._first
         due = (edges[:, None] - self._phases) % self._slides == 0
         if before is not None:
             due &= edges[:, None] > before
+        asked = np.logical_or.reduceat(due, np.searchsorted(self._reach_of, np.arange(len(self._reaches))), axis=1)
         fragments, keys, records = self._folded(np.searchsorted(edges, partials.cells, side="right"), partials)
         self._sizes = np.append(self._sizes, np.bincount(fragments, minlength=len(edges)))
-        found = self._windows.slide(Fragments(fragments, keys, records), len(edges), starts, due)
+        found = self._windows.slide(Fragments(fragments, keys, records), len(edges), starts, asked)
         self._front = int(edges[-1])
         gone = int(starts[-1].min()) - self._first
         self._begins, self._sizes, self._first = self._begins[gone:], self._sizes[gone:], self._first + gone
+        window, fragment = np.nonzero(due.T)
+        answers = (np.cumsum(asked).reshape(asked.shape) - 1)[fragment, self._reach_of[window]]
         if isinstance(found, Answers):
-            return self._gathered(found.keys, found.records, edges, due)
-        fragment, window = np.nonzero(due)
-        return Groups(window[found.answers], edges[fragment[found.answers]], found.keys, found.records)
+            return self._whole_rows(found, answers, window, edges[fragment])
+        return _single_rows(found, answers, window, edges[fragment])
 
     def _folded(
         self, fragments: NDArray[np.intp], partials: Cellwise
@@ -272,21 +277,31 @@ class Tree:
         codes, records = folded(fragments * width + partials.keys, partials.records, self._statistics)
         return codes // width, codes % width, records
 
-    def _gathered(
-        self, keys: NDArray[np.int64], records: Mapping[str, Columns], edges: NDArray[np.int64], due: NDArray[np.bool_]
+    def _whole_rows(
+        self, found: Answers, answers: NDArray[np.intp], windows: NDArray[np.intp], ends: NDArray[np.int64]
     ) -> Groups:
-        """The answers of a slide, window by window; only groups that have rows are groups."""
-        fragment, window = np.nonzero(due)
-        order = np.argsort(window, kind="stable")
-        (counted,) = records[self.spec.measures[0]]
-        counted = counted[order]
-        answer, key = np.nonzero(counted)
+        """The groups of some windows, window by window, from answers for all keys; groups without rows are none."""
+        (counted,) = found.records[self.spec.measures[0]]
+        counted = counted[answers]
+        instance, key = np.nonzero(counted)
         # Whole rows of all keys are moved, and single entries only if some group is missing.
-        ordered = {name: tuple(column[order].ravel() for column in columns) for name, columns in records.items()}
-        if len(answer) < counted.size:
-            ordered = _taken(ordered, answer * len(keys) + key)
-        at = order[answer]
-        return Groups(window[at], edges[fragment[at]], keys[key], ordered)
+        records = {name: tuple(column[answers].ravel() for column in of) for name, of in found.records.items()}
+        if len(instance) < counted.size:
+            records = _taken(records, instance * len(found.keys) + key)
+        return Groups(windows[instance], ends[instance], found.keys[key], records)
+
+
+def _single_rows(
+    found: AnswerRows, answers: NDArray[np.intp], windows: NDArray[np.intp], ends: NDArray[np.int64]
+) -> Groups:
+    """The groups of some windows, window by window, from answers key by key; those of an answer lie together."""
+    present, first, size = np.unique(found.answers, return_index=True, return_counts=True)
+    place = np.minimum(np.searchsorted(present, answers), max(0, len(present) - 1))
+    sizes = np.where(present[place] == answers, size[place], 0) if len(present) else np.zeros_like(answers)
+    instance = np.repeat(np.arange(len(answers)), sizes)
+    within = np.arange(len(instance)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    rows = first[place[instance]] + within if len(present) else instance
+    return Groups(windows[instance], ends[instance], found.keys[rows], _taken(found.records, rows))
 
 
 class Folding:
