@@ -11,7 +11,6 @@ from typing import Any
 
 from bench.aggregate_measurements.contest import Job, serve
 from weft.engine.engine import Progress
-from weft.engine.spark import session
 from weft.loom import Loom
 
 
@@ -23,8 +22,6 @@ def contestant(job: Job) -> dict[str, Any]:
         instants.setdefault("first_cycle", time.time())
         cycles.append(cycle.seconds)
 
-    session()
-    instants["spark"] = time.time()
     with Loom.open(job.options["project"]) as loom:
         instants["opened"] = time.time()
         loom.start(until_idle=True, on_progress=seen)
