@@ -13,7 +13,7 @@ from weft.algebra.clocks import clock_type
 from weft.algebra.types import TIMESTAMP
 from weft.engine.commits import StreamState
 from weft.engine.lateness import late_everywhere
-from weft.engine.rows import ARRIVAL, BEFORE, CLOCK, CORRUPT, STREAM, TICK, clock_bounds, column
+from weft.engine.rows import ARRIVAL, BEFORE, CLOCK, CORRUPT, STREAM, TICK, clock_bounds, clock_sql
 from weft.plan.clockwork import Clock, Clockwork, Registered
 
 
@@ -27,11 +27,9 @@ def judged_batch(
     """The batch with every row's clock, what it is judged by, and the reason if it cannot take part in anything."""
     clocks, reasons, judged = [], [], []
     for index, each in enumerate(streams):
-        position = next(i for i, f in enumerate(each.fields) if f.name == each.clock)
-        value = f"s{index}.{column(position)}"
         here = f"WHEN {STREAM} = {index}"
         is_instant = clock_type(each) == TIMESTAMP
-        clocks.append(f"{here} THEN {f'unix_micros({value})' if is_instant else value}")
+        clocks.append(f"{here} THEN {clock_sql(each, f's{index}.')}")
         least, most = clock_bounds(each)
         reasons.append(f"{here} AND {CLOCK} NOT BETWEEN {least}L AND {most}L THEN 'clock out of range'")
         if is_instant and latest is not None:

@@ -38,6 +38,13 @@ def column(position: int) -> str:
     return f"c{position}"
 
 
+def clock_sql(stream: Stream, prefix: str = "") -> str:
+    """The clock of a stream's row as a whole number, in Spark SQL."""
+    position = next(number for number, field in enumerate(stream.fields) if field.name == stream.clock)
+    value = f"{prefix}{column(position)}"
+    return f"unix_micros({value})" if clock_type(stream) == TIMESTAMP else value
+
+
 def columns(fields: Sequence[Field], prefix: str = "") -> str:
     """The columns of a relation as the start of a select list, with a comma after it when there are any."""
     return "".join(f"{prefix}{column(position)}, " for position in range(len(fields)))

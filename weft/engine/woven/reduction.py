@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from weft.algebra import Stream
-from weft.algebra.clocks import clock_type
-from weft.algebra.types import TIMESTAMP
-from weft.engine.rows import CORRUPT, clock_bounds, column
+from weft.engine.rows import CORRUPT, clock_bounds, clock_sql
 from weft.engine.woven.cells import cell_sql, edges_of
 from weft.engine.woven.measures import REDUCED_CLOCK, texts_of
 from weft.engine.woven.partials import CELL, LATEST, LEAST, ROWS, Layout
@@ -99,9 +97,6 @@ class Reduction:
 def reduction(stream: Stream, queries: Iterable[Woven]) -> Reduction:
     """The reduction that serves some queries."""
     shapes = list(queries)
-    position = next(n for n, field in enumerate(stream.fields) if field.name == stream.clock)
-    is_instant = clock_type(stream) == TIMESTAMP
-    clock = f"unix_micros({column(position)})" if is_instant else column(position)
     least, most = clock_bounds(stream)
     usable = f"{CORRUPT} IS NULL AND {REDUCED_CLOCK} BETWEEN {least}L AND {most}L"
     cell = cell_sql(edges_of(each.window for each in shapes if not each.is_running), REDUCED_CLOCK)
@@ -117,7 +112,7 @@ def reduction(stream: Stream, queries: Iterable[Woven]) -> Reduction:
         grouped = tuple(f"CASE WHEN {wanted} THEN {key} END" for key in keys)
     return Reduction(
         layout,
-        clock,
+        clock_sql(stream),
         f"CASE WHEN {usable} THEN {cell} END",
         signed.columns,
         (*numbers, *grouped),

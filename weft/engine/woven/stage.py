@@ -78,8 +78,12 @@ class Reduced:
         if watermark is None or not len(self.partials) or len(self.weave.windowed) < len(self.weave.queries):
             # Nothing is late for a window that never closes.
             return False
-        windows = {each.window for each in self.weave.queries.values()}
         cells, _ = self.partials.distinct_cells
+        # No instance that covers a clock after the watermark has closed; mostly that is all there is to see.
+        cells = cells[cells < watermark]
+        if not len(cells):
+            return False
+        windows = {each.window for each in self.weave.queries.values()}
         closed = [_closed_for(window, cells, watermark) for window in windows]
         return bool(np.logical_and.reduce(closed).any())
 
