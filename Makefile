@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+WARM := $(VENV)/.warm
 BENCHES := $(filter-out report,$(patsubst bench/%.py,%,$(wildcard bench/[a-z]*.py)))
 export PYTHONHASHSEED := 0
 
@@ -24,13 +25,13 @@ types: venv
 pure: venv
 	$(BIN)/pytest -q -m "not spark and not prove"
 
-spark: venv
+spark: $(WARM)
 	$(BIN)/pytest -q -m "spark and not prove"
 
-prove: venv
+prove: $(WARM)
 	$(BIN)/pytest -q -m prove
 
-bench: venv
+bench: $(WARM)
 	@for name in $(BENCHES); do $(BIN)/python -m bench.$$name || exit 1; done
 
 venv: $(READY)
@@ -42,6 +43,12 @@ $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.lock
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+# Where many processes start Spark it pays to compile and to archive first. All works without it.
+$(WARM): $(READY)
+	@scripts/find-java
+	-@$(BIN)/weft warm-up
 	@touch $@
 
 # Renews requirements.lock from pyproject.toml; commit the result.

@@ -12,8 +12,8 @@ loom.execute('''
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from weft.engine.engine import Engine, Progress
+    from weft.engine.woven.ahead import Left
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,20 +141,19 @@ class Loom:
         on_progress: Callable[[Progress], None] | None = None,
     ) -> Engine:
         """Start the queries on Spark: `local[*]` or any master. `until_idle` stops when what is there now is done."""
-        from weft.aggregation.warm import warm_up
-        from weft.engine.engine import Engine, state_directory
         from weft.engine.spark import session
 
         if self._engine is not None and self._engine.is_running:
             raise RuntimeError("this loom is running already")
         stored = {name: str(value) for name, value in self.catalog.settings().items() if name.startswith("spark.")}
-        # Kernels are compiled the first time ever, and loaded after that, while Spark starts.
-        compiling = threading.Thread(target=warm_up)
-        compiling.start()
+        beside = ThreadPoolExecutor(max_workers=1, thread_name_prefix="weft-ahead")
+        ahead = beside.submit(_left, self.directory)
+        beside.shutdown(wait=False)
         spark = session(master, {**stored, **(settings or {})})
-        compiling.join()
+        from weft.engine.engine import Engine, state_directory
+
         limit = int(str(self.catalog.setting("max_results", 100_000)))
-        engine = Engine(spark, self.catalog, state_directory(self.directory), memory_limit=limit)
+        engine = Engine(spark, self.catalog, state_directory(self.directory), memory_limit=limit, ahead=ahead)
         engine.frames.update(self._frames)
         for name, function in self._callables.items():
             engine.add_callable(name, function)
@@ -256,6 +256,13 @@ class Loom:
         kind = "query" if relation is None else "view"
         relation = relation or self.catalog.query(name).relation
         return replace(_columns(relation.fields), message=f"{kind} {name}\n" + "\n".join(relation_lines(relation)))
+
+
+def _left(directory: Path) -> Left:
+    """What the last process has left. The engine's modules are loaded here, while Spark starts."""
+    from weft.engine.woven.ahead import left
+
+    return left(directory)
 
 
 def explained(

@@ -7,11 +7,13 @@ process: what the interpreter takes to start and to import counts as well.
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench.aggregate_measurements.contest import Job, serve
-from weft.engine.engine import Progress
 from weft.loom import Loom
+
+if TYPE_CHECKING:
+    from weft.engine.engine import Progress
 
 
 def contestant(job: Job) -> dict[str, Any]:

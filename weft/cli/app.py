@@ -18,6 +18,7 @@ from weft.cli.register import register
 from weft.cli.results import results
 from weft.cli.run import run
 from weft.cli.status import status
+from weft.cli.warm_up import warm_up
 
 app = typer.Typer(
     name="weft",
@@ -26,7 +27,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (init, check, register, queries, explain, run, results, status, demo):
+for command in (init, check, register, queries, explain, run, results, status, demo, warm_up):
     app.command()(command)
 
 

@@ -49,6 +49,7 @@ from weft.engine.rows import ARRIVAL, BEFORE, CLOCK, CORRUPT, STREAM, column, co
 from weft.engine.sinks import parquet_file
 from weft.engine.spark import compile_plans
 from weft.engine.storage import Storage
+from weft.engine.woven.ahead import Ahead
 from weft.engine.woven.backfill import KeptRows
 from weft.engine.woven.hosts import Host, Hosting, KeySet
 from weft.engine.woven.stage import Reduced, WovenStage, totals_of
@@ -134,12 +135,17 @@ class CycleRunner:
     """Runs cycles of a plan against the state of the last commit."""
 
     def __init__(
-        self, spark: SparkSession, storage: Storage, on_step: Step | None = None, hosting: Hosting | None = None
+        self,
+        spark: SparkSession,
+        storage: Storage,
+        on_step: Step | None = None,
+        hosting: Hosting | None = None,
+        ahead: Ahead | None = None,
     ) -> None:
         self._spark = spark
         self._storage = storage
         self._on_step = on_step or (lambda step, cycle: None)
-        self._stage = WovenStage(spark, storage, hosting or Hosting())
+        self._stage = WovenStage(spark, storage, hosting or Hosting(), ahead)
         #: The schemas of snapshots that this process has written: reading them needs no look into the files.
         self._schemas: dict[str, StructType] = {}
 

@@ -34,6 +34,7 @@ from weft.engine.sinks import CallableSink, Memory, Sink, sink_of
 from weft.engine.sources import tagged
 from weft.engine.statistics import Recorder
 from weft.engine.storage import Storage
+from weft.engine.woven.ahead import Ahead
 from weft.engine.woven.hosts import hosting
 from weft.plan.clockwork import Clockwork, Registered
 from weft.plan.plan import Plan, build
@@ -81,7 +82,9 @@ class Engine:
         *,
         on_step: Step | None = None,
         memory_limit: int = 100_000,
+        ahead: Ahead | None = None,
     ) -> None:
+        """`ahead` is what was made while Spark started."""
         self._spark = spark
         self._catalog = catalog
         if _PATTERNS & set(state):
@@ -92,7 +95,7 @@ class Engine:
         self._recorder = Recorder(catalog, spark, on_step or (lambda step, cycle: None))
         self._on_step = self._recorder.step
         self._commits = CommitLog(self._storage, catalog.project)
-        self._runner = CycleRunner(spark, self._storage, self._on_step, hosting(catalog))
+        self._runner = CycleRunner(spark, self._storage, self._on_step, hosting(catalog), ahead)
         self._files = AnswerFiles(self._storage, memory_limit)
         self._sinks: dict[str, tuple[Query, Sink | None]] = {}
         self._callables: dict[str, CallableSink] = {}

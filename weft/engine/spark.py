@@ -18,6 +18,8 @@ from pathlib import Path
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from weft.engine.class_archive import archive, java_options
+
 _ALWAYS = {
     # Answers are defined in UTC (docs/semantics.md).
     "spark.sql.session.timeZone": "UTC",
@@ -73,6 +75,8 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
     if local and "-XX:+Use" not in options[-1]:
         # Cycles leave much garbage and have no need of short pauses; collecting beside them costs a tenth of all time.
         options.append("-XX:+UseParallelGC")
+    if "Archive" not in options[1]:
+        options.append(java_options(archive()))
     chosen[_JAVA_OPTIONS] = " ".join(option for option in options if option)
     for name, value in chosen.items():
         builder = builder.config(name, value)

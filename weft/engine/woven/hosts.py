@@ -7,13 +7,14 @@ cycle costs what is live, but no single machine has to hold it. Answers are the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 import pyarrow as pa
 
 from weft.catalog import Catalog
+from weft.engine.commits import Segment
 from weft.engine.woven.partials import CELL, Partials
 
 KeySet = tuple[str, ...]
@@ -73,6 +74,12 @@ def host_of(keys: KeySet, partials: int, hosting: Hosting, on_executors_now: boo
     away = partials > (limit // 2 if on_executors_now else limit)
     told = f"{partials:,} live partials" if away else f"at most {partials:,} live partials"
     return Host(away, f"{told}, max_driver_partials = {limit:,}", partials)
+
+
+def fits_the_driver(segments: Iterable[Segment], hosting: Hosting) -> bool:
+    """Whether it is certain, without a look into them, that all that some files have belongs into the driver."""
+    rows = sum(each.rows for each in segments)
+    return hosting.kernels is not Kernels.EXECUTORS and 2 * rows <= hosting.max_driver_partials
 
 
 def crowded_out(partials: int) -> Host:

@@ -14,6 +14,7 @@ from weft.algebra import Query, Stream, Window
 from weft.engine.commits import Commit, Segment
 from weft.engine.storage import Storage
 from weft.engine.woven import total_files
+from weft.engine.woven.ahead import Ahead, Left
 from weft.engine.woven.answers import Part, answers
 from weft.engine.woven.backfill import KeptRows, closed_before, history
 from weft.engine.woven.empty_instances import with_empty_instances
@@ -102,7 +103,7 @@ def _together(tables: Sequence[pa.Table]) -> pa.Table:
 class WovenStage:
     """The weaves of all streams, as of the last commit."""
 
-    def __init__(self, spark: SparkSession, storage: Storage, hosting: Hosting) -> None:
+    def __init__(self, spark: SparkSession, storage: Storage, hosting: Hosting, ahead: Ahead | None) -> None:
         self._spark = spark
         self._storage = storage
         self._hosting = hosting
@@ -110,6 +111,7 @@ class WovenStage:
         self._is_local = master == "local" or master.startswith("local[")
         #: How many rows each stream had in the last cycle: the next one will have about as many.
         self._rows: dict[str, int] = {}
+        self._ahead = ahead
         self._cycle: int | None = None
         self._weaves: dict[str, StreamWeave] = {}
         #: The partials of each stream, as the last commit has them.
@@ -157,6 +159,12 @@ class WovenStage:
         `kept_rows` gives the rows that a stream with BACKFILL has kept. `facts` are what is known of streams: trees
         that are better off otherwise by now are made anew.
         """
+        if self._ahead is not None:
+            # If something is wrong with the state, the cycle will find it as well, and say so.
+            left = self._ahead.result() if self._ahead.exception() is None else Left()
+            self._ahead = None
+            self._cycle, self._weaves = left.cycle, dict(left.weaves)
+            self._shapes = {**left.shapes, **self._shapes}
         if self._cycle != last.cycle:
             # Trees that are ahead of the commit, or behind it, are of no use: an attempt has failed, or none was made.
             self._weaves, self._totals = {}, {}

@@ -1,0 +1,75 @@
+"""Made ahead: while Spark starts, what the last commit has left comes back into memory.
+
+Nothing is decided here. The first cycle takes over what fits what it was told to run, and makes the rest itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from weft.aggregation.warm import warm_up
+from weft.catalog import Catalog
+from weft.engine.commits import Commit
+from weft.engine.statistics import facts
+from weft.engine.status import last_commit
+from weft.engine.woven import partials
+from weft.engine.woven.hosts import fits_the_driver, hosting
+from weft.engine.woven.shape import NotWoven, Woven, woven
+from weft.engine.woven.weave import StreamWeave
+from weft.plan.facts import Facts
+from weft.plan.plan import Plan
+
+
+@dataclass(frozen=True)
+class Left:
+    """What a process has left: the weaves of streams after a cycle, and the shapes of queries by number."""
+
+    cycle: int | None = None
+    weaves: Mapping[str, StreamWeave] = field(default_factory=dict)
+    shapes: Mapping[int, Woven] = field(default_factory=dict)
+
+
+#: What is on its way.
+Ahead: TypeAlias = Future[Left]
+
+
+def left(directory: Path) -> Left:
+    """Compile kernels, and bring back what the last commit of the project in a directory has left."""
+    # Kernels are compiled the first time ever, and loaded after that.
+    warm_up()
+    commit = last_commit(directory)
+    if commit is None:
+        return Left()
+    with Catalog.open(directory, write=False) as catalog:
+        plan: Plan = catalog.plan(commit.plan).plan
+        known = facts(catalog)
+        limits = hosting(catalog)
+    shapes = _shapes(plan, commit)
+    weaves = {}
+    for stream in plan.streams:
+        queries = {name: shape for name, shape in shapes.items() if shape.stream == stream.name}
+        files = commit.logs.get(f"partials {stream.name}", ())
+        largest = commit.streams[stream.name].largest if stream.name in commit.streams else None
+        if queries and largest is not None and fits_the_driver(files, limits):
+            weave = StreamWeave(stream, queries, facts=known.get(stream.name, Facts()))
+            read = (partials.decoded((directory / "state" / each.path).read_bytes()) for each in files)
+            weave.remember(read, largest - stream.delay)
+            weaves[stream.name] = weave
+    born = plan.born
+    return Left(commit.cycle, weaves, {born[name]: shape for name, shape in shapes.items()})
+
+
+def _shapes(plan: Plan, commit: Commit) -> dict[str, Woven]:
+    """The woven queries of a plan, by name."""
+    shapes = {}
+    for query in plan.queries:
+        if query.name in commit.queries and commit.queries[query.name].woven:
+            try:
+                shapes[query.name] = woven(query)
+            except NotWoven:
+                continue
+    return shapes
