@@ -412,13 +412,17 @@ class CycleRunner:
                 self._write(log_of(below, inner), below, inner, registered, work)
 
     def _note_first_rows(self, relation: Relation, place: Place, registered: Registered, work: _Work) -> None:
-        """Remember the smallest clock in the first cycle that has rows: EMIT EMPTY counts from it."""
+        """Remember the smallest clock in the first cycle that has rows: EMIT EMPTY counts from it.
+
+        What had closed before that cycle was not answered then, and is not later, when a query looks back.
+        """
         if not isinstance(relation, Select) or not relation.emit_empty or place.log in work.emit_from:
             return
         source = relation.inputs[0].source
         lowest = self._first_kept_clock(source, registered.birth, work)
-        if lowest is None:
-            lowest = work.lowest.get(log_of(source, place.below(0)))
+        if lowest is None and log_of(source, place.below(0)) in work.lowest:
+            clocks = work.lowest[log_of(source, place.below(0))], work.clockwork.watermark(source, after=False)
+            lowest = max(clock for clock in clocks if clock is not None)
         if lowest is not None:
             work.emit_from[place.log] = lowest
 
@@ -430,8 +434,11 @@ class CycleRunner:
         if not (isinstance(source, Stream) and source.backfill and is_new and log in work.old and horizon is not None):
             return None
         if log not in work.first_kept:
-            kept = f"SELECT min(struct({ARRIVAL}, {CLOCK})).{CLOCK} FROM {work.old[log]} WHERE {CLOCK} > {horizon}L"
-            (work.first_kept[log],) = self._spark.sql(kept).toArrow().column(0).to_pylist()
+            kept = f"SELECT min(struct({ARRIVAL}, {CLOCK}, {BEFORE})) AS first FROM {work.old[log]}"
+            found = self._spark.sql(f"{kept} WHERE {CLOCK} > {horizon}L").selectExpr(
+                f"greatest(first.{CLOCK}, first.{BEFORE})"
+            )
+            (work.first_kept[log],) = found.toArrow().column(0).to_pylist()
         return work.first_kept[log]
 
     def _keep_memory(self, relation: Relation, place: Place, registered: Registered, work: _Work) -> None:

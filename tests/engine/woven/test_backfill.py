@@ -107,3 +107,18 @@ def test_a_row_that_was_late_for_all_queries_then_is_part_of_the_history(beside_
     run.execute("CREATE CONTINUOUS QUERY q AS SELECT COUNT(*) AS v FROM trades [ROWS 20 SLIDE 10]")
     assert run.take(trades=rows(40)) == ""
     assert run.take(trades=rows(60)) == ""
+
+
+@pytest.mark.parametrize("sharing", ["", " SHARING OFF"])
+def test_what_had_closed_before_there_was_any_row_is_not_answered_when_a_query_looks_back(
+    beside_oracle: Callable[[str], Run], sharing: str
+) -> None:
+    """A random story: the watermark goes on by itself, and then the first rows come late, with a new query."""
+    run = beside_oracle(f"{TRADES} {FIRST}")
+    assert run.take({"trades": 70}) == ""
+    counted = f"CREATE CONTINUOUS QUERY {{}}{sharing} AS SELECT COUNT(*) AS v FROM trades [ROWS 6 SLIDE 2] EMIT EMPTY"
+    run.execute(counted.format("with_the_first_rows"))
+    assert run.take(trades=late(53, 41)) == ""
+    run.execute(counted.format("after_the_first_rows"))
+    assert run.take(trades=late(60, 75)) == ""
+    assert run.take(trades=late(90)) == ""
