@@ -561,12 +561,12 @@ class CycleRunner:
         segments = list(self._stage.kept(stream.name))
         path = partials_path(cycle, index)
         if stream.name in work.reduced and len(work.reduced[stream.name].partials):
-            segments.append(self._stage.keep(work.reduced[stream.name].partials, path))
+            segments.append(self._stage.log.keep(work.reduced[stream.name].partials, path))
         live = self._stage.live(stream.name, segments, work.clockwork.watermark(stream))
         if len(live) <= _MOST_SEGMENTS:
             return live
         self._on_step("compact", cycle)
-        return self._stage.compacted(live, f"{folder_of(cycle)}/partials-{index}-compacted")
+        return self._stage.log.compacted(live, f"{folder_of(cycle)}/partials-{index}-compacted")
 
     def _totals_kept(self, cycle: int, index: int, stream: Stream, last: Commit) -> list[Segment]:
         """The files that together have the groups of a stream's aggregates that never close."""

@@ -5,7 +5,7 @@
     cells.py        the finest fragments that the windows of a stream cut time into
     signatures.py   which of the conditions hold for a row, as a few small numbers
     reduction.py    rows to partials: one Spark aggregation for a stream, whatever the number of queries
-    partials.py     partials as files that describe themselves
+    partials.py     partials as files that describe themselves; partial_log.py writes and reads them
     numbering.py    group keys as numbers
     tree.py         the windows of queries with the same conditions and keys, and the kernels that answer them
     totals.py       groups of queries that never close; total_files.py has them as files that describe themselves

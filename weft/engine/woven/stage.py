@@ -18,20 +18,10 @@ from weft.engine.woven.ahead import Ahead, Left
 from weft.engine.woven.answers import Part, answers
 from weft.engine.woven.backfill import KeptRows, closed_before, history
 from weft.engine.woven.empty_instances import with_empty_instances
-from weft.engine.woven.executors import Executors, Files, Wanted, files_by_layout
+from weft.engine.woven.executors import Executors, Files, Wanted
 from weft.engine.woven.hosts import Host, Hosting, Kernels, KeySet, crowded_out, host_of, partials_by
-from weft.engine.woven.partials import (
-    CELL,
-    LATEST,
-    LEAST,
-    ROWS,
-    Layout,
-    Partials,
-    decoded,
-    encoded,
-    joined,
-    without_clockless,
-)
+from weft.engine.woven.partial_log import PartialLog
+from weft.engine.woven.partials import CELL, LATEST, LEAST, ROWS, Partials, without_clockless
 from weft.engine.woven.shape import NotWoven, Woven, woven
 from weft.engine.woven.shard import Asked, plan
 from weft.engine.woven.totals import RunningTotals
@@ -124,9 +114,7 @@ class WovenStage:
         self._crowded_out: dict[tuple[str, KeySet], Mapping[str, Woven]] = {}
         #: How many partials of a key set there are in a file for all that it has, by its path.
         self._shares: dict[tuple[str, KeySet], int] = {}
-        #: The files that this process has written, and what is in them.
-        self._written: dict[str, Segment] = {}
-        self._described: dict[str, tuple[Layout, pa.Schema]] = {}
+        self.log = PartialLog(storage)
         self._totals: dict[str, RunningTotals] = {}
         #: What queries that are new find closed in the rows that their stream has kept, by stream.
         self._past: dict[str, dict[str, list[Part]]] = {}
@@ -174,7 +162,8 @@ class WovenStage:
             assert isinstance(shape, Woven)
             wanted.setdefault(shape.stream, {})[name] = shape
         weaves = {}
-        self._past, self._written, self._kept = {}, {}, {}
+        self._past, self._kept = {}, {}
+        self.log.begin(each.path for name in wanted for each in last.logs.get(log_of(name), ()))
         for stream in streams:
             if stream.name in wanted:
                 known = self._weaves.get(stream.name)
@@ -190,11 +179,10 @@ class WovenStage:
                 new = {name: each for name, each in weave.windowed.items() if queries[name].birth.first > last.cycle}
                 if stream.backfill and new:
                     segments = self._look_back(weave, new, watermark, kept_rows(stream)) or segments
-                weave.remember((self._read(each) for each in segments), watermark)
+                weave.remember((self.log.read(each) for each in segments), watermark)
                 weaves[stream.name], self._kept[stream.name] = weave, segments
         self._weaves = weaves
         paths = {each.path for segments in self._kept.values() for each in segments}
-        self._described = {path: known for path, known in self._described.items() if path in paths}
         self._shares = {place: share for place, share in self._shares.items() if place[0] in paths}
         first_cycles = {name: each.birth.first for name, each in queries.items()}
         self._totals = {name: self._running(weave, first_cycles, last) for name, weave in weaves.items()}
@@ -222,7 +210,7 @@ class WovenStage:
             return rows
         newest = segments[-1]
         if (newest.path, keys) not in self._shares:
-            self._shares[newest.path, keys] = partials_by(keys, self._read(newest))
+            self._shares[newest.path, keys] = partials_by(keys, self.log.read(newest))
         return rows * self._shares[newest.path, keys] // newest.rows
 
     def _look_back(
@@ -236,7 +224,7 @@ class WovenStage:
         if not len(past.partials):
             return ()
         self._past[stream.name] = closed_before(stream, new, past, watermark)
-        return (self.keep(past.partials, kept.path),)
+        return (self.log.keep(past.partials, kept.path),)
 
     def _running(self, weave: StreamWeave, first_cycles: Mapping[str, int], last: Commit) -> RunningTotals:
         """The groups of a stream's queries that never close, as the last commit has them."""
@@ -284,7 +272,7 @@ class WovenStage:
                 self._totals[name].check_memory(arrived, self._hosting.max_state)
             weave = self._weaves[name]
             before = clockwork.watermark(weave.stream, after=False)
-            weave.remember((self._read(each) for each in self._kept.get(name, ())), before)
+            weave.remember((self.log.read(each) for each in self._kept.get(name, ())), before)
             until = clockwork.watermark(weave.stream)
             closed = weave.advance(arrived, before, until)
             past = self._past.get(name, {})
@@ -345,8 +333,9 @@ class WovenStage:
             asked = [self._asked(weave, keys, clockwork, queries) for keys in weave.away]
             if any(asked):
                 wanted += [each for each in asked if each is not None]
-                arrived = reduced[name].partials if name in reduced else None
-                files += self._files(name, arrived, paths[name])
+                arrived = reduced[name].partials if name in reduced and len(reduced[name].partials) else None
+                written = None if arrived is None else self.log.keep(arrived, paths[name])
+                files += self.log.files(name, self._kept[name], written)
         if not wanted:
             return {}
         found = self._executors.answers(files, wanted)
@@ -377,18 +366,6 @@ class WovenStage:
             ),
         )
 
-    def _files(self, stream: str, arrived: Partials | None, path: str) -> list[Files]:
-        """The live partials of a stream as files, this cycle's among them."""
-        for each in self._kept[stream]:
-            if each.path not in self._described:
-                partials = self._read(each)
-                self._described[each.path] = partials.layout, partials.table.schema
-        known = [(each, *self._described[each.path], False) for each in self._kept[stream]]
-        if arrived is not None and len(arrived):
-            segment = self.keep(arrived, path)
-            known.append((segment, *self._described[path], True))
-        return files_by_layout(stream, known, self._storage.path)
-
     # --- what is kept ------------------------------------------------------------------------------------------------
 
     def kept(self, stream: str) -> tuple[Segment, ...]:
@@ -411,28 +388,11 @@ class WovenStage:
         self._storage.write_bytes(path, total_files.encoded(written))
         return [*kept, Segment(path, len(written), None, None)]
 
-    def keep(self, partials: Partials, path: str) -> Segment:
-        """Write partials, unless this cycle has written them already."""
-        if path not in self._written:
-            self._storage.write_bytes(path, encoded(partials))
-            cells = partials.cells
-            self._written[path] = Segment(path, len(partials), int(cells.min()), int(cells.max()))
-            self._described[path] = partials.layout, partials.table.schema
-        return self._written[path]
-
     def live(self, stream: str, segments: Sequence[Segment], watermark: Clock) -> list[Segment]:
         """The segments that some open window needs."""
         since = self._weaves[stream].needed_since(watermark)
         return [each for each in segments if since is None or each.max_clock is None or each.max_clock >= since]
 
-    def compacted(self, segments: Sequence[Segment], path: str) -> list[Segment]:
-        """The same partials in fewer files, one for each layout."""
-        tables = joined([self._read(each) for each in segments])
-        return [self.keep(each, f"{path}-{number}.parquet") for number, each in enumerate(tables)]
-
     def committed(self, cycle: int) -> None:
         """A cycle has been committed: what is in memory is its state."""
         self._cycle = cycle
-
-    def _read(self, segment: Segment) -> Partials:
-        return decoded(self._storage.read_bytes(segment.path))
