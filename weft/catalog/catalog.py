@@ -34,11 +34,13 @@ from typing import Final, Self, cast
 
 from weft.algebra import Query, Relation, Stream, Value
 from weft.catalog.codec import dumps
+from weft.catalog.computations import Computations
 from weft.catalog.database import Database, Row
 from weft.catalog.definitions import Definition, Definitions, folded
 from weft.catalog.errors import CatalogUnavailable, DuplicateName, UnknownName
 from weft.catalog.lock import WriterLock
 from weft.catalog.records import PlanVersion, Request, RequestStatus, Statistics, View
+from weft.plan.network import Changes
 
 CATALOG_FILE: Final = "catalog.sqlite"
 
@@ -50,6 +52,7 @@ class Catalog:
         self._database = database
         self._lock = lock
         self._definitions = Definitions(database)
+        self._computations = Computations(database)
 
     @classmethod
     def open(cls, directory: str | Path, *, write: bool = True) -> Self:
@@ -255,6 +258,16 @@ class Catalog:
     def forget_plans(self, *, before: int) -> None:
         """Drop the plans with numbers below `before`, but never the latest."""
         self._change("DELETE FROM plans WHERE number < min(?, (SELECT max(number) FROM plans))", (before,))
+
+    # -- the index of computations -----------------------------------------------------------------------------------
+
+    def computations(self) -> Changes:
+        """What the shared network computes, as it was last kept."""
+        return self._computations.kept()
+
+    def keep_computations(self, changes: Changes) -> None:
+        """Write down what has changed in the shared network."""
+        self._computations.keep(changes)
 
     # -- requests of other processes ---------------------------------------------------------------------------------
 

@@ -30,6 +30,7 @@ from dataclasses import fields, is_dataclass
 from datetime import date
 from decimal import Decimal
 from enum import Enum
+from fractions import Fraction
 from math import isfinite
 from operator import attrgetter
 from types import MappingProxyType
@@ -56,6 +57,7 @@ _SPELLINGS: dict[type, Callable[[Any], str]] = {
     Decimal: str,
     date: date.isoformat,
     bytes: bytes.hex,
+    Fraction: str,
 }
 
 #: For each registered dataclass: how to get its fields, and the defaults of the last ones.
@@ -68,6 +70,7 @@ _BUILDERS: dict[str, Callable[..., Any]] = {
     "Decimal": Decimal,
     "date": date.fromisoformat,
     "bytes": bytes.fromhex,
+    "Fraction": Fraction,
 }
 
 _CLASSES: dict[str, type] = {}

@@ -105,6 +105,55 @@ MIGRATIONS: tuple[Migration, ...] = (
         "CREATE TABLE project (id TEXT NOT NULL)",
         "INSERT INTO project (id) VALUES (lower(hex(randomblob(16))))",
     ),
+    (
+        # The index of computations. Conditions that nodes have in common are kept once; a predicate set is the list of
+        # its conditions' numbers, as JSON. `text` is for people, `stored` tells conditions apart.
+        """
+        CREATE TABLE conditions (
+            id     INTEGER PRIMARY KEY,
+            text   TEXT NOT NULL,
+            stored TEXT NOT NULL UNIQUE
+        )
+        """,
+        """
+        CREATE INDEX conditions_by_text ON conditions (text)
+        """,
+        """
+        CREATE TABLE computations (
+            number       INTEGER PRIMARY KEY,
+            parents      TEXT NOT NULL,
+            legs         TEXT NOT NULL,
+            predicates   TEXT NOT NULL,
+            timely       INTEGER NOT NULL,
+            level        INTEGER NOT NULL,
+            anchor       INTEGER NOT NULL,
+            selected     TEXT NOT NULL,
+            left_anchor  INTEGER,
+            right_anchor INTEGER,
+            joined       TEXT NOT NULL,
+            rows         INTEGER NOT NULL
+        )
+        """,
+        """
+        CREATE INDEX computations_by_anchor ON computations (anchor)
+        """,
+        """
+        CREATE INDEX computations_by_join ON computations (left_anchor, right_anchor) WHERE left_anchor IS NOT NULL
+        """,
+        """
+        CREATE TABLE found (
+            place   TEXT PRIMARY KEY,
+            node    INTEGER NOT NULL,
+            legs    TEXT NOT NULL,
+            columns TEXT NOT NULL
+        ) WITHOUT ROWID
+        """,
+        """
+        CREATE INDEX found_by_node ON found (node)
+        """,
+        "CREATE TABLE next_computation (number INTEGER NOT NULL)",
+        "INSERT INTO next_computation (number) VALUES (1)",
+    ),
 )
 
 

@@ -1,0 +1,165 @@
+"""The index of computations: which nodes of the shared network compute what, and where selects find their rows.
+
+It is written as it changes, in the transaction that registers or drops the queries, and read once, when a project is
+opened: the conditions first, each decoded once however many nodes have it. What is looked up while a project is open is
+looked up in memory (`weft/optimizer/network/nodes.py`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from itertools import count
+from typing import TypeAlias
+
+from weft.catalog.codec import dumps, register
+from weft.catalog.database import Database, Row
+from weft.plan.network import Changes, Computation, Found, Result, parents_first
+from weft.predicates.clauses import Disjunction, PredicateSet, set_with
+from weft.predicates.domains import Domain
+from weft.predicates.literals import Triple
+from weft.predicates.polynomials import Atom, Polynomial
+from weft.predicates.subjects import Order, Sum, Term
+
+register(Triple, Disjunction, Sum, Term, Order, Polynomial, Atom, Domain)
+
+#: Conditions by their numbers in the file.
+Conditions: TypeAlias = dict[int, Disjunction]
+
+_COLUMNS = "number, parents, legs, predicates, timely, level, anchor, selected, left_anchor, right_anchor, joined, rows"
+
+
+class Computations:
+    """The index in a database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        #: The numbers of conditions that were written, by the legs they are about and their texts: legs say of which
+        #: types columns are, as long as no node goes. A transaction that failed may have taken some of them back.
+        self._written: dict[tuple[tuple[str, ...], str], int] = {}
+
+    @cached_property
+    def _following(self) -> Iterator[int]:
+        """Numbers of new conditions. SQLite would hand one out again after a rollback, so the only writer counts."""
+        ((last,),) = self._database.execute("SELECT coalesce(max(id), 0) FROM conditions")
+        return count(last + 1)
+
+    def kept(self) -> Changes:
+        """All of it, parents before children."""
+        with self._database.snapshot():
+            conditions = {
+                number: self._database.decode("a condition", stored)
+                for number, stored in self._database.execute("SELECT id, stored FROM conditions")
+            }
+            rows = self._database.execute(f"SELECT {_COLUMNS} FROM computations ORDER BY number")
+            found = self._database.execute("SELECT place, node, legs, columns FROM found ORDER BY place")
+            ((following,),) = self._database.execute("SELECT number FROM next_computation")
+        read: dict[str, PredicateSet] = {}
+
+        def set_of(listed: str) -> PredicateSet:
+            if listed not in read:
+                read[listed] = set_with(conditions[number] for number in json.loads(listed))
+            return read[listed]
+
+        computations = {row[0]: _computation(row, set_of) for row in rows}
+        ordered = parents_first({number: each.parents for number, each in computations.items()})
+        return Changes(tuple(computations[each] for each in ordered), (), dict(map(_found, found)), (), following)
+
+    def keep(self, changes: Changes) -> None:
+        """Writes down what has changed."""
+        self._database.require_writable()
+        with self._database.transaction():
+            if changes.removed:
+                self._written.clear()
+            for number in changes.removed:
+                self._database.execute("DELETE FROM computations WHERE number = ?", (number,))
+            for each in changes.computations:
+                self._keep_computation(each)
+            for place in changes.lost:
+                self._database.execute("DELETE FROM found WHERE place = ?", (place,))
+            for place, found in changes.found.items():
+                self._database.execute(
+                    "INSERT OR REPLACE INTO found (place, node, legs, columns) VALUES (?, ?, ?, ?)",
+                    (place, found.result.node, json.dumps(found.result.legs), json.dumps(sorted(found.columns))),
+                )
+            self._database.execute("UPDATE next_computation SET number = ?", (changes.next_number,))
+
+    def forget_conditions(self) -> None:
+        """Drops the conditions that no node has any more."""
+        self._database.require_writable()
+        with self._database.transaction():
+            self._database.execute(
+                """
+                DELETE FROM conditions WHERE id NOT IN (
+                    SELECT value FROM computations, json_each(predicates)
+                    UNION SELECT value FROM computations, json_each(selected)
+                    UNION SELECT value FROM computations, json_each(joined)
+                )
+                """
+            )
+
+    def _keep_computation(self, each: Computation) -> None:
+        left, right = each.join_anchors or (None, None)
+        self._database.execute(
+            f"INSERT OR REPLACE INTO computations ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                each.number,
+                json.dumps(each.parents),
+                json.dumps(each.legs),
+                self._numbers(each.predicates, each.legs),
+                each.timely,
+                each.level,
+                each.anchor,
+                self._numbers(each.selected, each.legs),
+                left,
+                right,
+                self._numbers(each.joined, each.legs),
+                each.rows,
+            ),
+        )
+
+    def _numbers(self, predicates: PredicateSet, legs: tuple[str, ...]) -> str:
+        """The numbers of a set's conditions; those that are new get one."""
+        return json.dumps([self._number(each, legs) for each in predicates.disjunctions])
+
+    def _number(self, condition: Disjunction, legs: tuple[str, ...]) -> int:
+        key = legs, condition.text
+        number = self._written.get(key)
+        if number is None or not self._database.execute("SELECT 1 FROM conditions WHERE id = ?", (number,)):
+            number = self._written[key] = self._stored(condition)
+        return number
+
+    def _stored(self, condition: Disjunction) -> int:
+        stored = dumps(condition)
+        rows = self._database.execute("SELECT id FROM conditions WHERE stored = ?", (stored,))
+        if rows:
+            return int(rows[0][0])
+        number: int = next(self._following)
+        self._database.execute(
+            "INSERT INTO conditions (id, text, stored) VALUES (?, ?, ?)", (number, condition.text, stored)
+        )
+        return number
+
+
+def _computation(row: Row, set_of: Callable[[str], PredicateSet]) -> Computation:
+    number, parents, legs, predicates, timely, level, anchor, selected, left, right, joined, rows = row
+    return Computation(
+        number,
+        tuple(json.loads(parents)),
+        tuple(json.loads(legs)),
+        set_of(predicates),
+        bool(timely),
+        level,
+        anchor,
+        set_of(selected),
+        None if left is None else (left, right),
+        set_of(joined),
+        rows,
+    )
+
+
+def _found(row: Row) -> tuple[str, Found]:
+    place, node, legs, columns = row
+    needed = frozenset((leg, name) for leg, name in json.loads(columns))
+    return place, Found(Result(node, tuple(json.loads(legs))), needed)

@@ -1,0 +1,266 @@
+"""Which joins a new select uses: those that are there already, and in what order those that are not.
+
+The two are one question. A join that another query has computed costs nothing; one that is close costs the work to
+select from its rows; a new one costs its inputs' rows and its own. So all ways to put the inputs together are looked
+at, smaller sets of inputs first, and for every two parts that can be joined the index is asked whether that join, or a
+weaker one, exists:
+
+    {r1}, {r2}   joined over (F, F)     →  J1 subsumes it        free; `r2.tran_date <= r1.tran_date + 10` is left over
+    {r1, r2}, {r3}   over (J1, F)       →  J2 subsumes it        free; both ten-day windows are left over
+    {r2}, {r3}   over (F, F)            →  none                  costs |S1| + |S1| + |S1 ⋈ S1|
+
+What a shared join leaves over is not computed there but carried on: it may be left over by the next shared join too,
+and then all of it is one selection at the end. For each set of inputs a few of the best ways are kept, since the
+nearest join is not always the one that has the next join above it.
+
+Inputs are added one by one: one side of every join is a log or a selection of one. Its rows are kept anyway, for all
+queries together, so a join needs the history of its other side alone, and joins by the same keys are few.
+
+Match-plan asks the other way round: first the best order as if nothing was there, then, bottom-up, what is there of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeAlias
+
+from weft.optimizer.network.estimates import Estimates
+from weft.optimizer.network.nodes import Anchors, Nodes
+from weft.optimizer.network.request import Request
+from weft.optimizer.network.sharing import Sharing, Strategy
+from weft.optimizer.network.statistics import passing
+from weft.optimizer.network.subsumption import subsumes
+from weft.predicates import PredicateSet
+
+#: For each set of inputs so many ways are kept.
+_KEPT_WAYS = 3
+#: Up to so many inputs all orders are looked at; beyond, the cheapest pair is joined, again and again.
+MOST_INPUTS_IN_ALL_ORDERS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Inputs of a select that an anchor has together already: its leg k is input `legs[k]`.
+
+    `done` are the conditions that its rows are known to satisfy; `left` those that are left for these inputs.
+    """
+
+    anchor: int
+    legs: tuple[int, ...]
+    done: frozenset[int]
+    left: frozenset[int]
+    rows: int
+    #: What it costs to select what is left, and how many rows that gives.
+    selecting: int
+    selected_rows: int
+    cost: int = 0
+
+    @property
+    def key(self) -> tuple[int, ...]:
+        return (0, self.anchor, *self.legs)
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Two parts that must be joined anew."""
+
+    left_part: Part
+    right_part: Part
+    selected_rows: int
+    cost: int
+    selecting: int = 0
+
+    @property
+    def legs(self) -> tuple[int, ...]:
+        return self.left_part.legs + self.right_part.legs
+
+    @property
+    def key(self) -> tuple[int, ...]:
+        return (1, *self.left_part.key, *self.right_part.key)
+
+
+Part: TypeAlias = Ready | Joined
+
+
+class JoinChoice:
+    """The search for one select."""
+
+    def __init__(self, request: Request, nodes: Nodes, sharing: Sharing, estimates: Estimates) -> None:
+        self._request, self._nodes, self._sharing, self._estimates = request, nodes, sharing, estimates
+        self._linked = _links(request)
+
+    def best(self) -> Part:
+        """The cheapest way to put all inputs together."""
+        leaves = [self._leaf(number) for number in range(len(self._request.wanted.logs))]
+        if len(leaves) == 1 or not self._sharing.joins:
+            return self._cheapest(leaves, is_sharing=False)
+        if self._sharing.strategy is Strategy.MATCH_PLAN:
+            return self._matched(self._cheapest(leaves, is_sharing=False))
+        return self._cheapest(leaves, is_sharing=True)
+
+    # -- orders -------------------------------------------------------------------------------------------------------
+
+    def _cheapest(self, leaves: list[Ready], is_sharing: bool) -> Part:
+        if len(leaves) > MOST_INPUTS_IN_ALL_ORDERS:
+            return self._greedy(leaves, is_sharing)
+        ways: dict[int, list[Part]] = {1 << number: [leaf] for number, leaf in enumerate(leaves)}
+        for inputs in range(1, 1 << len(leaves)):
+            if inputs not in ways and (found := list(self._ways_to(inputs, ways, is_sharing))):
+                ways[inputs] = _fewest(found)
+        return ways[(1 << len(leaves)) - 1][0]
+
+    def _ways_to(self, inputs: int, ways: dict[int, list[Part]], is_sharing: bool) -> Iterator[Part]:
+        """All ways to get a set of inputs from a smaller one and one more input."""
+        for last in _single(inputs):
+            rest = inputs ^ last
+            is_counted = rest in _single(rest) and rest > last
+            if rest in ways and not is_counted and self._are_linked(rest, last):
+                for left in ways[rest]:
+                    yield from self._put_together(left, ways[last][0], is_sharing)
+
+    def _greedy(self, leaves: list[Ready], is_sharing: bool) -> Part:
+        """The cheapest pair first, and then whatever is the cheapest to add."""
+        pairs = [(left, right) for position, left in enumerate(leaves) for right in leaves[position + 1 :]]
+        part = self._cheapest_of(pairs, is_sharing)
+        while len(part.legs) < len(leaves):
+            others = [leaf for leaf in leaves if leaf.legs[0] not in part.legs]
+            part = self._cheapest_of([(part, leaf) for leaf in others], is_sharing)
+        return part
+
+    def _cheapest_of(self, pairs: Iterable[tuple[Part, Part]], is_sharing: bool) -> Part:
+        linked = (pair for pair in pairs if self._are_linked(_bits(pair[0].legs), _bits(pair[1].legs)))
+        return min((way for pair in linked for way in self._put_together(*pair, is_sharing)), key=_rank)
+
+    def _matched(self, part: Part) -> Part:
+        """A fixed order with the joins that exist, from the bottom up."""
+        if isinstance(part, Ready):
+            return part
+        left, right = self._matched(part.left_part), self._matched(part.right_part)
+        shared: list[Part] = []
+        if isinstance(left, Ready) and isinstance(right, Ready):
+            shared = [way for way in self._shared(left, right) if self._reads_the_same_selections(way, left, right)]
+        return min(shared, key=_rank) if shared else Joined(left, right, part.selected_rows, part.cost)
+
+    def _reads_the_same_selections(self, join: Ready, left: Ready, right: Ready) -> bool:
+        """Whether a join reads the very selections of logs that a plan has below it.
+
+        A plan is matched from the bottom up, so what it selects from logs is settled before joins are looked at. What
+        joins leave over is carried on above them, and what is not worth a node of its own is part of the join.
+        """
+        sides = (left, right) if join.legs[: len(left.legs)] == left.legs else (right, left)
+        parents = self._nodes[join.anchor].parents
+        return all(self._is_read_through(*pair) for pair in zip(parents, sides, strict=True))
+
+    def _is_read_through(self, parent: int, part: Ready) -> bool:
+        is_log = not self._nodes[part.anchor].parents
+        predicates = self._request.over(part.legs, part.left)
+        if is_log and part.left and self._estimates.is_worth_a_node(part.anchor, predicates):
+            return parent == self._nodes.equal_selection(part.anchor, predicates)
+        return self._nodes[parent].anchor == part.anchor
+
+    def _are_linked(self, left: int, right: int) -> bool:
+        return any(pair & left and pair & right for pair in self._linked)
+
+    # -- one join -----------------------------------------------------------------------------------------------------
+
+    def _put_together(self, left: Part, right: Part, is_sharing: bool) -> Iterator[Part]:
+        if is_sharing and isinstance(left, Ready) and isinstance(right, Ready):
+            yield from self._shared(left, right)
+        inputs = frozenset(left.legs + right.legs)
+        rows = self._expected_rows(inputs)
+        work = left.selecting + right.selecting + left.selected_rows + right.selected_rows + rows
+        yield Joined(left, right, rows, left.cost + right.cost + work)
+
+    def _shared(self, left: Ready, right: Ready) -> Iterator[Ready]:
+        """The joins that exist of two parts' anchors and can be shared."""
+        done = left.done | right.done
+        inputs = frozenset(left.legs + right.legs)
+        wanted = self._request.within(inputs) - done
+        for first, second in orientations(left, right):
+            anchors = first.anchor, second.anchor, self._request.wanted.timely
+            if not self._nodes.has_joins(anchors):
+                continue
+            legs = first.legs + second.legs
+            predicates = self._request.over(legs, wanted)
+            same = self._nodes.equal_join(anchors, predicates)
+            for number in [same] if same is not None else self._subsuming(anchors, predicates):
+                known = self._nodes[number].joined
+                open_ = frozenset() if number == same else self._request.not_implied(legs, wanted, known)
+                yield self._ready(number, legs, done | (wanted - open_), open_)
+
+    def _subsuming(self, anchors: Anchors, predicates: PredicateSet) -> list[int]:
+        """The closest joins that subsume a predicate set. If no pair of conditions tells, all of them together may.
+
+        `T2.amount > 0` and `T1.amount < 5*T2.amount` imply `T1.amount < 10*T2.amount`, and neither does alone.
+        """
+        closest = sorted(self._nodes.closest_joins(anchors, predicates))
+        if closest or self._sharing.strategy is Strategy.MATCH_PLAN:
+            return closest
+        alike = self._nodes.joins_alike(anchors, predicates)
+        return [each for each in alike if subsumes(self._nodes[each].joined, predicates)]
+
+    def _leaf(self, number: int) -> Ready:
+        log = self._request.wanted.logs[number]
+        return self._ready(self._nodes.base(log), (number,), frozenset(), self._request.within(frozenset({number})))
+
+    def _ready(self, anchor: int, legs: tuple[int, ...], done: frozenset[int], left: frozenset[int]) -> Ready:
+        rows = self._estimates.rows(anchor)
+        if not left:
+            return Ready(anchor, legs, done, left, rows, 0, rows)
+        predicates = self._request.over(legs, left)
+        if self._nodes.equal_selection(anchor, predicates) is not None:
+            selecting = 0
+        else:
+            above = self._nodes.closest_selections(anchor, predicates)
+            selecting = min((self._estimates.rows(each) for each in above), default=rows)
+        kept = passing(rows, (self._request.shares[number] for number in left))
+        return Ready(anchor, legs, done, left, rows, selecting, kept)
+
+    def _expected_rows(self, inputs: frozenset[int]) -> int:
+        """How many combinations of some inputs there are, whatever the order they are joined in."""
+        shares = [self._request.shares[number] for number in self._request.within(inputs)]
+        total = 1
+        for number in inputs:
+            total *= self._request.input_rows[number]
+        return passing(total, shares)
+
+
+def orientations(left: Part, right: Part) -> Iterable[tuple[Ready, Ready]]:
+    """Either of two parts may come first in a join that exists."""
+    assert isinstance(left, Ready)
+    assert isinstance(right, Ready)
+    return (left, right), (right, left)
+
+
+def _links(request: Request) -> list[int]:
+    """Pairs of inputs that may be joined: those that a condition compares. What is not compared at all comes last."""
+    count = len(request.wanted.logs)
+    links = [_bits(read) for read in request.reads if len(read) > 1]
+    groups = [1 << number for number in range(count)]
+    for link in links:
+        touched = [each for each in groups if each & link]
+        groups = [each for each in groups if not each & link] + [sum(touched)]
+    # Parts that nothing holds together are joined all the same: every row meets every row.
+    ends = sorted((each & -each) for each in groups)
+    return links + [one | other for one, other in pairwise(ends)]
+
+
+def _single(inputs: int) -> list[int]:
+    """The inputs of a set, one by one."""
+    return [1 << number for number in range(inputs.bit_length()) if inputs >> number & 1]
+
+
+def _bits(inputs: Iterable[int]) -> int:
+    return sum(1 << number for number in inputs)
+
+
+def _rank(part: Part) -> tuple[int, int, tuple[int, ...]]:
+    return part.cost + part.selecting, part.selected_rows, part.key
+
+
+def _fewest(ways: list[Part]) -> list[Part]:
+    """The best few ways, each with another anchor or another order."""
+    ordered = sorted({part.key: part for part in ways}.values(), key=_rank)
+    return ordered[:_KEPT_WAYS]

@@ -1,0 +1,345 @@
+"""The nodes of a network that is being planned, and the index that finds them: which of them compute what.
+
+Beside what a `Node` says, each node is known by what it computes since the last join or log below it, so that a chain
+of selections is found in one look-up, and by what it computes across one join:
+
+    its anchor       the nearest join or log at or below it: itself, unless it is a selection
+    selected         what its rows satisfy beyond those of its anchor
+    join anchors     of a join: the anchors of its parents
+    joined           of a join: what its rows satisfy beyond pairs of rows of these two, selections below it included
+
+A new query is looked up by anchors. Selections over one anchor, and joins over a pair of anchors, are kept in a
+`ClosestIndex` each, so the time to find the closest ones does not grow with the number of queries.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from heapq import nsmallest
+from typing import TypeAlias, TypeVar
+
+from weft.plan.network import Changes, Computation, Found, Network, Node, parents_first
+from weft.predicates import TRUE_SET, ClosestIndex, Disjunction, PredicateSet
+from weft.predicates.clauses import sources_of_disjunction
+from weft.predicates.sets import columns_of_set
+
+Key = TypeVar("Key")
+
+#: Of the joins that are alike, so many are looked at.
+MOST_ALIKE = 8
+
+#: A column of a node: leg and name.
+LegColumn: TypeAlias = tuple[int, str]
+
+#: The anchors of a join's parents, and whether it is timely.
+Anchors: TypeAlias = tuple[int, int, bool]
+
+
+@dataclass(slots=True)
+class Entry:
+    """A node, what it computes, and who needs it. `columns` counts who needs each of them."""
+
+    number: int
+    parents: tuple[int, ...]
+    legs: tuple[str, ...]
+    predicates: PredicateSet
+    timely: bool
+    level: int
+    anchor: int
+    selected: PredicateSet
+    anchors: Anchors | None
+    joined: PredicateSet
+    #: How many rows it was expected to have when it was made.
+    rows: int = 0
+    columns: Counter[LegColumn] = field(default_factory=Counter)
+    children: set[int] = field(default_factory=set)
+    places: set[str] = field(default_factory=set)
+
+    @property
+    def is_selection(self) -> bool:
+        return len(self.parents) == 1
+
+    @property
+    def computation(self) -> Computation:
+        anchors = self.anchors[:2] if self.anchors is not None else None
+        return Computation(
+            self.number,
+            self.parents,
+            self.legs,
+            self.predicates,
+            self.timely,
+            self.level,
+            self.anchor,
+            self.selected,
+            anchors,
+            self.joined,
+            self.rows,
+        )
+
+    @property
+    def node(self) -> Node:
+        return Node(self.number, self.parents, self.legs, self.predicates, tuple(sorted(self.columns)), self.timely)
+
+
+class Nodes:
+    """Nodes by number, results by place, and the index of both."""
+
+    def __init__(self) -> None:
+        self.entries: dict[int, Entry] = {}
+        self.found: dict[str, Found] = {}
+        self.next_number = 1
+        self._bases: dict[str, int] = {}
+        self._selections: dict[int, ClosestIndex[int]] = {}
+        self._selection_with: dict[tuple[int, PredicateSet], int] = {}
+        self._joins: dict[Anchors, ClosestIndex[int]] = {}
+        self._join_with: dict[tuple[Anchors, PredicateSet], int] = {}
+        self._alike: dict[tuple[Anchors, frozenset[Disjunction]], set[int]] = {}
+        self._changed: set[int] = set()
+        self._places_changed: set[str] = set()
+
+    def __getitem__(self, number: int) -> Entry:
+        return self.entries[number]
+
+    @property
+    def logs(self) -> Collection[str]:
+        """The logs that somebody reads."""
+        return self._bases.keys()
+
+    # -- looking up ---------------------------------------------------------------------------------------------------
+
+    def base(self, log: str) -> int:
+        """The node of a log, which is made if there is none yet."""
+        if log not in self._bases:
+            number = self._take_number()
+            self._add(Entry(number, (), (log,), TRUE_SET, False, 0, number, TRUE_SET, None, TRUE_SET))
+        return self._bases[log]
+
+    def equal_selection(self, anchor: int, predicates: PredicateSet) -> int | None:
+        """The node over an anchor that selects just this; the anchor itself if there is nothing to select."""
+        return self._selection_with.get((anchor, predicates)) if predicates.disjunctions else anchor
+
+    def closest_selections(self, anchor: int, predicates: PredicateSet) -> Iterable[int]:
+        """Selections over an anchor that subsume a predicate set, none of them with another one in between."""
+        index = self._selections.get(anchor)
+        return index.closest(predicates) if index is not None else ()
+
+    def has_joins(self, anchors: Anchors) -> bool:
+        return anchors in self._joins
+
+    def equal_join(self, anchors: Anchors, predicates: PredicateSet) -> int | None:
+        return self._join_with.get((anchors, predicates))
+
+    def closest_joins(self, anchors: Anchors, predicates: PredicateSet) -> Iterable[int]:
+        """Joins over a pair of anchors that subsume a predicate set, none of them with another one in between."""
+        index = self._joins.get(anchors)
+        return index.closest(predicates) if index is not None else ()
+
+    def joins_alike(self, anchors: Anchors, predicates: PredicateSet) -> list[int]:
+        """Some joins over a pair of anchors with the same equations between the two, oldest first."""
+        return nsmallest(MOST_ALIKE, self._alike.get((anchors, equations(predicates)), ()))
+
+    # -- changing -----------------------------------------------------------------------------------------------------
+
+    def add_selection(self, parent: int, predicates: PredicateSet, selected: PredicateSet, rows: int) -> int:
+        """A new selection of a node's rows; with those below it, it selects `selected` of its anchor's."""
+        below, number = self.entries[parent], self._take_number()
+        self._add(
+            Entry(
+                number,
+                (parent,),
+                below.legs,
+                predicates,
+                False,
+                below.level,
+                below.anchor,
+                selected,
+                None,
+                TRUE_SET,
+                rows,
+            )
+        )
+        return number
+
+    def add_join(
+        self, parents: tuple[int, int], predicates: PredicateSet, joined: PredicateSet, timely: bool, rows: int
+    ) -> int:
+        """A new join of two nodes' rows; in the predicates, the legs of the right one come after those of the left.
+
+        With the selections below it, it demands `joined` of pairs of its anchors' rows.
+        """
+        (left, right), number = (self.entries[each] for each in parents), self._take_number()
+        legs, level = left.legs + right.legs, 1 + max(left.level, right.level)
+        anchors = left.anchor, right.anchor, timely
+        self._add(Entry(number, parents, legs, predicates, timely, level, number, TRUE_SET, anchors, joined, rows))
+        return number
+
+    def settle(self, place: str, found: Found) -> None:
+        """Gives a select its rows from a node."""
+        self.found[place] = found
+        self._places_changed.add(place)
+        self.entries[found.result.node].places.add(place)
+        self._need(found.result.node, found.columns)
+
+    def unsettle(self, place: str) -> int:
+        """Takes a select away from its node, which is given back."""
+        found = self.found.pop(place)
+        self._places_changed.add(place)
+        self.entries[found.result.node].places.discard(place)
+        self._need_no_more(found.result.node, found.columns)
+        return found.result.node
+
+    def remove_unused(self, number: int) -> list[int]:
+        """Removes a node that nobody needs, and those below it that only it needed; gives back those that stay."""
+        entry = self.entries.get(number)
+        if entry is None:
+            return []
+        if entry.places or entry.children:
+            return [number]
+        self._remove(entry)
+        return [stays for parent in dict.fromkeys(entry.parents) for stays in self.remove_unused(parent)]
+
+    # -- keeping ------------------------------------------------------------------------------------------------------
+
+    def take_changes(self) -> Changes:
+        """What has changed since this was last asked."""
+        numbers, places = sorted(self._changed), sorted(self._places_changed)
+        self._changed, self._places_changed = set(), set()
+        return Changes(
+            tuple(self.entries[number].computation for number in numbers if number in self.entries),
+            tuple(number for number in numbers if number not in self.entries),
+            {place: self.found[place] for place in places if place in self.found},
+            tuple(place for place in places if place not in self.found),
+            self.next_number,
+        )
+
+    def restore(self, kept: Changes) -> None:
+        """Takes up what was kept, parents before children, into nodes that are empty so far."""
+        for each in kept.computations:
+            anchors = (*each.join_anchors, each.timely) if each.join_anchors is not None else None
+            self._add(
+                Entry(
+                    each.number,
+                    each.parents,
+                    each.legs,
+                    each.predicates,
+                    each.timely,
+                    each.level,
+                    each.anchor,
+                    each.selected,
+                    anchors,
+                    each.joined,
+                    each.rows,
+                )
+            )
+        for place, found in kept.found.items():
+            self.settle(place, found)
+        self.next_number = kept.next_number
+        self._changed, self._places_changed = set(), set()
+
+    # -- the outside --------------------------------------------------------------------------------------------------
+
+    def network(self) -> Network:
+        order = parents_first({number: entry.parents for number, entry in self.entries.items()})
+        nodes = {number: self.entries[number].node for number in order}
+        return Network(nodes, {place: found.result for place, found in self.found.items()})
+
+    # -- the index ----------------------------------------------------------------------------------------------------
+
+    def _take_number(self) -> int:
+        self.next_number += 1
+        return self.next_number - 1
+
+    def _add(self, entry: Entry) -> None:
+        self.entries[entry.number] = entry
+        self.attach(entry)
+        self.index(entry)
+
+    def _remove(self, entry: Entry) -> None:
+        self.unindex(entry)
+        self.detach(entry)
+        del self.entries[entry.number]
+
+    def attach(self, entry: Entry) -> None:
+        """Makes a node a child of its parents, which then give it the columns that it needs."""
+        for position, parent in enumerate(entry.parents):
+            self.entries[parent].children.add(entry.number)
+            self._need(parent, self._of_parent(entry, position, _columns_read(entry)))
+            self._need(parent, self._of_parent(entry, position, entry.columns))
+
+    def detach(self, entry: Entry) -> None:
+        for position, parent in enumerate(entry.parents):
+            self.entries[parent].children.discard(entry.number)
+            self._need_no_more(parent, self._of_parent(entry, position, entry.columns))
+            self._need_no_more(parent, self._of_parent(entry, position, _columns_read(entry)))
+
+    def index(self, entry: Entry) -> None:
+        """Lets a node be found by what it computes."""
+        self._changed.add(entry.number)
+        if not entry.parents:
+            self._bases[entry.legs[0]] = entry.number
+        elif entry.anchors is None:
+            self._selections.setdefault(entry.anchor, ClosestIndex()).add(entry.number, entry.selected)
+            self._selection_with.setdefault((entry.anchor, entry.selected), entry.number)
+        else:
+            self._joins.setdefault(entry.anchors, ClosestIndex()).add(entry.number, entry.joined)
+            self._join_with.setdefault((entry.anchors, entry.joined), entry.number)
+            self._alike.setdefault((entry.anchors, equations(entry.joined)), set()).add(entry.number)
+
+    def unindex(self, entry: Entry) -> None:
+        """Takes a node out of the index, before what it computes is said in another way."""
+        self._changed.add(entry.number)
+        if not entry.parents:
+            del self._bases[entry.legs[0]]
+        elif entry.anchors is None:
+            self._selections[entry.anchor].remove(entry.number)
+            _forget(self._selection_with, (entry.anchor, entry.selected), entry.number)
+        else:
+            self._joins[entry.anchors].remove(entry.number)
+            _forget(self._join_with, (entry.anchors, entry.joined), entry.number)
+            self._alike[entry.anchors, equations(entry.joined)].discard(entry.number)
+
+    # -- columns ------------------------------------------------------------------------------------------------------
+
+    def _need(self, number: int, columns: Iterable[LegColumn]) -> None:
+        """Counts columns as needed once more; what a node did not have yet, its parents must give it."""
+        entry = self.entries[number]
+        added = {column for column in columns if not entry.columns[column]}
+        entry.columns.update(columns)
+        for position, parent in enumerate(entry.parents):
+            self._need(parent, self._of_parent(entry, position, added))
+
+    def _need_no_more(self, number: int, columns: Iterable[LegColumn]) -> None:
+        entry = self.entries[number]
+        entry.columns.subtract(columns)
+        gone = {column for column in columns if not entry.columns[column]}
+        for column in gone:
+            del entry.columns[column]
+        for position, parent in enumerate(entry.parents):
+            self._need_no_more(parent, self._of_parent(entry, position, gone))
+
+    def _of_parent(self, entry: Entry, position: int, columns: Iterable[LegColumn]) -> frozenset[LegColumn]:
+        """Of some columns of a node, those of one of its parents, as that one counts legs."""
+        first = len(self.entries[entry.parents[0]].legs) if position else 0
+        count = len(self.entries[entry.parents[position]].legs)
+        return frozenset((leg - first, name) for leg, name in columns if first <= leg < first + count)
+
+
+def equations(predicates: PredicateSet) -> frozenset[Disjunction]:
+    """The equations between different legs: what a join looks its pairs up by."""
+    return frozenset(
+        each
+        for each in predicates.disjunctions
+        if len(each.literals) == 1 and each.literals[0].operator == "=" and len(sources_of_disjunction(each)) > 1
+    )
+
+
+def _columns_read(entry: Entry) -> frozenset[LegColumn]:
+    """The columns that a node reads to check its predicates."""
+    return frozenset((int(column.source[1:]) - 1, column.name) for column in columns_of_set(entry.predicates))
+
+
+def _forget(numbers: dict[Key, int], key: Key, number: int) -> None:
+    if numbers.get(key) == number:
+        del numbers[key]

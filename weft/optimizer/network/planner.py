@@ -1,0 +1,88 @@
+"""Selects into the network, one at a time, and out of it again.
+
+    planner = Planner()
+    planner.register("12", select, ["stream f", "stream f"])
+    planner.network                       # nodes, and where each select finds its rows
+    planner.deregister("12")
+
+A select is read (`wanted`), its joins are chosen together with what there is to share (`choose_joins`), and what is
+missing is built from the bottom up (`build`). Two selects that want the same get the same node, whatever they are
+written like. What is left of a node when a select goes is what others need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from weft.algebra import Column, Select
+from weft.optimizer.network.build import Builder
+from weft.optimizer.network.choose_joins import JoinChoice
+from weft.optimizer.network.estimates import Estimates
+from weft.optimizer.network.nodes import Nodes
+from weft.optimizer.network.renaming import Renaming
+from weft.optimizer.network.request import Request
+from weft.optimizer.network.sharing import ALL_SHARING, Sharing
+from weft.optimizer.network.statistics import NOTHING_KNOWN, Statistics
+from weft.optimizer.network.tighten import tighten
+from weft.optimizer.network.wanted import Wanted, as_computed, leg_name, wanted
+from weft.plan.network import Found, Network, Node, Result
+from weft.predicates import Domain, Facts
+
+
+class Planner:
+    """The network of all selects that are registered."""
+
+    def __init__(self, sharing: Sharing = ALL_SHARING, statistics: Statistics = NOTHING_KNOWN) -> None:
+        self.sharing = sharing
+        self.statistics = statistics
+        self.nodes = Nodes()
+        self._renaming = Renaming()
+        self._clocks: dict[str, tuple[tuple[Column, Domain], ...]] = {}
+        self._estimates = Estimates(self.nodes, statistics, self._renaming)
+        self._builder = Builder(self.nodes, sharing, self._estimates, self._renaming)
+
+    @property
+    def network(self) -> Network:
+        """The network as it is now."""
+        network = self.nodes.network()
+        if self.sharing.canonical:
+            return network
+        nodes = {
+            number: replace(node, predicates=as_computed(node.predicates, self._facts_of(node)))
+            for number, node in network.nodes.items()
+        }
+        return replace(network, nodes=nodes)
+
+    def _facts_of(self, node: Node) -> Facts:
+        return {
+            replace(column, source=leg_name(leg)): domain
+            for leg, log in enumerate(node.legs)
+            for column, domain in self._clocks.get(log, ())
+        }
+
+    def register(self, place: str, select: Select, logs: Sequence[str]) -> None:
+        """Gives a select that `is_shareable` its rows; `logs` names the log of each of its inputs."""
+        self.register_wanted(place, wanted(select, logs, self.sharing))
+
+    def register_wanted(self, place: str, what: Wanted) -> None:
+        if place in self.nodes.found:
+            raise ValueError(f"{place} is in the network already: deregister it first")
+        for column, domain in what.facts.items():
+            self._clocks.setdefault(what.logs[int(column.source[1:]) - 1], ((column, domain),))
+        request = Request(what, self._estimates, self._renaming)
+        part = JoinChoice(request, self.nodes, self.sharing, self._estimates).best()
+        node, inputs = self._builder.build(part, request)
+        legs = tuple(inputs.index(number) for number in range(len(inputs)))
+        columns = frozenset((legs[number], name) for number, name in what.columns)
+        self.nodes.settle(place, Found(Result(node, legs), columns))
+        self._builder.clear_up()
+
+    def deregister(self, place: str) -> None:
+        """Takes a select away, and all nodes that it alone needed."""
+        logs = len(self.nodes.logs)
+        staying = self.nodes.remove_unused(self.nodes.unsettle(place))
+        tighten(self.nodes, self._builder, staying)
+        if len(self.nodes.logs) < logs:
+            self._renaming.forget()
+            self._clocks = {log: clocks for log, clocks in self._clocks.items() if log in self.nodes.logs}

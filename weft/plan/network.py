@@ -1,0 +1,134 @@
+"""The network: selections and joins that queries share, as data.
+
+A node gives the rows of its parents that satisfy its predicates. What a parent gives, all nodes above it share.
+
+    base        the rows of a log: a stream, or what another query answers          no parents
+    selection   the rows of its parent that satisfy its predicates                  one parent
+    join        the pairs of rows of its parents that satisfy them                  two parents
+
+Every node reads one or more **legs**, the logs at its feet, from left to right: a join has those of its left parent,
+then those of its right one. Leg i is called `T<i+1>` in predicates, whatever a user called it, so a column has the same
+name in every node above a join's left parent, and `T1.amount` of a join's right parent is `T<n+1>.amount` in the join.
+
+    F ── amount > 500000 ──> S1 ── amount > 1000000 ──> S2          legs (F), (F)
+    S2 ⋈ S1  ON T1.benef = T2.orig AND T2.amount > T1.amount / 2    legs (F, F)
+
+A leg's clock is the column that shows it. Where none does, it is `T<leg>._clock`, a BIGINT in ticks (`CLOCK`).
+
+A row of a node keeps the earliest arrival among the rows it is made of. A query looks at those alone that arrived with
+it or after it. So a node may be older than a query that comes to share it: what it gave before does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from weft.predicates.clauses import PredicateSet
+
+#: The name, in predicates and columns, of a leg's clock that no column of its log shows: a BIGINT in ticks.
+CLOCK = "_clock"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node. `predicates` are what it checks of its parents' rows, over columns `T<leg>.<name>`.
+
+    `columns` are those that someone above needs, as (leg, name), with legs counted from 0. A node is `timely` if it
+    leaves out rows that came too late for every window: joins whose rows expire are, plain selections are not.
+    """
+
+    number: int
+    parents: tuple[int, ...]
+    legs: tuple[str, ...]
+    predicates: PredicateSet
+    columns: tuple[tuple[int, str], ...]
+    timely: bool = False
+
+    @property
+    def is_base(self) -> bool:
+        return not self.parents
+
+    @property
+    def is_join(self) -> bool:
+        return len(self.parents) == 2
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Where a select finds its rows: in a node, its input i being the node's leg `legs[i]`."""
+
+    node: int
+    legs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Computation:
+    """What a node computes, as the index of computations keeps it.
+
+    Its **anchor** is the nearest join or log at or below it, and `selected` is what its rows satisfy beyond those of
+    its anchor. A join has two **join anchors**, those of its parents; `joined` is what its rows satisfy beyond pairs of
+    rows of these two. `rows` is how many it was expected to have when it was made.
+    """
+
+    number: int
+    parents: tuple[int, ...]
+    legs: tuple[str, ...]
+    predicates: PredicateSet
+    timely: bool
+    level: int
+    anchor: int
+    selected: PredicateSet
+    join_anchors: tuple[int, int] | None
+    joined: PredicateSet
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Where a select finds its rows, and the columns that it needs of them, as the node counts legs."""
+
+    result: Result
+    columns: frozenset[tuple[int, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What has changed in an index of computations since it was last stored."""
+
+    computations: tuple[Computation, ...]
+    removed: tuple[int, ...]
+    found: Mapping[str, Found]
+    lost: tuple[str, ...]
+    next_number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """Nodes by number, parents before children, and for each select, by its place, where its rows are.
+
+    A number stands for a set of rows, for good. How a node gets its rows may change: a selection may find a closer
+    parent, and a join may become a selection of a weaker join's rows, or a join again. Numbers are never used twice.
+    """
+
+    nodes: Mapping[int, Node]
+    results: Mapping[str, Result]
+
+
+EMPTY = Network({}, {})
+
+
+def parents_first(parents: Mapping[int, tuple[int, ...]]) -> Iterator[int]:
+    """The numbers of nodes, each after its parents, otherwise in their order."""
+    given: set[int] = set()
+    for start in sorted(parents):
+        waiting = [start]
+        while waiting:
+            missing = [each for each in parents[waiting[-1]] if each not in given]
+            if missing:
+                waiting.extend(missing)
+                continue
+            number = waiting.pop()
+            if number not in given:
+                given.add(number)
+                yield number
