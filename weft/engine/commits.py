@@ -58,10 +58,28 @@ class QueryState:
     answers: int = 0
     #: Whether it is answered from partials that it shares; decided once, when it is created.
     woven: bool = False
+    #: Whether its selections and joins are part of the network; decided once too.
+    networked: bool = False
 
     @property
     def birth(self) -> Birth:
         return Birth(self.number, self.first, self.largest)
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyState:
+    """What the rows of a family of joins are labelled with in its log: see `weft/engine/network/stage.py`.
+
+    For each node, by number: the cycle its label was first used in, and the first cycle from whose rows on it is in the
+    log with all its rows.
+    """
+
+    legs: tuple[str, ...]
+    labels: Mapping[str, tuple[int, int]]
+
+    @property
+    def labels_by_node(self) -> dict[int, str]:
+        return {int(node): f"{node}.{since}" for node, (since, _) in self.labels.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +92,8 @@ class Commit:
     queries: Mapping[str, QueryState] = field(default_factory=dict)
     logs: Mapping[str, tuple[Segment, ...]] = field(default_factory=dict)
     snapshots: Mapping[str, str] = field(default_factory=dict)
+    #: By the name of the family's log.
+    network: Mapping[str, FamilyState] = field(default_factory=dict)
 
 
 START = Commit(cycle=-1, plan=0)
@@ -149,10 +169,11 @@ def _encode(commit: Commit) -> dict[str, Any]:
         "queries": {name: _fields(each) for name, each in commit.queries.items()},
         "logs": {name: [_fields(each) for each in segments] for name, segments in commit.logs.items()},
         "snapshots": commit.snapshots,
+        "network": {name: _fields(each) for name, each in commit.network.items()},
     }
 
 
-def _fields(record: StreamState | QueryState | Segment) -> dict[str, Any]:
+def _fields(record: StreamState | QueryState | Segment | FamilyState) -> dict[str, Any]:
     return {name: getattr(record, name) for name in record.__slots__}
 
 
@@ -169,4 +190,9 @@ def decode(data: dict[str, Any]) -> Commit:
         queries={name: QueryState(**each) for name, each in data["queries"].items()},
         logs={name: tuple(Segment(**each) for each in segments) for name, segments in data["logs"].items()},
         snapshots=data["snapshots"],
+        network={name: _family_state(each) for name, each in data.get("network", {}).items()},
     )
+
+
+def _family_state(data: dict[str, Any]) -> FamilyState:
+    return FamilyState(tuple(data["legs"]), {node: (since, first) for node, (since, first) in data["labels"].items()})

@@ -68,10 +68,14 @@ def log_of(source: Source, place: Place) -> str:
 
 @dataclass(frozen=True)
 class Views:
-    """The temporary views of a cycle: for each log, a view of its new rows and one of its old ones, if it has any."""
+    """The temporary views of a cycle: for each log, a view of its new rows and one of its old ones, if it has any.
+
+    `given` are the logs of relations that somebody else evaluates: those that have no new rows in this cycle have none.
+    """
 
     new: Mapping[str, str]
     old: Mapping[str, str]
+    given: frozenset[str] = frozenset()
 
     def all(self, log: str, fields: int) -> str | None:
         """A table expression for all rows of a log."""
@@ -121,7 +125,7 @@ class Compiler:
         log = log_of(source, place)
         if log in self.views.new:
             return f"SELECT {columns(source.fields)}{CLOCK} FROM {self.views.new[log]}"
-        if isinstance(source, (Stream, Answers)) or log in self.views.old:
+        if isinstance(source, (Stream, Answers)) or log in self.views.old or log in self.views.given:
             return None
         return self.computed(source, place)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from weft.algebra import Relation, Select, SetOperation, Source, Stream
@@ -29,7 +29,15 @@ def of_present_streams(last: Commit, plan: Plan) -> Commit:
     streams = {name: state for name, state in last.streams.items() if born.get(name) == state.number}
     gone = last.streams.keys() - streams.keys()
     logs = {log for name in gone for log in (f"stream {name}", partial_log(name), totals_of(name))}
-    return replace(last, streams=streams, logs={log: kept for log, kept in last.logs.items() if log not in logs})
+    return _without_logs(replace(last, streams=streams), logs)
+
+
+def _without_logs(last: Commit, gone: Collection[str]) -> Commit:
+    """A commit without some logs, and without what was joined from their rows."""
+    network = {name: each for name, each in last.network.items() if not set(each.legs) & set(gone)}
+    dropped = set(gone) | (last.network.keys() - network.keys())
+    logs = {log: kept for log, kept in last.logs.items() if log not in dropped}
+    return replace(last, logs=logs, network=network)
 
 
 def registered_queries(plan: Plan, last: Commit, cycle: int) -> dict[str, Registered]:
@@ -51,10 +59,9 @@ def continued(last: Commit, queries: Mapping[str, Registered]) -> Commit:
         if name in queries and queries[name].birth.number == state.number
     }
     answers = {f"answers {name}" for name in last.queries.keys() - going_on.keys()}
-    logs = {log: segments for log, segments in last.logs.items() if log not in answers}
     places = {Place(state.number).log for state in going_on.values()}
     snapshots = {place: path for place, path in last.snapshots.items() if place.partition(".")[0] in places}
-    return replace(last, queries=going_on, logs=logs, snapshots=snapshots)
+    return _without_logs(replace(last, queries=going_on, snapshots=snapshots), answers)
 
 
 def logged(plan: Plan, queries: Mapping[str, Registered]) -> dict[str, Source]:

@@ -28,7 +28,7 @@ from weft.algebra.types import TIMESTAMP
 from weft.engine import running
 from weft.engine.answers import Packed, held, pack, unpacked
 from weft.engine.commits import Commit, QueryState, Segment, StreamState
-from weft.engine.compile import Compiler, Place, Views, kept_sources, log_of
+from weft.engine.compile import Compiler, Place, Views, log_of
 from weft.engine.continuity import (
     continued,
     folder_of,
@@ -39,12 +39,16 @@ from weft.engine.continuity import (
     partials_path,
     reads_history,
     registered_queries,
-    relations_below,
     states_of,
 )
 from weft.engine.dead_letter import write_dead_letters
-from weft.engine.expiry import expired
+from weft.engine.expiry import Expiry
 from weft.engine.intake import advanced, judged_batch, measures_of_batch
+from weft.engine.network.current import CurrentNetwork
+from weft.engine.network.prepared import Prepared
+from weft.engine.network.stage import NetworkPass
+from weft.engine.network.steps import Step as Unit
+from weft.engine.network.steps import has_networked, is_networked, steps_of
 from weft.engine.rows import ARRIVAL, BEFORE, CLOCK, CORRUPT, STREAM, column, columns, log_schema
 from weft.engine.sinks import parquet_file
 from weft.engine.spark import compile_plans
@@ -119,6 +123,8 @@ class _Work:
     names: int = 0
     #: The new rows of each stream as partials.
     reduced: dict[str, Reduced] = field(default_factory=dict)
+    #: The logs of relations that the network evaluates.
+    given: frozenset[str] = frozenset()
 
     @cached_property
     def read_by_others(self) -> frozenset[str]:
@@ -128,7 +134,7 @@ class _Work:
 
     @property
     def views(self) -> Views:
-        return Views(self.new, self.old)
+        return Views(self.new, self.old, self.given)
 
 
 class CycleRunner:
@@ -146,6 +152,8 @@ class CycleRunner:
         self._storage = storage
         self._on_step = on_step or (lambda step, cycle: None)
         self._stage = WovenStage(spark, storage, hosting or Hosting(), ahead)
+        self._expiry = Expiry()
+        self._network = CurrentNetwork(hosting or Hosting())
         #: The schemas of snapshots that this process has written: reading them needs no look into the files.
         self._schemas: dict[str, StructType] = {}
 
@@ -157,6 +165,9 @@ class CycleRunner:
         known = continued(present, queries)
         woven = {name: each for name, each in queries.items() if self._is_woven(name, each, known, decision.sharing)}
         alone = {name: each for name, each in queries.items() if name not in woven}
+        networked = {name for name, each in alone.items() if _is_networked(name, each, known, decision.sharing)}
+        units = [unit for name, each in alone.items() for unit in steps_of(name, each)]
+        shared = [unit for unit in units if unit.name in networked and is_networked(unit.relation)]
         step = self._on_step
         step("ingest", cycle)
         facts = {name: facts_of(numbers) for name, numbers in decision.facts.items()}
@@ -165,15 +176,20 @@ class CycleRunner:
         )
         streams, work = self._take_in(batch, cycle, decision, known, queries, alone)
         self._register_old(known, plan, alone, work)
-        compile_plans(self._spark, _rows_at_hand(alone, plan, known, work) > _WORTH_COMPILING)
+        work.given = frozenset(unit.log for unit in shared)
+        left = {name: each for name, each in alone.items() if f"answers {name}" not in work.given}
+        compiled = _rows_at_hand(left, plan, known, work) > _WORTH_COMPILING
+        compile_plans(self._spark, compiled)
         step("weave", cycle)
         answers = self._weave(plan, woven, work)
-        step("keep", cycle)
-        for name, each in alone.items():
-            self._keep(name, each, work)
+        step("network", cycle)
+        network = self._network.begin(self._spark, self._storage, shared, known, cycle)
+        answers |= self._evaluate(units, network, {f"answers {name}" for name in woven}, plan, compiled, work)
         step("answer", cycle)
-        answers |= self._answer(alone, work)
+        answers |= self._answer(left, work)
         commit = self._commit(cycle, plan, known, streams, queries, alone, answers, work)
+        commit = self._with_network(commit, networked, network, work)
+        network.asking.drop_views()
         self._drop_views(work)
         self._schemas = {path: self._schemas[path] for path in commit.snapshots.values() if path in self._schemas}
         return Answered(answers, commit, garbage(last, commit), work.reduced, self._stage.hosts)
@@ -181,6 +197,7 @@ class CycleRunner:
     def committed(self, commit: Commit) -> None:
         """A cycle's record has been committed."""
         self._stage.committed(commit.cycle)
+        self._network.committed(commit.cycle)
 
     def _kept_rows(self, stream: Stream, plan: Plan, last: Commit, cycle: int) -> KeptRows | None:
         """The rows that a stream has kept for queries that are new, if it has any."""
@@ -368,10 +385,11 @@ class CycleRunner:
         paths = {each.name: partials_path(work.clockwork.cycle, index) for index, each in enumerate(plan.streams)}
         found = self._stage.answer(work.reduced, work.clockwork, woven, counted_from, paths)
         for name in work.read_by_others & found.keys():
-            self._log_answers(name, woven[name].query.relation, found[name], work)
+            self._log_rows(f"answers {name}", woven[name].query.relation, found[name], work)
         return {name: table.drop_columns([CLOCK]) for name, table in found.items()}
 
-    def _log_answers(self, name: str, relation: Relation, table: pa.Table, work: _Work) -> None:
+    def _log_rows(self, log: str, relation: Relation, table: pa.Table, work: _Work) -> None:
+        """Add rows that were found in the driver, with their clocks, to a log."""
         cycle, before = work.clockwork.cycle, work.clockwork.watermark(relation, after=False)
         clocks = table[CLOCK]
         # The answer of an instance is never late: it is judged by what the watermark was before it closed.
@@ -385,31 +403,65 @@ class CycleRunner:
         path = f"{folder_of(cycle)}/rows-{len(work.added)}.parquet"
         self._storage.write_bytes(path, parquet_file(rows))
         lowest, highest = int(ends.min()), int(ends.max())
-        work.lowest[f"answers {name}"] = lowest
-        self._add_segment(f"answers {name}", relation, Segment(path, len(clocks), lowest, highest), work)
+        work.lowest[log] = lowest
+        self._add_segment(log, relation, Segment(path, len(clocks), lowest, highest), work)
 
     # -- keep ---------------------------------------------------------------------------------------------------------
 
-    def _keep(self, name: str, registered: Registered, work: _Work) -> None:
-        """Evaluate what later cycles will look at again, innermost first, and what other queries read."""
-        relation, place = registered.query.relation, Place(registered.birth.number)
-        self._keep_below(relation, place, registered, work)
-        self._keep_memory(relation, place, registered, work)
-        self._note_first_rows(relation, place, registered, work)
-        if name in work.read_by_others:
-            self._write(f"answers {name}", relation, place, registered, work)
+    def _evaluate(
+        self,
+        units: Sequence[Unit],
+        network: NetworkPass,
+        settled: set[str],
+        plan: Plan,
+        compiled: bool,
+        work: _Work,
+    ) -> dict[str, pa.Table]:
+        """Evaluate what later cycles will look at again and what others read, as soon as all that it reads is there.
 
-    def _keep_below(self, relation: Relation, place: Place, registered: Registered, work: _Work) -> None:
-        kept = {inner.log for _, inner in kept_sources(relation, place)}
-        for step, below in enumerate(relations_below(relation)):
-            inner = place.below(step)
-            if below is None:
-                continue
-            self._keep_below(below, inner, registered, work)
-            self._keep_memory(below, inner, registered, work)
-            self._note_first_rows(below, inner, registered, work)
-            if inner.log in kept:
-                self._write(log_of(below, inner), below, inner, registered, work)
+        What the network evaluates, it does for all queries at once. Given back are the answers found on the way.
+        """
+        settled |= {f"stream {each.name}" for each in plan.streams}
+        shared = {unit.place.log: unit for unit in units if unit.log in work.given}
+        waiting = [unit for unit in units if unit.log not in work.given]
+        answers: dict[str, pa.Table] = {}
+        while waiting or shared:
+            places, found = network.advance(frozenset(settled), work.views)
+            for unit in [shared.pop(place) for place in places]:
+                if unit.place.log in found:
+                    self._give(unit, found[unit.place.log], answers, work)
+                settled.add(unit.log)
+            self._on_step("keep", work.clockwork.cycle)
+            compile_plans(self._spark, compiled)
+            left = []
+            for unit in waiting:
+                if settled.issuperset(unit.inputs):
+                    self._keep(unit, work)
+                    settled.add(unit.log)
+                else:
+                    left.append(unit)
+            assert places or len(left) < len(waiting), "some query reads what nobody gives"
+            waiting = left
+        return answers
+
+    def _give(self, unit: Unit, table: pa.Table, answers: dict[str, pa.Table], work: _Work) -> None:
+        """Put what the network has found for a relation to where it is looked for."""
+        if unit.is_root:
+            answers[unit.name] = table.drop_columns([CLOCK])
+        if unit.is_kept or (unit.is_root and unit.name in work.read_by_others):
+            self._log_rows(unit.log, unit.relation, table, work)
+        elif not unit.is_root:
+            fields = unit.relation.fields
+            values = [held(table[number], each) for number, each in enumerate(fields)]
+            names = [*(column(number) for number in range(len(fields))), CLOCK]
+            work.new[unit.log] = self._view(self._spark.createDataFrame(pa.table([*values, table[CLOCK]], names)), work)
+
+    def _keep(self, unit: Unit, work: _Work) -> None:
+        """Evaluate what later cycles will look at again, and what other queries read."""
+        self._keep_memory(unit.relation, unit.place, unit.registered, work)
+        self._note_first_rows(unit.relation, unit.place, unit.registered, work)
+        if unit.is_kept or (unit.is_root and unit.name in work.read_by_others):
+            self._write(unit.log, unit.relation, unit.place, unit.registered, work)
 
     def _note_first_rows(self, relation: Relation, place: Place, registered: Registered, work: _Work) -> None:
         """Remember the smallest clock in the first cycle that has rows: EMIT EMPTY counts from it.
@@ -534,10 +586,11 @@ class CycleRunner:
         logs: dict[str, tuple[Segment, ...]] = {}
         # Where rows are kept for queries to come, those of open windows are among them: see `woven/backfill.py`.
         readers = {name: each for name, each in queries.items() if name in alone or reads_history(each)}
+        needs = self._expiry.needs(plan.streams, readers, work.clockwork)
         for log, source in logged(plan, alone).items():
             arrived = [of[log] for of in (work.added, work.kept_late) if log in of]
             segments = [*last.logs.get(log, ()), *arrived]
-            live = [each for each in segments if not expired(each, log, plan.streams, readers, work.clockwork)]
+            live = [each for each in segments if not needs.expired(each, log)]
             if len(live) > _MOST_SEGMENTS:
                 live = [self._compacted(source, live, f"{folder_of(cycle)}/compacted-{len(logs)}", cycle)]
             if live:
@@ -553,6 +606,29 @@ class CycleRunner:
         places = set(memories(alone))
         snapshots = {place: path for place, path in {**last.snapshots, **work.written}.items() if place in places}
         return Commit(cycle, plan.number, dict(streams), states, logs, snapshots)
+
+    def _with_network(self, commit: Commit, networked: set[str], network: NetworkPass, work: _Work) -> Commit:
+        """A commit with what the network keeps."""
+        logs = dict(commit.logs)
+        for family, live in network.keeping.live(network.families, work.clockwork):
+            segments = live
+            if len(live) > _MOST_SEGMENTS:
+                self._on_step("compact", commit.cycle)
+                path = f"{folder_of(commit.cycle)}/network-compacted-{len(logs)}"
+                segments = [self._family_compacted(family, live, network, path)]
+            if segments:
+                logs[family.family.name] = tuple(segments)
+        queries = {
+            name: replace(state, networked=name in networked) if name in networked else state
+            for name, state in commit.queries.items()
+        }
+        return replace(commit, logs=logs, queries=queries, network=network.keeping.states)
+
+    def _family_compacted(
+        self, family: Prepared, segments: Sequence[Segment], network: NetworkPass, path: str
+    ) -> Segment:
+        network.keeping.read(family, segments).coalesce(1).write.mode("overwrite").parquet(self._storage.path(path))
+        return _of_all(segments, path)
 
     def _partials_kept(self, cycle: int, index: int, stream: Stream, last: Commit, work: _Work) -> list[Segment]:
         """The live partials of a stream after this cycle."""
@@ -579,10 +655,22 @@ class CycleRunner:
     def _compacted(self, source: Source, segments: Sequence[Segment], path: str, cycle: int) -> Segment:
         self._on_step("compact", cycle)
         self._read(source, segments).coalesce(1).write.mode("overwrite").parquet(self._storage.path(path))
-        lows = [each.min_clock for each in segments if each.min_clock is not None]
-        highs = [each.max_clock for each in segments if each.max_clock is not None]
-        rows = sum(each.rows for each in segments)
-        return Segment(path, rows, min(lows, default=None), max(highs, default=None))
+        return _of_all(segments, path)
+
+
+def _of_all(segments: Sequence[Segment], path: str) -> Segment:
+    """Some segments in one file."""
+    lows = [each.min_clock for each in segments if each.min_clock is not None]
+    highs = [each.max_clock for each in segments if each.max_clock is not None]
+    return Segment(path, sum(each.rows for each in segments), min(lows, default=None), max(highs, default=None))
+
+
+def _is_networked(name: str, registered: Registered, last: Commit, sharing: bool) -> bool:
+    """Whether the network evaluates parts of a query: as it was decided in its first cycle, which may be this."""
+    state = last.queries.get(name)
+    if state is not None:
+        return state.networked
+    return sharing and registered.query.sharing and has_networked(registered.query)
 
 
 def _rows_at_hand(queries: Mapping[str, Registered], plan: Plan, last: Commit, work: _Work) -> int:

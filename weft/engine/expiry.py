@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from weft.algebra import Relation, Select, SetOperation, Stream
 from weft.algebra.sources import reads
@@ -10,62 +11,76 @@ from weft.engine.commits import Segment
 from weft.engine.compile import Place, log_of
 from weft.engine.running import has_partials
 from weft.plan.clockwork import Clock, Clockwork, Registered, first_open_start, is_windowed
-from weft.windows.meeting import meeting_bounds
+from weft.windows.meeting import Bounds, meeting_bounds
 
 
-def expired(
-    segment: Segment, log: str, streams: Iterable[Stream], queries: Mapping[str, Registered], clockwork: Clockwork
-) -> bool:
-    """Whether no window that is open, and no row that can still arrive in time, needs any row of the segment.
+@dataclass(frozen=True)
+class Needs:
+    """For each log that somebody looks at again: the least clock that is still needed; None if everything is."""
 
-    The queries are those that read rows.
-    """
-    if segment.max_clock is None:
-        return False
-    needed = _needed_since(log, streams, queries, clockwork)
-    return all(since is not None and segment.max_clock < since for since in needed)
+    since: Mapping[str, Clock]
 
-
-def _needed_since(
-    log: str, streams: Iterable[Stream], queries: Mapping[str, Registered], clockwork: Clockwork
-) -> Iterator[Clock]:
-    """For each use of a log: the least clock that is still needed; None if everything is."""
-    for each in queries.values():
-        uses = _uses(each.query.relation, Place(each.birth.number), clockwork)
-        yield from (since for used, since in uses if used == log)
-    for stream in streams:
-        if stream.backfill and log == f"stream {stream.name}":
-            largest = clockwork.after.get(stream.name)
-            yield None if largest is None else largest - stream.backfill
+    def expired(self, segment: Segment, log: str) -> bool:
+        """Whether no window that is open, and no row that can still arrive in time, needs any row of the segment."""
+        if segment.max_clock is None:
+            return False
+        if log not in self.since:
+            return True
+        since = self.since[log]
+        return since is not None and segment.max_clock < since
 
 
-def _uses(relation: Relation, place: Place, clockwork: Clockwork) -> Iterator[tuple[str, Clock]]:
-    for step, source in enumerate(reads(relation)):
-        inner = place.below(step)
-        if isinstance(source, (Select, SetOperation)):
-            yield from _uses(source, inner, clockwork)
-        log = log_of(source, inner)
-        if isinstance(relation, SetOperation):
-            if relation.window is not None:
-                watermark = clockwork.watermark(relation)
-                yield log, None if watermark is None else watermark + 1
-        elif len(relation.inputs) > 1:
-            yield log, _needed_by_join(relation, step, clockwork)
-        elif is_windowed(relation) and relation.window is not None:
-            yield log, first_open_start(relation.window, clockwork.watermark(relation))
-        elif relation.is_grouped and not has_partials(relation):
-            yield log, None
+@dataclass
+class Expiry:
+    """Tells what is needed, cycle by cycle. How far apart rows of a join can be is found out once for each join."""
 
+    _bounds: dict[str, Bounds] = field(default_factory=dict)
 
-def _needed_by_join(select: Select, position: int, clockwork: Clockwork) -> Clock:
-    """A row is needed while some other input can still get a row in time that meets it."""
-    bounds = meeting_bounds(select.inputs, select.where)[position]
-    least: Clock = None
-    for other, bound in enumerate(bounds):
-        if other == position:
-            continue
-        watermark = clockwork.watermark(select.inputs[other].source)
-        if bound is None or watermark is None:
-            return None
-        least = watermark - bound if least is None else min(least, watermark - bound)
-    return least
+    def needs(self, streams: Iterable[Stream], queries: Mapping[str, Registered], clockwork: Clockwork) -> Needs:
+        """What the queries that read rows need after a cycle, and what BACKFILL keeps for later ones."""
+        since: dict[str, Clock] = {}
+        for log, least in self._all_uses(streams, queries, clockwork):
+            known = since.get(log, least)
+            since[log] = None if least is None or known is None else min(known, least)
+        return Needs(since)
+
+    def _all_uses(
+        self, streams: Iterable[Stream], queries: Mapping[str, Registered], clockwork: Clockwork
+    ) -> Iterator[tuple[str, Clock]]:
+        for each in queries.values():
+            yield from self._uses(each.query.relation, Place(each.birth.number), clockwork)
+        for stream in streams:
+            if stream.backfill:
+                largest = clockwork.after.get(stream.name)
+                yield f"stream {stream.name}", None if largest is None else largest - stream.backfill
+
+    def _uses(self, relation: Relation, place: Place, clockwork: Clockwork) -> Iterator[tuple[str, Clock]]:
+        for step, source in enumerate(reads(relation)):
+            inner = place.below(step)
+            if isinstance(source, (Select, SetOperation)):
+                yield from self._uses(source, inner, clockwork)
+            log = log_of(source, inner)
+            if isinstance(relation, SetOperation):
+                if relation.window is not None:
+                    watermark = clockwork.watermark(relation)
+                    yield log, None if watermark is None else watermark + 1
+            elif len(relation.inputs) > 1:
+                yield log, self._needed_by_join(relation, place, step, clockwork)
+            elif is_windowed(relation) and relation.window is not None:
+                yield log, first_open_start(relation.window, clockwork.watermark(relation))
+            elif relation.is_grouped and not has_partials(relation):
+                yield log, None
+
+    def _needed_by_join(self, select: Select, place: Place, position: int, clockwork: Clockwork) -> Clock:
+        """A row is needed while some other input can still get a row in time that meets it."""
+        if place.log not in self._bounds:
+            self._bounds[place.log] = meeting_bounds(select.inputs, select.where)
+        least: Clock = None
+        for other, bound in enumerate(self._bounds[place.log][position]):
+            if other == position:
+                continue
+            watermark = clockwork.watermark(select.inputs[other].source)
+            if bound is None or watermark is None:
+                return None
+            least = watermark - bound if least is None else min(least, watermark - bound)
+        return least

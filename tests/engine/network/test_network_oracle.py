@@ -1,0 +1,52 @@
+"""Selections and joins of many queries beside the oracle, while queries come and go and engines crash and restart."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.engine.network.workloads import workload
+from tests.engine.workload_run import UNCOMMITTED, Run
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compacting_early")]
+
+STEPS = (*UNCOMMITTED, "network")
+
+
+def disagreement(spark: SparkSession, directory: Path, seed: int, kernels: str = "auto") -> str:
+    """How the engine differs from the oracle in the first cycle in which it does, or nothing."""
+    pick = random.Random(seed)
+    run = Run(spark, directory, workload(seed))
+    run.loom.execute(f"SET kernels = {kernels}")
+    run.restart()
+    try:
+        for number, arriving in enumerate(workload(seed).cycles):
+            if pick.random() < 0.2:
+                run.restart()
+            if number and pick.random() < 0.3:
+                run.crash_at = pick.choice(STEPS)
+            differs = run.cycle(arriving)
+            if differs:
+                return differs
+            run.crash_at = None
+    finally:
+        run.close()
+    return ""
+
+
+def test_queries_that_share_answer_like_the_oracle(spark: SparkSession, tmp_path: Path) -> None:
+    assert disagreement(spark, tmp_path, 1) == ""
+
+
+def test_kept_rows_may_stay_with_the_executors(spark: SparkSession, tmp_path: Path) -> None:
+    assert disagreement(spark, tmp_path, 3, "executors") == ""
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(4 * 60 * 60)
+@pytest.mark.parametrize("seed", range(100, 160))
+def test_many_workloads_answer_like_the_oracle(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    assert disagreement(spark, tmp_path, seed, "executors" if seed % 3 == 0 else "auto") == ""

@@ -1,0 +1,150 @@
+"""Workloads whose queries have much in common: selections and joins from a few conditions, keys and windows."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from decimal import Decimal
+from itertools import pairwise
+
+from tests.generator import Cycle, Workload
+from weft.algebra import Value
+
+_COLUMNS = "n BIGINT, k INT, p INT, amount DECIMAL(8, 2), price DOUBLE, tag STRING"
+_CONDITIONS = (
+    "{a}.amount > 10",
+    "{a}.amount > 20",
+    "{a}.amount BETWEEN 5 AND 25",
+    "{a}.tag = 'a'",
+    "{a}.tag <> 'b'",
+    "{a}.price > 0",
+    "({a}.price < 2.5 OR {a}.tag IS NULL)",
+    "{a}.k + {a}.p > 2",
+    "UPPER({a}.tag) = 'A'",
+    "{a}.k IN (1, 2)",
+)
+_KEYS = ("{a}.k = {b}.k", "{a}.p = {b}.k", "{a}.tag = {b}.tag", "{a}.price = {b}.price", "{a}.k = {b}.p")
+_OTHERS = (
+    "{b}.amount > {a}.amount / 2",
+    "{a}.amount < {b}.amount",
+    "{a}.price <= {b}.price",
+    "{a}.n < {b}.n",
+    "{a}.amount + {b}.amount > 30",
+)
+_OUTPUTS = ("{a}.n", "{a}.amount", "{a}.tag", "{a}.price", "{a}.amount * 2", "{a}.k + 1", "CONCAT({a}.tag, 'x')")
+
+
+def workload(seed: int, cycles: int = 6, queries: int = 8) -> Workload:
+    """A workload of two streams, whose queries come and go."""
+    pick = random.Random(seed)
+    delays = {name: pick.choice((0, 2, 4)) for name in ("f", "g")}
+    backfill = pick.choice(("", "", " BACKFILL 10"))
+    streams = {
+        name: f"CREATE STREAM {name} ({_COLUMNS}) WATERMARK FOR n AS n - {delay} USING memory{backfill}"
+        for name, delay in delays.items()
+    }
+    texts = {f"q{number}": _query(pick, number) for number in range(queries)}
+    waiting = [name for name in texts if name != "q0"]
+    standing: list[str] = []
+    result = []
+    for number in range(cycles):
+        count = len(waiting) if number == cycles - 2 else pick.randint(0, 4)
+        create = ["q0"] if number == 0 else []
+        create += [waiting.pop(0) for _ in range(min(count, len(waiting)))]
+        drop = [standing.pop()] if standing and pick.random() < 0.3 else []
+        standing += [name for name in create if name != "q0"]
+        rows = {name: _rows(pick, 6 * number) for name in streams if pick.random() < 0.85}
+        result.append(Cycle(rows, {}, tuple(create), tuple(drop)))
+    return Workload(streams, texts, tuple(result))
+
+
+def _rows(pick: random.Random, now: int) -> list[dict[str, Value]]:
+    def row() -> dict[str, Value]:
+        return {
+            "n": now + pick.randint(-5, 5),
+            "k": pick.choice((0, 1, 2, None)),
+            "p": pick.choice((0, 1, 2)),
+            "amount": pick.choice((Decimal("7.50"), Decimal("15.00"), Decimal("30.25"), None)),
+            "price": pick.choice((0.0, -0.0, 1.5, 3.0, math.nan, math.inf)),
+            "tag": pick.choice(("a", "A", "b", None)),
+        }
+
+    return [row() for _ in range(pick.randint(1, 7))]
+
+
+def _query(pick: random.Random, number: int) -> str:
+    kinds: tuple[tuple[Callable[[random.Random], str], int], ...] = (
+        (_selection, 3),
+        (_join, 8),
+        (_aggregate_of_join, 1),
+        (_union_of_selections, 1),
+        (_join_with_answers, 2),
+    )
+    if number == 0:
+        # The query that others read.
+        return f"CREATE CONTINUOUS QUERY q0 AS SELECT n, k, p, amount, price, tag FROM f WHERE {_condition(pick, 'f')}"
+    (kind,) = pick.choices([each for each, _ in kinds], [weight for _, weight in kinds])
+    return f"CREATE CONTINUOUS QUERY q{number} AS {kind(pick)}"
+
+
+def _condition(pick: random.Random, alias: str) -> str:
+    return pick.choice(_CONDITIONS).format(a=alias)
+
+
+def _outputs(pick: random.Random, aliases: list[str]) -> str:
+    chosen = [f"{pick.choice(_OUTPUTS).format(a=alias)} AS o{number}" for number, alias in enumerate(aliases)]
+    return ", ".join([*chosen, f"{aliases[-1]}.n AS last"])
+
+
+def _selection(pick: random.Random) -> str:
+    stream = pick.choice("fg")
+    conditions = " AND ".join(_condition(pick, stream) for _ in range(pick.randint(1, 3)))
+    return f"SELECT {_outputs(pick, [stream])} FROM {stream} WHERE {conditions}"
+
+
+def _join(pick: random.Random, sources: tuple[str, ...] = ()) -> str:
+    count = pick.choice((2, 2, 2, 3, 3, 4))
+    read = [*sources, *(pick.choice("ffg") for _ in range(count - len(sources)))]
+    pick.shuffle(read)
+    aliases = [f"t{number}" for number in range(count)]
+    window, conditions = _windows(pick, aliases)
+    for first, second in pairwise(aliases):
+        if pick.random() < 0.8:
+            conditions.append(pick.choice(_KEYS).format(a=first, b=second))
+        if pick.random() < 0.4:
+            conditions.append(pick.choice(_OTHERS).format(a=first, b=second))
+    conditions += [_condition(pick, alias) for alias in aliases if pick.random() < 0.7]
+    listed = ", ".join(f"{source}{window()} {alias}" for source, alias in zip(read, aliases, strict=True))
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    return f"SELECT {_outputs(pick, aliases)} FROM {listed}{where}"
+
+
+def _windows(pick: random.Random, aliases: list[str]) -> tuple[Callable[[], str], list[str]]:
+    """Windows of a join's inputs, or bounds on their clocks."""
+    kind = pick.choice(("range", "range", "slide", "bounds", "bounds", "unbounded"))
+    if kind == "range":
+        return lambda: f" [ROWS {pick.randint(1, 9)}]", []
+    if kind == "slide":
+        slide = pick.choice((2, 3))
+        return lambda: f" [ROWS {pick.randint(slide, 9)} SLIDE {slide}]", []
+    if kind == "unbounded":
+        return lambda: " [RANGE UNBOUNDED]", []
+    bounds = [
+        f"{later}.n BETWEEN {earlier}.n - {pick.randint(0, 3)} AND {earlier}.n + {pick.randint(0, 8)}"
+        for earlier, later in pairwise(aliases)
+    ]
+    return lambda: "", bounds
+
+
+def _aggregate_of_join(pick: random.Random) -> str:
+    return f"SELECT j.last, COUNT(*) AS c FROM ({_join(pick)}) j GROUP BY j.last"
+
+
+def _union_of_selections(pick: random.Random) -> str:
+    conditions = [_condition(pick, "f") for _ in range(2)]
+    return " UNION ALL ".join(f"SELECT n, k, tag FROM f WHERE {each}" for each in conditions)
+
+
+def _join_with_answers(pick: random.Random) -> str:
+    return _join(pick, ("q0",))

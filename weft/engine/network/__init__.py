@@ -1,0 +1,20 @@
+"""The network on Spark: selections and joins of all queries, evaluated together in every cycle.
+
+steps.py         which relations of a query the network evaluates
+current.py       the network of the queries that there are now
+families.py      nodes whose rows are made alike
+meeting.py       how far apart the clocks of rows that meet can be, and when rows are of no more use
+conditions.py    predicates as checks of columns, and what of them Spark computes
+hulls.py         one condition for many nodes
+prepared.py      a family made ready to run
+texts.py         what Spark is asked for
+asking.py        asking it
+ordinals.py      values as numbers that compare as SQL compares them
+membership.py    which nodes a row belongs to
+keys.py          keys as numbers
+held.py          rows that joins look for, in the driver
+probes.py        new rows that look for others
+pairs.py         rows of two sides put together
+keeping.py       what is kept from cycle to cycle
+stage.py         the families in a cycle, level by level
+"""

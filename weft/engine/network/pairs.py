@@ -1,0 +1,80 @@
+"""Rows of two sides put together: in the driver, from new rows and what Spark has found to meet them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from weft.engine.network.conditions import clock_of
+from weft.engine.network.meeting import Band
+from weft.engine.network.prepared import LATE, NODES, PARENT_NODES, Prepared
+from weft.engine.network.texts import side_columns
+from weft.engine.rows import ARRIVAL
+
+Positions = NDArray[np.int64]
+
+
+def pairs_of(prepared: Prepared, left: pa.Table, right: pa.Table) -> pa.Table:
+    """Row i of the left side with row i of the right side, as rows of the join."""
+    columns: dict[str, pa.ChunkedArray | pa.Array] = {}
+    for side, rows in enumerate((left, right)):
+        first = prepared.family.first_legs[side]
+        for name, _ in side_columns(prepared, side):
+            if name == NODES:
+                columns[PARENT_NODES[side]] = rows[name]
+            elif name not in (ARRIVAL, LATE):
+                leg, _, rest = name.removeprefix("t").partition("_")
+                columns[f"t{int(leg) + first}_{rest}"] = rows[name]
+    columns[ARRIVAL] = pc.min_element_wise(left[ARRIVAL], right[ARRIVAL])
+    columns[LATE] = pc.or_(left[LATE], right[LATE])
+    return pa.table(columns)
+
+
+def clocks_of(table: pa.Table, legs: int) -> Positions:
+    """The clock of each row: the largest of its legs'."""
+    return np.asarray(np.maximum.reduce([np.asarray(table[clock_of(leg)]) for leg in range(legs)]))
+
+
+def matches(left: Positions, right: Positions) -> tuple[Positions, Positions]:
+    """All pairs of positions of equal numbers.
+
+    >>> first, second = matches(np.array([7, 8, 7]), np.array([7, 9, 8]))
+    >>> list(zip(first.tolist(), second.tolist()))
+    [(0, 0), (1, 2), (2, 0)]
+    """
+    order = np.argsort(right, kind="stable")
+    first, second = matches_of_sorted(left, right[order])
+    return first, np.asarray(order[second])
+
+
+def matches_of_sorted(left: Positions, ordered: Positions) -> tuple[Positions, Positions]:
+    """The same, if the numbers on the right are in ascending order."""
+    begin, end = np.searchsorted(ordered, left, "left"), np.searchsorted(ordered, left, "right")
+    lengths = end - begin
+    ends = np.cumsum(lengths)
+    within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - lengths, lengths)
+    return np.repeat(np.arange(len(left)), lengths), np.repeat(begin, lengths) + within
+
+
+def buckets_met(clocks: Positions, band: Band, side: int) -> tuple[Positions, Positions]:
+    """For rows of a side, which of them look into which buckets of the other side's clocks: one or two each."""
+    low, high = (band.low, band.high) if side == 0 else (-band.high, -band.low)
+    first, last = (clocks + low) // band.width, (clocks + high) // band.width
+    rows = np.arange(len(clocks))
+    two = np.flatnonzero(first != last)
+    return np.concatenate([rows, two]), np.concatenate([first, last[two]])
+
+
+def whole_numbers(column: pa.ChunkedArray) -> tuple[Positions, NDArray[np.bool_]]:
+    """A column of numbers, and which of them there are."""
+    present = np.asarray(pc.is_valid(column))
+    return np.asarray(pc.fill_null(column, 0)), present
+
+
+def taken(table: pa.Table, rows: Positions, names: Sequence[str]) -> pa.Table:
+    """Some columns of some rows."""
+    return table.select(names).take(pa.array(rows))
