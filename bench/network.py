@@ -1,0 +1,120 @@
+"""Selections, joins and aggregates that queries share: how small the network is, and what a cycle of it costs.
+
+    python -m bench.network [--quick] [--only NAME]
+
+The workloads are in `bench/network_workloads/`, the measurements and contestants in `bench/network_measurements/`. A
+quick run has small histories and few queries where time is taken; the size of the network is that of all 768 queries
+always. What could not be measured is null in the last line, and the results say why.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any
+
+from bench import report
+from bench.aggregate_measurements.contest import ContestantFailed
+from bench.network_measurements import (
+    aggregates,
+    chains,
+    flights,
+    inference,
+    planning,
+    selections,
+)
+from bench.network_measurements.arena import FULL, QUICK, Arena
+from bench.network_measurements.found import Found
+
+DEFINITIONS = {
+    "qns_768_all": "weighted size of the network of 768 chains, everything shared (less is better)",
+    "qns_768_matchplan": "the same if the best plan of each query alone is matched with what is there",
+    "qns_768_noncanon": "the same if conditions are compared as they are written",
+    "qns_768_nonjoin": "the same if joins are not shared",
+    "nonjoin_over_all_seconds": "CPU per cycle of 4,000 records with every query by itself, over that of the network, "
+    "at the largest number of queries; extrapolated from some of them",
+    "rerun_over_all_seconds": "CPU of running all SQL again with Spark over history and increment, over that of the "
+    "network; extrapolated",
+    "spark_refused_share": "the share of chains, examples, aggregates and medical queries that Spark does not run as "
+    "a stream; one query tried for each form",
+    "ti_over_noti_q1": "CPU per cycle of example Q1 without inferred conditions, over that with them",
+    "ti_over_noti_q3": "the same for Q3",
+    "incremental_aggregation_gain": "CPU of computing four groupings again with Spark, over keeping them up to date",
+    "shared_aggregates_gain_350": "CPU per cycle of 350 aggregates over transfers each by itself, over that of all "
+    "together; extrapolated",
+    "med_aggregates_gain": "the same for 450 aggregates over discharges",
+    "selections_1000_over_10_cpu": "CPU per batch of 1,000 selections over that of 10 (less is better)",
+    "spark_each_over_weft_100_selections": "CPU per batch of 100 selections as a Spark stream each, over weft's",
+    "register_10000th_over_100th": "CPU of registering the ten-thousandth query over that of the hundredth",
+    "jobs_per_cycle_10": "Spark jobs in a warm cycle, at most, with 10 chains",
+    "jobs_per_cycle_768": "the same with 768",
+    "join_levels": "joins above each other in the longest chain",
+}
+
+MEASUREMENTS: dict[str, Callable[[Arena], Found]] = {
+    "planning": planning.measure,
+    "chains": chains.measure,
+    "inference": inference.measure,
+    "aggregates": aggregates.measure,
+    "selections": selections.measure,
+    "flights": flights.measure,
+}
+
+
+def main() -> None:
+    quick, only = _arguments()
+    chosen = {name: each for name, each in MEASUREMENTS.items() if only in (None, name)}
+    ratios: dict[str, float | None] = dict.fromkeys(DEFINITIONS)
+    details: dict[str, Any] = {"definitions": DEFINITIONS, "reasons": {}, "seconds": {}}
+    with TemporaryDirectory(prefix="weft-bench-network-") as folder:
+        arena = Arena(Path(folder), QUICK if quick else FULL)
+        with closing(arena):
+            for name, measure in chosen.items():
+                _measure(name, measure, arena, ratios, details)
+        details["answers_compared"] = arena.compared
+    for key, ratio in ratios.items():
+        if ratio is None:
+            details["reasons"].setdefault(key, "not measured in this run")
+    report.finish("network" if only is None else f"network_{only}", ratios, details, quick)
+
+
+def _measure(
+    name: str,
+    measure: Callable[[Arena], Found],
+    arena: Arena,
+    ratios: dict[str, float | None],
+    details: dict[str, Any],
+) -> None:
+    report.progress(f"{name} …")
+    began = perf_counter()
+    try:
+        found = measure(arena)
+    except ContestantFailed as reason:
+        # What was measured before, and comes after, is not lost by it.
+        report.progress(f"{name} has failed: {reason}")
+        details[name] = {"failed": str(reason)}
+        return
+    details["seconds"][name] = perf_counter() - began
+    for table in found.tables:
+        table.show()
+    for chart, figure in found.charts.items():
+        report.save_chart(figure, chart, arena.effort.quick)
+    ratios |= found.ratios
+    details["reasons"] |= found.reasons
+    details[name] = found.details
+
+
+def _arguments() -> tuple[bool, str | None]:
+    parser = argparse.ArgumentParser(description="The network of shared selections and joins.")
+    parser.add_argument("--quick", action="store_true", help="a smaller run of about a minute; not kept in git")
+    parser.add_argument("--only", choices=MEASUREMENTS, help="one measurement, with results of its own")
+    chosen = parser.parse_args()
+    return chosen.quick, chosen.only
+
+
+if __name__ == "__main__":
+    main()

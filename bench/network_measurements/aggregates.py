@@ -1,0 +1,74 @@
+"""Aggregates: kept up to date and not computed again; shared; and over diseases whose ranges do not overlap."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from bench.network_measurements.arena import COLD, Arena, spread
+from bench.network_measurements.chains import all_again
+from bench.network_measurements.contest import PerCycle, per_cycle
+from bench.network_measurements.found import Found, Printed, canvas, costs
+from bench.network_workloads.fed_examples import fed_group_pairs
+from bench.network_workloads.files import FED, MED, RecordStream
+from bench.network_workloads.sets import SETS
+
+
+@dataclass(frozen=True)
+class OnAndOff:
+    """What a cycle takes with sharing and without; without it a sample stands for all."""
+
+    queries: int
+    shared: PerCycle
+    alone: PerCycle
+    jobs: int
+
+    @property
+    def gain(self) -> float:
+        return self.alone.cpu / self.shared.cpu
+
+
+def measure(arena: Arena) -> Found:
+    sets = {
+        "over transfers": on_and_off(arena, FED, "QAggreFed"),
+        "over discharges": on_and_off(arena, MED, "QAggreMed"),
+    }
+    pairs = fed_group_pairs()
+    (result,) = arena.run("weft_cycles", [arena.task("four groupings", FED, pairs)])
+    kept = per_cycle(result["marks"], COLD)
+    again = all_again(arena, "spark_again", arena.table_task("four groupings again", FED, pairs, len(pairs)))
+    rows: list[list[object]] = [["four groupings", kept.cpu, again.cpu, again.cpu / kept.cpu, "all again by Spark"]]
+    rows += [
+        [f"{each.queries} {name}", each.shared.cpu, each.alone.cpu, each.gain, "each by itself, extrapolated"]
+        for name, each in sets.items()
+    ]
+    figure, panels = canvas(3, width=5.0)
+    costs(panels[0], "Four groupings", {"kept up to date": kept.cpu, "again by Spark": again.cpu})
+    for panel, (name, each) in zip(panels[1:], sets.items(), strict=True):
+        costs(panel, f"{each.queries} {name}", {"shared": each.shared.cpu, "by itself": each.alone.cpu}, ["by itself"])
+    return Found(
+        {
+            "incremental_aggregation_gain": again.cpu / kept.cpu,
+            "shared_aggregates_gain_350": sets["over transfers"].gain,
+            "med_aggregates_gain": sets["over discharges"].gain,
+        },
+        [Printed("Aggregates, CPU seconds per cycle of 4,000 records", ["", "weft", "otherwise", "times", ""], rows)],
+        {"network_aggregates": figure},
+        details={"kept": asdict(kept), "again": asdict(again), **{name: asdict(each) for name, each in sets.items()}},
+    )
+
+
+def on_and_off(arena: Arena, stream: RecordStream, name: str) -> OnAndOff:
+    """The set with sharing, and a sample of it without. A quick run takes a part of the set."""
+    queries = SETS[name].queries()
+    chosen = spread(queries, arena.effort.aggregates) if arena.effort.quick else queries
+    sample = spread(chosen, arena.effort.alone)
+    on, off = arena.run(
+        "weft_cycles",
+        [
+            arena.task(f"{name}, shared", stream, chosen),
+            arena.task(f"{name}, each by itself", stream, sample, total=len(chosen), settings=["sharing = off"]),
+        ],
+    )
+    alone = per_cycle(off["marks"], COLD).times(len(chosen) / len(sample))
+    jobs = max(cycle["jobs"] for cycle in on["cycles"][COLD:])
+    return OnAndOff(len(chosen), per_cycle(on["marks"], COLD), alone, jobs)

@@ -1,0 +1,50 @@
+"""Real rows: flights out of New York and the weather there, joined by many queries with differing windows."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from bench.network_measurements.arena import COLD, Arena, spread
+from bench.network_measurements.contest import Task, per_cycle
+from bench.network_measurements.found import Found, Printed, canvas, costs
+from bench.network_workloads.flights import flight_joins, flight_streams
+
+
+def measure(arena: Arena) -> Found:
+    streams = flight_streams(arena.folder / "flights", arena.effort.flight_days, arena.effort.flight_step)
+    joins = flight_joins(arena.effort.flight_joins)
+    sample = spread(joins, arena.effort.alone)
+    on, off = arena.run(
+        "weft_cycles",
+        [
+            Task("flights and weather, shared", streams, joins),
+            Task("flights and weather, each by itself", streams, sample, len(joins), ["sharing = off"]),
+        ],
+    )
+    shared = per_cycle(on["marks"], COLD)
+    alone = per_cycle(off["marks"], COLD).times(len(joins) / len(sample))
+    jobs = max(cycle["jobs"] for cycle in on["cycles"][COLD:])
+    answers = sum(cycle["answers"] for cycle in on["cycles"])
+    figure, (panel,) = canvas(1, width=6.4, height=2.6)
+    costs(panel, f"{len(joins)} joins", {"weft, shared": shared.cpu, "each by itself": alone.cpu}, ["each by itself"])
+    table = Printed(
+        f"{len(joins)} joins of flights and weather, cycles of {arena.effort.flight_step}, {answers:,} answers",
+        ["", "CPU s per cycle", "times", "wall s per cycle", "jobs per cycle"],
+        [
+            ["shared", shared.cpu, None, shared.wall, jobs],
+            ["each by itself, extrapolated", alone.cpu, alone.cpu / shared.cpu, alone.wall, None],
+        ],
+    )
+    return Found(
+        {},
+        [table],
+        {"network_flights": figure},
+        details={
+            "joins": len(joins),
+            "shared": asdict(shared),
+            "alone": asdict(alone),
+            "gain": alone.cpu / shared.cpu,
+            "jobs": jobs,
+            "answers": answers,
+        },
+    )

@@ -1,0 +1,33 @@
+"""What the planner does, without rows and without Spark: the size of the network, and the time to register.
+
+Each configuration has a process of its own, and so has registering; as many run at a time as there are cores.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+from bench import report
+from bench.network_measurements import network_size, registration
+from bench.network_measurements.arena import Arena
+from bench.network_measurements.found import Found
+from bench.network_workloads.files import FED
+from weft.optimizer.network import CONFIGURATIONS
+
+
+def measure(arena: Arena) -> Found:
+    rows = arena.effort.history[FED.name]
+    with ProcessPoolExecutor(report.cores(), get_context("spawn")) as pool:
+        # The longest first.
+        registering = pool.submit(registration.registered, arena.effort.registrations, rows)
+        sizing = {name: pool.submit(network_size.sizes, name, rows) for name in CONFIGURATIONS}
+        sizes = network_size.found({name: each.result() for name, each in sizing.items()})
+        times = registration.found(*registering.result())
+    return Found(
+        {**sizes.ratios, **times.ratios},
+        [*sizes.tables, *times.tables],
+        {**sizes.charts, **times.charts},
+        {**sizes.reasons, **times.reasons},
+        {"size": sizes.details, "registration": times.details},
+    )

@@ -1,0 +1,79 @@
+"""How long registering takes when there are very many queries already: chains drawn at random, one after the other."""
+
+from __future__ import annotations
+
+from statistics import median
+from time import process_time
+
+from matplotlib.figure import Figure
+
+from bench import report
+from bench.network_measurements.fed_statistics import statistics_of
+from bench.network_measurements.found import WEFT, Found, Printed, canvas
+from bench.network_workloads.fed_chains import uniform
+from bench.network_workloads.files import FED
+from bench.network_workloads.sets import bound
+from weft.algebra import Select
+from weft.optimizer.network import ALL_SHARING, Planner, weighted_size
+from weft.plan.normal import normalised
+
+_NEIGHBOURS = 50
+_EARLY, _LATE = 100, 10_000
+
+
+def found(seconds: list[float], size: int) -> Found:
+    """What `registered` gave, as a table and a chart."""
+    count = len(seconds)
+    early, late = around(seconds, _EARLY), around(seconds, count)
+    table = Printed(
+        f"Registering {count:,} chains drawn at random",
+        ["query", "milliseconds"],
+        [[f"number {_EARLY}", early * 1e3], [f"number {count:,}", late * 1e3], ["all together", sum(seconds) * 1e3]],
+        "binding the SQL and planning; medians of a hundred neighbours",
+    )
+    reached = count >= _LATE
+    reasons = {} if reached else {"register_10000th_over_100th": f"a quick run registers {count:,}"}
+    return Found(
+        {"register_10000th_over_100th": late / early if reached else None},
+        [table],
+        {"network_registration": _chart(seconds)},
+        reasons,
+        {
+            "early": early,
+            "late": late,
+            "count": count,
+            "late_over_early": late / early,
+            "all": sum(seconds),
+            "qns": size,
+        },
+    )
+
+
+def registered(count: int, rows: int) -> tuple[list[float], int]:
+    """CPU seconds of each, and the weighted size of the network in the end."""
+    planner = Planner(ALL_SHARING, statistics_of(FED, rows))
+    seconds = []
+    for number, query in enumerate(uniform(count)):
+        began = process_time()
+        (found,) = bound(FED, [query])
+        select = normalised(found.relation)
+        assert isinstance(select, Select)
+        planner.register(query.name, select, ["stream fed"] * len(select.inputs))
+        seconds.append(process_time() - began)
+        if number % 1_000 == 999:
+            report.progress(f"  {number + 1:,} registered")
+    return seconds, weighted_size(planner.network)
+
+
+def around(seconds: list[float], number: int) -> float:
+    """The median near a query, so that one pause does not count."""
+    return median(seconds[max(number - _NEIGHBOURS, 0) : number + _NEIGHBOURS])
+
+
+def _chart(seconds: list[float]) -> Figure:
+    figure, (panel,) = canvas(1, width=7.0)
+    step = max(len(seconds) // 100, 1)
+    places = range(0, len(seconds) - step + 1, step)
+    panel.plot([place + step for place in places], [median(seconds[p : p + step]) * 1e3 for p in places], color=WEFT)
+    panel.set(title="Registering one more query", xlabel="queries so far", ylabel="CPU ms, median", ylim=(0, None))
+    return figure

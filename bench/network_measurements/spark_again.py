@@ -1,0 +1,31 @@
+"""All SQL again in every cycle, by Spark, over a cached table of the history and the increments so far.
+
+The queries of a task are usually a sample. The first of them runs once before the time is taken. Loading the table is
+not counted. Options: `table`, its name; `files`, those of the history and of the increments; `collect`, which is off
+where answers are many and only counted.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bench.aggregate_measurements.contest import mark, plain
+from bench.aggregate_measurements.spark_each import SETTINGS
+from bench.network_measurements.contest import Task
+from bench.network_measurements.table_sql import over_a_table
+from weft.engine.spark import session
+
+
+def contestant(task: Task) -> dict[str, Any]:
+    """The result: a mark before the first query and one after each, and the number of answers."""
+    spark = session(settings=SETTINGS)
+    rows = spark.read.parquet(*task.options["files"]).coalesce(2).cache()
+    rows.count()
+    rows.createOrReplaceTempView(task.options["table"])
+    spark.sql(over_a_table(task.queries[0].select)).toArrow()
+    marks, answers = [mark(0)], []
+    for query in task.queries:
+        answers.append(spark.sql(over_a_table(query.select)).toArrow().num_rows)
+        marks.append(mark(0))
+    rows.unpersist()
+    return {"marks": plain(marks), "answers": answers}

@@ -1,0 +1,88 @@
+"""Queries by weft: through the loom, as a user would, without sinks.
+
+A task's result: for each cycle its mark, what the engine says of it and the jobs it ran; and how long registering took.
+Options: `without_inference`, which leaves out of the network what follows from a query's conditions; `count_answers`,
+which counts those of each query.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow as pa
+
+from bench.aggregate_measurements.contest import Mark, mark, plain
+from bench.aggregate_measurements.weft_shared import SPARK, jobs_so_far
+from bench.network_measurements.contest import Task
+from weft.engine.engine import Progress
+from weft.engine.spark import session
+from weft.loom import Loom
+from weft.optimizer.network import ALL_SHARING, Planner
+
+
+def contestant(task: Task) -> dict[str, Any]:
+    session(settings=SPARK)
+    with ExitStack() as stack:
+        if task.options.get("without_inference"):
+            # Users cannot ask for this, and should not be able to.
+            planner = partial(Planner, replace(ALL_SHARING, inference=False))
+            stack.enter_context(patch("weft.engine.network.current.Planner", planner))
+        scratch = stack.enter_context(TemporaryDirectory(prefix="weft-bench-"))
+        return _Run(stack.enter_context(Loom.open(Path(scratch))), task).go()
+
+
+class _Run:
+    """One run over all files, and what was seen of it."""
+
+    def __init__(self, loom: Loom, task: Task) -> None:
+        self._loom, self._task = loom, task
+        self._jobs = 0
+        self._marks: list[Mark] = []
+        self._cycles: list[dict[str, Any]] = []
+        self._answered: Counter[str] = Counter()
+
+    def go(self) -> dict[str, Any]:
+        self._loom.execute(self._task.streams)
+        for setting in ("max_results = 0", *self._task.settings):
+            self._loom.execute(f"SET {setting}")
+        began = time.perf_counter()
+        self._register()
+        registering = time.perf_counter() - began
+        self._jobs = jobs_so_far()
+        self._loom.start(until_idle=True, on_progress=self._seen)
+        self._loom.wait()
+        return {
+            "marks": plain(self._marks),
+            "cycles": self._cycles,
+            "registering": registering,
+            "answered": self._answered,
+        }
+
+    def _register(self) -> None:
+        with self._loom.catalog.transaction():
+            for query in self._task.queries:
+                self._loom.query(query.name, query.select)
+        if self._task.options.get("count_answers"):
+            for query in self._task.queries:
+                self._loom.sink(query.name, self._counter(query.name))
+
+    def _counter(self, name: str) -> Callable[[pa.Table, int], None]:
+        def count(answers: pa.Table, cycle: int) -> None:
+            self._answered[name] += answers.num_rows
+
+        return count
+
+    def _seen(self, cycle: Progress) -> None:
+        """The end of a cycle; it is committed, and the next one has not begun."""
+        jobs, self._jobs = self._jobs, jobs_so_far()
+        self._marks.append(mark(cycle.rows))
+        self._cycles.append({"seconds": cycle.seconds, "answers": cycle.answers, "jobs": self._jobs - jobs})
