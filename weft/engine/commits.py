@@ -58,8 +58,8 @@ class QueryState:
     answers: int = 0
     #: Whether it is answered from partials that it shares; decided once, when it is created.
     woven: bool = False
-    #: Whether its selections and joins are part of the network; decided once too.
-    networked: bool = False
+    #: Whether its relations are evaluated together with those of other queries; decided once too.
+    shared: bool = False
 
     @property
     def birth(self) -> Birth:
@@ -94,6 +94,8 @@ class Commit:
     snapshots: Mapping[str, str] = field(default_factory=dict)
     #: By the name of the family's log.
     network: Mapping[str, FamilyState] = field(default_factory=dict)
+    #: Who evaluates each relation that queries share, by place: what it keeps is of no use to others.
+    evaluators: Mapping[str, str] = field(default_factory=dict)
 
 
 START = Commit(cycle=-1, plan=0)
@@ -170,6 +172,7 @@ def _encode(commit: Commit) -> dict[str, Any]:
         "logs": {name: [_fields(each) for each in segments] for name, segments in commit.logs.items()},
         "snapshots": commit.snapshots,
         "network": {name: _fields(each) for name, each in commit.network.items()},
+        "evaluators": commit.evaluators,
     }
 
 
@@ -191,6 +194,7 @@ def decode(data: dict[str, Any]) -> Commit:
         logs={name: tuple(Segment(**each) for each in segments) for name, segments in data["logs"].items()},
         snapshots=data["snapshots"],
         network={name: _family_state(each) for name, each in data.get("network", {}).items()},
+        evaluators=data.get("evaluators", {}),
     )
 
 

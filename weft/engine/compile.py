@@ -30,40 +30,13 @@ from weft.algebra import (
     Window,
     WindowBound,
 )
-from weft.algebra.sources import reads
 from weft.algebra.types import TIMESTAMP, DataType
 from weft.engine import history, running
 from weft.engine.expressions import Leaf, aggregate_sql, spark_sql, spark_type
+from weft.engine.places import Place, log_of
 from weft.engine.rows import ARRIVAL, BEFORE, CLOCK, column, columns
 from weft.plan.clockwork import Birth, Clock, Clockwork, is_windowed
 from weft.windows.meeting import meeting_bounds
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a relation stands: in the query of which number, and by which path from its root.
-
-    It names the logs that belong there. A query that is created again under its old name has none of them.
-    """
-
-    query: int
-    path: str = ""
-
-    def below(self, step: int | str) -> Place:
-        return Place(self.query, f"{self.path}.{step}")
-
-    @property
-    def log(self) -> str:
-        return f"{self.query}{self.path}"
-
-
-def log_of(source: Source, place: Place) -> str:
-    """The log that keeps a source's rows: one per stream and per query read by others, one per place otherwise."""
-    if isinstance(source, Stream):
-        return f"stream {source.name}"
-    if isinstance(source, Answers):
-        return f"answers {source.query}"
-    return f"rows {place.log}"
 
 
 @dataclass(frozen=True)
@@ -85,17 +58,7 @@ class Views:
         return names[0] if len(names) == 1 else f"(SELECT * FROM {names[0]} UNION ALL SELECT * FROM {names[1]})"
 
 
-def kept_sources(relation: Relation, place: Place) -> Iterator[tuple[Source, Place]]:
-    """The sources below a relation whose rows must be kept in logs, innermost first."""
-    for step, below in enumerate(reads(relation)):
-        inner = place.below(step)
-        if isinstance(below, (Select, SetOperation)):
-            yield from kept_sources(below, inner)
-        if _keeps(relation):
-            yield below, inner
-
-
-def _keeps(relation: Relation) -> bool:
+def looks_again(relation: Relation) -> bool:
     """Whether a relation looks at rows of earlier cycles of what it reads."""
     if isinstance(relation, SetOperation):
         return relation.window is not None

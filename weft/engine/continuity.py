@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from weft.algebra import Relation, Select, SetOperation, Source, Stream
-from weft.algebra.sources import leaves, reads
+from weft.algebra import Source, Stream
+from weft.algebra.sources import leaves
 from weft.engine.commits import Commit, StreamState
-from weft.engine.compile import Place, kept_sources, log_of
+from weft.engine.pieces.pieces import Piece, kept_logs
 from weft.engine.woven.stage import log_of as partial_log
 from weft.engine.woven.stage import totals_of
 from weft.plan.clockwork import Birth, Registered
@@ -59,35 +59,14 @@ def continued(last: Commit, queries: Mapping[str, Registered]) -> Commit:
         if name in queries and queries[name].birth.number == state.number
     }
     answers = {f"answers {name}" for name in last.queries.keys() - going_on.keys()}
-    places = {Place(state.number).log for state in going_on.values()}
-    snapshots = {place: path for place, path in last.snapshots.items() if place.partition(".")[0] in places}
+    gone = {str(last.queries[name].number) for name in last.queries.keys() - going_on.keys()}
+    snapshots = {place: path for place, path in last.snapshots.items() if place.partition(".")[0] not in gone}
     return _without_logs(replace(last, queries=going_on, snapshots=snapshots), answers)
 
 
-def logged(plan: Plan, queries: Mapping[str, Registered]) -> dict[str, Source]:
-    """Every log that some query needs, or that BACKFILL keeps for later ones, and the source whose rows it keeps."""
-    kept: dict[str, Source] = {f"stream {each.name}": each for each in plan.streams if each.backfill}
-    for each in queries.values():
-        for source, inner in kept_sources(each.query.relation, Place(each.birth.number)):
-            kept[log_of(source, inner)] = source
-    return kept
-
-
-def memories(queries: Mapping[str, Registered]) -> list[str]:
-    """The places of running aggregates and of operators over history."""
-
-    def below(relation: Relation, place: Place) -> list[str]:
-        own = [place.log, f"{place.log}.memory"]
-        for step, each in enumerate(relations_below(relation)):
-            if each is not None:
-                own += below(each, place.below(step))
-        return own
-
-    return [place for each in queries.values() for place in below(each.query.relation, Place(each.birth.number))]
-
-
-def relations_below(relation: Relation) -> list[Relation | None]:
-    return [each if isinstance(each, (Select, SetOperation)) else None for each in reads(relation)]
+def logged(plan: Plan, pieces: Iterable[Piece]) -> dict[str, Source]:
+    """Every log that some relation looks at again, or that BACKFILL keeps for later ones, and whose rows it has."""
+    return {f"stream {each.name}": each for each in plan.streams if each.backfill} | kept_logs(pieces)
 
 
 def reads_history(registered: Registered) -> bool:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from weft.algebra import Relation, Select, SetOperation, Stream
-from weft.algebra.sources import reads
+from weft.algebra import Select, SetOperation, Stream
 from weft.engine.commits import Segment
-from weft.engine.compile import Place, log_of
+from weft.engine.pieces.pieces import Piece
+from weft.engine.places import Place
 from weft.engine.running import has_partials
-from weft.plan.clockwork import Clock, Clockwork, Registered, first_open_start, is_windowed
+from weft.plan.clockwork import Clock, Clockwork, first_open_start, is_windowed
 from weft.windows.meeting import Bounds, meeting_bounds
 
 
@@ -36,36 +36,33 @@ class Expiry:
 
     _bounds: dict[str, Bounds] = field(default_factory=dict)
 
-    def needs(self, streams: Iterable[Stream], queries: Mapping[str, Registered], clockwork: Clockwork) -> Needs:
-        """What the queries that read rows need after a cycle, and what BACKFILL keeps for later ones."""
+    def needs(self, streams: Iterable[Stream], pieces: Iterable[Piece], clockwork: Clockwork) -> Needs:
+        """What relations need after a cycle, and what BACKFILL keeps for later ones."""
         since: dict[str, Clock] = {}
-        for log, least in self._all_uses(streams, queries, clockwork):
+        for log, least in self._all_uses(streams, pieces, clockwork):
             known = since.get(log, least)
             since[log] = None if least is None or known is None else min(known, least)
         return Needs(since)
 
     def _all_uses(
-        self, streams: Iterable[Stream], queries: Mapping[str, Registered], clockwork: Clockwork
+        self, streams: Iterable[Stream], pieces: Iterable[Piece], clockwork: Clockwork
     ) -> Iterator[tuple[str, Clock]]:
-        for each in queries.values():
-            yield from self._uses(each.query.relation, Place(each.birth.number), clockwork)
+        for each in pieces:
+            yield from self._uses(each, clockwork)
         for stream in streams:
             if stream.backfill:
                 largest = clockwork.after.get(stream.name)
                 yield f"stream {stream.name}", None if largest is None else largest - stream.backfill
 
-    def _uses(self, relation: Relation, place: Place, clockwork: Clockwork) -> Iterator[tuple[str, Clock]]:
-        for step, source in enumerate(reads(relation)):
-            inner = place.below(step)
-            if isinstance(source, (Select, SetOperation)):
-                yield from self._uses(source, inner, clockwork)
-            log = log_of(source, inner)
+    def _uses(self, piece: Piece, clockwork: Clockwork) -> Iterator[tuple[str, Clock]]:
+        relation = piece.relation
+        for position, log in enumerate(piece.inputs):
             if isinstance(relation, SetOperation):
                 if relation.window is not None:
                     watermark = clockwork.watermark(relation)
                     yield log, None if watermark is None else watermark + 1
             elif len(relation.inputs) > 1:
-                yield log, self._needed_by_join(relation, place, step, clockwork)
+                yield log, self._needed_by_join(relation, piece.place, position, clockwork)
             elif is_windowed(relation) and relation.window is not None:
                 yield log, first_open_start(relation.window, clockwork.watermark(relation))
             elif relation.is_grouped and not has_partials(relation):

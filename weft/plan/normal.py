@@ -2,32 +2,100 @@
 
 A selection below another select becomes part of it, so that windows and joins read the streams' own logs, history
 included. An aggregate or a window over a join becomes a select over the join, so that the joined rows can be kept like
-those of any other source.
+those of any other source. An aggregate that a join reads gives its bare groups, and what HAVING and the select list say
+of them is part of the join: joins that differ in a threshold read the same groups. DISTINCT over history becomes a
+select over the rows that it looks at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from weft.algebra import Aggregate, Call, Column, Expression, Input, Output, Relation, Select, SetOperation, Source
+from weft.algebra import (
+    AggregateRef,
+    Call,
+    Column,
+    Expression,
+    Input,
+    KeyRef,
+    Literal,
+    Output,
+    Relation,
+    Select,
+    SetOperation,
+    Source,
+    WindowBound,
+)
 from weft.algebra.types import BOOLEAN
-from weft.plan.clockwork import passes_rows
+from weft.plan.clockwork import is_windowed, passes_rows
 
-_JOINED = "joined"
+_JOINED, _GROUPS, _ROWS = "joined", "groups", "rows"
 
 
 def normalised(relation: Relation) -> Relation:
-    """The relation with aggregates and windows apart from joins, at every level. Its answers are the same."""
+    """The relation with every operator apart from the others, at every level. Its answers are the same."""
     if isinstance(relation, SetOperation):
         return replace(relation, left=normalised(relation.left), right=normalised(relation.right))
-    inputs = tuple(replace(each, source=_normalised_source(each.source)) for each in relation.inputs)
+    is_join = len(relation.inputs) > 1
+    inputs = tuple(replace(each, source=_normalised_source(each.source, is_join)) for each in relation.inputs)
     select = _without_selections(replace(relation, inputs=inputs))
-    return _apart(select) if len(inputs) > 1 and (select.window is not None or select.is_grouped) else select
+    if is_join and (select.window is not None or select.is_grouped):
+        select = _apart(select)
+    return _over_rows(select) if _remembers(select) else select
 
 
-def _normalised_source(source: Source) -> Source:
-    return normalised(source) if isinstance(source, (Select, SetOperation)) else source
+def _normalised_source(source: Source, for_join: bool) -> Source:
+    if not isinstance(source, (Select, SetOperation)):
+        return source
+    relation = normalised(source)
+    return _over_groups(relation) if for_join and isinstance(relation, Select) and _has_groups(relation) else relation
+
+
+def _has_groups(select: Select) -> bool:
+    return select.is_grouped and not select.distinct and select.retain is None
+
+
+def _over_groups(select: Select) -> Select:
+    """A selection over the bare groups of an aggregate.
+
+    SELECT k * 2 AS d, SUM(v) AS w FROM s [RANGE …] GROUP BY k HAVING SUM(v) > 9
+      →  SELECT k0 * 2 AS d, a0 AS w FROM (SELECT k AS k0, SUM(v) AS a0, … FROM s [RANGE …] GROUP BY k) WHERE a0 > 9
+    """
+    refs: list[KeyRef | AggregateRef | WindowBound] = [
+        *(KeyRef(index, key.type) for index, key in enumerate(select.keys)),
+        *(AggregateRef(index, aggregate.type) for index, aggregate in enumerate(select.aggregates)),
+    ]
+    if is_windowed(select):
+        refs += [WindowBound(end, select.clock_type) for end in (False, True)]
+    outputs = tuple(Output(f"g{number}", ref) for number, ref in enumerate(refs))
+    columns: dict[Expression, Expression] = {
+        each.expression: Column(_GROUPS, each.name, each.expression.type) for each in outputs
+    }
+    return Select(
+        inputs=(Input(replace(select, outputs=outputs, having=None), _GROUPS),),
+        where=None if select.having is None else _substituted(select.having, columns),
+        outputs=tuple(replace(each, expression=_substituted(each.expression, columns)) for each in select.outputs),
+        clock_type=select.clock_type,
+    )
+
+
+def _remembers(select: Select) -> bool:
+    """Whether it is a DISTINCT over history."""
+    return select.distinct and select.retain is not None and not select.is_grouped and select.window is None
+
+
+def _over_rows(select: Select) -> Select:
+    """SELECT DISTINCT k + 1 AS x FROM s RETAIN …  →  SELECT DISTINCT x FROM (SELECT k + 1 AS x FROM s) RETAIN …"""
+    outputs = tuple(Output(f"x{number}", each.expression) for number, each in enumerate(select.outputs))
+    rows = Select(inputs=select.inputs, where=select.where, outputs=outputs, clock_type=select.clock_type)
+    shown = (Column(_ROWS, inner.name, inner.expression.type) for inner in outputs)
+    return replace(
+        select,
+        inputs=(Input(rows, _ROWS),),
+        where=None,
+        outputs=tuple(replace(each, expression=column) for each, column in zip(select.outputs, shown, strict=True)),
+    )
 
 
 def _without_selections(select: Select) -> Select:
@@ -41,11 +109,11 @@ def _without_selections(select: Select) -> Select:
         if not (isinstance(inner, Select) and passes_rows(inner)):
             continue
         below = inner.inputs[0]
-        renamed = {
+        renamed: dict[Expression, Expression] = {
             Column(below.alias, each.name, each.type): Column(item.alias, each.name, each.type)
             for each in below.source.fields
         }
-        meaning = {
+        meaning: dict[Expression, Expression] = {
             Column(item.alias, each.name, each.expression.type): _substituted(each.expression, renamed)
             for each in inner.outputs
         }
@@ -68,56 +136,61 @@ def _without_selections(select: Select) -> Select:
     return select
 
 
-def _substituted(expression: Expression, meaning: Mapping[Column, Expression]) -> Expression:
-    """An expression in which columns stand for other expressions; the columns of other inputs stay as they are."""
-    if isinstance(expression, Column):
-        return meaning.get(expression, expression)
+def _substituted(expression: Expression, meaning: Mapping[Expression, Expression]) -> Expression:
+    """An expression in which some of the leaves stand for other expressions; all others stay as they are."""
     if isinstance(expression, Call):
         return replace(expression, args=tuple(_substituted(arg, meaning) for arg in expression.args))
-    return expression
+    return meaning.get(expression, expression)
 
 
 def _apart(select: Select) -> Select:
-    """A select over the join of its inputs.
+    """A select over the join of its inputs, which gives all that is computed of a combination.
 
-    SELECT k, SUM(v) FROM a, b … GROUP BY window(…), k
-      →  SELECT k, SUM(v) FROM (SELECT a.k, b.v FROM a, b …) GROUP BY window(…), k
+    SELECT k, SUM(v * 2) FROM a, b … GROUP BY window(…), k
+      →  SELECT x0, SUM(x1) FROM (SELECT a.k AS x0, b.v * 2 AS x1 FROM a, b …) GROUP BY window(…), x0
     """
-    used = sorted(
-        {column for each in _expressions(select) for column in _columns(each)}, key=lambda c: (c.source, c.name)
-    )
-    outputs = tuple(Output(f"{column.source}.{column.name}", column) for column in used)
+    used = dict.fromkeys(value for each in _expressions(select) for value in _values(each))
+    outputs = tuple(Output(f"x{number}", value) for number, value in enumerate(used))
     join = Select(inputs=select.inputs, where=select.where, outputs=outputs, clock_type=select.clock_type)
+    columns: dict[Expression, Expression] = {
+        each.expression: Column(_JOINED, each.name, each.expression.type) for each in outputs
+    }
+
+    def over_join(expression: Expression) -> Expression:
+        if isinstance(expression, Call) and expression not in columns:
+            return replace(expression, args=tuple(over_join(arg) for arg in expression.args))
+        return columns.get(expression, expression)
+
     return replace(
         select,
         inputs=(Input(join, _JOINED),),
         where=None,
-        keys=tuple(_over_join(key) for key in select.keys),
-        aggregates=tuple(replace(each, args=tuple(_over_join(arg) for arg in each.args)) for each in select.aggregates),
-        outputs=tuple(replace(each, expression=_over_join(each.expression)) for each in select.outputs),
+        keys=tuple(over_join(key) for key in select.keys),
+        aggregates=tuple(replace(each, args=tuple(over_join(arg) for arg in each.args)) for each in select.aggregates),
+        outputs=tuple(replace(each, expression=over_join(each.expression)) for each in select.outputs),
     )
 
 
 def _expressions(select: Select) -> list[Expression]:
-    aggregates: tuple[Aggregate, ...] = select.aggregates
     return [
         *select.keys,
-        *(arg for each in aggregates for arg in each.args),
+        *(arg for each in select.aggregates for arg in each.args),
         *(each.expression for each in select.outputs),
     ]
 
 
-def _columns(expression: Expression) -> set[Column]:
-    if isinstance(expression, Column):
-        return {expression}
-    if isinstance(expression, Call):
-        return set().union(*(_columns(arg) for arg in expression.args))
-    return set()
+def _values(expression: Expression) -> Iterator[Expression]:
+    """The largest parts of an expression that can be computed of a combination alone."""
+    if _is_of_rows(expression):
+        yield expression
+    elif isinstance(expression, Call):
+        for arg in expression.args:
+            yield from _values(arg)
 
 
-def _over_join(expression: Expression) -> Expression:
-    if isinstance(expression, Column):
-        return Column(_JOINED, f"{expression.source}.{expression.name}", expression.type)
+def _is_of_rows(expression: Expression) -> bool:
+    """Whether an expression reads columns, and nothing else."""
     if isinstance(expression, Call):
-        return replace(expression, args=tuple(_over_join(arg) for arg in expression.args))
-    return expression
+        leaves = [_is_of_rows(arg) for arg in expression.args if not isinstance(arg, Literal)]
+        return bool(leaves) and all(leaves)
+    return isinstance(expression, Column)

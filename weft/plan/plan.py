@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from weft.algebra import Query, Stream
 from weft.plan.normal import normalised
+from weft.plan.plain_names import plainly_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,6 @@ def diff(old: Plan | None, new: Plan) -> Change:
 
 def build(number: int, streams: Mapping[int, Stream], queries: tuple[Query, ...], born: Mapping[str, int]) -> Plan:
     """The plan that runs these queries, each as its own tree. Streams come by number, `born` has the queries'."""
-    shaped = tuple(replace(each, relation=normalised(each.relation), text="") for each in queries)
+    shaped = tuple(replace(each, relation=plainly_named(normalised(each.relation)), text="") for each in queries)
     births = tuple(born[each.name] for each in queries)
     return Plan(number, tuple(streams.values()), tuple(streams), shaped, births)

@@ -49,7 +49,7 @@ def test_all_kinds_of_selections_and_joins_are_in_the_network(beside_oracle: Cal
     run = beside_oracle(F + queries)
     for first in (0, 10, 20, 18, 40):
         assert run.take(f=rows(first)) == ""
-    assert all(state.networked for state in run.engine.last.queries.values())
+    assert set(run.engine.last.evaluators.values()) == {"network"}
     run.restart()
     assert run.take(f=rows(45)) == ""
     assert run.take() == ""
@@ -128,4 +128,4 @@ def test_a_query_that_began_by_itself_goes_on_by_itself(beside_oracle: Callable[
     assert run.take(f=rows(4)) == ""
     assert run.take(f=rows(8)) == ""
     states = run.engine.last.queries
-    assert {name: state.networked for name, state in states.items()} == {"alone": False, "shared": True}
+    assert {name: state.shared for name, state in states.items()} == {"alone": False, "shared": True}

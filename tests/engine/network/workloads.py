@@ -1,4 +1,4 @@
-"""Workloads whose queries have much in common: selections and joins from a few conditions, keys and windows."""
+"""Workloads whose queries have much in common: all that can be shared, from a few conditions, keys and windows."""
 
 from __future__ import annotations
 
@@ -76,10 +76,16 @@ def _rows(pick: random.Random, now: int) -> list[dict[str, Value]]:
 def _query(pick: random.Random, number: int) -> str:
     kinds: tuple[tuple[Callable[[random.Random], str], int], ...] = (
         (_selection, 3),
-        (_join, 8),
-        (_aggregate_of_join, 1),
-        (_union_of_selections, 1),
+        (_join, 6),
         (_join_with_answers, 2),
+        (_aggregate_of_join, 3),
+        (_windowed_aggregate_of_join, 2),
+        (_join_of_aggregates, 3),
+        (_aggregate_of_aggregates, 2),
+        (_selection_of_aggregates, 2),
+        (_sets_over_history, 3),
+        (_sets_of_instances, 2),
+        (_distinct, 2),
     )
     if number == 0:
         # The query that others read.
@@ -137,13 +143,103 @@ def _windows(pick: random.Random, aliases: list[str]) -> tuple[Callable[[], str]
     return lambda: "", bounds
 
 
+_AGGREGATES = (
+    "COUNT(*)",
+    "COUNT(j.amount)",
+    "SUM(j.amount)",
+    "AVG(j.amount)",
+    "MIN(j.tag)",
+    "MAX(j.price)",
+    "SUM(j.price)",
+    "STDDEV(j.k)",
+    "MAX_BY(j.tag, j.p)",
+    "MIN(j.amount + j.k)",
+)
+_GROUPED = "SELECT {keys}, {aggregates} FROM {source} j{window} GROUP BY {keys}{having}"
+
+
+def _grouped(pick: random.Random, source: str, window: str = "") -> str:
+    """An aggregate by one or two columns of rows that have k, p, amount, price and tag."""
+    keys = ", ".join(pick.sample(("j.k", "j.p", "j.tag", "j.price"), pick.choice((1, 1, 2))))
+    chosen = pick.sample(_AGGREGATES, pick.randint(1, 3))
+    having = pick.choice(("", "", " HAVING COUNT(*) > 1", " HAVING SUM(j.amount) > 20"))
+    aggregates = ", ".join(f"{each} AS a{number}" for number, each in enumerate(chosen))
+    return _GROUPED.format(keys=keys, aggregates=aggregates, source=source, window=window, having=having)
+
+
+def _slide(pick: random.Random) -> str:
+    slide = pick.choice((2, 3))
+    return f" [ROWS {slide * pick.choice((1, 2))} SLIDE {slide}]"
+
+
+def _joined_rows(pick: random.Random) -> str:
+    """A join that gives what aggregates are computed from."""
+    window, bounds = _windows(pick, ["a", "b"])
+    conditions = [*bounds, pick.choice(_KEYS).format(a="a", b="b")]
+    conditions += [_condition(pick, alias) for alias in "ab" if pick.random() < 0.5]
+    listed = "a.k, b.p, a.amount, b.price, b.tag"
+    return f"(SELECT {listed} FROM f{window()} a, {pick.choice('fg')}{window()} b WHERE {' AND '.join(conditions)})"
+
+
 def _aggregate_of_join(pick: random.Random) -> str:
-    return f"SELECT j.last, COUNT(*) AS c FROM ({_join(pick)}) j GROUP BY j.last"
+    return _grouped(pick, _joined_rows(pick))
 
 
-def _union_of_selections(pick: random.Random) -> str:
-    conditions = [_condition(pick, "f") for _ in range(2)]
-    return " UNION ALL ".join(f"SELECT n, k, tag FROM f WHERE {each}" for each in conditions)
+def _windowed_aggregate_of_join(pick: random.Random) -> str:
+    return _grouped(pick, _joined_rows(pick), _slide(pick))
+
+
+def _sums(pick: random.Random, window: str, alias: str) -> str:
+    having = pick.choice(("", f" HAVING SUM({alias}.amount) > {pick.choice((10, 20))}"))
+    stream = pick.choice("fg")
+    return (
+        f"SELECT {alias}.k, SUM({alias}.amount) AS total, COUNT(*) AS c FROM {stream}{window} {alias} "
+        f"GROUP BY {alias}.k{having}"
+    )
+
+
+def _join_of_aggregates(pick: random.Random) -> str:
+    window = _slide(pick)
+    return (
+        f"WITH x AS ({_sums(pick, window, 'r')}), y AS ({_sums(pick, window, 's')}) "
+        "SELECT x.k, x.total, y.total AS other FROM x [NOW] x, y [NOW] y "
+        f"WHERE x.k = y.k AND x.c >= {pick.choice((0, 1, 2))}"
+    )
+
+
+def _aggregate_of_aggregates(pick: random.Random) -> str:
+    inner = _sums(pick, " [ROWS 2 SLIDE 2]", "r")
+    outer = pick.choice((" [ROWS 4 SLIDE 4]", " [ROWS 4 SLIDE 2]", " [RANGE UNBOUNDED]"))
+    return f"SELECT j.k, MAX(j.total) AS most, SUM(j.c) AS rows_counted FROM ({inner}) j{outer} GROUP BY j.k"
+
+
+def _selection_of_aggregates(pick: random.Random) -> str:
+    inner = _sums(pick, pick.choice((_slide(pick), "")), "r")
+    return f"SELECT j.k + 1 AS next, j.total FROM ({inner}) j WHERE j.c > {pick.choice((0, 1))}"
+
+
+def _operand(pick: random.Random) -> str:
+    if pick.random() < 0.3:
+        return f"SELECT j.k, j.tag FROM {_joined_rows(pick)} j"
+    return f"SELECT k, tag FROM {pick.choice('fg')} WHERE {_condition(pick, 'f')}".replace("f.", "")
+
+
+def _sets_over_history(pick: random.Random) -> str:
+    count = pick.choice((2, 2, 3))
+    operator = pick.choice(("UNION", "INTERSECT", "EXCEPT", "UNION ALL"))
+    text = f" {operator} ".join(_operand(pick) for _ in range(count))
+    return text if operator == "UNION ALL" else f"{text} RETAIN {pick.choice(('4', '9', 'UNBOUNDED'))}"
+
+
+def _sets_of_instances(pick: random.Random) -> str:
+    window, operator = _slide(pick), pick.choice(("UNION", "INTERSECT", "EXCEPT", "UNION ALL", "EXCEPT ALL"))
+    sides = (f"SELECT {a}.k FROM {pick.choice('fg')}{window} {a} GROUP BY {a}.k HAVING COUNT(*) > 0" for a in "rs")
+    return f" {operator} ".join(sides)
+
+
+def _distinct(pick: random.Random) -> str:
+    rows = pick.choice(("SELECT DISTINCT k, tag FROM f", "SELECT DISTINCT j.k, j.price FROM {joined} j"))
+    return f"{rows.format(joined=_joined_rows(pick))} RETAIN {pick.choice(('5', 'UNBOUNDED'))}"
 
 
 def _join_with_answers(pick: random.Random) -> str:

@@ -1,6 +1,5 @@
 """The network on Spark: selections and joins of all queries, evaluated together in every cycle.
 
-steps.py         which relations of a query the network evaluates
 current.py       the network of the queries that there are now
 families.py      nodes whose rows are made alike
 meeting.py       how far apart the clocks of rows that meet can be, and when rows are of no more use

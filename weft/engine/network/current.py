@@ -16,7 +16,7 @@ from weft.engine.network.held import Held
 from weft.engine.network.keeping import Keeping
 from weft.engine.network.prepared import Asked, Prepared, prepared
 from weft.engine.network.stage import NetworkPass
-from weft.engine.network.steps import Step
+from weft.engine.pieces.pieces import Piece
 from weft.engine.storage import Storage
 from weft.engine.woven.hosts import Hosting, Kernels
 from weft.optimizer.network import Planner
@@ -36,18 +36,18 @@ class CurrentNetwork:
         self._held: dict[str, Held] = {}
         self._cycle: int | None = None
         self._pass: NetworkPass | None = None
-        self._steps: dict[str, Step] = {}
+        self._pieces: dict[str, Piece] = {}
         self._prepared: tuple[Prepared, ...] = ()
 
     def begin(
-        self, spark: SparkSession, storage: Storage, steps: Iterable[Step], last: Commit, cycle: int
+        self, spark: SparkSession, storage: Storage, pieces: Iterable[Piece], last: Commit, cycle: int
     ) -> NetworkPass:
         """The network for a cycle after the last commit."""
         if self._cycle != last.cycle:
             self._held = {}
         asking = Asking(spark)
         keeping = Keeping(asking, storage, last, cycle, folder_of(cycle), self._held)
-        self._pass = NetworkPass(self._families(steps, last), asking, keeping)
+        self._pass = NetworkPass(self._families(pieces, last), asking, keeping)
         return self._pass
 
     def committed(self, cycle: int) -> None:
@@ -56,38 +56,38 @@ class CurrentNetwork:
             self._pass.hold()
             self._cycle, self._pass = cycle, None
 
-    def _away(self, last: Commit, steps: Mapping[str, Step]) -> bool:
+    def _away(self, last: Commit, pieces: Mapping[str, Piece]) -> bool:
         """Whether kept rows stay with the executors: there are too many for the driver, or it is told so.
 
         Between half the limit and the limit they stay where they are.
         """
         if self._hosting.kernels is not Kernels.AUTO:
             return self._hosting.kernels is Kernels.EXECUTORS
-        logs = {log for step in steps.values() if len(step.inputs) > 1 for log in step.inputs} | last.network.keys()
+        logs = {log for piece in pieces.values() if len(piece.inputs) > 1 for log in piece.inputs} | last.network.keys()
         rows = sum(segment.rows for log in logs for segment in last.logs.get(log, ()))
         limit = self._hosting.max_driver_partials // _PARTIALS_IN_A_ROW
         return rows > (limit // 2 if self._on_executors else limit)
 
-    def _families(self, steps: Iterable[Step], last: Commit) -> tuple[Prepared, ...]:
-        wanted = {step.place.log: step for step in steps}
+    def _families(self, pieces: Iterable[Piece], last: Commit) -> tuple[Prepared, ...]:
+        wanted = {piece.place.log: piece for piece in pieces}
         away = self._away(last, wanted)
-        if wanted.keys() == self._steps.keys() and away == self._on_executors:
+        if wanted.keys() == self._pieces.keys() and away == self._on_executors:
             return self._prepared
         self._on_executors = away
-        for place in self._steps.keys() - wanted.keys():
+        for place in self._pieces.keys() - wanted.keys():
             self._planner.deregister(place)
-        for place, step in wanted.items():
-            if place not in self._steps:
-                assert isinstance(step.relation, Select)
-                self._planner.register(place, step.relation, step.inputs)
-        self._steps = wanted
+        for place, piece in wanted.items():
+            if place not in self._pieces:
+                assert isinstance(piece.relation, Select)
+                self._planner.register(place, piece.relation, piece.inputs)
+        self._pieces = wanted
         fields: dict[str, tuple[Field, ...]] = {}
-        for step in wanted.values():
-            fields |= {log: each.fields for log, each in zip(step.inputs, reads(step.relation), strict=True)}
+        for piece in wanted.values():
+            fields |= {log: each.fields for log, each in zip(piece.inputs, reads(piece.relation), strict=True)}
         asked = {
-            place: Asked(step.relation, step.registered.birth.first)
-            for place, step in wanted.items()
-            if isinstance(step.relation, Select)
+            place: Asked(piece.relation, piece.registered.birth.first)
+            for place, piece in wanted.items()
+            if isinstance(piece.relation, Select)
         }
         self._prepared = prepared(families_of(self._planner.network), asked, fields, on_executors=away)
         return self._prepared

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from weft.aggregation.functions import FUNCTIONS, Signature
 from weft.aggregation.statistic import Array, Columns, Values
-from weft.algebra import Aggregate, AggregateRef, Expression, KeyRef, Select, WindowBound
+from weft.algebra import Aggregate, AggregateRef, Column, Expression, KeyRef, Select, WindowBound
 from weft.engine.results import arrow_type
 from weft.engine.rows import CLOCK
 from weft.engine.woven.expressions import computed
@@ -145,7 +145,8 @@ class _QueryColumns:
     def computed(self, expression: Expression) -> Values:
         return computed(expression, self._leaf, len(self.part))
 
-    def _leaf(self, expression: KeyRef | AggregateRef | WindowBound) -> Values:
+    def _leaf(self, expression: Column | KeyRef | AggregateRef | WindowBound) -> Values:
+        assert not isinstance(expression, Column)
         part = self.part
         if isinstance(expression, AggregateRef):
             return part.values(self.select.aggregates[expression.index], self.measures[expression.index])

@@ -1,9 +1,10 @@
-"""HAVING and the select list of grouped queries, over arrays.
+"""Expressions over arrays: HAVING and the select list of grouped queries, and all of them over rows in the driver.
 
 Values are physical ones, as `weft/aggregation/functions.py` has them: integers, DATEs, TIMESTAMPs and the unscaled
 integers of DECIMALs as 64-bit integers or Python's own, FLOATs and DOUBLEs as 64-bit floats. What cannot be computed is
 NULL. What is not in here, patterns and most casts from and to text, is left to Spark: a query that applies it to its
-aggregates is not woven. (In a WHERE, a GROUP BY or inside an aggregate anything goes: that is Spark's part anyway.)
+aggregates is not woven. (In a WHERE, a GROUP BY or inside an aggregate over a stream anything goes: that is Spark's
+part anyway.)
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.aggregation.statistic import Array, Values
-from weft.algebra import AggregateRef, Call, DataType, Expression, KeyRef, Kind, Literal, WindowBound
+from weft.algebra import AggregateRef, Call, Column, DataType, Expression, KeyRef, Kind, Literal, WindowBound
 from weft.algebra.types import DOUBLE, HUGEINT
 from weft.engine.woven.exact import EXACT_OPERATORS, as_float, can_be_cast, cast_to, exactly, is_exact, rounded_double
 from weft.engine.woven.text_and_time import as_text, can_be_text, is_text_or_time, text_or_time
 
-#: What stands at a leaf of an expression after grouping.
-GroupLeaf: TypeAlias = Callable[[KeyRef | AggregateRef | WindowBound], Values]
+#: What stands at a leaf of an expression: a column before grouping, the others after it.
+ValueLeaf: TypeAlias = Callable[[Column | KeyRef | AggregateRef | WindowBound], Values]
 
 _COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">="})
 _EPOCH = date(1970, 1, 1).toordinal()
@@ -35,6 +36,8 @@ def can_be_computed(expression: Expression) -> bool:
     """Whether `computed` knows every operator and type in an expression."""
     if isinstance(expression, KeyRef | AggregateRef | WindowBound):
         return True
+    if isinstance(expression, Column):
+        return expression.type.kind is not Kind.BINARY
     if isinstance(expression, Literal):
         return expression.type.kind is not Kind.BINARY
     return isinstance(expression, Call) and _is_known(expression) and all(map(can_be_computed, expression.args))
@@ -61,12 +64,12 @@ def _is_known(call: Call) -> bool:
     return call.op in EXACT_OPERATORS and is_exact(call.type) and all(map(is_exact, types))
 
 
-def computed(expression: Expression, leaf: GroupLeaf, rows: int) -> Values:
+def computed(expression: Expression, leaf: ValueLeaf, rows: int) -> Values:
     """The values of an expression for so many rows."""
     if isinstance(expression, Literal):
         return _constant(expression, rows)
     if not isinstance(expression, Call):
-        assert isinstance(expression, KeyRef | AggregateRef | WindowBound)
+        assert isinstance(expression, Column | KeyRef | AggregateRef | WindowBound)
         return leaf(expression)
     args = [computed(arg, leaf, rows) for arg in expression.args]
     if expression.op in _LENIENT:

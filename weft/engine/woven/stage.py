@@ -24,7 +24,7 @@ from weft.engine.woven.partial_log import PartialLog
 from weft.engine.woven.partials import CELL, LATEST, LEAST, ROWS, Partials, without_clockless
 from weft.engine.woven.shape import NotWoven, Woven, woven
 from weft.engine.woven.shard import Asked, plan
-from weft.engine.woven.totals import RunningTotals
+from weft.engine.woven.totals import RunningTotals, kept_in_files
 from weft.engine.woven.weave import StreamWeave, TooMuch
 from weft.plan.clockwork import Clock, Clockwork, Registered, first_open_start
 from weft.plan.facts import Facts
@@ -378,15 +378,7 @@ class WovenStage:
 
     def keep_totals(self, stream: str, segments: Sequence[Segment], path: str, most: int) -> list[Segment]:
         """Write the groups that a cycle has changed; all of them instead, if that makes more files than `most`."""
-        totals = self._totals[stream]
-        if not totals.queries:
-            return []
-        changed = totals.changed()
-        if not len(changed):
-            return list(segments)
-        kept, written = (list(segments), changed) if len(segments) < most else ([], totals.whole())
-        self._storage.write_bytes(path, total_files.encoded(written))
-        return [*kept, Segment(path, len(written), None, None)]
+        return kept_in_files(self._totals[stream], self._storage, segments, path, most)
 
     def live(self, stream: str, segments: Sequence[Segment], watermark: Clock) -> list[Segment]:
         """The segments that some open window needs."""

@@ -11,8 +11,8 @@ groups that are at rest.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
@@ -22,14 +22,16 @@ from numpy.typing import NDArray
 from weft.aggregation.statistic import Columns
 from weft.aggregation.statistics import settled
 from weft.algebra import Stream
+from weft.engine.commits import Segment
 from weft.engine.errors import EngineError
+from weft.engine.storage import Storage
 from weft.engine.woven.answers import Closed, Part
 from weft.engine.woven.measures import Measure, latest_clock, rows_counted
 from weft.engine.woven.numbering import KeyNumbers
 from weft.engine.woven.partials import CELL, Partials
 from weft.engine.woven.rollup import RollUp
 from weft.engine.woven.shape import Woven
-from weft.engine.woven.total_files import CohortRows, CohortSpec, TotalsFile
+from weft.engine.woven.total_files import CohortRows, CohortSpec, TotalsFile, encoded
 
 #: Groups that a cohort has room for at first.
 _FEWEST = 64
@@ -131,6 +133,20 @@ class RunningTotals:
         )
 
 
+def kept_in_files(
+    totals: RunningTotals, storage: Storage, segments: Sequence[Segment], path: str, most: int
+) -> list[Segment]:
+    """Write the groups that a cycle has changed; all of them instead, if that makes more files than `most`."""
+    if not totals.queries:
+        return []
+    changed = totals.changed()
+    if not len(changed):
+        return list(segments)
+    kept, written = (list(segments), changed) if len(segments) < most else ([], totals.whole())
+    storage.write_bytes(path, encoded(written))
+    return [*kept, Segment(path, len(written), None, None)]
+
+
 @dataclass
 class _Groups:
     """The records of a cohort, by measure, as arrays by the number of the key; identities where there is no group."""
@@ -203,6 +219,4 @@ def _grouping(spec: CohortSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def _of_one_cell(partials: Partials) -> Partials:
     """Partials as if time were not cut: what a window's edges tell apart is one to whoever has no window."""
     column = partials.table.column_names.index(CELL)
-    return Partials(
-        partials.layout, partials.table.set_column(column, CELL, pa.array(np.zeros(len(partials), dtype=np.int64)))
-    )
+    return replace(partials, table=partials.table.set_column(column, CELL, pa.array(np.zeros(len(partials), np.int64))))

@@ -1,0 +1,220 @@
+"""The relations of all queries in a cycle: each as soon as what it reads is there, by whoever evaluates it.
+
+weave      has been answered before, from the partials of streams
+network    selections and joins, all whose logs are there at once
+derived    groups of rows that the driver has
+sets       values that the driver remembers
+spark      a select of its own: written to a log if somebody else reads it, or in one job with all the others
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from weft.algebra import Relation, Select, Source, Stream
+from weft.engine import running
+from weft.engine.answers import Packed, pack, unpacked
+from weft.engine.compile import Compiler
+from weft.engine.derived.stage import DerivedStage
+from weft.engine.network.stage import NetworkPass
+from weft.engine.pieces.pieces import Evaluator, Piece
+from weft.engine.places import Place, log_of
+from weft.engine.rows import ARRIVAL, BEFORE, CLOCK, columns
+from weft.engine.work import Logs, Work, memory_of
+from weft.plan.clockwork import Birth, Clock, Registered
+
+#: Who reads rows that are in the driver.
+_IN_THE_DRIVER = frozenset({Evaluator.DERIVED, Evaluator.SETS})
+
+
+@dataclass
+class Evaluation:
+    """The relations of one cycle."""
+
+    spark: SparkSession
+    logs: Logs
+    work: Work
+    network: NetworkPass
+    derived: DerivedStage
+    #: Called before relations are evaluated one by one.
+    before_each: Callable[[], None]
+    answers: dict[str, pa.Table] = field(default_factory=dict)
+    #: What aggregates over rows in the driver have answered, by log and place.
+    _derived: dict[str, dict[str, pa.Table]] = field(default_factory=dict)
+
+    def run(self, pieces: Sequence[Piece], settled: set[str]) -> dict[str, pa.Table]:
+        """Evaluate all relations. `settled` are the logs that have got their rows; the answers of queries are given."""
+        waiting = [piece for piece in pieces if piece.evaluator is not Evaluator.WEAVE]
+        while waiting:
+            done = self._given_by_network(waiting, settled)
+            self.before_each()
+            ready = [each for each in waiting if each not in done and settled.issuperset(each.inputs)]
+            for piece in ready:
+                if piece.evaluator is not Evaluator.NETWORK:
+                    self._evaluate(piece)
+                    self._settle(piece, settled)
+                    done.append(piece)
+            assert done, "some query reads what nobody gives"
+            finished = {each.place.log for each in done}
+            waiting = [each for each in waiting if each.place.log not in finished]
+        self.answers |= self._of_spark([each for each in pieces if each.evaluator is Evaluator.SPARK])
+        return self.answers
+
+    def give_answers(self, name: str, table: pa.Table) -> None:
+        """Give a query its answers, which come with their clocks."""
+        self.answers[name] = self._named(name, table.drop_columns([CLOCK]))
+        if name in self.work.read_by_others:
+            relation = self.work.clockwork.queries[name].query.relation
+            self.logs.add_table(f"answers {name}", relation, table, self.work)
+            self.work.tables[f"answers {name}"] = table
+
+    def give(self, piece: Piece, table: pa.Table) -> None:
+        """Put the rows of a relation, with their clocks, to where they are looked for."""
+        for name in piece.names:
+            self.give_answers(name, table)
+        if piece.readers & _IN_THE_DRIVER:
+            self.work.tables[piece.log] = table
+        if piece.is_kept:
+            self.logs.add_table(piece.log, piece.relation, table, self.work)
+        elif piece.readers - _IN_THE_DRIVER:
+            self.logs.view_of_table(piece.log, piece.relation, table, self.work)
+
+    def _named(self, name: str, table: pa.Table) -> pa.Table:
+        """Rows as the answers of a query."""
+        return table.rename_columns([each.name for each in self.work.clockwork.queries[name].query.relation.fields])
+
+    def _settle(self, piece: Piece, settled: set[str]) -> None:
+        settled.add(piece.log)
+        settled.update(f"answers {name}" for name in piece.names)
+
+    def _given_by_network(self, waiting: Sequence[Piece], settled: set[str]) -> list[Piece]:
+        places, found = self.network.advance(frozenset(settled), self.work.views)
+        by_place = {each.place.log: each for each in waiting}
+        done = [by_place[place] for place in places]
+        for piece in done:
+            if piece.place.log in found:
+                self.give(piece, found[piece.place.log])
+            self._settle(piece, settled)
+        return done
+
+    def _evaluate(self, piece: Piece) -> None:
+        if piece.evaluator is Evaluator.DERIVED:
+            self._derive(piece)
+        else:
+            self._keep(piece)
+
+    # -- groups of rows in the driver ---------------------------------------------------------------------------------
+
+    def _derive(self, piece: Piece) -> None:
+        """All aggregates over the rows of a log are answered together."""
+        (log,) = piece.inputs
+        if log not in self._derived:
+            self._derived[log] = self.derived.answer(log, self._rows_here(log), self._kept_rows, self.work.clockwork)
+        if piece.place.log in self._derived[log]:
+            self.give(piece, self._derived[log][piece.place.log])
+
+    def _rows_here(self, log: str) -> pa.Table | None:
+        """The new rows of a log, in the driver."""
+        if log not in self.work.tables and log in self.work.new:
+            self.work.tables[log] = self.spark.table(self.work.new[log]).drop(ARRIVAL, BEFORE).toArrow()
+        return self.work.tables.get(log)
+
+    def _kept_rows(self, log: str) -> pa.Table | None:
+        return self.spark.table(self.work.old[log]).toArrow() if log in self.work.old else None
+
+    # -- one by one ---------------------------------------------------------------------------------------------------
+
+    def _keep(self, piece: Piece) -> None:
+        """Evaluate what later cycles will look at again, and what others read."""
+        self._keep_memory(piece)
+        self.note_first_rows(piece.relation, piece.place, piece.registered)
+        read = {f"answers {name}" for name in piece.names if name in self.work.read_by_others}
+        if piece.is_kept or piece.readers - {Evaluator.SPARK}:
+            read.add(piece.log)
+        text = self._compiler(piece).computed(piece.relation, piece.place) if read else None
+        if text is not None:
+            for log in sorted(read):
+                self.logs.add_select(log, piece.relation, text, self.work)
+
+    def note_first_rows(self, relation: Relation, place: Place, registered: Registered) -> None:
+        """Remember the smallest clock in the first cycle that has rows: EMIT EMPTY counts from it.
+
+        What had closed before that cycle was not answered then, and is not later, when a query looks back.
+        """
+        work = self.work
+        if not isinstance(relation, Select) or not relation.emit_empty or place.log in work.emit_from:
+            return
+        source = relation.inputs[0].source
+        lowest = self._first_kept_clock(source, registered.birth)
+        if lowest is None and log_of(source, place.below(0)) in work.lowest:
+            clocks = work.lowest[log_of(source, place.below(0))], work.clockwork.watermark(source, after=False)
+            lowest = max(clock for clock in clocks if clock is not None)
+        if lowest is not None:
+            work.emit_from[place.log] = lowest
+
+    def _first_kept_clock(self, source: Source, birth: Birth) -> Clock:
+        """The smallest clock in the first cycle of the history that a query finds when it is created."""
+        work = self.work
+        log = log_of(source, Place(birth.number))
+        horizon = work.clockwork.horizon(source, birth)
+        is_new = work.clockwork.cycle == birth.first
+        if not (isinstance(source, Stream) and source.backfill and is_new and log in work.old and horizon is not None):
+            return None
+        if log not in work.first_kept:
+            kept = f"SELECT min(struct({ARRIVAL}, {CLOCK}, {BEFORE})) AS first FROM {work.old[log]}"
+            found = self.spark.sql(f"{kept} WHERE {CLOCK} > {horizon}L").selectExpr(
+                f"greatest(first.{CLOCK}, first.{BEFORE})"
+            )
+            (work.first_kept[log],) = found.toArrow().column(0).to_pylist()
+        return work.first_kept[log]
+
+    def _keep_memory(self, piece: Piece) -> None:
+        """Merge this cycle's rows into the groups of a running aggregate, or into what an operator remembers."""
+        compiler, relation, place = self._compiler(piece), piece.relation, piece.place
+        if isinstance(relation, Select) and running.is_kept_as_partials(relation):
+            delta = compiler.delta(relation, place)
+            if delta is not None:
+                text = running.merged(relation, self.work.snapshots.get(place.log), delta)
+                self.logs.write_snapshot(place.log, text, self.work)
+                merged = self.logs.read_snapshot(self.work.written[place.log])
+                self.work.new[running.log(place)] = self.logs.view(merged, self.work)
+        if relation.retain is not None:
+            remembered = compiler.remembered(relation, place)
+            if remembered is not None:
+                self.logs.write_snapshot(memory_of(place), remembered, self.work)
+
+    def _compiler(self, piece: Piece) -> Compiler:
+        known = {
+            place.removesuffix(".memory"): view
+            for place, view in self.work.snapshots.items()
+            if place.endswith(".memory")
+        }
+        birth = piece.registered.birth
+        return Compiler(self.work.clockwork, self.work.views, birth, self.work.emit_from, known)
+
+    def _of_spark(self, pieces: Sequence[Piece]) -> dict[str, pa.Table]:
+        """The answers of queries that Spark evaluates one by one, in one job."""
+        packed: list[Packed] = []
+        names: dict[str, tuple[str, ...]] = {}
+        for piece in pieces:
+            if not piece.names:
+                continue
+            logs = [f"answers {name}" for name in piece.names if name in self.work.read_by_others] + [piece.log]
+            written = next((self.work.new[log] for log in logs if log in self.work.new), None)
+            if written is not None:
+                text: str | None = f"SELECT {columns(piece.relation.fields)}{CLOCK} FROM {written}"
+            elif len(logs) > 1 or piece.is_kept or piece.readers - {Evaluator.SPARK}:
+                text = None
+            else:
+                text = self._compiler(piece).computed(piece.relation, piece.place)
+            if text is not None:
+                packed.append(Packed(piece.place.log, piece.relation.fields, text))
+                names[piece.place.log] = piece.names
+        if not packed:
+            return {}
+        found = unpacked(packed, self.spark.sql(pack(packed)).toArrow())
+        return {name: self._named(name, table) for place, table in found.items() for name in names[place]}

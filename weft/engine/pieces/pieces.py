@@ -1,0 +1,129 @@
+"""The relations of all queries, each once, with whoever evaluates it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from weft.algebra import Query, Relation, Select, SetOperation, Source
+from weft.algebra.sources import reads
+from weft.engine.compile import looks_again
+from weft.engine.places import Place, log_of, shared_place
+from weft.plan.clockwork import Birth, Registered
+from weft.plan.plain_names import without_names
+
+
+class Evaluator(Enum):
+    """Who evaluates a relation. All but the last do it for all queries together."""
+
+    #: Partials that all aggregates over a stream share.
+    WEAVE = "weave"
+    #: The network of selections and joins.
+    NETWORK = "network"
+    #: Groups that the driver keeps, of rows that it has.
+    DERIVED = "derived"
+    #: What the driver remembers of values.
+    SETS = "sets"
+    #: A Spark plan of its own.
+    SPARK = "spark"
+
+
+@dataclass(frozen=True)
+class Root:
+    """A query's relation as it is evaluated, and its place."""
+
+    relation: Relation
+    place: Place
+
+
+def root_of(registered: Registered, *, shared: bool) -> Root:
+    """The root of a query. If it may have things in common with others, names play no part in it."""
+    if not shared:
+        return Root(registered.query.relation, Place(registered.birth.number))
+    relation = without_names(registered.query.relation)
+    return Root(relation, shared_place(relation, registered.birth.first))
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A relation at its place. `registered` is a query that it is in; all such queries began together."""
+
+    registered: Registered
+    relation: Relation
+    place: Place
+    evaluator: Evaluator
+    #: The queries that it answers.
+    names: tuple[str, ...] = ()
+    #: Whether later cycles will look at its rows again.
+    is_kept: bool = False
+    #: Who evaluates the relations that read its rows.
+    readers: frozenset[Evaluator] = frozenset()
+
+    @property
+    def log(self) -> str:
+        """The log that others find its rows in."""
+        return log_of(self.relation, self.place)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The logs that it reads."""
+        return tuple(log for log, _ in self.sources)
+
+    @property
+    def sources(self) -> tuple[tuple[str, Source], ...]:
+        """What it reads, each with its log."""
+        below = enumerate(reads(self.relation))
+        return tuple((log_of(source, self.place.below(step)), source) for step, source in below)
+
+    @property
+    def looks_again(self) -> bool:
+        """Whether it looks at rows of earlier cycles of what it reads."""
+        return self.evaluator is not Evaluator.WEAVE and looks_again(self.relation)
+
+    @property
+    def as_query(self) -> Registered:
+        """The relation as if it was a query by itself, called like its log."""
+        birth = self.registered.birth
+        return Registered(Query(self.log, self.relation, None), Birth(self.place.query, birth.first, birth.largest))
+
+
+def pieces_of(
+    queries: Mapping[str, Registered],
+    roots: Mapping[str, Root],
+    evaluator_of: Callable[[Registered, Relation, Place], Evaluator],
+) -> tuple[Piece, ...]:
+    """The relations of some queries, innermost first."""
+    found: dict[str, Piece] = {}
+    names: dict[str, list[str]] = {}
+    for name, registered in queries.items():
+        root = roots[name]
+        names.setdefault(root.place.log, []).append(name)
+        for relation, place in _within(root.relation, root.place):
+            if place.log not in found:
+                found[place.log] = Piece(registered, relation, place, evaluator_of(registered, relation, place))
+    return _with_readers(replace(each, names=tuple(names.get(place, ()))) for place, each in found.items())
+
+
+def _within(relation: Relation, place: Place) -> Iterator[tuple[Relation, Place]]:
+    for step, each in enumerate(reads(relation)):
+        if isinstance(each, (Select, SetOperation)):
+            yield from _within(each, place.below(step))
+    yield relation, place
+
+
+def _with_readers(pieces: Iterable[Piece]) -> tuple[Piece, ...]:
+    listed = list(pieces)
+    kept = kept_logs(listed)
+    readers: dict[str, set[Evaluator]] = {}
+    for each in listed:
+        for log in each.inputs:
+            readers.setdefault(log, set()).add(each.evaluator)
+    return tuple(
+        replace(each, is_kept=each.log in kept, readers=frozenset(readers.get(each.log, ()))) for each in listed
+    )
+
+
+def kept_logs(pieces: Iterable[Piece]) -> dict[str, Source]:
+    """The logs whose rows some relation will look at again, and what they are the rows of."""
+    return {log: source for each in pieces if each.looks_again for log, source in each.sources}
