@@ -11,7 +11,7 @@ import pytest
 from tests.engine.sets.drawn import VALUES, chunked, random_fields, random_values, rows_of, table
 from tests.oracle import Row
 from tests.oracle_values import row_key
-from weft.algebra import Field
+from weft.algebra import DataType, Field
 from weft.algebra.types import DOUBLE, STRING
 from weft.engine.rows import CLOCK
 from weft.engine.sets.encoding import Encoding
@@ -36,9 +36,9 @@ def test_rows_have_the_same_bytes_exactly_if_they_are_equal_and_come_back_from_t
 
 
 @pytest.mark.parametrize("type_", VALUES, ids=str)
-def test_every_value_of_every_type_comes_back(type_: object) -> None:
-    fields = (Field("x", type_),)  # type: ignore[arg-type]
-    rows = [Row((value,), 0, 0) for value in VALUES[type_]]  # type: ignore[index]
+def test_every_value_of_every_type_comes_back(type_: DataType) -> None:
+    fields = (Field("x", type_),)
+    rows = [Row((value,), 0, 0) for value in VALUES[type_]]
     encoding = Encoding((rows_schema(fields).field(0),))
     (column,) = encoding.decoded(encoding.encoded(table(rows, fields)).to_pylist())
     back = rows_of(pa.table({"c0": column, CLOCK: pa.array([0] * len(rows))}), fields)
@@ -50,6 +50,16 @@ def test_texts_do_not_run_into_each_other() -> None:
     rows = [Row(values, 0, 0) for values in (("ab", "c"), ("a", "bc"), ("abc", ""), ("", "abc"), ("abc", None))]
     encoding = Encoding(tuple(rows_schema(fields))[:2])
     assert len(set(encoding.encoded(table(rows, fields)).to_pylist())) == 5
+
+
+@pytest.mark.parametrize("type_", [each for each in VALUES if VALUES[each] != (None,)], ids=str)
+def test_what_lies_under_a_null_does_not_count(type_: DataType) -> None:
+    fields = (Field("x", type_),)
+    some = table([Row((value,), 0, 0) for value in VALUES[type_] if value is not None], fields)["c0"].chunk(0)
+    nothing = pa.array([False] * len(some)).buffers()[1]
+    hidden = pa.Array.from_buffers(some.type, len(some), [nothing, *some.buffers()[1:]])
+    encoded = Encoding((rows_schema(fields).field(0),)).encoded(pa.table({"c0": hidden}))
+    assert len(set(encoded.to_pylist())) == 1
 
 
 def test_numbers_are_given_once_and_go_on_after_values_are_left_out() -> None:

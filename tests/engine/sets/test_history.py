@@ -94,6 +94,7 @@ def test_an_operator_over_history_emits_what_the_oracle_emits(seed: int) -> None
         if random.random() < 0.3:
             log = [operator.whole()]
         if random.random() < 0.3:
+            random.shuffle(log)
             operator = rebuilt(relation, log)
 
 
@@ -216,6 +217,19 @@ def test_the_log_has_what_changed_with_the_largest_clock() -> None:
     minus.take([("b", 1)], [])
     assert minus.operator.changed().num_rows == 0
     assert sorted(row["_clock"] for row in minus.operator.whole().to_pylist()) == [3, 4]
+
+
+def test_rows_of_the_log_are_needed_for_as_long_as_a_row_on_time_can_find_them() -> None:
+    relation = select(X, retain=Retain(10))
+    log = [table([Row(("a",), 10, 0)], X).append_column("_side", pa.array([2], pa.int8()))]
+    row = [table([Row(("a",), 19, 0)], X)]
+    assert rebuilt(relation, log).take(row, 19, 19) is None
+    assert needed_since(relation, 19) == 10
+    later = [table([Row(("a",), 20, 0)], X)]
+    assert rebuilt(relation, log).take(later, 20, 20) == later[0]
+    assert needed_since(relation, 20) == 11
+    assert needed_since(relation, None) is None
+    assert needed_since(select(X, retain=Retain(None)), 20) is None
 
 
 def test_without_a_bound_the_log_has_each_value_once() -> None:
