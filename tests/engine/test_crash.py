@@ -31,7 +31,7 @@ from tests.oracle import Values
 from tests.oracle_script import Script
 from tests.peers import difference
 from weft.algebra import Relation
-from weft.engine.results import arrow_type
+from weft.engine.arrow_types import arrow_type
 from weft.loom import Loom
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]

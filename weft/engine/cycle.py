@@ -46,6 +46,7 @@ from weft.engine.pieces.evaluation import Evaluation
 from weft.engine.pieces.pieces import Evaluator, Piece, Root, pieces_of, root_of
 from weft.engine.places import Place
 from weft.engine.rows import CORRUPT, STREAM
+from weft.engine.sets.stage import SetsStage
 from weft.engine.spark import compile_plans
 from weft.engine.storage import Storage
 from weft.engine.work import Logs, Work, memory_of
@@ -119,6 +120,7 @@ class CycleRunner:
         self._expiry = Expiry()
         self._network = CurrentNetwork(self._hosting)
         self._derived = DerivedStage(storage, self._hosting.max_state)
+        self._sets = SetsStage(storage, self._hosting.max_state)
         #: The roots of queries that are evaluated with others, by number.
         self._roots: dict[int, Root] = {}
 
@@ -140,6 +142,7 @@ class CycleRunner:
             known, plan.streams, woven, lambda stream: self._kept_rows(stream, plan, known, cycle), facts
         )
         self._derived.prepare(known, [each for each in pieces if each.evaluator is Evaluator.DERIVED])
+        self._sets.prepare(known, [each for each in pieces if each.evaluator is Evaluator.SETS])
         streams, work = self._take_in(batch, cycle, decision, known, queries, pieces)
         self._logs.register_old(known, logged(plan, pieces), work)
         work.given = frozenset(each.log for each in pieces if each.evaluator is not Evaluator.SPARK)
@@ -152,7 +155,7 @@ class CycleRunner:
             step("keep", cycle)
             compile_plans(self._spark, compiled)
 
-        evaluation = Evaluation(self._spark, self._logs, work, network, self._derived, before_each)
+        evaluation = Evaluation(self._spark, self._logs, work, network, self._derived, self._sets, before_each)
         compile_plans(self._spark, compiled)
         step("weave", cycle)
         found = self._weave(plan, woven, evaluation)
@@ -195,6 +198,7 @@ class CycleRunner:
         self._stage.committed(commit.cycle)
         self._network.committed(commit.cycle)
         self._derived.committed(commit.cycle)
+        self._sets.committed(commit.cycle)
 
     def _kept_rows(self, stream: Stream, plan: Plan, last: Commit, cycle: int) -> KeptRows | None:
         """The rows that a stream has kept for queries that are new, if it has any."""
@@ -402,7 +406,12 @@ class CycleRunner:
     ) -> Commit:
         """A commit with what is kept of relations that are evaluated together."""
         logs = dict(commit.logs)
-        logs |= self._derived.keep(last, lambda n: f"{folder_of(commit.cycle)}/derived-{n}.parquet", _MOST_SEGMENTS)
+        folder = folder_of(commit.cycle)
+        logs |= self._derived.keep(last, lambda number: f"{folder}/derived-{number}.parquet", _MOST_SEGMENTS)
+        self._sets.check_memory()
+        logs |= self._sets.keep(
+            last, work.clockwork, lambda number: f"{folder}/values-{number}.parquet", _MOST_SEGMENTS
+        )
         for family, live in network.keeping.live(network.families, work.clockwork):
             segments = live
             if len(live) > _MOST_SEGMENTS:

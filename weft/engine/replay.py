@@ -26,8 +26,8 @@ import pyarrow.parquet as pq
 from weft.algebra import Stream
 from weft.algebra.clocks import clock_type
 from weft.algebra.types import TIMESTAMP
+from weft.engine.arrow_types import arrow_type
 from weft.engine.errors import SourceError
-from weft.engine.results import arrow_type
 from weft.sql import durations
 
 FORMAT = "replay"

@@ -6,26 +6,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from weft.algebra import DataType, Kind, Query
+from weft.algebra import Query
 from weft.engine.answer_files import FOLDER, answers_in
+from weft.engine.arrow_types import arrow_type
 from weft.engine.status import last_commit
-
-_ARROW = {
-    Kind.NULL: pa.null(),
-    Kind.BOOLEAN: pa.bool_(),
-    Kind.TINYINT: pa.int8(),
-    Kind.SMALLINT: pa.int16(),
-    Kind.INT: pa.int32(),
-    Kind.BIGINT: pa.int64(),
-    Kind.HUGEINT: pa.decimal128(38, 0),
-    Kind.FLOAT: pa.float32(),
-    Kind.DOUBLE: pa.float64(),
-    Kind.STRING: pa.string(),
-    Kind.BINARY: pa.binary(),
-    Kind.DATE: pa.date32(),
-    Kind.TIMESTAMP: pa.timestamp("us", "UTC"),
-    Kind.INTERVAL: pa.duration("us"),
-}
 
 
 def newest_answers(directory: Path, query: Query, number: int) -> pa.Table:
@@ -52,10 +36,3 @@ def _answers_in(file: Path, query: str) -> list[pa.Table]:
         # The engine has let go of its oldest answers meanwhile.
         return []
     return [] if table is None else [table]
-
-
-def arrow_type(type_: DataType) -> pa.DataType:
-    """The Arrow type of a column of answers."""
-    if type_.kind is Kind.DECIMAL:
-        return pa.decimal128(type_.precision, type_.scale)
-    return _ARROW[type_.kind]

@@ -17,12 +17,12 @@ from tests.peers import arrow_table
 from tests.predicates.given import condition, is_true, select
 from tests.predicates.test_meaning import comparisons, conditions, rows
 from weft.algebra import Expression, Stream, Value
+from weft.engine.arrow_types import arrow_type
 from weft.engine.expressions import spark_sql
 from weft.engine.network import conditions as network_conditions
 from weft.engine.network.conditions import Columns, column_of, conjunction_of
 from weft.engine.network.hulls import hull
 from weft.engine.network.membership import Check, Evaluator, Labelled, Membership, Plain
-from weft.engine.results import arrow_type
 from weft.predicates import PredicateSet, condition_of, conjunctive_form, under
 from weft.predicates.intervals import satisfying
 

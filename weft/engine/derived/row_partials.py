@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from weft.aggregation.statistic import Array, Columns, Values
 from weft.algebra import AggregateRef, Column, Expression, Field, KeyRef, WindowBound
+from weft.engine.arrow_types import arrow_type
 from weft.engine.derived.shape import Derived, RowStatistic, first_told
-from weft.engine.results import arrow_type
 from weft.engine.rows import ARRIVAL, CLOCK
 from weft.engine.woven.cells import edges_of
 from weft.engine.woven.expressions import computed

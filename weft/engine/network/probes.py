@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
+from weft.engine.arrow_types import arrow_type
 from weft.engine.network.held import Held, Numbering
 from weft.engine.network.keys import KeyNumbers
 from weft.engine.network.membership import Membership, Positions
@@ -16,7 +17,6 @@ from weft.engine.network.ordinals import Mask
 from weft.engine.network.pairs import buckets_met, matches, pairs_of, taken, whole_numbers
 from weft.engine.network.prepared import LATE, Prepared
 from weft.engine.network.texts import HASH, PROBED_CLOCK, ROW, band_clock, side_columns
-from weft.engine.results import arrow_type
 
 #: Spreads numbers of joins over numbers of keys: odd, and nothing up its sleeve (2⁶³ divided by the golden ratio).
 _SALT = 5_700_357_409_661_599_241

@@ -15,13 +15,13 @@ from weft.optimizer.network import is_shareable
 def evaluator_for(relation: Relation, place: Place, first: int, can_weave: Callable[[Query, int], bool]) -> Evaluator:
     """Who evaluates a relation that queries share."""
     if isinstance(relation, SetOperation):
-        return Evaluator.SPARK
+        return Evaluator.SETS
     if relation.is_grouped:
         if _reads_a_stream(relation) and can_weave(Query("", relation, None), place.query):
             return Evaluator.WEAVE
         return Evaluator.DERIVED if _can_be_derived(relation, place, first) else Evaluator.SPARK
     if relation.distinct and relation.window is None:
-        return Evaluator.SPARK
+        return Evaluator.SETS
     return Evaluator.NETWORK if is_shareable(relation) and not relation.distinct else Evaluator.SPARK
 
 

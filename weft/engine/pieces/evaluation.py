@@ -24,6 +24,7 @@ from weft.engine.network.stage import NetworkPass
 from weft.engine.pieces.pieces import Evaluator, Piece
 from weft.engine.places import Place, log_of
 from weft.engine.rows import ARRIVAL, BEFORE, CLOCK, columns
+from weft.engine.sets.stage import SetsStage
 from weft.engine.work import Logs, Work, memory_of
 from weft.plan.clockwork import Birth, Clock, Registered
 
@@ -40,6 +41,7 @@ class Evaluation:
     work: Work
     network: NetworkPass
     derived: DerivedStage
+    sets: SetsStage
     #: Called before relations are evaluated one by one.
     before_each: Callable[[], None]
     answers: dict[str, pa.Table] = field(default_factory=dict)
@@ -104,10 +106,18 @@ class Evaluation:
     def _evaluate(self, piece: Piece) -> None:
         if piece.evaluator is Evaluator.DERIVED:
             self._derive(piece)
+        elif piece.evaluator is Evaluator.SETS:
+            self._combine(piece)
         else:
             self._keep(piece)
 
-    # -- groups of rows in the driver ---------------------------------------------------------------------------------
+    # -- rows in the driver -------------------------------------------------------------------------------------------
+
+    def _combine(self, piece: Piece) -> None:
+        operands = [self._rows_here(log) for log in piece.inputs]
+        found = self.sets.answer(piece, operands, self.work.clockwork)
+        if found is not None:
+            self.give(piece, found)
 
     def _derive(self, piece: Piece) -> None:
         """All aggregates over the rows of a log are answered together."""

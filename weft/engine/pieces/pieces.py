@@ -79,7 +79,8 @@ class Piece:
     @property
     def looks_again(self) -> bool:
         """Whether it looks at rows of earlier cycles of what it reads."""
-        return self.evaluator is not Evaluator.WEAVE and looks_again(self.relation)
+        keeps_its_own = self.evaluator in (Evaluator.WEAVE, Evaluator.SETS)
+        return not keeps_its_own and looks_again(self.relation)
 
     @property
     def as_query(self) -> Registered:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from weft.aggregation.functions import FUNCTIONS, Signature
 from weft.aggregation.statistic import Array, Columns, Values
 from weft.algebra import Aggregate, AggregateRef, Column, Expression, KeyRef, Select, WindowBound
-from weft.engine.results import arrow_type
+from weft.engine.arrow_types import arrow_type
 from weft.engine.rows import CLOCK
 from weft.engine.woven.expressions import computed
 from weft.engine.woven.measures import Measure

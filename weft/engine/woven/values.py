@@ -13,7 +13,7 @@ from weft.aggregation.ordering import takes_two_words
 from weft.aggregation.statistic import Array, Values
 from weft.algebra import DataType, Kind
 from weft.algebra.types import DOUBLE
-from weft.engine.results import arrow_type
+from weft.engine.arrow_types import arrow_type
 
 _WORD = 1 << 64
 
