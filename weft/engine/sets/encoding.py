@@ -41,7 +41,7 @@ class Encoding:
         arrays = [_whole(rows[each.name]) for each in self.columns]
         nulls = np.stack([np.asarray(each.is_null()) for each in arrays], axis=1)
         fixed = np.concatenate([np.packbits(nulls, axis=1), *(_fixed(each) for each in arrays)], axis=1)
-        texts = [each.fill_null(b"") for each in arrays if _is_text(each.type)]
+        texts = [_filled(each, b"") for each in arrays if _is_text(each.type)]
         return pc.binary_join_element_wise(_binary(fixed), *texts, _NOTHING) if texts else _binary(fixed)
 
     def decoded(self, encoded: Sequence[bytes]) -> list[pa.Array]:
@@ -94,18 +94,22 @@ def _fixed(values: pa.Array) -> Bytes:
     if not width or not len(values):
         return np.empty((len(values), width), dtype=np.uint8)
     if _is_text(type_):
-        numbers = np.asarray(pc.binary_length(values).fill_null(0)).astype(_LENGTH)
+        numbers = np.asarray(pc.binary_length(_filled(values, b""))).astype(_LENGTH)
     elif pa.types.is_decimal(type_):
         words = np.frombuffer(values.buffers()[1], dtype=np.int64).reshape(-1, 2)[values.offset :][: len(values)]
         numbers = np.where(np.asarray(values.is_valid())[:, None], words, 0)
     elif pa.types.is_boolean(type_):
-        numbers = np.asarray(values.fill_null(False)).astype(np.uint8)
+        numbers = np.asarray(_filled(values, False)).astype(np.uint8)
     elif pa.types.is_floating(type_):
-        floats = np.asarray(values.fill_null(0.0))
+        floats = np.asarray(_filled(values, 0.0))
         numbers = np.where(np.isnan(floats), floats.dtype.type(np.nan), floats + floats.dtype.type(0.0))
     else:
-        numbers = np.asarray(values.view(_integer(type_)).fill_null(0))
+        numbers = np.asarray(_filled(values.view(_integer(type_)), 0))
     return np.ascontiguousarray(numbers).view(np.uint8).reshape(len(values), width)
+
+
+def _filled(values: pa.Array, nothing: bytes | float) -> pa.Array:
+    return values.fill_null(nothing) if values.null_count else values
 
 
 def _integer(type_: pa.DataType) -> pa.DataType:

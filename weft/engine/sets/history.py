@@ -37,6 +37,7 @@ from weft.engine.sets.tables import (
     Mask,
     Numbers,
     Sides,
+    as_rows,
     clocks_of,
     log_schema,
     rows_schema,
@@ -71,7 +72,8 @@ class HistoryOperator:
         self._next_look: tuple[Clock, int] = (None, _FEWEST)
         #: By side, the places of rows that made a difference in the last cycle.
         self._changes: list[tuple[int, Numbers]] = []
-        self._changed = self._log_schema.empty_table()
+        self._nothing = self._log_schema.empty_table()
+        self._changed = self._nothing
 
     @property
     def bytes_held(self) -> int:
@@ -85,27 +87,24 @@ class HistoryOperator:
 
         `before` and `after` are the relation's watermarks before and after the cycle.
         """
-        rows, sides = together(operands, self._relation.fields)
+        rows, sides = together(operands, self._schema)
         if self._ticks is not None and before is not None:
             on_time = clocks_of(rows) >= before
-            rows, sides = rows.filter(pa.array(on_time)), sides[on_time]
-        emitted = self._taken(rows, sides)
+            if not on_time.all():
+                rows, sides = rows.filter(pa.array(on_time)), sides[on_time]
+        self._changed = self._nothing
+        emitted = self._taken(rows, sides) if rows.num_rows else None
         self._forget(after)
         return emitted
 
     def _taken(self, rows: pa.Table, sides: Sides) -> pa.Table | None:
+        clocks, numbers = clocks_of(rows), self._values.numbers(rows)
+        self._make_room()
+        order = np.lexsort((clocks, numbers))
         self._changes = []
-        if rows.num_rows:
-            clocks, numbers = clocks_of(rows), self._values.numbers(rows)
-            self._make_room()
-            order = np.lexsort((clocks, numbers))
-            arrived = _Arrived(numbers[order], clocks[order], sides[order])
-            places = order[self._emitted(arrived)]
-            emitted = rows.take(pa.array(places[np.lexsort((places, clocks[places]))]))
-            self._changed = self._logged(rows, order)
-            return emitted if emitted.num_rows else None
-        self._changed = self._log_schema.empty_table()
-        return None
+        places = order[self._emitted(_Arrived(numbers[order], clocks[order], sides[order]))]
+        self._changed = self._logged(rows, order)
+        return rows.take(pa.array(places[np.lexsort((places, clocks[places]))])) if len(places) else None
 
     def _emitted(self, arrived: _Arrived) -> Mask:
         passing = self._passing(arrived)
@@ -198,7 +197,7 @@ class HistoryOperator:
 
     def whole(self) -> pa.Table:
         """All that is remembered."""
-        tables = [self._log_schema.empty_table()]
+        tables = [self._nothing]
         for side, live in self._live().items():
             clocks = self._last[side][: len(live)][live]
             columns = [*self._values.columns(live), pa.array(clocks), pa.array(np.full(len(clocks), side, np.int8))]
@@ -208,7 +207,7 @@ class HistoryOperator:
     def remember(self, log: Iterable[pa.Table]) -> None:
         """Take back what was added to the log."""
         for table in log:
-            rows = table.select(self._schema.names).cast(self._schema)
+            rows = as_rows(table, self._schema)
             numbers = self._values.numbers(rows)
             self._make_room()
             for side, last in self._last.items():

@@ -29,6 +29,7 @@ from weft.engine.sets.tables import (
     SIDE,
     Numbers,
     Sides,
+    as_rows,
     clocks_of,
     log_schema,
     rows_schema,
@@ -45,6 +46,7 @@ class InstanceOperator:
         if operation.window is None:
             raise ValueError("an operator between window instances needs a window")
         self._operation = operation
+        self._schema = rows_schema(operation.fields)
         self._log_schema = log_schema(operation.fields)
         self._waiting: list[_Chunk] = []
         self._changed = self._log_schema.empty_table()
@@ -60,7 +62,7 @@ class InstanceOperator:
         These are the bounds that `Clockwork.closing` gives. Rows of instances up to `after` count no more: they were
         answered before, or lack rows from before the query was there.
         """
-        rows, sides = together(operands, self._operation.fields)
+        rows, sides = together(operands, self._schema)
         arrived = _Chunk.of(with_sides(rows, sides))
         for each in (arrived, *self._waiting):
             each.cut(after)
@@ -90,7 +92,7 @@ class InstanceOperator:
     def remember(self, log: Iterable[pa.Table]) -> None:
         """Take back what was added to the log, oldest first. What was answered since goes in the next cycle."""
         for table in log:
-            self._hold(_Chunk.of(table.select(self._log_schema.names).cast(self._log_schema)))
+            self._hold(_Chunk.of(as_rows(table, self._log_schema)))
 
 
 @dataclass
@@ -168,7 +170,7 @@ class _InstanceValues:
     def of(cls, rows: pa.Table, sides: Sides, fields: Sequence[Field]) -> _InstanceValues:
         schema = rows_schema(fields)
         # The clock is one more column: the same row in another instance is another value.
-        encoded = Encoding(tuple(schema)).encoded(rows.select(schema.names).cast(schema)).dictionary_encode()
+        encoded = Encoding(tuple(schema)).encoded(as_rows(rows, schema)).dictionary_encode()
         numbers = np.asarray(encoded.indices).astype(np.int64)
         values = len(encoded.dictionary)
         is_left = sides == LEFT

@@ -37,12 +37,17 @@ def log_schema(fields: Sequence[Field]) -> pa.Schema:
     return rows_schema(fields).append(pa.field(SIDE, pa.int8()))
 
 
-def together(operands: Sequence[pa.Table | None], fields: Sequence[Field]) -> tuple[pa.Table, Sides]:
+def together(operands: Sequence[pa.Table | None], schema: pa.Schema) -> tuple[pa.Table, Sides]:
     """The rows of all operands, the left ones first, and the side of each."""
-    schema = rows_schema(fields)
-    tables = [schema.empty_table() if each is None else each.select(schema.names).cast(schema) for each in operands]
-    sides = np.repeat(np.arange(len(tables), dtype=np.int8), [each.num_rows for each in tables])
-    return pa.concat_tables(tables), sides
+    counts = [0 if each is None else each.num_rows for each in operands]
+    tables = [as_rows(each, schema) for each in operands if each is not None and each.num_rows]
+    sides = np.repeat(np.arange(len(counts), dtype=np.int8), counts)
+    return pa.concat_tables(tables) if tables else schema.empty_table(), sides
+
+
+def as_rows(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The columns of a schema, in its types."""
+    return table if table.schema.equals(schema) else table.select(schema.names).cast(schema)
 
 
 def by_position(table: pa.Table) -> pa.Table:
@@ -52,7 +57,7 @@ def by_position(table: pa.Table) -> pa.Table:
 
 def union_all(operation: SetOperation, operands: Sequence[pa.Table | None]) -> pa.Table | None:
     """UNION ALL without a window passes both operands through, and remembers nothing."""
-    rows, _ = together(operands, operation.fields)
+    rows, _ = together(operands, rows_schema(operation.fields))
     return rows if rows.num_rows else None
 
 
