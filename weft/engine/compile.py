@@ -12,7 +12,7 @@ for instance), `weft/engine/cycle.py` evaluates first, innermost first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from weft.algebra import (
     Aggregate,
@@ -25,11 +25,11 @@ from weft.algebra import (
     Select,
     SetOperation,
     SetOperator,
-    Source,
     Stream,
     Window,
     WindowBound,
 )
+from weft.algebra.sources import reads
 from weft.algebra.types import TIMESTAMP, DataType
 from weft.engine import history, running
 from weft.engine.expressions import Leaf, aggregate_sql, spark_sql, spark_type
@@ -83,14 +83,15 @@ class Compiler:
 
     # -- what a relation emits ----------------------------------------------------------------------------------------
 
-    def emitted(self, source: Source, place: Place) -> str | None:
-        """The rows that a source gives in this cycle."""
-        log = log_of(source, place)
+    def emitted(self, relation: Relation, place: Place, step: int) -> str | None:
+        """The rows that a relation gets in this cycle from what it reads."""
+        source, inner = reads(relation)[step], place.below(step)
+        log = log_of(source, inner)
         if log in self.views.new:
             return f"SELECT {columns(source.fields)}{CLOCK} FROM {self.views.new[log]}"
         if isinstance(source, (Stream, Answers)) or log in self.views.old or log in self.views.given:
             return None
-        return self.computed(source, place)
+        return replace(self, birth=self.birth.below(relation, source)).computed(source, inner)
 
     def computed(self, relation: Relation, place: Place) -> str | None:
         """The rows that a relation emits in this cycle, computed from what it reads."""
@@ -108,7 +109,7 @@ class Compiler:
             return self._running(select, place)
         if len(select.inputs) > 1:
             return self._join(select, place)
-        rows = self.emitted(select.inputs[0].source, place.below(0))
+        rows = self.emitted(select, place, 0)
         if rows is None:
             return None
         leaf = _input_leaf(select)
@@ -293,7 +294,7 @@ class Compiler:
 
     def delta(self, select: Select, place: Place) -> str | None:
         """The new rows of a running aggregate as partials, to be merged into its snapshot."""
-        rows = self.emitted(select.inputs[0].source, place.below(0))
+        rows = self.emitted(select, place, 0)
         return running.partials(select, rows, _input_leaf(select)) if rows is not None else None
 
     # -- set operators ------------------------------------------------------------------------------------------------
@@ -301,7 +302,7 @@ class Compiler:
     def _set_operation(self, operation: SetOperation, place: Place) -> str | None:
         if operation.window is not None:
             return self._on_instances(operation, place)
-        operands = [self.emitted(operation.left, place.below(0)), self.emitted(operation.right, place.below(1))]
+        operands = [self.emitted(operation, place, step) for step in (0, 1)]
         if operation.operator is SetOperator.UNION and operation.all:
             return " UNION ALL ".join(f"({rows})" for rows in operands if rows) or None
         return self._history(operation, place).emitted(operands) if any(operands) else None
@@ -315,7 +316,7 @@ class Compiler:
         if isinstance(relation, Select):
             operands = [self._select(relation, place)]
         else:
-            operands = [self.emitted(relation.left, place.below(0)), self.emitted(relation.right, place.below(1))]
+            operands = [self.emitted(relation, place, step) for step in (0, 1)]
         if not any(operands):
             return None
         return self._history(relation, place).remembered(operands, self.clockwork.watermark(relation))

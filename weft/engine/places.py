@@ -7,7 +7,8 @@ what they are and by the cycle that their query began in, whatever query they ar
     -83b1…        a relation by its content and first cycle
 
 So what two queries have in common is evaluated once and kept once, and stays when one of them goes. Queries that began
-in different cycles see different rows, and have nothing in common here.
+in different cycles see different rows, and have nothing in common here. Neither have relations of which one answers
+what had closed before, from the history of streams, and the other does not.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
 from weft.algebra import Answers, Input, Relation, Select, SetOperation, Source, Stream
-from weft.algebra.sources import reads
+from weft.algebra.sources import leaves, reads
 from weft.catalog.codec import dumps
+from weft.plan.clockwork import Birth
 
 
 @dataclass(frozen=True)
@@ -56,15 +58,16 @@ def log_of(source: Source, place: Place) -> str:
     return f"rows {place.log}"
 
 
-def shared_place(relation: Relation, first: int) -> Place:
-    """The place of a relation that goes by its content, in queries that began in cycle `first`."""
+def shared_place(relation: Relation, birth: Birth) -> Place:
+    """The place of a relation that goes by its content, in queries with this birth."""
     parts = {
-        step: shared_place(below, first)
+        step: shared_place(below, birth.below(relation, below))
         for step, below in enumerate(reads(relation))
         if isinstance(below, (Select, SetOperation))
     }
-    digest = blake2b(f"{first} {dumps(_shell(relation, parts))}".encode(), digest_size=7).digest()
-    return Place(-1 - int.from_bytes(digest, "big"), "", parts)
+    looks_back = birth.backlog and any(isinstance(leaf, Stream) and leaf.backfill for leaf in leaves(relation))
+    described = f"{birth.first} {looks_back} {dumps(_shell(relation, parts))}"
+    return Place(-1 - int.from_bytes(blake2b(described.encode(), digest_size=7).digest(), "big"), "", parts)
 
 
 def _shell(relation: Relation, parts: Mapping[int, Place]) -> Relation:

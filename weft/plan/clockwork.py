@@ -7,7 +7,7 @@ what it was when each query was created. A clock of None means that nothing has 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from weft.algebra import Answers, Query, Relation, Select, SetOperation, SetOperator, Source, Stream, Window
 from weft.algebra.sources import reads
@@ -17,11 +17,25 @@ Clock = int | None
 
 @dataclass(frozen=True, slots=True)
 class Birth:
-    """When a query was created: its number, its first cycle, and the largest clock of each stream before it."""
+    """When a query was created: its number, its first cycle, and the largest clock of each stream before it.
+
+    `backlog` says whether instances that had closed before the first cycle are answered in it, as far as history
+    reaches. So it is for the query itself; for the relations that it is made of, see `below`.
+    """
 
     number: int
     first: int
     largest: Mapping[str, Clock]
+    backlog: bool = True
+
+    def below(self, relation: Relation, source: Source) -> Birth:
+        """The birth of what a relation with this birth reads.
+
+        Windows look back, and selections pass on what had closed. Whatever else puts rows together begins with the
+        query, and what had closed before is none of its rows.
+        """
+        backlog = looks_back(source) if answers_instances(relation) else self.backlog and passes_rows(relation)
+        return self if backlog == self.backlog else replace(self, backlog=backlog)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +67,8 @@ class Clockwork:
 
     def closing(self, relation: Relation, birth: Birth) -> tuple[Clock, Clock]:
         """The window instances whose end lies in (after, until] close in this cycle; no `until` means none do."""
-        closed = self.watermark(relation, after=False) if self.cycle > birth.first else None
+        is_first = self.cycle <= birth.first
+        closed = None if is_first and birth.backlog else self.watermark(relation, after=False)
         horizon = self.horizon(relation, birth)
         bounds = [each for each in (closed, horizon) if each is not None]
         return (max(bounds) if bounds else None), self.watermark(relation)

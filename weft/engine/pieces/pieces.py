@@ -42,12 +42,15 @@ def root_of(registered: Registered, *, shared: bool) -> Root:
     if not shared:
         return Root(registered.query.relation, Place(registered.birth.number))
     relation = without_names(registered.query.relation)
-    return Root(relation, shared_place(relation, registered.birth.first))
+    return Root(relation, shared_place(relation, registered.birth))
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A relation at its place. `registered` is a query that it is in; all such queries began together."""
+    """A relation at its place. `registered` is a query that it is in, with the relation's own birth.
+
+    All queries that it is in began together.
+    """
 
     registered: Registered
     relation: Relation
@@ -85,8 +88,7 @@ class Piece:
     @property
     def as_query(self) -> Registered:
         """The relation as if it was a query by itself, called like its log."""
-        birth = self.registered.birth
-        return Registered(Query(self.log, self.relation, None), Birth(self.place.query, birth.first, birth.largest))
+        return Registered(Query(self.log, self.relation, None), replace(self.registered.birth, number=self.place.query))
 
 
 def pieces_of(
@@ -100,17 +102,18 @@ def pieces_of(
     for name, registered in queries.items():
         root = roots[name]
         names.setdefault(root.place.log, []).append(name)
-        for relation, place in _within(root.relation, root.place):
+        for relation, place, birth in _within(root.relation, root.place, registered.birth):
             if place.log not in found:
-                found[place.log] = Piece(registered, relation, place, evaluator_of(registered, relation, place))
+                here = replace(registered, birth=birth)
+                found[place.log] = Piece(here, relation, place, evaluator_of(here, relation, place))
     return _with_readers(replace(each, names=tuple(names.get(place, ()))) for place, each in found.items())
 
 
-def _within(relation: Relation, place: Place) -> Iterator[tuple[Relation, Place]]:
+def _within(relation: Relation, place: Place, birth: Birth) -> Iterator[tuple[Relation, Place, Birth]]:
     for step, each in enumerate(reads(relation)):
         if isinstance(each, (Select, SetOperation)):
-            yield from _within(each, place.below(step))
-    yield relation, place
+            yield from _within(each, place.below(step), birth.below(relation, each))
+    yield relation, place, birth
 
 
 def _with_readers(pieces: Iterable[Piece]) -> tuple[Piece, ...]:

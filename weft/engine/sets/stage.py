@@ -18,7 +18,7 @@ from weft.engine.pieces.pieces import Piece
 from weft.engine.places import Place
 from weft.engine.sets.history import HistoryOperator
 from weft.engine.sets.instances import InstanceOperator
-from weft.engine.sets.tables import by_position, clocks_of, needed_since, union_all
+from weft.engine.sets.tables import by_position, clocks_of, needed_since, shown, union_all
 from weft.engine.sinks import parquet_file
 from weft.engine.storage import Storage
 from weft.plan.clockwork import Clockwork
@@ -71,8 +71,11 @@ class SetsStage:
 
     def answer(self, piece: Piece, operands: Sequence[pa.Table | None], clockwork: Clockwork) -> pa.Table | None:
         """What an operator emits for the new rows of its operands, which come with their clocks."""
+        found = self._taken(piece, [None if each is None else by_position(each) for each in operands], clockwork)
+        return None if found is None else shown(found, piece.relation.fields)
+
+    def _taken(self, piece: Piece, rows: Sequence[pa.Table | None], clockwork: Clockwork) -> pa.Table | None:
         relation = piece.relation
-        rows = [None if each is None else by_position(each) for each in operands]
         if _passes_through(relation):
             assert isinstance(relation, SetOperation)
             return union_all(relation, rows)

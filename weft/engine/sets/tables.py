@@ -55,6 +55,14 @@ def by_position(table: pa.Table) -> pa.Table:
     return table.rename_columns([*(column(position) for position in range(table.num_columns - 1)), CLOCK])
 
 
+def shown(table: pa.Table, fields: Sequence[Field]) -> pa.Table:
+    """Rows as others take them: intervals are durations outside, and numbers in here."""
+    for position, each in enumerate(fields):
+        if each.type == INTERVAL:
+            table = table.set_column(position, column(position), table.column(position).cast(pa.duration("us")))
+    return table
+
+
 def union_all(operation: SetOperation, operands: Sequence[pa.Table | None]) -> pa.Table | None:
     """UNION ALL without a window passes both operands through, and remembers nothing."""
     rows, _ = together(operands, rows_schema(operation.fields))
