@@ -24,7 +24,6 @@ from functools import total_ordering
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from weft.predicates.clauses import Disjunction, PredicateSet
-from weft.predicates.disjunctions import by_subject
 from weft.predicates.implication import disjunction_implies
 from weft.predicates.intervals import Cut
 from weft.predicates.subjects import Subject
@@ -147,7 +146,7 @@ def _limits(predicates: PredicateSet) -> Mapping[End, Any]:
     """How tight a set is in both ends of every subject that one of its disjunctions is about."""
     limits: dict[End, Any] = {}
     for disjunction in predicates.disjunctions:
-        grouped = by_subject(disjunction.literals)
+        grouped = disjunction.by_subject
         for subject, values in grouped.items():
             if len(grouped) == 1 and values.spans and not values.null:
                 low, high = values.spans[0][0], _Below(values.spans[-1][1])

@@ -24,7 +24,7 @@ from itertools import pairwise
 from weft.predicates import linear
 from weft.predicates.clauses import Disjunction, PredicateSet, disjunction_with
 from weft.predicates.conjunctions import predicate_set
-from weft.predicates.disjunctions import by_subject, disjunction_of
+from weft.predicates.disjunctions import disjunction_of
 from weft.predicates.implication import disjunction_implies
 from weft.predicates.intervals import Place
 from weft.predicates.linear import Inequality
@@ -80,9 +80,9 @@ def _next_choice(predicates: PredicateSet) -> Disjunction | None:
     open_ = [
         each
         for each in predicates.disjunctions
-        if len(by_subject(each.literals)) > 1 or (_is_split(each) and related & _variables(each.literals[0]))
+        if len(each.by_subject) > 1 or (_is_split(each) and related & _variables(each.literals[0]))
     ]
-    return min(open_, key=lambda each: (len(by_subject(each.literals)) == 1, len(each.literals)), default=None)
+    return min(open_, key=lambda each: (len(each.by_subject) == 1, len(each.literals)), default=None)
 
 
 def _is_split(clause: Disjunction) -> bool:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from weft.predicates.clauses import Disjunction, PredicateSet
 from weft.predicates.literals import IS_NOT_NULL, IS_NULL, Triple
-from weft.predicates.subjects import parts_of
 
 #: How the first constant compares with the second.
 EQUAL, DECREASING, INCREASING = "=", ">", "<"
@@ -53,7 +52,7 @@ def literal_implies(left: Triple, right: Triple) -> bool:
         return False
     if right.operator == IS_NOT_NULL:
         # A value of the one subject needs values of all its parts.
-        return set(parts_of(right.subject)) <= set(parts_of(left.subject))
+        return set(right.subject.parts) <= set(left.subject.parts)
     if left.subject != right.subject or left.operator == IS_NOT_NULL:
         return False
     return (left.operator, right.operator, _compared(left, right)) in _TABLE
@@ -67,6 +66,8 @@ def _compared(left: Triple, right: Triple) -> str:
 
 def disjunction_implies(left: Disjunction, right: Disjunction) -> bool:
     """Whether every literal on the left implies some literal on the right."""
+    if len(left.literals) == len(right.literals) == 1:
+        return literal_implies(left.literals[0], right.literals[0])
     same = set(right.literals)
     # An equation and IS NULL follow from themselves alone, so that long lists need not be compared with each other.
     weaker = [each for each in right.literals if each.operator not in ("=", IS_NULL)]

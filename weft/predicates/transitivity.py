@@ -31,13 +31,12 @@ from fractions import Fraction
 
 from weft.predicates.clauses import PredicateSet, disjunction_with
 from weft.predicates.conjunctions import predicate_set
-from weft.predicates.disjunctions import by_subject
 from weft.predicates.domains import settled
 from weft.predicates.expressions import try_expression
 from weft.predicates.intervals import FIRST, LAST, Cut, Span, ValueSet, above, below, intersection, is_subset, value_set
 from weft.predicates.literals import MIRRORED, Triple, lower_end, requirements, upper_end
 from weft.predicates.polynomials import Polynomial
-from weft.predicates.subjects import Order, Subject, Sum, sources_of_subject, sum_of, term_of
+from weft.predicates.subjects import Order, Subject, Sum, sum_of, term_of
 from weft.predicates.terms import sources_of
 
 #: Beyond so many steps nothing more is inferred.
@@ -93,8 +92,8 @@ def _selections(predicates: PredicateSet) -> dict[Subject, ValueSet]:
     """What is known of subjects that read one input. A literal beside others in a disjunction is not known."""
     known: dict[Subject, ValueSet] = {}
     for clause in predicates.disjunctions:
-        for subject, values in by_subject(clause.literals).items():
-            if len({each.subject for each in clause.literals}) == 1 and len(sources_of_subject(subject)) == 1:
+        for subject, values in clause.by_subject.items():
+            if len({each.subject for each in clause.literals}) == 1 and len(subject.sources) == 1:
                 # NULL takes part in no comparison, so it is not handed on.
                 present = ValueSet(values.spans)
                 known[subject] = intersection(known.get(subject, present), present)
@@ -126,7 +125,7 @@ def _links_of(literal: Triple) -> Iterable[Link]:
 
 
 def _read_one_each(left: Subject, right: Subject) -> bool:
-    sources = sources_of_subject(left), sources_of_subject(right)
+    sources = left.sources, right.sources
     return len(sources[0]) == len(sources[1]) == 1 and sources[0] != sources[1]
 
 

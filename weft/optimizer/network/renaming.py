@@ -14,9 +14,9 @@ from typing import TypeAlias
 
 from weft.optimizer.network.wanted import leg_name
 from weft.predicates import Disjunction, PredicateSet, Triple
-from weft.predicates.clauses import disjunction_with, set_with, sources_of_disjunction
+from weft.predicates.clauses import disjunction_with, set_with
 from weft.predicates.literals import IS_NULL, MIRRORED, bound_text, literals_of, null_test
-from weft.predicates.subjects import Order, Subject, moved, terms_of
+from weft.predicates.subjects import Order, Subject, moved
 from weft.predicates.terms import columns_of
 
 #: The log, the old and the new name of each input that a condition reads. Logs say which types columns have.
@@ -55,7 +55,7 @@ class Renaming:
         key = subject, names
         if key not in self._subjects:
             new: Mapping[str, str] = {old: new for _, old, new in names}
-            columns = {column for term in terms_of(subject) for column in columns_of(term)}
+            columns = {column for term in subject.terms for column in columns_of(term)}
             result, factor = moved(subject, {each: replace(each, source=new[each.source]) for each in columns})
             assert result is not None, "different inputs have different names, so nothing cancels out"
             self._subjects[key] = result, factor
@@ -73,7 +73,7 @@ def with_legs_moved(renaming: Renaming, predicates: PredicateSet, logs: Sequence
             each,
             tuple(
                 (logs[leg - first], leg_name(leg), leg_name(leg + by))
-                for leg in sorted(int(name[1:]) - 1 for name in sources_of_disjunction(each))
+                for leg in sorted(int(name[1:]) - 1 for name in each.sources)
             ),
         )
         for each in predicates.disjunctions

@@ -14,7 +14,7 @@ from weft.optimizer.network.estimates import Estimates
 from weft.optimizer.network.renaming import Renaming
 from weft.optimizer.network.wanted import Wanted, leg_name
 from weft.predicates import PredicateSet, disjunction_implies
-from weft.predicates.clauses import Disjunction, set_with, sources_of_disjunction
+from weft.predicates.clauses import Disjunction, set_with
 
 
 class Request:
@@ -70,4 +70,4 @@ class Request:
 
 
 def _inputs(condition: Disjunction) -> frozenset[int]:
-    return frozenset(int(name[1:]) - 1 for name in sources_of_disjunction(condition))
+    return frozenset(int(name[1:]) - 1 for name in condition.sources)
