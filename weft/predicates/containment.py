@@ -145,7 +145,8 @@ def _as_inequalities(literal: Triple) -> tuple[Inequality, ...]:
         return ()
     if isinstance(subject, Sum):
         assert isinstance(bound, Fraction)
-        coefficients = {_name(monomial): each for monomial, each in subject.polynomial.terms}
+        # The coefficients of a subject are whole.
+        coefficients = {_name(monomial): each.numerator for monomial, each in subject.polynomial.terms}
         return linear.comparison(coefficients, literal.operator, bound)
     if isinstance(subject, Order):
         pair = _difference(text_of(subject.left), text_of(subject.right))
@@ -154,13 +155,13 @@ def _as_inequalities(literal: Triple) -> tuple[Inequality, ...]:
     return linear.comparison(_difference(subject.text, repr(bound)), literal.operator, Fraction(0))
 
 
-def _difference(left: str, right: str) -> Mapping[str, Fraction]:
-    return {left: Fraction(1), right: Fraction(-1)}
+def _difference(left: str, right: str) -> Mapping[str, int]:
+    return {left: 1, right: -1}
 
 
 def _domain_inequalities(literal: Triple) -> Iterator[Inequality]:
     """The ends of the domains of a sum's atoms."""
     if isinstance(literal.subject, Sum) and literal.subject.atom is None:
         for atom in sorted(literal.subject.polynomial.atoms):
-            yield from linear.comparison({atom.text: Fraction(1)}, ">=", atom.range[0])
-            yield from linear.comparison({atom.text: Fraction(1)}, "<=", atom.range[1])
+            yield from linear.comparison({atom.text: 1}, ">=", atom.range[0])
+            yield from linear.comparison({atom.text: 1}, "<=", atom.range[1])

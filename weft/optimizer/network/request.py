@@ -25,6 +25,8 @@ class Request:
         self.conditions = wanted.predicates.disjunctions
         #: For each condition the inputs that it reads. One that is FALSE reads none, and is checked at the first input.
         self.reads = [_inputs(each) or frozenset({0}) for each in self.conditions]
+        self._reads_in_order = [tuple(sorted(each)) for each in self.reads]
+        self._within: dict[frozenset[int], frozenset[int]] = {}
         self._called: dict[tuple[int, tuple[int, ...]], Disjunction] = {}
 
     @cached_property
@@ -38,7 +40,9 @@ class Request:
 
     def within(self, inputs: frozenset[int]) -> frozenset[int]:
         """The conditions that these inputs decide."""
-        return frozenset(number for number, read in enumerate(self.reads) if read <= inputs)
+        if inputs not in self._within:
+            self._within[inputs] = frozenset(number for number, read in enumerate(self.reads) if read <= inputs)
+        return self._within[inputs]
 
     def across(self, left: frozenset[int], right: frozenset[int]) -> bool:
         """Whether some condition compares the one with the other."""
@@ -57,8 +61,8 @@ class Request:
         return condition.text in texts or any(disjunction_implies(each, condition) for each in known.disjunctions)
 
     def _over(self, legs: tuple[int, ...], number: int) -> Disjunction:
-        read = sorted(self.reads[number])
-        places = tuple(legs.index(each) for each in read)
+        read = self._reads_in_order[number]
+        places = tuple(map(legs.index, read))
         key = number, places
         if key not in self._called:
             logs = self.wanted.logs
