@@ -36,9 +36,18 @@ class PredicateSet:
     text: str
     disjunctions: tuple[Disjunction, ...] = field(compare=False, repr=False)
 
-    @property
+    @cached_property
     def is_false(self) -> bool:
         return any(not each.literals for each in self.disjunctions)
+
+    @cached_property
+    def by_first_subject(self) -> Mapping[Subject, tuple[Disjunction, ...]]:
+        """The disjunctions by the subject of their first literal."""
+        listed: dict[Subject, list[Disjunction]] = {}
+        for each in self.disjunctions:
+            for literal in each.literals[:1]:
+                listed.setdefault(literal.subject, []).append(each)
+        return {subject: tuple(found) for subject, found in listed.items()}
 
 
 def values_by_subject(literals: Iterable[Triple]) -> Mapping[Subject, ValueSet]:

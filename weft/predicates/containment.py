@@ -25,7 +25,7 @@ from weft.predicates import linear
 from weft.predicates.clauses import Disjunction, PredicateSet, disjunction_with
 from weft.predicates.conjunctions import predicate_set
 from weft.predicates.disjunctions import disjunction_of
-from weft.predicates.implication import disjunction_implies
+from weft.predicates.implication import follows_from_one
 from weft.predicates.intervals import Place
 from weft.predicates.linear import Inequality
 from weft.predicates.literals import IS_NULL, Triple, alternatives, excluded, literals_of
@@ -44,7 +44,7 @@ def entails(predicates: PredicateSet, others: PredicateSet, effort: int = EFFORT
 
 def entails_disjunction(predicates: PredicateSet, disjunction: Disjunction, effort: int = EFFORT) -> bool:
     """Whether a disjunction is found to be TRUE wherever a set is."""
-    if any(disjunction_implies(each, disjunction) for each in predicates.disjunctions):
+    if follows_from_one(disjunction, predicates):
         return True
     opposed = (disjunction_of(alternatives(each.subject, excluded(each))) for each in disjunction.literals)
     counterexamples = predicate_set([*predicates.disjunctions, *(each for each in opposed if each is not None)])

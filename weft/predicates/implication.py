@@ -74,6 +74,22 @@ def disjunction_implies(left: Disjunction, right: Disjunction) -> bool:
     return all(each in same or any(literal_implies(each, other) for other in weaker) for each in left.literals)
 
 
+def follows_from_one(disjunction: Disjunction, predicates: PredicateSet) -> bool:
+    """Whether a disjunction is implied by some disjunction of a set.
+
+    A literal implies others of its own subject, and that something has a value. So where no literal says the latter,
+    only disjunctions that begin with one of its subjects need to be looked at.
+    """
+    if predicates.is_false:
+        return True
+    if any(each.operator == IS_NOT_NULL for each in disjunction.literals):
+        return any(disjunction_implies(each, disjunction) for each in predicates.disjunctions)
+    begun = predicates.by_first_subject
+    return any(
+        disjunction_implies(each, disjunction) for subject in disjunction.by_subject for each in begun.get(subject, ())
+    )
+
+
 def set_implies(left: PredicateSet, right: PredicateSet) -> bool:
     """Whether every disjunction on the right is implied by some disjunction on the left."""
-    return all(any(disjunction_implies(each, other) for each in left.disjunctions) for other in right.disjunctions)
+    return all(follows_from_one(other, left) for other in right.disjunctions)

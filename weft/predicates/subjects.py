@@ -19,6 +19,7 @@ from weft.algebra import Column, DataType, Expression, Kind
 from weft.predicates.domains import Domain, Facts, domain_of
 from weft.predicates.polynomials import (
     Atom,
+    Monomial,
     Polynomial,
     oriented,
     range_of,
@@ -76,6 +77,17 @@ class Sum(_Read):
         if self.atom is not None:
             return (self,)
         return tuple(sum_of(variable(atom))[0] for atom in sorted(self.polynomial.atoms))
+
+    @cached_property
+    def halves(self) -> tuple[tuple[Sum, Fraction], ...] | None:
+        """What two inputs contribute, as two subjects with their factors; None if it is not a sum of such parts."""
+        by_source: dict[frozenset[str], list[tuple[Monomial, Fraction]]] = {}
+        for monomial, coefficient in self.polynomial.terms:
+            sources = frozenset().union(*(sources_of(atom.expression) for atom in monomial))
+            by_source.setdefault(sources, []).append((monomial, coefficient))
+        if len(by_source) != 2 or any(len(sources) != 1 for sources in by_source):
+            return None
+        return tuple(sum_of(Polynomial(tuple(by_source[sources]))) for sources in sorted(by_source, key=sorted))
 
 
 @dataclass(frozen=True)

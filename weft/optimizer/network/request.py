@@ -13,8 +13,9 @@ from functools import cached_property
 from weft.optimizer.network.estimates import Estimates
 from weft.optimizer.network.renaming import Renaming
 from weft.optimizer.network.wanted import Wanted, leg_name
-from weft.predicates import PredicateSet, disjunction_implies
+from weft.predicates import PredicateSet
 from weft.predicates.clauses import Disjunction, set_with
+from weft.predicates.implication import follows_from_one
 
 
 class Request:
@@ -54,11 +55,7 @@ class Request:
 
     def not_implied(self, legs: tuple[int, ...], conditions: Iterable[int], known: PredicateSet) -> frozenset[int]:
         """The conditions that what is known of a node with these legs does not imply, looking at two at a time."""
-        texts = {each.text for each in known.disjunctions}
-        return frozenset(number for number in conditions if not self._follows(self._over(legs, number), known, texts))
-
-    def _follows(self, condition: Disjunction, known: PredicateSet, texts: set[str]) -> bool:
-        return condition.text in texts or any(disjunction_implies(each, condition) for each in known.disjunctions)
+        return frozenset(number for number in conditions if not follows_from_one(self._over(legs, number), known))
 
     def _over(self, legs: tuple[int, ...], number: int) -> Disjunction:
         read = self._reads_in_order[number]

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from weft.predicates import Disjunction, PredicateSet, disjunction_implies, entails_disjunction
+from weft.predicates import Disjunction, PredicateSet, entails_disjunction
 from weft.predicates.clauses import disjunction_with, set_with
+from weft.predicates.implication import follows_from_one
 from weft.predicates.intervals import ValueSet, intersection
 from weft.predicates.literals import requirements
 from weft.predicates.subjects import Subject
@@ -83,12 +84,7 @@ def _implied(predicates: PredicateSet, by: PredicateSet) -> list[Disjunction]:
 
 
 def _open(predicates: PredicateSet, done: PredicateSet) -> list[Disjunction]:
-    known = set(done.disjunctions)
-    return [
-        each
-        for each in predicates.disjunctions
-        if each not in known and not any(disjunction_implies(other, each) for other in done.disjunctions)
-    ]
+    return [each for each in predicates.disjunctions if not follows_from_one(each, done)]
 
 
 def _compares(disjunction: Disjunction) -> bool:
