@@ -74,4 +74,3 @@ def set_with(disjunctions: Iterable[Disjunction]) -> PredicateSet:
 FALSE = disjunction_with(())
 TRUE_SET = set_with(())
 FALSE_SET = set_with((FALSE,))
-

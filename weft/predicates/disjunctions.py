@@ -30,4 +30,3 @@ def _without_absorbed(literals: list[Triple]) -> list[Triple]:
         if presence in kept:
             kept = [each for each in kept if each == presence or not literal_implies(each, presence)]
     return kept
-
