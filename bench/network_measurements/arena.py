@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from threading import Lock
 from typing import Any, TypeVar
 
 import duckdb
@@ -23,8 +24,8 @@ from bench.network_workloads.selections import selections
 #: Cycles that do not count: the history, and the first increment.
 COLD = 2
 
-#: The rows that answers are checked with, by cycle, and the transfer after them: the six made by hand are among them.
-_CHECKED, _CHECKED_END = (58_000, 1_000, 1_000), 301_000
+#: The transfer after those that answers are checked with: the six made by hand are among the last thousand.
+_CHECKED_END = 301_000
 
 T = TypeVar("T")
 
@@ -32,6 +33,9 @@ T = TypeVar("T")
 @dataclass(frozen=True)
 class Effort:
     quick: bool
+    checked: tuple[int, ...]
+    """The rows that answers are checked with, by cycle."""
+    checked_chains: int
     history: dict[str, int]
     """Rows before the increments, by stream."""
     increments: int
@@ -40,7 +44,6 @@ class Effort:
     """So many queries stand for all where each is computed by itself."""
     again: int
     """And so many where SQL is run again."""
-    aggregates: int
     registrations: int
     selection_files: int
     selection_rows: int
@@ -50,14 +53,14 @@ class Effort:
 
 
 FULL = Effort(
-    quick=False, history={"fed": 300_000, "med": 600_000}, increments=3, chain_sizes=(10, 768), alone=4, again=16,
-    aggregates=450, registrations=10_000, selection_files=6, selection_rows=100_000, flight_days=120,
-    flight_step="10 days", flight_joins=200,
+    quick=False, checked=(58_000, 1_000, 1_000), checked_chains=16, history={"fed": 300_000, "med": 600_000},
+    increments=3, chain_sizes=(10, 768), alone=4, again=16, registrations=10_000, selection_files=6,
+    selection_rows=100_000, flight_days=120, flight_step="10 days", flight_joins=200,
 )  # fmt: skip
 QUICK = Effort(
-    quick=True, history={"fed": 10_000, "med": 10_000}, increments=2, chain_sizes=(10, 50), alone=2, again=4,
-    aggregates=12, registrations=200, selection_files=3, selection_rows=20_000, flight_days=9,
-    flight_step="3 days", flight_joins=12,
+    quick=True, checked=(9_000, 1_000), checked_chains=4, history={"fed": 10_000, "med": 10_000}, increments=2,
+    chain_sizes=(10, 50), alone=2, again=2, registrations=200, selection_files=3, selection_rows=20_000,
+    flight_days=9, flight_step="3 days", flight_joins=12,
 )  # fmt: skip
 
 
@@ -67,6 +70,7 @@ class Arena:
     def __init__(self, folder: Path, effort: Effort) -> None:
         self.folder, self.effort = folder, effort
         self.compared = 0
+        self._writing = Lock()
         self._contestants = Contestants()
 
     def run(self, contestant: str, tasks: Sequence[Task]) -> list[dict[str, Any]]:
@@ -78,9 +82,9 @@ class Arena:
     @cached_property
     def _check(self) -> Task:
         """Queries of all forms over a few rows, so that no figure is for wrong answers; and everything gets warm."""
-        folder = self.folder / "checked"
-        write_files(FED.rows(_CHECKED_END).slice(_CHECKED_END - sum(_CHECKED)), folder, list(_CHECKED))
-        queries = [*small_chains(), *plain_examples(), *selections(10)]
+        folder, sizes = self.folder / "checked", self.effort.checked
+        write_files(FED.rows(_CHECKED_END).slice(_CHECKED_END - sum(sizes)), folder, list(sizes))
+        queries = [*spread(small_chains(), self.effort.checked_chains), *plain_examples(), *selections(10)]
         return Task("checking", FED.statement(folder), queries, options={"count_answers": True})
 
     def _compare(self, result: dict[str, Any]) -> None:
@@ -100,7 +104,9 @@ class Arena:
 
     def rows(self, stream: RecordStream) -> Path:
         """History and increments of a stream."""
-        return stream.write(self.folder / stream.name, self.effort.increments, history=self.effort.history[stream.name])
+        with self._writing:
+            history = self.effort.history[stream.name]
+            return stream.write(self.folder / stream.name, self.effort.increments, history=history)
 
     def few_rows(self, stream: RecordStream) -> Path:
         """Enough to see whether somebody runs a query at all."""
@@ -109,7 +115,8 @@ class Arena:
     def selection_rows(self) -> Path:
         """Transfers in files of one size, for queries without history."""
         each = self.effort.selection_rows
-        return FED.write(self.folder / "selections", self.effort.selection_files - 1, history=each, increment=each)
+        with self._writing:
+            return FED.write(self.folder / "selections", self.effort.selection_files - 1, history=each, increment=each)
 
     def task(self, name: str, stream: RecordStream, queries: Sequence[WorkloadQuery], **more: object) -> Task:
         """For weft: queries over history and increments."""

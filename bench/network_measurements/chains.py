@@ -37,6 +37,8 @@ def measure(arena: Arena) -> Found:
     largest = max(weft)
     spent = {WEFT: weft[largest]["each"], ALONE: weft_alone(arena, spread(queries, arena.effort.alone), largest)}
     spent[AGAIN], spent[DUCKDB] = _again(arena, queries, largest)
+    if arena.effort.quick:
+        return _found(weft, spent, {}, "a quick run does not start streams that Spark may refuse")
     refused = spark_refuses(arena)
     each, note = _streams(arena, refused[_SET], largest)
     if each is not None:
@@ -106,6 +108,10 @@ def refused_queries(refused: dict[str, dict[str, str]]) -> dict[str, int]:
     }
 
 
+def _refused_share(refused: dict[str, dict[str, str]]) -> float:
+    return sum(refused_queries(refused).values()) / sum(SETS[name].size for name in refused)
+
+
 def _streams(arena: Arena, refused: dict[str, str], total: int) -> tuple[PerCycle | None, str]:
     """One streaming query each, for some of those that Spark takes; what it refuses does not count against it."""
     accepted = [query for query in forms(_SET) if query.name not in refused]
@@ -129,12 +135,13 @@ def _found(
     ratios = {
         "nonjoin_over_all_seconds": spent[ALONE].cpu / ours.cpu,
         "rerun_over_all_seconds": spent[AGAIN].cpu / ours.cpu,
-        "spark_refused_share": sum(refused_queries(refused).values()) / sum(SETS[name].size for name in refused),
+        "spark_refused_share": _refused_share(refused) if refused else None,
         "jobs_per_cycle_10": float(weft[_SMALL]["jobs"]),
         "jobs_per_cycle_768": float(weft[largest]["jobs"]) if largest == 768 else None,
         "join_levels": float(_RECORDS - 1),
     }
     reasons = {} if largest == 768 else {"jobs_per_cycle_768": f"a quick run has {largest} queries at most"}
+    reasons |= {} if refused else {"spark_refused_share": note}
     figure, panels = canvas(2, width=6.4)
     extrapolated = [name for name, each in spent.items() if each.scaled != 1]
     costs(panels[0], f"{largest} chains", {name: each.cpu for name, each in spent.items()}, extrapolated, ours=2)

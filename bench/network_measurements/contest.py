@@ -2,7 +2,8 @@
 
 A contestant is a module with a function `contestant(task)`. It works in a child process, `contestants.py`, which gets
 tasks by its standard input and gives results as lines of JSON; it takes the time itself, since only it knows when a
-cycle ends. The processes stay: starting Spark over and over would take most of the time.
+cycle ends. The processes stay: starting Spark over and over would take most of the time. Measurements may run beside
+each other and ask for the same child: the second one waits until the first has its results.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tempfile import TemporaryFile
+from threading import Lock
 from typing import Any
 
 from bench import report
@@ -49,6 +51,7 @@ class Contestants:
 
     def __init__(self) -> None:
         self._children: dict[str, _Child] = {}
+        self._rooms = {"weft": Lock(), "others": Lock()}
 
     def run(
         self, contestant: str, tasks: Sequence[Task], first: Task | None, look: Callable[[dict[str, Any]], None]
@@ -58,17 +61,18 @@ class Contestants:
         A child that has just been started does another one `first`, to warm up; its result is for `look`.
         """
         room = "weft" if contestant.startswith("weft") else "others"
-        child = self._children.pop(room, None)
-        if child is None:
-            child = _Child()
-            if first is not None:
-                look(child.do(contestant, first))
-        results = []
-        for task in tasks:
-            report.progress(f"  {contestant}: {task.name}, {len(task.queries):,} queries")
-            results.append(child.do(contestant, task))
-        self._children[room] = child
-        return results
+        with self._rooms[room]:
+            child = self._children.pop(room, None)
+            if child is None:
+                child = _Child()
+                if first is not None:
+                    look(child.do(contestant, first))
+            results = []
+            for task in tasks:
+                report.progress(f"  {contestant}: {task.name}, {len(task.queries):,} queries")
+                results.append(child.do(contestant, task))
+            self._children[room] = child
+            return results
 
     def close(self) -> None:
         for child in self._children.values():

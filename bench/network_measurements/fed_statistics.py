@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from time import process_time
 
 import duckdb
 import numpy as np
@@ -26,6 +27,8 @@ class MeasuredStatistics:
     connection: duckdb.DuckDBPyConnection
     known: dict[tuple[int, str], Fraction | None] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
+    #: CPU seconds that measuring shares took. A project knows them beforehand, so they are no part of planning.
+    seconds: float = 0.0
 
     def rows(self, log: str) -> int | None:
         return self.log_rows if log == self.log else None
@@ -40,7 +43,9 @@ class MeasuredStatistics:
         """None for what is written in a way that the measuring database does not read."""
         place = len(logs), condition
         if place not in self.known:
+            began = process_time()
             self.known[place] = self._measured(len(logs), condition)
+            self.seconds += process_time() - began
         return self.known[place]
 
     def node_rows(self, node: int) -> int | None:

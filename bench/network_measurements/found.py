@@ -6,11 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
-
-import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -45,8 +40,8 @@ class Found:
 
 
 def canvas(columns: int, width: float = 5.6, height: float = 4.2) -> tuple[Figure, list[Axes]]:
-    figure, axes = plt.subplots(1, columns, figsize=(width * columns, height), layout="constrained", squeeze=False)
-    panels = list(axes[0])
+    figure = Figure(figsize=(width * columns, height), layout="constrained")
+    panels = list(figure.subplots(1, columns, squeeze=False)[0])
     for panel in panels:
         panel.grid(visible=True, color="#e4e4e4", linewidth=0.7)
         panel.set_axisbelow(True)

@@ -22,7 +22,7 @@ from weft.plan.normal import normalised
 #: Published for 768 of the source's queries; it does not give a size for MPlan_NCanon.
 PUBLISHED = {"AllSharing": 2138, "MatchPlan": 3057, "NonCanon": 5081, "NonJoinS": 21836}
 
-_KEYS = {
+KEYS = {
     "AllSharing": "qns_768_all",
     "MatchPlan": "qns_768_matchplan",
     "NonCanon": "qns_768_noncanon",
@@ -48,7 +48,7 @@ def found(runs: Mapping[str, tuple[list[tuple[int, int]], float]]) -> Found:
         listed,
     )
     return Found(
-        {key: float(last[name]) for name, key in _KEYS.items()},
+        {key: float(last[name]) for name, key in KEYS.items()},
         [table],
         {"network_size": _chart(curves)},
         details={"curves": curves, "cpu_seconds": seconds},

@@ -1,6 +1,6 @@
 """What the planner does, without rows and without Spark: the size of the network, and the time to register.
 
-Each configuration has a process of its own, and so has registering; as many run at a time as there are cores.
+As many configurations are planned at a time as there are cores. A quick run leaves out the one that no figure is for.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ def measure(arena: Arena) -> Found:
     with ProcessPoolExecutor(report.cores(), get_context("spawn")) as pool:
         # The longest first.
         registering = pool.submit(registration.registered, arena.effort.registrations, rows)
-        sizing = {name: pool.submit(network_size.sizes, name, rows) for name in CONFIGURATIONS}
+        chosen = network_size.KEYS if arena.effort.quick else CONFIGURATIONS
+        sizing = {name: pool.submit(network_size.sizes, name, rows) for name in chosen}
         sizes = network_size.found({name: each.result() for name, each in sizing.items()})
         times = registration.found(*registering.result())
     return Found(

@@ -1,6 +1,7 @@
 """Queries by weft: through the loom, as a user would, without sinks.
 
-A task's result: for each cycle its mark, what the engine says of it and the jobs it ran; and how long registering took.
+A task's result: for each cycle its mark, what the engine says of it, the jobs it ran and the CPU seconds of all
+processes while the network evaluated its nodes or took their rows into memory; and how long registering took.
 Options: `without_inference`, which leaves out of the network what follows from a query's conditions; `count_answers`,
 which counts those of each query.
 """
@@ -15,18 +16,22 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 from unittest.mock import patch
 
 import pyarrow as pa
 
+from bench import report
 from bench.aggregate_measurements.contest import Mark, mark, plain
 from bench.aggregate_measurements.weft_shared import SPARK, jobs_so_far
 from bench.network_measurements.contest import Task
 from weft.engine.engine import Progress
+from weft.engine.network.stage import NetworkPass
 from weft.engine.spark import session
 from weft.loom import Loom
 from weft.optimizer.network import ALL_SHARING, Planner
+
+T = TypeVar("T")
 
 
 def contestant(task: Task) -> dict[str, Any]:
@@ -36,15 +41,39 @@ def contestant(task: Task) -> dict[str, Any]:
             # Users cannot ask for this, and should not be able to.
             planner = partial(Planner, replace(ALL_SHARING, inference=False))
             stack.enter_context(patch("weft.engine.network.current.Planner", planner))
+        spent = _NetworkTime()
+        for step in ("advance", "hold"):
+            stack.enter_context(patch.object(NetworkPass, step, spent.counted(getattr(NetworkPass, step))))
         scratch = stack.enter_context(TemporaryDirectory(prefix="weft-bench-"))
-        return _Run(stack.enter_context(Loom.open(Path(scratch))), task).go()
+        return _Run(stack.enter_context(Loom.open(Path(scratch))), task, spent).go()
+
+
+class _NetworkTime:
+    """CPU seconds in the network, since they were last taken."""
+
+    def __init__(self) -> None:
+        self._seconds = 0.0
+
+    def counted(self, step: Callable[..., T]) -> Callable[..., T]:
+        def run(*arguments: Any) -> T:
+            began = report.cpu_seconds()
+            try:
+                return step(*arguments)
+            finally:
+                self._seconds += report.cpu_seconds() - began
+
+        return run
+
+    def taken(self) -> float:
+        seconds, self._seconds = self._seconds, 0.0
+        return seconds
 
 
 class _Run:
     """One run over all files, and what was seen of it."""
 
-    def __init__(self, loom: Loom, task: Task) -> None:
-        self._loom, self._task = loom, task
+    def __init__(self, loom: Loom, task: Task, network: _NetworkTime) -> None:
+        self._loom, self._task, self._network = loom, task, network
         self._jobs = 0
         self._marks: list[Mark] = []
         self._cycles: list[dict[str, Any]] = []
@@ -85,4 +114,11 @@ class _Run:
         """The end of a cycle; it is committed, and the next one has not begun."""
         jobs, self._jobs = self._jobs, jobs_so_far()
         self._marks.append(mark(cycle.rows))
-        self._cycles.append({"seconds": cycle.seconds, "answers": cycle.answers, "jobs": self._jobs - jobs})
+        self._cycles.append(
+            {
+                "seconds": cycle.seconds,
+                "answers": cycle.answers,
+                "jobs": self._jobs - jobs,
+                "network_cpu": self._network.taken(),
+            }
+        )

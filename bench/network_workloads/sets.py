@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from bench.network_workloads import fed_aggregates, fed_chains, fed_examples, med_queries
@@ -37,13 +37,16 @@ SETS = {
 
 def bound(stream: RecordStream, queries: Iterable[WorkloadQuery]) -> list[Query]:
     """The queries as weft understands them. Raises SqlError for the first that it does not."""
+    return list(bound_one_by_one(stream, queries))
+
+
+def bound_one_by_one(stream: RecordStream, queries: Iterable[WorkloadQuery]) -> Iterator[Query]:
+    """The same, each when it is asked for."""
     names = NamesInMemory()
     created = read(stream.statement("anywhere"), names)
     assert isinstance(created, statements.CreateStream)
     names.streams[stream.name] = created.stream
-    found = []
     for query in queries:
         statement = read(query.statement, names)
         assert isinstance(statement, statements.CreateQuery)
-        found.append(statement.query)
-    return found
+        yield statement.query

@@ -26,6 +26,8 @@ KEYS = [
     "spark_refused_share",
     "ti_over_noti_q1",
     "ti_over_noti_q3",
+    "ti_over_noti_network_q1",
+    "ti_over_noti_network_q3",
     "incremental_aggregation_gain",
     "shared_aggregates_gain_350",
     "med_aggregates_gain",

@@ -16,7 +16,7 @@ from dataclasses import replace
 from itertools import groupby, permutations, product
 from typing import TypeAlias
 
-from weft.predicates.clauses import PredicateSet, set_with, sources_of_disjunction
+from weft.predicates.clauses import PredicateSet, set_with
 from weft.predicates.sets import columns_of_set, converted
 
 #: What each alias of a select is called instead.
@@ -79,7 +79,7 @@ def _said(predicates: PredicateSet, tables: Mapping[str, str]) -> Mapping[str, l
     """For each input the disjunctions about it and at most one other, with the two called the same in all of them."""
     said: dict[str, list[tuple[str, str]]] = {alias: [] for alias in tables}
     for disjunction in predicates.disjunctions:
-        sources = sources_of_disjunction(disjunction)
+        sources = disjunction.sources
         if len(sources) > 2:
             continue
         for alias in sources & tables.keys():

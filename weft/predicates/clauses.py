@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
+from weft.predicates.intervals import ValueSet, union
 from weft.predicates.literals import Triple
-from weft.predicates.subjects import sources_of_subject
+from weft.predicates.subjects import Subject
 
 
 @dataclass(frozen=True)
@@ -16,6 +18,16 @@ class Disjunction:
     text: str
     literals: tuple[Triple, ...] = field(compare=False, repr=False)
 
+    @cached_property
+    def by_subject(self) -> Mapping[Subject, ValueSet]:
+        """For each subject the values for which one of its literals is TRUE."""
+        return values_by_subject(self.literals)
+
+    @cached_property
+    def sources(self) -> frozenset[str]:
+        """The aliases of the inputs that it reads."""
+        return frozenset().union(*(each.subject.sources for each in self.literals))
+
 
 @dataclass(frozen=True)
 class PredicateSet:
@@ -24,9 +36,26 @@ class PredicateSet:
     text: str
     disjunctions: tuple[Disjunction, ...] = field(compare=False, repr=False)
 
-    @property
+    @cached_property
     def is_false(self) -> bool:
         return any(not each.literals for each in self.disjunctions)
+
+    @cached_property
+    def by_first_subject(self) -> Mapping[Subject, tuple[Disjunction, ...]]:
+        """The disjunctions by the subject of their first literal."""
+        listed: dict[Subject, list[Disjunction]] = {}
+        for each in self.disjunctions:
+            for literal in each.literals[:1]:
+                listed.setdefault(literal.subject, []).append(each)
+        return {subject: tuple(found) for subject, found in listed.items()}
+
+
+def values_by_subject(literals: Iterable[Triple]) -> Mapping[Subject, ValueSet]:
+    """For each subject the values for which one of its literals is TRUE."""
+    listed: dict[Subject, list[ValueSet]] = {}
+    for literal in literals:
+        listed.setdefault(literal.subject, []).append(literal.values)
+    return {subject: sets[0] if len(sets) == 1 else union(sets) for subject, sets in listed.items()}
 
 
 def disjunction_with(literals: Iterable[Triple]) -> Disjunction:
@@ -45,8 +74,3 @@ def set_with(disjunctions: Iterable[Disjunction]) -> PredicateSet:
 FALSE = disjunction_with(())
 TRUE_SET = set_with(())
 FALSE_SET = set_with((FALSE,))
-
-
-def sources_of_disjunction(disjunction: Disjunction) -> frozenset[str]:
-    """The aliases of the inputs that a disjunction reads."""
-    return frozenset().union(*(sources_of_subject(each.subject) for each in disjunction.literals))

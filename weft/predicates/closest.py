@@ -24,8 +24,7 @@ from functools import total_ordering
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from weft.predicates.clauses import Disjunction, PredicateSet
-from weft.predicates.disjunctions import by_subject
-from weft.predicates.implication import disjunction_implies
+from weft.predicates.implication import follows_from_one
 from weft.predicates.intervals import Cut
 from weft.predicates.subjects import Subject
 
@@ -147,7 +146,7 @@ def _limits(predicates: PredicateSet) -> Mapping[End, Any]:
     """How tight a set is in both ends of every subject that one of its disjunctions is about."""
     limits: dict[End, Any] = {}
     for disjunction in predicates.disjunctions:
-        grouped = by_subject(disjunction.literals)
+        grouped = disjunction.by_subject
         for subject, values in grouped.items():
             if len(grouped) == 1 and values.spans and not values.null:
                 low, high = values.spans[0][0], _Below(values.spans[-1][1])
@@ -159,7 +158,7 @@ def _limits(predicates: PredicateSet) -> Mapping[End, Any]:
 def _closest_points(family: _Family[Key], predicates: PredicateSet, limits: Mapping[End, Any]) -> Sequence[Point]:
     if not all(end in limits for end in family.ends):
         return ()
-    if not all(any(disjunction_implies(each, other) for each in predicates.disjunctions) for other in family.rest):
+    if not all(follows_from_one(each, predicates) for each in family.rest):
         return ()
     limit = tuple(limits[end] for end in family.ends)
     best: list[Point] = []

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from datetime import date
 from fractions import Fraction
+from functools import lru_cache
 
-from weft.algebra import Expression, Literal
+from weft.algebra import Column, Expression, Literal
 from weft.predicates.arithmetic import Reading, difference, read, read_whole
-from weft.predicates.domains import Facts, days
+from weft.predicates.domains import Domain, Facts, days
 from weft.predicates.expressions import try_expression
 from weft.predicates.intervals import Place, contains, floating, satisfying
 from weft.predicates.literals import MIRRORED, Triple, literals_of, null_test
 from weft.predicates.polynomials import Atom, Polynomial, variable
 from weft.predicates.subjects import Subject, is_exact, order_of, subject_of, sum_of, term_of
-from weft.predicates.terms import canonical, text_of
+from weft.predicates.terms import canonical, columns_of, text_of
+
+#: Queries that are much alike have many comparisons in common, so the literals of so many of them are kept.
+_MOST_KEPT = 10_000
 
 
 def comparison(operator: str, left: Expression, right: Expression, facts: Facts) -> tuple[Triple, ...] | None:
@@ -27,6 +31,21 @@ def comparison(operator: str, left: Expression, right: Expression, facts: Facts)
     """
     if any(isinstance(side, Literal) and side.value is None for side in (left, right)):
         return None
+    columns = columns_of(left) | columns_of(right)
+    known = frozenset((column, facts[column]) for column in columns if column in facts)
+    # Expressions may be equal that are not the same: 0.0 and -0.0. Their texts differ.
+    return _compared_sides(operator, left, right, known, (text_of(left), text_of(right)))
+
+
+@lru_cache(maxsize=_MOST_KEPT)
+def _compared_sides(
+    operator: str,
+    left: Expression,
+    right: Expression,
+    known: frozenset[tuple[Column, Domain]],
+    _texts: tuple[str, str],
+) -> tuple[Triple, ...] | None:
+    facts = dict(known)
     readings = read(left, facts), read(right, facts)
     if readings[0] is None or readings[1] is None:
         return _compared_terms(operator, left, right, facts)

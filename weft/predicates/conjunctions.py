@@ -17,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from weft.predicates.clauses import FALSE, FALSE_SET, Disjunction, PredicateSet, disjunction_with, set_with
-from weft.predicates.disjunctions import by_subject, disjunction_of
+from weft.predicates.disjunctions import disjunction_of
 from weft.predicates.implication import disjunction_implies
 from weft.predicates.intervals import ONLY_NULL, ValueSet, are_disjoint, intersection, is_subset
-from weft.predicates.literals import Triple, everything, null_test, requirements
-from weft.predicates.subjects import Subject, parts_of
+from weft.predicates.literals import Triple, null_test, requirements
+from weft.predicates.subjects import Subject
 
 
 def predicate_set(disjunctions: Iterable[Disjunction]) -> PredicateSet:
@@ -29,6 +29,7 @@ def predicate_set(disjunctions: Iterable[Disjunction]) -> PredicateSet:
     known: dict[Subject, ValueSet] = {}
     mixed: set[Disjunction] = set()
     pending = set(disjunctions)
+    given = {each.literals[0].subject: each for each in pending if len(each.literals) == 1}
     while pending:
         if FALSE in pending:
             return FALSE_SET
@@ -42,19 +43,19 @@ def predicate_set(disjunctions: Iterable[Disjunction]) -> PredicateSet:
         if not pending:
             pending = _resolved(mixed)
             mixed = {each for each in mixed if not any(disjunction_implies(other, each) for other in pending)}
-    return set_with([*_unmixed(known), *_not_implied(mixed)])
+    return set_with([*_unmixed(known, given), *_not_implied(mixed)])
 
 
 def _taken_in(disjunctions: Iterable[Disjunction], known: dict[Subject, ValueSet]) -> set[Disjunction]:
     """Adds what speaks of one subject to the sets; gives back the rest."""
     rest: set[Disjunction] = set()
     for each in disjunctions:
-        grouped = by_subject(each.literals)
+        grouped = each.by_subject
         if len(grouped) > 1:
             rest.add(each)
             continue
         for subject, values in grouped.items():
-            known[subject] = intersection(known.get(subject, everything(subject)), values)
+            known[subject] = intersection(known.get(subject, subject.domain.everything), values)
     return rest
 
 
@@ -62,12 +63,12 @@ def _without_impossible_nulls(known: dict[Subject, ValueSet]) -> None:
     """What takes part in a comparison that must be TRUE is not NULL."""
     present = _present(known)
     for subject, values in known.items():
-        if values.null and present.issuperset(parts_of(subject)):
+        if values.null and present.issuperset(subject.parts):
             known[subject] = ValueSet(values.spans)
 
 
 def _present(known: Mapping[Subject, ValueSet]) -> set[Subject]:
-    return {part for subject, values in known.items() if not values.null for part in parts_of(subject)}
+    return {part for subject, values in known.items() if not values.null for part in subject.parts}
 
 
 def _reduced(disjunction: Disjunction, known: Mapping[Subject, ValueSet]) -> Disjunction | None:
@@ -85,7 +86,7 @@ def _reduced(disjunction: Disjunction, known: Mapping[Subject, ValueSet]) -> Dis
 
 def _possible(subject: Subject, known: Mapping[Subject, ValueSet], present: set[Subject]) -> ValueSet:
     """The values that are left to a subject: none but NULL if one of its parts is NULL, not NULL if none of them is."""
-    values, parts = known.get(subject) or everything(subject), parts_of(subject)
+    values, parts = known.get(subject) or subject.domain.everything, subject.parts
     if any(part in known and not known[part].spans for part in parts):
         return intersection(values, ONLY_NULL)
     return ValueSet(values.spans) if values.null and present.issuperset(parts) else values
@@ -95,21 +96,28 @@ def _resolved(mixed: Iterable[Disjunction]) -> set[Disjunction]:
     """What disjunctions have in common that differ in one subject and, all together, leave it no value."""
     alike: dict[tuple[frozenset[Triple], Subject], ValueSet] = {}
     for each in mixed:
-        for subject, values in by_subject(each.literals).items():
+        for subject, values in each.by_subject.items():
             rest = frozenset(literal for literal in each.literals if literal.subject != subject)
             alike[rest, subject] = intersection(alike.get((rest, subject), values), values)
     return {disjunction_with(rest) for (rest, _), values in alike.items() if values.is_empty}
 
 
-def _unmixed(known: Mapping[Subject, ValueSet]) -> list[Disjunction]:
-    """The sets of single subjects as disjunctions. That something is not NULL is said of its parts, and not in vain."""
-    telling = {subject: values for subject, values in known.items() if values != everything(subject)}
+def _unmixed(known: Mapping[Subject, ValueSet], given: Mapping[Subject, Disjunction]) -> list[Disjunction]:
+    """The sets of single subjects as disjunctions. That something is not NULL is said of its parts, and not in vain.
+
+    What a literal that was given says already need not be written again: there is one way to write it.
+    """
+    telling = {subject: values for subject, values in known.items() if values != subject.domain.everything}
     bare = [subject for subject, values in telling.items() if values == subject.domain.whole]
     others = {subject: values for subject, values in telling.items() if subject not in bare}
-    missing = {part for subject in bare for part in parts_of(subject) if part.domain.nullable} - _present(others)
+    missing = {part for subject in bare for part in subject.parts if part.domain.nullable} - _present(others)
     result = [disjunction_with((null_test(part, is_null=False),)) for part in missing]
     for subject, values in others.items():
-        result += [disjunction_with(each) for each in requirements(subject, values)]
+        same = given.get(subject)
+        if same is not None and same.literals[0].values == values:
+            result.append(same)
+        else:
+            result += [disjunction_with(each) for each in requirements(subject, values)]
     return result
 
 

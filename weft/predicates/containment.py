@@ -24,8 +24,8 @@ from itertools import pairwise
 from weft.predicates import linear
 from weft.predicates.clauses import Disjunction, PredicateSet, disjunction_with
 from weft.predicates.conjunctions import predicate_set
-from weft.predicates.disjunctions import by_subject, disjunction_of
-from weft.predicates.implication import disjunction_implies
+from weft.predicates.disjunctions import disjunction_of
+from weft.predicates.implication import follows_from_one
 from weft.predicates.intervals import Place
 from weft.predicates.linear import Inequality
 from weft.predicates.literals import IS_NULL, Triple, alternatives, excluded, literals_of
@@ -44,7 +44,7 @@ def entails(predicates: PredicateSet, others: PredicateSet, effort: int = EFFORT
 
 def entails_disjunction(predicates: PredicateSet, disjunction: Disjunction, effort: int = EFFORT) -> bool:
     """Whether a disjunction is found to be TRUE wherever a set is."""
-    if any(disjunction_implies(each, disjunction) for each in predicates.disjunctions):
+    if follows_from_one(disjunction, predicates):
         return True
     opposed = (disjunction_of(alternatives(each.subject, excluded(each))) for each in disjunction.literals)
     counterexamples = predicate_set([*predicates.disjunctions, *(each for each in opposed if each is not None)])
@@ -80,9 +80,9 @@ def _next_choice(predicates: PredicateSet) -> Disjunction | None:
     open_ = [
         each
         for each in predicates.disjunctions
-        if len(by_subject(each.literals)) > 1 or (_is_split(each) and related & _variables(each.literals[0]))
+        if len(each.by_subject) > 1 or (_is_split(each) and related & _variables(each.literals[0]))
     ]
-    return min(open_, key=lambda each: (len(by_subject(each.literals)) == 1, len(each.literals)), default=None)
+    return min(open_, key=lambda each: (len(each.by_subject) == 1, len(each.literals)), default=None)
 
 
 def _is_split(clause: Disjunction) -> bool:
@@ -145,7 +145,8 @@ def _as_inequalities(literal: Triple) -> tuple[Inequality, ...]:
         return ()
     if isinstance(subject, Sum):
         assert isinstance(bound, Fraction)
-        coefficients = {_name(monomial): each for monomial, each in subject.polynomial.terms}
+        # The coefficients of a subject are whole.
+        coefficients = {_name(monomial): each.numerator for monomial, each in subject.polynomial.terms}
         return linear.comparison(coefficients, literal.operator, bound)
     if isinstance(subject, Order):
         pair = _difference(text_of(subject.left), text_of(subject.right))
@@ -154,13 +155,13 @@ def _as_inequalities(literal: Triple) -> tuple[Inequality, ...]:
     return linear.comparison(_difference(subject.text, repr(bound)), literal.operator, Fraction(0))
 
 
-def _difference(left: str, right: str) -> Mapping[str, Fraction]:
-    return {left: Fraction(1), right: Fraction(-1)}
+def _difference(left: str, right: str) -> Mapping[str, int]:
+    return {left: 1, right: -1}
 
 
 def _domain_inequalities(literal: Triple) -> Iterator[Inequality]:
     """The ends of the domains of a sum's atoms."""
     if isinstance(literal.subject, Sum) and literal.subject.atom is None:
         for atom in sorted(literal.subject.polynomial.atoms):
-            yield from linear.comparison({atom.text: Fraction(1)}, ">=", atom.range[0])
-            yield from linear.comparison({atom.text: Fraction(1)}, "<=", atom.range[1])
+            yield from linear.comparison({atom.text: 1}, ">=", atom.range[0])
+            yield from linear.comparison({atom.text: 1}, "<=", atom.range[1])

@@ -47,6 +47,14 @@ class Domain:
     nullable: bool = True
 
     @cached_property
+    def _hash(self) -> int:
+        return hash((self.low, self.high, self.step, self.nullable))
+
+    def __hash__(self) -> int:
+        # Domains are parts of keys, and it takes a while to hash a Fraction.
+        return self._hash
+
+    @cached_property
     def first(self) -> Cut:
         return FIRST if self.low is None else below(self.low)
 
@@ -58,6 +66,11 @@ class Domain:
     def whole(self) -> ValueSet:
         """All values, without NULL."""
         return ValueSet(((self.first, self.last),))
+
+    @cached_property
+    def everything(self) -> ValueSet:
+        """All values, with NULL if that is possible."""
+        return ValueSet(self.whole.spans, self.nullable)
 
     def settle(self, cut: Cut) -> Cut:
         """The one name of all the cuts that part the values alike: below 6 and above 5, if values are whole."""

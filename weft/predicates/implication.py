@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from weft.predicates.clauses import Disjunction, PredicateSet
 from weft.predicates.literals import IS_NOT_NULL, IS_NULL, Triple
-from weft.predicates.subjects import parts_of
 
 #: How the first constant compares with the second.
 EQUAL, DECREASING, INCREASING = "=", ">", "<"
@@ -53,7 +52,7 @@ def literal_implies(left: Triple, right: Triple) -> bool:
         return False
     if right.operator == IS_NOT_NULL:
         # A value of the one subject needs values of all its parts.
-        return set(parts_of(right.subject)) <= set(parts_of(left.subject))
+        return set(right.subject.parts) <= set(left.subject.parts)
     if left.subject != right.subject or left.operator == IS_NOT_NULL:
         return False
     return (left.operator, right.operator, _compared(left, right)) in _TABLE
@@ -67,12 +66,30 @@ def _compared(left: Triple, right: Triple) -> str:
 
 def disjunction_implies(left: Disjunction, right: Disjunction) -> bool:
     """Whether every literal on the left implies some literal on the right."""
+    if len(left.literals) == len(right.literals) == 1:
+        return literal_implies(left.literals[0], right.literals[0])
     same = set(right.literals)
     # An equation and IS NULL follow from themselves alone, so that long lists need not be compared with each other.
     weaker = [each for each in right.literals if each.operator not in ("=", IS_NULL)]
     return all(each in same or any(literal_implies(each, other) for other in weaker) for each in left.literals)
 
 
+def follows_from_one(disjunction: Disjunction, predicates: PredicateSet) -> bool:
+    """Whether a disjunction is implied by some disjunction of a set.
+
+    A literal implies others of its own subject, and that something has a value. So where no literal says the latter,
+    only disjunctions that begin with one of its subjects need to be looked at.
+    """
+    if predicates.is_false:
+        return True
+    if any(each.operator == IS_NOT_NULL for each in disjunction.literals):
+        return any(disjunction_implies(each, disjunction) for each in predicates.disjunctions)
+    begun = predicates.by_first_subject
+    return any(
+        disjunction_implies(each, disjunction) for subject in disjunction.by_subject for each in begun.get(subject, ())
+    )
+
+
 def set_implies(left: PredicateSet, right: PredicateSet) -> bool:
     """Whether every disjunction on the right is implied by some disjunction on the left."""
-    return all(any(disjunction_implies(each, other) for each in left.disjunctions) for other in right.disjunctions)
+    return all(follows_from_one(other, left) for other in right.disjunctions)

@@ -24,7 +24,7 @@ from weft.predicates.clauses import FALSE_SET, TRUE_SET, Disjunction, PredicateS
 from weft.predicates.implication import DECREASING, EQUAL, INCREASING, SUBSUMABLE, SUBSUMABLE_UNEQUAL
 from weft.predicates.intervals import Place
 from weft.predicates.literals import IS_NOT_NULL, IS_NULL, Triple
-from weft.predicates.subjects import Subject, parts_of
+from weft.predicates.subjects import Subject
 
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item", bound=Hashable)
@@ -53,7 +53,7 @@ class LiteralIndex:
         if bound is not None:
             insort(self._rows.setdefault((subject, operator), []), bound)
         for by_part in self._by_part(literal):
-            for part in parts_of(subject):
+            for part in subject.parts:
                 by_part.setdefault(part, set()).add(literal)
 
     def remove(self, literal: Triple) -> None:
@@ -63,7 +63,7 @@ class LiteralIndex:
             places = self._rows[subject, operator]
             places.pop(bisect_left(places, bound))
         for by_part in self._by_part(literal):
-            for part in parts_of(subject):
+            for part in subject.parts:
                 _take(by_part, part, literal)
 
     def _by_part(self, literal: Triple) -> Iterator[dict[Subject, set[Triple]]]:
@@ -77,9 +77,9 @@ class LiteralIndex:
         yield from self._same(literal)
         if literal.operator == IS_NULL:
             return
-        parts = set(parts_of(literal.subject))
+        parts = set(literal.subject.parts)
         presences = {each for part in parts for each in self._presences.get(part, ())}
-        yield from (each for each in presences if each != literal and parts.issuperset(parts_of(each.subject)))
+        yield from (each for each in presences if each != literal and parts.issuperset(each.subject.parts))
         for operator, order in _IMPLIED.get(literal.operator, ()):
             # The bounds compare as `literal.bound order bound`.
             yield from self._compared(literal, operator, order)
@@ -88,7 +88,7 @@ class LiteralIndex:
         """The literals that are TRUE only where this one is."""
         yield from self._same(literal)
         if literal.operator == IS_NOT_NULL:
-            having = (self._comparisons.get(part, set()) for part in parts_of(literal.subject))
+            having = (self._comparisons.get(part, set()) for part in literal.subject.parts)
             yield from (each for each in _in_all(having) if each != literal)
         mirrored = {EQUAL: EQUAL, DECREASING: INCREASING, INCREASING: DECREASING}
         for operator, order in _IMPLYING.get(literal.operator, ()):

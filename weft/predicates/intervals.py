@@ -109,9 +109,11 @@ def intersection(left: ValueSet, right: ValueSet) -> ValueSet:
     i = j = 0
     while i < len(left.spans) and j < len(right.spans):
         (a, b), (c, d) = left.spans[i], right.spans[j]
-        if max(a, c) < min(b, d):
-            spans.append((max(a, c), min(b, d)))
-        if b < d:
+        ends_first = b < d
+        low, high = max(a, c), b if ends_first else d
+        if low < high:
+            spans.append((low, high))
+        if ends_first:
             i += 1
         else:
             j += 1

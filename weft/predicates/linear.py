@@ -1,7 +1,7 @@
 """Whether linear inequalities can hold together, by Fourier and Motzkin's elimination.
 
 A variable that is bounded from below by some sums and from above by others can go, if each of the former is held
-against each of the latter. When no variable is left, what remains are statements about numbers. Exact rationals decide;
+against each of the latter. When no variable is left, what remains are statements about numbers. Exact numbers decide;
 strict and weak inequalities are told apart. Every step is sound over the rationals, so "cannot hold" is always right;
 that nothing was found may be for lack of effort, or because whole numbers are asked for.
 """
@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from math import gcd
 from typing import TypeAlias
 
-#: Coefficients by variable, in the order of the names.
-Coefficients: TypeAlias = tuple[tuple[str, Fraction], ...]
+#: Coefficients by variable, in the order of the names: whole and coprime numbers, none of them zero.
+Coefficients: TypeAlias = tuple[tuple[str, int], ...]
 
 _MOST_INEQUALITIES = 1_500
 
@@ -28,16 +29,16 @@ class Inequality:
     is_strict: bool
 
 
-def inequality(coefficients: Mapping[str, Fraction], bound: Fraction, is_strict: bool) -> Inequality:
-    """An inequality whose first coefficient is 1 or −1."""
-    kept = sorted((name, each) for name, each in coefficients.items() if each)
-    if not kept:
-        return Inequality((), bound, is_strict)
-    size = abs(kept[0][1])
-    return Inequality(tuple((name, each / size) for name, each in kept), bound / size, is_strict)
+def inequality(coefficients: Mapping[str, int], bound: Fraction, is_strict: bool) -> Inequality:
+    """An inequality with its coefficients in the one way to write them."""
+    size = gcd(*coefficients.values())
+    if size > 1:
+        coefficients = {name: each // size for name, each in coefficients.items()}
+        bound /= size
+    return Inequality(tuple(sorted((name, each) for name, each in coefficients.items() if each)), bound, is_strict)
 
 
-def comparison(coefficients: Mapping[str, Fraction], operator: str, bound: Fraction) -> tuple[Inequality, ...]:
+def comparison(coefficients: Mapping[str, int], operator: str, bound: Fraction) -> tuple[Inequality, ...]:
     """Σ coefficient · variable `operator` bound. (`!=` is no inequality, and says nothing here.)"""
     negated = {name: -each for name, each in coefficients.items()}
     upper = (inequality(coefficients, bound, operator == "<"),) if operator in ("<", "<=", "=") else ()
@@ -48,9 +49,8 @@ def comparison(coefficients: Mapping[str, Fraction], operator: str, bound: Fract
 def is_infeasible(inequalities: Iterable[Inequality]) -> bool:
     """Whether no numbers satisfy all the inequalities.
 
-    >>> one = Fraction(1)
-    >>> less = comparison({"a": one, "b": -one}, "<", Fraction(0))
-    >>> is_infeasible([*less, *comparison({"b": one}, "<", one), *comparison({"a": one}, ">=", one)])
+    >>> less = comparison({"a": 1, "b": -1}, "<", Fraction(0))
+    >>> is_infeasible([*less, *comparison({"b": 1}, "<", Fraction(1)), *comparison({"a": 1}, ">=", Fraction(1))])
     True
     """
     system = _tightest(inequalities)
@@ -89,20 +89,20 @@ def _cheapest(system: Mapping[Coefficients, Inequality]) -> str:
 
 def _without(variable: str, system: Mapping[Coefficients, Inequality]) -> dict[Coefficients, Inequality] | None:
     rest: list[Inequality] = []
-    lowers: list[tuple[Inequality, Fraction]] = []
-    uppers: list[tuple[Inequality, Fraction]] = []
+    lowers: list[tuple[Inequality, int]] = []
+    uppers: list[tuple[Inequality, int]] = []
     for each in system.values():
         coefficient = dict(each.coefficients).get(variable)
         if coefficient is None:
             rest.append(each)
         else:
             (uppers if coefficient > 0 else lowers).append((each, abs(coefficient)))
-    combined = (_combined(low, 1 / a, high, 1 / b) for low, a in lowers for high, b in uppers)
+    combined = (_combined(low, b, high, a) for low, a in lowers for high, b in uppers)
     return _tightest([*rest, *combined])
 
 
-def _combined(left: Inequality, a: Fraction, right: Inequality, b: Fraction) -> Inequality:
+def _combined(left: Inequality, a: int, right: Inequality, b: int) -> Inequality:
     total = {name: each * a for name, each in left.coefficients}
     for name, each in right.coefficients:
-        total[name] = total.get(name, Fraction(0)) + each * b
+        total[name] = total.get(name, 0) + each * b
     return inequality(total, left.bound * a + right.bound * b, left.is_strict or right.is_strict)

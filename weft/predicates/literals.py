@@ -16,7 +16,8 @@ import struct
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import TypeAlias
 
 from weft.algebra import Kind
 from weft.predicates.domains import Domain, date_of, is_in_calendar, settled
@@ -43,6 +44,12 @@ IS_NULL, IS_NOT_NULL = "IS NULL", "IS NOT NULL"
 MIRRORED = {"<": ">", "<=": ">=", "=": "=", ">=": "<=", ">": "<", "!=": "!="}
 NEGATED = {"<": ">=", "<=": ">", "=": "!=", ">=": "<", ">": "<=", "!=": "="}
 
+#: The same constants come again and again, so what is found out of so many sets of values is kept.
+MOST_KEPT = 10_000
+
+#: An operator and a constant, which some operators have not.
+_Comparison: TypeAlias = tuple[str, Place | None]
+
 #: Numbers of 38 digits before the point and after it fit into these.
 _SORTABLE_BITS = 320
 
@@ -64,22 +71,22 @@ class Triple:
         domain = self.subject.domain
         if self.bound is None:
             return ONLY_NULL if self.operator == IS_NULL else domain.whole
-        return settled(satisfying(self.operator, self.bound), domain)
-
-
-def everything(subject: Subject) -> ValueSet:
-    """All that a subject can be, NULL included if it can be that."""
-    return ValueSet(subject.domain.whole.spans, subject.domain.nullable)
+        return _values(self.operator, self.bound, domain)
 
 
 def excluded(literal: Triple) -> ValueSet:
     """The values of the subject, NULL perhaps included, for which the literal is not TRUE."""
-    return intersection(complement(literal.values), everything(literal.subject))
+    return intersection(complement(literal.values), literal.subject.domain.everything)
 
 
 def literals_of(subject: Subject, operator: str, bound: Place) -> tuple[Triple, ...]:
     """The literal `subject operator bound`, or none if no value satisfies it."""
-    return alternatives(subject, settled(satisfying(operator, bound), subject.domain))
+    return alternatives(subject, _values(operator, bound, subject.domain))
+
+
+@lru_cache(maxsize=MOST_KEPT)
+def _values(operator: str, bound: Place, domain: Domain) -> ValueSet:
+    return settled(satisfying(operator, bound), domain)
 
 
 def null_test(subject: Subject, is_null: bool) -> Triple:
@@ -92,15 +99,19 @@ def alternatives(subject: Subject, values: ValueSet) -> tuple[Triple, ...]:
 
     The set is one that a disjunction of literals can have: between its first span and its last there are single values.
     """
-    domain = subject.domain
-    result = [null_test(subject, is_null=True)] if values.null else []
+    return tuple(_triple(subject, *each) for each in _alternatives(values, subject.domain, isinstance(subject, Order)))
+
+
+@lru_cache(maxsize=MOST_KEPT)
+def _alternatives(values: ValueSet, domain: Domain, is_order: bool) -> tuple[_Comparison, ...]:
+    result: list[_Comparison] = [(IS_NULL, None)] if values.null else []
     if values.spans == domain.whole.spans:
-        return (*result, null_test(subject, is_null=False))
+        return (*result, (IS_NOT_NULL, None))
     hole = _only_hole(values, domain)
     if hole is not None:
-        return (*result, _triple(subject, "!=", hole))
+        return (*result, ("!=", hole))
     for span in values.spans:
-        result.extend(_span_literals(subject, span))
+        result.extend(_comparisons_of(span, domain, is_order))
     return tuple(result)
 
 
@@ -139,18 +150,18 @@ def requirements(subject: Subject, values: ValueSet) -> tuple[tuple[Triple, ...]
     return tuple(alternatives(subject, each) for each in around if each.spans != domain.whole.spans)
 
 
-def _span_literals(subject: Subject, span: Span) -> tuple[Triple, ...]:
-    domain, (low, high) = subject.domain, span
+def _comparisons_of(span: Span, domain: Domain, is_order: bool) -> tuple[_Comparison, ...]:
+    low, high = span
     point = _point(span, domain)
-    if point is not None and not (isinstance(subject, Order) and point):
-        return (_triple(subject, "=", point),)
+    if point is not None and not (is_order and point):
+        return (("=", point),)
     if low == domain.first:
-        return (_triple(subject, *upper_end(high, domain)),)
+        return (upper_end(high, domain),)
     if high == domain.last:
-        return (_triple(subject, *lower_end(low, domain)),)
+        return (lower_end(low, domain),)
     assert domain.step is not None, "a disjunction of literals has no span of many values"
     count = int((high[1] - low[1]) / domain.step)
-    return tuple(_triple(subject, "=", low[1] + n * domain.step) for n in range(count))
+    return tuple(("=", low[1] + n * domain.step) for n in range(count))
 
 
 def _only_hole(values: ValueSet, domain: Domain) -> Place | None:

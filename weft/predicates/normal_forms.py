@@ -11,14 +11,14 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from weft.algebra import Expression
-from weft.predicates.clauses import Disjunction, PredicateSet, sources_of_disjunction
+from weft.predicates.clauses import Disjunction, PredicateSet
 from weft.predicates.conjunctions import predicate_set
-from weft.predicates.disjunctions import by_subject, disjunction_of
+from weft.predicates.disjunctions import disjunction_of
 from weft.predicates.domains import Facts
 from weft.predicates.expressions import conjunction, disjunction, expression_of
 from weft.predicates.formulas import All, Formula, Some, formula_of
 from weft.predicates.intervals import ValueSet, intersection, is_subset
-from weft.predicates.literals import Triple, everything
+from weft.predicates.literals import Triple
 from weft.predicates.subjects import Subject
 
 #: A part of a condition becomes no more than so many literals, unless it is a list as long as that.
@@ -103,7 +103,7 @@ def by_sources(predicates: PredicateSet) -> Mapping[frozenset[str], PredicateSet
     """A predicate set in parts, by the inputs they read: selections by one alias, joins by two or more."""
     parts: dict[frozenset[str], list[Disjunction]] = {}
     for each in predicates.disjunctions:
-        parts.setdefault(sources_of_disjunction(each), []).append(each)
+        parts.setdefault(each.sources, []).append(each)
     ordered = sorted(parts, key=lambda sources: (len(sources), sorted(sources)))
     return {sources: predicate_set(parts[sources]) for sources in ordered}
 
@@ -114,8 +114,8 @@ def disjunctive_form(predicates: PredicateSet, most_boxes: int = MOST_BOXES) -> 
     Boxes do not contain one another, but may overlap.
     """
     boxes: list[Box] = [{}]
-    for clause in sorted(predicates.disjunctions, key=lambda each: len(by_subject(each.literals))):
-        choices = by_subject(clause.literals).items()
+    for clause in sorted(predicates.disjunctions, key=lambda each: len(each.by_subject)):
+        choices = clause.by_subject.items()
         narrowed = (_narrowed(box, subject, values) for box in boxes for subject, values in choices)
         boxes = _largest(box for box in narrowed if box is not None)
         if len(boxes) > most_boxes:
@@ -124,7 +124,7 @@ def disjunctive_form(predicates: PredicateSet, most_boxes: int = MOST_BOXES) -> 
 
 
 def _narrowed(box: Box, subject: Subject, values: ValueSet) -> Box | None:
-    left = intersection(box.get(subject, everything(subject)), values)
+    left = intersection(box.get(subject, subject.domain.everything), values)
     return None if left.is_empty else {**box, subject: left}
 
 
@@ -139,7 +139,7 @@ def _largest(boxes: Iterable[Box]) -> list[Box]:
 
 def box_contained(inner: Box, outer: Box) -> bool:
     """Whether every row in the inner box is in the outer one, subject by subject."""
-    return all(is_subset(inner.get(subject, everything(subject)), values) for subject, values in outer.items())
+    return all(is_subset(inner.get(subject, subject.domain.everything), values) for subject, values in outer.items())
 
 
 def boxes_contained(inner: Iterable[Box], outer: Iterable[Box]) -> bool:

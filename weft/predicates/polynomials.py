@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import reduce
 from math import gcd, lcm, prod
 from typing import TypeAlias
 
@@ -125,17 +124,14 @@ def oriented(varying: Polynomial) -> tuple[Polynomial, Fraction]:
     """
     coefficients = [coefficient for _, coefficient in varying.terms]
     factor = common_step(coefficients) * (1 if coefficients[0] > 0 else -1)
-    return scaled(varying, 1 / factor), factor
+    return (varying if factor == 1 else scaled(varying, 1 / factor)), factor
 
 
 def common_step(steps: Iterable[Fraction]) -> Fraction:
     """The largest number that all are multiples of; zero is a multiple of everything."""
-    return reduce(_common, steps, ZERO)
-
-
-def _common(left: Fraction, right: Fraction) -> Fraction:
-    denominator = lcm(left.denominator, right.denominator)
-    return Fraction(gcd(int(left * denominator), int(right * denominator)), denominator)
+    listed = tuple(steps)
+    denominator = lcm(*(each.denominator for each in listed))
+    return Fraction(gcd(*(each.numerator * (denominator // each.denominator) for each in listed)), denominator)
 
 
 def step_of(polynomial: Polynomial) -> Fraction:

@@ -26,7 +26,7 @@ from weft.predicates.literals import (
 )
 from weft.predicates.normal_forms import clauses_of
 from weft.predicates.polynomials import ZERO
-from weft.predicates.subjects import moved, parts_of, terms_of
+from weft.predicates.subjects import moved
 from weft.predicates.terms import columns_of
 
 
@@ -92,7 +92,7 @@ def _converted(literal: Triple, meaning: Mapping[Column, Column]) -> Formula:
 
 
 def _presence(literal: Triple, meaning: Mapping[Column, Column]) -> tuple[Triple, ...]:
-    parts = (moved(part, meaning)[0] for part in parts_of(literal.subject))
+    parts = (moved(part, meaning)[0] for part in literal.subject.parts)
     return tuple(dict.fromkeys(null_test(part, is_null=False) for part in parts if part is not None))
 
 
@@ -102,6 +102,6 @@ def columns_of_set(predicates: PredicateSet) -> frozenset[Column]:
         column
         for each in predicates.disjunctions
         for literal in each.literals
-        for term in terms_of(literal.subject)
+        for term in literal.subject.terms
         for column in columns_of(term)
     )

@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import TypeAlias
 
 from weft.algebra import Column, DataType, Expression, Kind
 from weft.predicates.domains import Domain, Facts, domain_of
 from weft.predicates.polynomials import (
     Atom,
+    Monomial,
     Polynomial,
     oriented,
     range_of,
@@ -37,38 +39,90 @@ def is_exact(type_: DataType) -> bool:
     return type_.is_integer or type_.kind in _EXACT
 
 
+class _Read:
+    """What can be told of a subject, whatever its kind. Subjects are asked again and again, so the answers are kept."""
+
+    @property
+    def terms(self) -> tuple[Expression, ...]:
+        raise NotImplementedError
+
+    @cached_property
+    def sources(self) -> frozenset[str]:
+        """The aliases of the inputs that it reads."""
+        return frozenset().union(*(sources_of(term) for term in self.terms))
+
+
 @dataclass(frozen=True)
-class Sum:
+class Sum(_Read):
     """A polynomial without constant, in the one orientation."""
 
     text: str
     polynomial: Polynomial = field(compare=False, repr=False)
     domain: Domain = field(compare=False, repr=False)
 
-    @property
+    @cached_property
     def atom(self) -> Atom | None:
         """The atom that this subject is, if it is no more than that."""
         ((monomial, coefficient), *others) = self.polynomial.terms
         return monomial[0] if not others and coefficient == 1 and len(monomial) == 1 else None
 
+    @cached_property
+    def terms(self) -> tuple[Expression, ...]:
+        """The terms that it is made of."""
+        return tuple(atom.expression for atom in sorted(self.polynomial.atoms))
+
+    @cached_property
+    def parts(self) -> tuple[Subject, ...]:
+        """The subjects that must all have a value for this one to have a value, and that is enough."""
+        if self.atom is not None:
+            return (self,)
+        return tuple(sum_of(variable(atom))[0] for atom in sorted(self.polynomial.atoms))
+
+    @cached_property
+    def halves(self) -> tuple[tuple[Sum, Fraction], ...] | None:
+        """What two inputs contribute, as two subjects with their factors; None if it is not a sum of such parts."""
+        by_source: dict[frozenset[str], list[tuple[Monomial, Fraction]]] = {}
+        for monomial, coefficient in self.polynomial.terms:
+            sources = frozenset().union(*(sources_of(atom.expression) for atom in monomial))
+            by_source.setdefault(sources, []).append((monomial, coefficient))
+        if len(by_source) != 2 or any(len(sources) != 1 for sources in by_source):
+            return None
+        return tuple(sum_of(Polynomial(tuple(by_source[sources]))) for sources in sorted(by_source, key=sorted))
+
 
 @dataclass(frozen=True)
-class Term:
+class Term(_Read):
     """A term of a type without exact arithmetic: text, bytes, truth or floating point."""
 
     text: str
     expression: Expression = field(compare=False, repr=False)
     domain: Domain = field(compare=False, repr=False)
 
+    @property
+    def terms(self) -> tuple[Expression, ...]:
+        return (self.expression,)
+
+    @property
+    def parts(self) -> tuple[Subject, ...]:
+        return (self,)
+
 
 @dataclass(frozen=True)
-class Order:
+class Order(_Read):
     """How two terms of one type compare. The one whose text comes first is on the left."""
 
     text: str
     left: Expression = field(compare=False, repr=False)
     right: Expression = field(compare=False, repr=False)
     domain: Domain = field(compare=False, repr=False)
+
+    @property
+    def terms(self) -> tuple[Expression, ...]:
+        return self.left, self.right
+
+    @cached_property
+    def parts(self) -> tuple[Subject, ...]:
+        return term_of(self.left), term_of(self.right)
 
 
 Subject: TypeAlias = Sum | Term | Order
@@ -109,29 +163,6 @@ def subject_of(expression: Expression, facts: Facts) -> Subject:
     if is_exact(expression.type):
         return sum_of(variable(atom_of(expression, facts)))[0]
     return term_of(expression)
-
-
-def parts_of(subject: Subject) -> tuple[Subject, ...]:
-    """The subjects that must all have a value for this one to have a value, and that is enough."""
-    if isinstance(subject, Sum):
-        if subject.atom is not None:
-            return (subject,)
-        return tuple(sum_of(variable(atom))[0] for atom in sorted(subject.polynomial.atoms))
-    if isinstance(subject, Order):
-        return term_of(subject.left), term_of(subject.right)
-    return (subject,)
-
-
-def terms_of(subject: Subject) -> tuple[Expression, ...]:
-    """The terms that a subject is made of."""
-    if isinstance(subject, Sum):
-        return tuple(atom.expression for atom in sorted(subject.polynomial.atoms))
-    return (subject.left, subject.right) if isinstance(subject, Order) else (subject.expression,)
-
-
-def sources_of_subject(subject: Subject) -> frozenset[str]:
-    """The aliases of the inputs that a subject reads."""
-    return frozenset().union(*(sources_of(term) for term in terms_of(subject)))
 
 
 def moved(subject: Subject, meaning: Mapping[Column, Column]) -> tuple[Subject | None, Fraction]:

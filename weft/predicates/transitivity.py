@@ -31,14 +31,11 @@ from fractions import Fraction
 
 from weft.predicates.clauses import PredicateSet, disjunction_with
 from weft.predicates.conjunctions import predicate_set
-from weft.predicates.disjunctions import by_subject
 from weft.predicates.domains import settled
 from weft.predicates.expressions import try_expression
 from weft.predicates.intervals import FIRST, LAST, Cut, Span, ValueSet, above, below, intersection, is_subset, value_set
 from weft.predicates.literals import MIRRORED, Triple, lower_end, requirements, upper_end
-from weft.predicates.polynomials import Polynomial
-from weft.predicates.subjects import Order, Subject, Sum, sources_of_subject, sum_of, term_of
-from weft.predicates.terms import sources_of
+from weft.predicates.subjects import Order, Subject, Sum, term_of
 
 #: Beyond so many steps nothing more is inferred.
 _MOST_FACTS = 2_000
@@ -93,8 +90,8 @@ def _selections(predicates: PredicateSet) -> dict[Subject, ValueSet]:
     """What is known of subjects that read one input. A literal beside others in a disjunction is not known."""
     known: dict[Subject, ValueSet] = {}
     for clause in predicates.disjunctions:
-        for subject, values in by_subject(clause.literals).items():
-            if len({each.subject for each in clause.literals}) == 1 and len(sources_of_subject(subject)) == 1:
+        for subject, values in clause.by_subject.items():
+            if len({each.subject for each in clause.literals}) == 1 and len(subject.sources) == 1:
                 # NULL takes part in no comparison, so it is not handed on.
                 present = ValueSet(values.spans)
                 known[subject] = intersection(known.get(subject, present), present)
@@ -116,32 +113,15 @@ def _links_of(literal: Triple) -> Iterable[Link]:
         if _read_one_each(left, right):
             yield Link(literal.text, right, left, operator, Fraction(1), Fraction(0))
             yield Link(literal.text, left, right, MIRRORED[operator], Fraction(1), Fraction(0))
-    elif isinstance(subject, Sum):
-        halves = _halves(subject.polynomial)
-        if halves is not None:
-            assert isinstance(literal.bound, Fraction)
-            (first, a), (second, b) = halves
-            yield _linear_link(literal, first, a, second, b)
-            yield _linear_link(literal, second, b, first, a)
+    elif isinstance(subject, Sum) and subject.halves is not None:
+        (first, a), (second, b) = subject.halves
+        yield _linear_link(literal, first, a, second, b)
+        yield _linear_link(literal, second, b, first, a)
 
 
 def _read_one_each(left: Subject, right: Subject) -> bool:
-    sources = sources_of_subject(left), sources_of_subject(right)
+    sources = left.sources, right.sources
     return len(sources[0]) == len(sources[1]) == 1 and sources[0] != sources[1]
-
-
-def _halves(polynomial: Polynomial) -> tuple[tuple[Sum, Fraction], ...] | None:
-    """A sum of what two inputs contribute, as two subjects with their factors."""
-    parts: dict[frozenset[str], list[Polynomial]] = {}
-    for monomial, coefficient in polynomial.terms:
-        sources = frozenset().union(*(sources_of(atom.expression) for atom in monomial))
-        parts.setdefault(sources, []).append(Polynomial(((monomial, coefficient),)))
-    if len(parts) != 2 or any(len(sources) != 1 for sources in parts):
-        return None
-    return tuple(
-        sum_of(Polynomial(tuple(term for part in parts[sources] for term in part.terms)))
-        for sources in sorted(parts, key=sorted)
-    )
 
 
 def _linear_link(literal: Triple, origin: Sum, a: Fraction, target: Sum, b: Fraction) -> Link:

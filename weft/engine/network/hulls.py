@@ -12,9 +12,8 @@ from collections.abc import Sequence
 
 from weft.predicates import Disjunction, PredicateSet
 from weft.predicates.clauses import disjunction_with, set_with
-from weft.predicates.disjunctions import by_subject
 from weft.predicates.intervals import ValueSet, intersection, union
-from weft.predicates.literals import everything, requirements
+from weft.predicates.literals import requirements
 from weft.predicates.subjects import Subject
 
 #: Values that lie in more spans than this are taken to lie between the first and the last of them.
@@ -30,7 +29,7 @@ def hull(nodes: Sequence[Sequence[Disjunction]]) -> PredicateSet:
     found = set[Disjunction].intersection(*map(set, distinct))
     for subject in sorted(set.intersection(*(set(box) for box in boxes)), key=lambda each: each.text):
         values = _few_spans(union(box[subject] for box in boxes))
-        if values.spans and values != everything(subject):
+        if values.spans and values != subject.domain.everything:
             found.update(disjunction_with(each) for each in requirements(subject, values))
     return set_with(each for each in found if each.literals)
 
@@ -39,7 +38,7 @@ def _box(disjunctions: frozenset[Disjunction]) -> dict[Subject, ValueSet]:
     """The values that a node allows each subject, as far as disjunctions of one subject say it."""
     box: dict[Subject, ValueSet] = {}
     for each in disjunctions:
-        subjects = by_subject(each.literals)
+        subjects = each.by_subject
         if len(subjects) == 1:
             ((subject, values),) = subjects.items()
             box[subject] = intersection(box[subject], values) if subject in box else values

@@ -19,7 +19,7 @@ from weft.engine.network.meeting import Band, Use, band_of, reach_of, use_of, us
 from weft.engine.network.membership import Conjunction, Evaluator, Labelled
 from weft.engine.rows import ARRIVAL
 from weft.predicates import Disjunction, condition_of
-from weft.predicates.clauses import set_with, sources_of_disjunction
+from weft.predicates.clauses import set_with
 from weft.predicates.terms import columns_of, with_columns
 
 #: Whether a leg of the row came too late for windows; the labels of the nodes that a row is in, and of its parents'.
@@ -197,7 +197,7 @@ def _hashed(keys: tuple[Expression, ...], side: Prepared, first_leg: int) -> str
 
 def _about(names: frozenset[str], member: Member) -> tuple[Disjunction, ...]:
     """What a join demands of some of its legs alone."""
-    return tuple(each for each in member.predicates.disjunctions if sources_of_disjunction(each) <= names)
+    return tuple(each for each in member.predicates.disjunctions if each.sources <= names)
 
 
 def _condition(nodes: Iterable[tuple[Disjunction, ...]], columns: Columns, first_leg: int) -> str:

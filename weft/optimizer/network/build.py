@@ -15,7 +15,7 @@ from weft.optimizer.network.restructure import Option, best_option
 from weft.optimizer.network.sharing import Sharing
 from weft.optimizer.network.subsumption import both, residual
 from weft.predicates import PredicateSet, set_implies
-from weft.predicates.clauses import Disjunction, set_with, sources_of_disjunction
+from weft.predicates.clauses import Disjunction, set_with
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ def _sides(joined: PredicateSet, width: int) -> tuple[PredicateSet, PredicateSet
     """What a join demands of its left legs, of its right ones, and of both together."""
     sides: tuple[list[Disjunction], list[Disjunction], list[Disjunction]] = ([], [], [])
     for each in joined.disjunctions:
-        legs = [int(name[1:]) <= width for name in sources_of_disjunction(each)]
+        legs = [int(name[1:]) <= width for name in each.sources]
         # What reads nothing is FALSE, and can be said of either side.
         sides[0 if all(legs) else 2 if any(legs) else 1].append(each)
     left, right, across = map(set_with, sides)

@@ -11,7 +11,6 @@ from weft.optimizer.network.renaming import Renaming
 from weft.optimizer.network.statistics import Statistics, kept_share, log_rows, passing
 from weft.optimizer.network.wanted import leg_name
 from weft.predicates import Disjunction, PredicateSet
-from weft.predicates.clauses import sources_of_disjunction
 
 #: A selection below a join is a node of its own if it keeps no larger a share of its rows than this. A selection that
 #: keeps most of them is checked by the join: to hand on so many rows once more would cost more than it saves.
@@ -57,7 +56,7 @@ class Estimates:
 
     def share(self, disjunction: Disjunction, legs: Sequence[str]) -> Fraction:
         """The share of combinations of rows of some legs' logs that satisfy a condition on some of them."""
-        read = sorted(int(name[1:]) - 1 for name in sources_of_disjunction(disjunction))
+        read = sorted(int(name[1:]) - 1 for name in disjunction.sources)
         names = tuple((legs[leg], leg_name(leg), leg_name(place)) for place, leg in enumerate(read))
         logs = tuple(legs[leg] for leg in read)
         return kept_share(self._statistics, self._renaming.renamed(disjunction, names), logs)

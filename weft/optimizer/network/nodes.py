@@ -22,7 +22,6 @@ from typing import TypeAlias, TypeVar
 
 from weft.plan.network import Changes, Computation, Found, Network, Node, parents_first
 from weft.predicates import TRUE_SET, ClosestIndex, Disjunction, PredicateSet
-from weft.predicates.clauses import sources_of_disjunction
 from weft.predicates.sets import columns_of_set
 
 Key = TypeVar("Key")
@@ -331,7 +330,7 @@ def equations(predicates: PredicateSet) -> frozenset[Disjunction]:
     return frozenset(
         each
         for each in predicates.disjunctions
-        if len(each.literals) == 1 and each.literals[0].operator == "=" and len(sources_of_disjunction(each)) > 1
+        if len(each.literals) == 1 and each.literals[0].operator == "=" and len(each.sources) > 1
     )
 
 

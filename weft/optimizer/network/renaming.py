@@ -2,7 +2,8 @@
 
 Different inputs get different names, so a condition stays what it is and keeps its shape: one disjunction of as many
 literals. All that can change is the order of the names, and with it the orientation of a sum or of a comparison. What a
-subject becomes is looked up; there are few subjects, however many constants they are compared with.
+subject becomes is looked up; there are few subjects, however many constants they are compared with. What conditions
+became is kept for as many of them as were last asked for: queries that are alike ask for the same ones.
 """
 
 from __future__ import annotations
@@ -10,14 +11,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import TypeAlias
 
 from weft.optimizer.network.wanted import leg_name
 from weft.predicates import Disjunction, PredicateSet, Triple
-from weft.predicates.clauses import disjunction_with, set_with, sources_of_disjunction
+from weft.predicates.clauses import disjunction_with, set_with
 from weft.predicates.literals import IS_NULL, MIRRORED, bound_text, literals_of, null_test
-from weft.predicates.subjects import Order, Subject, moved, terms_of
+from weft.predicates.subjects import Order, Subject, moved
 from weft.predicates.terms import columns_of
+
+_MOST_KEPT = 20_000
 
 #: The log, the old and the new name of each input that a condition reads. Logs say which types columns have.
 Names: TypeAlias = tuple[tuple[str, str, str], ...]
@@ -28,15 +32,20 @@ class Renaming:
 
     def __init__(self) -> None:
         self._subjects: dict[tuple[Subject, Names], tuple[Subject, Fraction]] = {}
+        self._conditions = lru_cache(maxsize=_MOST_KEPT)(self._condition)
 
     def forget(self) -> None:
         """Forgets all, since a log may come again with other columns."""
         self._subjects.clear()
+        self._conditions.cache_clear()
 
     def renamed(self, condition: Disjunction, names: Names) -> Disjunction:
         """A condition with its inputs called by other names, each by its own."""
         if all(old == new for _, old, new in names):
             return condition
+        return self._conditions(condition, names)
+
+    def _condition(self, condition: Disjunction, names: Names) -> Disjunction:
         return disjunction_with(self._literal(each, names) for each in condition.literals)
 
     def _literal(self, literal: Triple, names: Names) -> Triple:
@@ -55,7 +64,7 @@ class Renaming:
         key = subject, names
         if key not in self._subjects:
             new: Mapping[str, str] = {old: new for _, old, new in names}
-            columns = {column for term in terms_of(subject) for column in columns_of(term)}
+            columns = {column for term in subject.terms for column in columns_of(term)}
             result, factor = moved(subject, {each: replace(each, source=new[each.source]) for each in columns})
             assert result is not None, "different inputs have different names, so nothing cancels out"
             self._subjects[key] = result, factor
@@ -73,7 +82,7 @@ def with_legs_moved(renaming: Renaming, predicates: PredicateSet, logs: Sequence
             each,
             tuple(
                 (logs[leg - first], leg_name(leg), leg_name(leg + by))
-                for leg in sorted(int(name[1:]) - 1 for name in sources_of_disjunction(each))
+                for leg in sorted(int(name[1:]) - 1 for name in each.sources)
             ),
         )
         for each in predicates.disjunctions

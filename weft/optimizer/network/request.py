@@ -13,8 +13,9 @@ from functools import cached_property
 from weft.optimizer.network.estimates import Estimates
 from weft.optimizer.network.renaming import Renaming
 from weft.optimizer.network.wanted import Wanted, leg_name
-from weft.predicates import PredicateSet, disjunction_implies
-from weft.predicates.clauses import Disjunction, set_with, sources_of_disjunction
+from weft.predicates import PredicateSet
+from weft.predicates.clauses import Disjunction, set_with
+from weft.predicates.implication import follows_from_one
 
 
 class Request:
@@ -25,6 +26,8 @@ class Request:
         self.conditions = wanted.predicates.disjunctions
         #: For each condition the inputs that it reads. One that is FALSE reads none, and is checked at the first input.
         self.reads = [_inputs(each) or frozenset({0}) for each in self.conditions]
+        self._reads_in_order = [tuple(sorted(each)) for each in self.reads]
+        self._within: dict[frozenset[int], frozenset[int]] = {}
         self._called: dict[tuple[int, tuple[int, ...]], Disjunction] = {}
 
     @cached_property
@@ -38,7 +41,9 @@ class Request:
 
     def within(self, inputs: frozenset[int]) -> frozenset[int]:
         """The conditions that these inputs decide."""
-        return frozenset(number for number, read in enumerate(self.reads) if read <= inputs)
+        if inputs not in self._within:
+            self._within[inputs] = frozenset(number for number, read in enumerate(self.reads) if read <= inputs)
+        return self._within[inputs]
 
     def across(self, left: frozenset[int], right: frozenset[int]) -> bool:
         """Whether some condition compares the one with the other."""
@@ -50,15 +55,11 @@ class Request:
 
     def not_implied(self, legs: tuple[int, ...], conditions: Iterable[int], known: PredicateSet) -> frozenset[int]:
         """The conditions that what is known of a node with these legs does not imply, looking at two at a time."""
-        texts = {each.text for each in known.disjunctions}
-        return frozenset(number for number in conditions if not self._follows(self._over(legs, number), known, texts))
-
-    def _follows(self, condition: Disjunction, known: PredicateSet, texts: set[str]) -> bool:
-        return condition.text in texts or any(disjunction_implies(each, condition) for each in known.disjunctions)
+        return frozenset(number for number in conditions if not follows_from_one(self._over(legs, number), known))
 
     def _over(self, legs: tuple[int, ...], number: int) -> Disjunction:
-        read = sorted(self.reads[number])
-        places = tuple(legs.index(each) for each in read)
+        read = self._reads_in_order[number]
+        places = tuple(map(legs.index, read))
         key = number, places
         if key not in self._called:
             logs = self.wanted.logs
@@ -70,4 +71,4 @@ class Request:
 
 
 def _inputs(condition: Disjunction) -> frozenset[int]:
-    return frozenset(int(name[1:]) - 1 for name in sources_of_disjunction(condition))
+    return frozenset(int(name[1:]) - 1 for name in condition.sources)

@@ -20,7 +20,7 @@ from weft.optimizer.network.nodes import Anchors, Nodes, equations
 from weft.optimizer.network.statistics import passing
 from weft.optimizer.network.subsumption import in_common
 from weft.predicates import PredicateSet
-from weft.predicates.clauses import Disjunction, set_with, sources_of_disjunction
+from weft.predicates.clauses import Disjunction, set_with
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def _work(estimates: Estimates, anchors: Anchors, predicates: PredicateSet, widt
     first, second, _ = anchors
     sides: tuple[list[Disjunction], list[Disjunction]] = ([], [])
     for each in predicates.disjunctions:
-        is_left = {int(leg[1:]) <= width for leg in sources_of_disjunction(each)}
+        is_left = {int(leg[1:]) <= width for leg in each.sources}
         if len(is_left) == 1:
             sides[not is_left.pop()].append(each)
     inputs = sum(

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import ceil, prod
+from math import prod
 from typing import Protocol
 
 from weft.algebra import Column
 from weft.optimizer.network.wanted import leg_name
 from weft.predicates.clauses import Disjunction
 from weft.predicates.literals import IS_NOT_NULL, IS_NULL, Triple
-from weft.predicates.subjects import sources_of_subject, terms_of
 
 #: A log of which nothing is known is taken to have so many rows.
 ROWS = 100_000
@@ -103,11 +102,11 @@ def kept_share(statistics: Statistics, disjunction: Disjunction, logs: tuple[str
 
 
 def _literal_share(statistics: Statistics, literal: Triple, logs: Mapping[str, str]) -> Fraction:
-    if literal.operator in ("=", "!=") and len(sources_of_subject(literal.subject)) > 1:
+    if literal.operator in ("=", "!=") and len(literal.subject.sources) > 1:
         equal = Fraction(1, max(_distinct_sides(statistics, literal, logs), default=DISTINCT))
         return equal if literal.operator == "=" else 1 - equal
     if literal.operator == "=":
-        known = [_distinct(statistics, term, logs) for term in terms_of(literal.subject) if isinstance(term, Column)]
+        known = [_distinct(statistics, term, logs) for term in literal.subject.terms if isinstance(term, Column)]
         counts = [each for each in known if each]
         if counts:
             return Fraction(1, max(counts))
@@ -115,7 +114,7 @@ def _literal_share(statistics: Statistics, literal: Triple, logs: Mapping[str, s
 
 
 def _distinct_sides(statistics: Statistics, literal: Triple, logs: Mapping[str, str]) -> Iterable[int]:
-    for term in terms_of(literal.subject):
+    for term in literal.subject.terms:
         if isinstance(term, Column):
             yield _distinct(statistics, term, logs) or DISTINCT
 
@@ -126,4 +125,7 @@ def _distinct(statistics: Statistics, column: Column, logs: Mapping[str, str]) -
 
 def passing(rows: int, shares: Iterable[Fraction]) -> int:
     """How many of some rows pass several conditions, rounded up: a plan that gives nothing at all is never sure."""
-    return ceil(prod(shares, start=Fraction(rows)))
+    listed = tuple(shares)
+    # The parts apart from each other: to shorten the fraction after every step would take most of the time.
+    numerator, denominator = rows * prod(each.numerator for each in listed), prod(each.denominator for each in listed)
+    return -(-numerator // denominator)

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from weft.predicates import Disjunction, PredicateSet, disjunction_implies, entails_disjunction
-from weft.predicates.clauses import disjunction_with, set_with, sources_of_disjunction
-from weft.predicates.disjunctions import by_subject
+from weft.predicates import Disjunction, PredicateSet, entails_disjunction
+from weft.predicates.clauses import disjunction_with, set_with
+from weft.predicates.implication import follows_from_one
 from weft.predicates.intervals import ValueSet, intersection
 from weft.predicates.literals import requirements
 from weft.predicates.subjects import Subject
@@ -67,7 +67,7 @@ def _bounded(predicates: PredicateSet) -> dict[Subject, ValueSet]:
     """The values that single subjects may have, where they may not be NULL."""
     found: dict[Subject, ValueSet] = {}
     for each in predicates.disjunctions:
-        values = by_subject(each.literals)
+        values = each.by_subject
         if len(values) == 1:
             ((subject, possible),) = values.items()
             found[subject] = intersection(found.get(subject, possible), possible)
@@ -84,14 +84,9 @@ def _implied(predicates: PredicateSet, by: PredicateSet) -> list[Disjunction]:
 
 
 def _open(predicates: PredicateSet, done: PredicateSet) -> list[Disjunction]:
-    known = set(done.disjunctions)
-    return [
-        each
-        for each in predicates.disjunctions
-        if each not in known and not any(disjunction_implies(other, each) for other in done.disjunctions)
-    ]
+    return [each for each in predicates.disjunctions if not follows_from_one(each, done)]
 
 
 def _compares(disjunction: Disjunction) -> bool:
     """Whether a condition is about several inputs."""
-    return len(sources_of_disjunction(disjunction)) > 1
+    return len(disjunction.sources) > 1

@@ -46,20 +46,21 @@ def leg_name(leg: int) -> str:
 def wanted(select: Select, logs: Sequence[str], sharing: Sharing = ALL_SHARING) -> Wanted:
     """A select over inputs whose rows are in these logs."""
     numbered = _with_numbered_inputs(select)
-    predicates = _predicates(numbered, sharing.inference)
+    facts = facts_of(numbered)
+    where = conjunctive_form(numbered.where, facts)
+    predicates = _predicates(numbered, where, sharing.inference)
     shown = frozenset(
         (int(column.source[1:]) - 1, column.name) for each in numbered.outputs for column in columns_of(each.expression)
     )
     is_join = len(select.inputs) > 1
     bounded = any(each.window is None or not each.window.is_unbounded for each in select.inputs)
     if not sharing.canonical:
-        predicates = _as_written(numbered, predicates)
-    return Wanted(tuple(logs), predicates, shown, is_join and bounded, facts_of(numbered))
+        predicates = _as_written(numbered, where, predicates)
+    return Wanted(tuple(logs), predicates, shown, is_join and bounded, facts)
 
 
-def _predicates(select: Select, with_inference: bool) -> PredicateSet:
+def _predicates(select: Select, where: PredicateSet, with_inference: bool) -> PredicateSet:
     """What a combination must satisfy: the condition, the windows, and what follows from them for single inputs."""
-    where = conjunctive_form(select.where, facts_of(select))
     if len(select.inputs) == 1:
         return where
     predicates = predicate_set([*where.disjunctions, *meeting_predicates(select)])
@@ -85,13 +86,12 @@ def _renamed(expression: Expression, names: dict[str, str]) -> Expression:
     return expression
 
 
-def _as_written(select: Select, predicates: PredicateSet) -> PredicateSet:
+def _as_written(select: Select, where: PredicateSet, predicates: PredicateSet) -> PredicateSet:
     """Conditions as whole terms that match nothing but themselves: what sharing is like without canonical forms.
 
     What the windows demand and what is inferred, the user has not written; it is taken as canonical forms have it.
     """
-    written = conjunctive_form(select.where, facts_of(select))
-    added = [each for each in predicates.disjunctions if each not in written.disjunctions]
+    added = [each for each in predicates.disjunctions if each not in where.disjunctions]
     return set_with(
         [*map(_whole, _conjuncts(select.where)), *(_whole(condition_of_disjunction(each)) for each in added)]
     )
