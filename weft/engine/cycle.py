@@ -25,6 +25,7 @@ from weft.algebra import Answers, Relation, Select, Source, Stream
 from weft.algebra.clocks import clock_type
 from weft.algebra.sources import leaves
 from weft.algebra.types import TIMESTAMP
+from weft.catalog import Catalog
 from weft.engine import running
 from weft.engine.answers import Packed, held, pack, unpacked
 from weft.engine.commits import Commit, QueryState, Segment, StreamState
@@ -147,13 +148,14 @@ class CycleRunner:
         on_step: Step | None = None,
         hosting: Hosting | None = None,
         ahead: Ahead | None = None,
+        catalog: Catalog | None = None,
     ) -> None:
         self._spark = spark
         self._storage = storage
         self._on_step = on_step or (lambda step, cycle: None)
         self._stage = WovenStage(spark, storage, hosting or Hosting(), ahead)
         self._expiry = Expiry()
-        self._network = CurrentNetwork(hosting or Hosting())
+        self._network = CurrentNetwork(hosting or Hosting(), catalog)
         #: The schemas of snapshots that this process has written: reading them needs no look into the files.
         self._schemas: dict[str, StructType] = {}
 

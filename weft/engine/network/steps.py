@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from weft.algebra import Answers, Query, Relation, Select, SetOperation, Stream
@@ -50,6 +50,11 @@ def steps_of(name: str, registered: Registered) -> list[Step]:
         yield Step(name, registered, relation, place, place.log in kept)
 
     return list(below(registered.query.relation, root))
+
+
+def selects_of(steps: Iterable[Step]) -> dict[str, tuple[Select, tuple[str, ...]]]:
+    """The selects of steps that the network evaluates, each with the logs of its inputs, by place."""
+    return {step.place.log: (step.relation, step.inputs) for step in steps if isinstance(step.relation, Select)}
 
 
 def is_networked(relation: Relation) -> bool:
