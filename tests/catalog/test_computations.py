@@ -13,6 +13,7 @@ from weft.algebra import Select
 from weft.catalog import CATALOG_FILE, Catalog, CatalogReadOnly
 from weft.optimizer.network import KeptNetwork
 from weft.plan.network import Network
+from weft.sql.check import check
 
 TEXTS = {
     "1": q1(20),
@@ -69,6 +70,25 @@ def test_what_is_dropped_is_forgotten(tmp_path: Path) -> None:
         alone = kept.network_of(some("3"))
     with Catalog.open(tmp_path) as catalog:
         assert KeptNetwork(catalog).planner.network == alone
+
+
+def test_a_stream_that_is_created_again_with_other_columns_is_another_log(tmp_path: Path) -> None:
+    """`a > 2.5` is `a >= 3` of an INT, and was `a > 2.5` of a DECIMAL."""
+
+    def over(type_: str, place: str) -> dict[str, tuple[Select, list[str]]]:
+        script = f"""CREATE STREAM w (n BIGINT, a {type_}) WATERMARK FOR n AS n USING rate;
+            CREATE CONTINUOUS QUERY q AS SELECT a FROM w WHERE a > 2.5"""
+        relation = check(script).queries[0].relation
+        assert isinstance(relation, Select)
+        return {place: (relation, ["stream w"])}
+
+    with Catalog.open(tmp_path) as catalog:
+        KeptNetwork(catalog).network_of(over("DECIMAL(6, 1)", "1"))
+    with Catalog.open(tmp_path) as catalog:
+        network = KeptNetwork(catalog).network_of(over("INT", "2"))
+    with Catalog.open(tmp_path) as catalog:
+        assert KeptNetwork(catalog).planner.network == network
+    assert described(network) == described(KeptNetwork(None).network_of(over("INT", "2")))
 
 
 def test_a_reader_plans_without_writing(tmp_path: Path) -> None:
