@@ -10,6 +10,7 @@ from weft.algebra.sources import reads
 from weft.engine.compile import Place, kept_sources, log_of
 from weft.optimizer.network import is_shareable
 from weft.plan.clockwork import Registered
+from weft.plan.sharing import AGGREGATES
 
 
 @dataclass(frozen=True)
@@ -58,13 +59,26 @@ def selects_of(steps: Iterable[Step]) -> dict[str, tuple[Select, tuple[str, ...]
 
 
 def is_networked(relation: Relation) -> bool:
-    """Whether the network can give a relation its rows.
+    """Whether the network can give a relation its rows."""
+    return why_not_networked(relation) is None
+
+
+def why_not_networked(relation: Relation) -> str | None:
+    """Why the network cannot give a relation its rows; None if it can.
 
     What a selection reads must be in a log. The inputs of a join always are, since later cycles look at them again.
     """
-    if not isinstance(relation, Select) or not is_shareable(relation) or relation.distinct:
-        return False
-    return len(relation.inputs) > 1 or isinstance(relation.inputs[0].source, Stream | Answers)
+    if not isinstance(relation, Select):
+        return f"{relation.operator.value.replace('_', ' ')} is computed from the rows of its operands"
+    if relation.is_grouped:
+        return AGGREGATES
+    if relation.distinct:
+        return "DISTINCT remembers what it has seen"
+    if not is_shareable(relation):
+        return "its rows come out when their windows close"
+    if len(relation.inputs) == 1 and not isinstance(relation.inputs[0].source, Stream | Answers):
+        return "it reads a subquery, whose rows nobody keeps"
+    return None
 
 
 def has_networked(query: Query) -> bool:

@@ -1,0 +1,331 @@
+"""What EXPLAIN says of the network: the very one that runs, or would run, in words of the users.
+
+Nothing runs here and no Spark session is needed. In a project that has run, the network is taken up from the catalog;
+queries that were registered since are planned as the next cycle will plan them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from weft.algebra import DataType, Query, Select
+from weft.algebra.clocks import clock_type
+from weft.algebra.sources import reads
+from weft.catalog import Catalog
+from weft.engine.commits import Commit
+from weft.engine.network.families import Families, families_of
+from weft.engine.network.steps import Step, has_networked, is_networked, selects_of, steps_of, why_not_networked
+from weft.optimizer.network import NOTHING_KNOWN, KeptNetwork, Planner, Statistics, Supposed
+from weft.optimizer.network.nearest import Nearest, Neighbours
+from weft.optimizer.network.nodes import Entry, equations
+from weft.plan.clockwork import Birth, Registered
+from weft.plan.condition_text import Leg, column_text, disjunction_text, named_legs
+from weft.plan.network import Network
+from weft.plan.normal import normalised
+from weft.plan.shared_network import (
+    JOIN,
+    LOG,
+    SELECTION,
+    JoinFamily,
+    NetworkQuery,
+    NotShared,
+    SharedNetwork,
+    SharedNode,
+)
+from weft.predicates import Disjunction
+
+#: What queries cost alone is worked out for so many of them at most: each is planned once more for that.
+_MOST_ALONE = 200
+
+
+@dataclass(frozen=True)
+class Project:
+    """What is known of the queries that are explained, beside themselves: if they are those of a project.
+
+    `apart` has the reasons of queries that share nothing although they could; `measured` is what was counted.
+    """
+
+    numbers: Mapping[str, int]
+    catalog: Catalog | None = None
+    apart: Mapping[str, str] | None = None
+    measured: Statistics = NOTHING_KNOWN
+
+    @classmethod
+    def of(cls, catalog: Catalog) -> Project:
+        """A project as it was last committed."""
+        from weft.engine.status import last_commit
+
+        commit = last_commit(catalog.path.parent)
+        counted = NOTHING_KNOWN if commit is None else Supposed(_kept_rows(commit))
+        return cls(catalog.query_numbers(), catalog, _kept_apart(catalog, commit), counted)
+
+    @classmethod
+    def of_file(cls, queries: Sequence[Query]) -> Project:
+        """Queries that nobody has registered, numbered as they come."""
+        return cls({each.name: number for number, each in enumerate(queries, start=1)})
+
+
+def _kept_rows(commit: Commit) -> dict[str, int]:
+    """How many rows of each log are kept."""
+    return {log: sum(each.rows for each in segments) for log, segments in commit.logs.items()}
+
+
+def _kept_apart(catalog: Catalog, commit: Commit | None) -> dict[str, str]:
+    """The queries of a project that sharing was off for when they began, or would be if they began now."""
+    begun = {} if commit is None else commit.queries
+    off = catalog.setting("sharing", "on") == "off"
+    reasons = {}
+    for name, number in catalog.query_numbers().items():
+        state = begun.get(name)
+        if state is None or state.number != number:
+            if off:
+                reasons[name] = "sharing is off"
+        elif not state.networked:
+            reasons[name] = "sharing was off when it began"
+    return reasons
+
+
+def shared_network(
+    queries: Sequence[Query], project: Project, woven: Collection[str] = (), chosen: str | None = None
+) -> SharedNetwork:
+    """The network of some queries, without those that are woven; `chosen` is the one that matters, if one does."""
+    steps: dict[str, list[Step]] = {}
+    beside: dict[str, str] = {}
+    reasons: dict[str, str] = {}
+    for query in queries:
+        if query.name in woven:
+            continue
+        shaped = replace(query, relation=normalised(query.relation))
+        why = _why_apart(shaped, project)
+        if why is not None:
+            reasons[query.name] = why
+            continue
+        born = Registered(shaped, Birth(project.numbers[query.name], 0, {}))
+        steps[query.name] = [step for step in steps_of(query.name, born) if is_networked(step.relation)]
+        rest = why_not_networked(shaped.relation)
+        if rest is not None:
+            beside[query.name] = rest
+    if not steps:
+        return SharedNetwork(not_networked=reasons)
+    return _Telling(steps, beside, project, chosen).network(reasons)
+
+
+def _why_apart(query: Query, project: Project) -> str | None:
+    """Why no part of a query is in the network; None if some part is."""
+    if not has_networked(query):
+        return why_not_networked(query.relation)
+    if not query.sharing:
+        return "it was created with SHARING OFF"
+    return (project.apart or {}).get(query.name)
+
+
+class _Telling:
+    """The network on its way into words."""
+
+    def __init__(
+        self, steps: Mapping[str, Sequence[Step]], beside: Mapping[str, str], project: Project, chosen: str | None
+    ) -> None:
+        self._steps, self._beside, self._project, self._chosen = steps, beside, project, chosen
+        listed = [step for each in steps.values() for step in each]
+        self._selects = selects_of(listed)
+        kept = KeptNetwork(project.catalog)
+        self._planned: Network = kept.network_of(self._selects)
+        self._planner: Planner = kept.planner
+        self._families: Families = families_of(self._planned)
+        self._logs = _logs(listed, project.numbers)
+        self._neighbours = Neighbours(self._planner.nodes)
+        self._legs = {
+            number: named_legs([self._logs[log] for log in node.legs]) for number, node in self._planned.nodes.items()
+        }
+        self._chains = {name: self._chain(each) for name, each in steps.items()}
+        self._users: dict[int, list[str]] = {number: [] for number in self._planned.nodes}
+        for name, chain in self._chains.items():
+            for number in chain:
+                self._users[number].append(name)
+        self._alone: dict[tuple[int, ...], int] = {}
+
+    def network(self, reasons: Mapping[str, str]) -> SharedNetwork:
+        nodes = {number: self._node(number) for number in self._planned.nodes}
+        is_worked_out = len(self._steps) <= _MOST_ALONE
+        queries = {name: self._query(name, is_worked_out or name == self._chosen) for name in self._steps}
+        return SharedNetwork(nodes, tuple(self._join_families()), queries, reasons)
+
+    # -- nodes --------------------------------------------------------------------------------------------------------
+
+    def _chain(self, steps: Sequence[Step]) -> list[int]:
+        """The nodes that some steps need, parents first."""
+        needed: set[int] = set()
+        waiting = [self._planned.results[step.place.log].node for step in steps]
+        while waiting:
+            number = waiting.pop()
+            if number not in needed:
+                needed.add(number)
+                waiting.extend(self._planned.nodes[number].parents)
+        return [number for number in self._planned.nodes if number in needed]
+
+    def _node(self, number: int) -> SharedNode:
+        node, entry, legs = self._planned.nodes[number], self._entry(number), self._legs[number]
+        looked_up = equations(node.predicates) if node.is_join else frozenset()
+        others = [each for each in node.predicates.disjunctions if each not in looked_up]
+        measured = self._project.measured
+        return SharedNode(
+            number,
+            LOG if node.is_base else JOIN if node.is_join else SELECTION,
+            _title(node.legs[0], self._logs) if node.is_base else "",
+            node.parents,
+            entry.level,
+            tuple(leg.name for leg in legs),
+            tuple(self._texts(looked_up, number)),
+            tuple(self._texts(others, number)),
+            tuple(column_text(legs[leg], name) for leg, name in node.columns),
+            node.timely,
+            self._planner.rows(number),
+            measured.rows(node.legs[0]) if node.is_base else measured.node_rows(number),
+            self._planner.rows_looked_at(number),
+            tuple(self._users[number]),
+        )
+
+    def _entry(self, number: int) -> Entry:
+        return self._planner.nodes[number]
+
+    def _texts(self, conditions: Collection[Disjunction], number: int) -> Iterator[str]:
+        for each in sorted(conditions, key=lambda each: each.text):
+            text = disjunction_text(each, self._legs[number])
+            yield f"({text})" if " OR " in text else text
+
+    def _join_families(self) -> Iterator[JoinFamily]:
+        members: dict[str, list[int]] = {}
+        for number, family in self._families.homes.items():
+            members.setdefault(family.name, []).append(number)
+        for family in self._families.families:
+            if family.sides is None:
+                continue
+            numbers = members[family.name]
+            joins = tuple(each for each in numbers if self._planned.nodes[each].is_join)
+            first = self._planned.nodes[joins[0]]
+            keys = {key.text for key in family.keys}
+            shared = [each for each in first.predicates.disjunctions if each.text in keys]
+            yield JoinFamily(
+                family.level,
+                tuple(self._logs[log].name for log in family.legs),
+                tuple(self._texts(shared, first.number)),
+                joins,
+                tuple(each for each in numbers if each not in joins),
+                self._project.measured.rows(family.name),
+            )
+
+    # -- queries ------------------------------------------------------------------------------------------------------
+
+    def _query(self, name: str, with_alone: bool) -> NetworkQuery:
+        chain = self._chains[name]
+        own = [number for number in chain if len(self._users[number]) == 1]
+        cost = sum((Fraction(self._planner.rows_looked_at(n), len(self._users[n])) for n in chain), Fraction(0))
+        return NetworkQuery(
+            name,
+            tuple(self._answer(step) for step in self._steps[name]),
+            tuple(chain),
+            tuple(number for number in chain if number not in own),
+            tuple(own),
+            cost,
+            self._cost_alone(name) if with_alone else None,
+            tuple(self._not_shared(name, own)),
+            self._beside.get(name),
+        )
+
+    def _answer(self, step: Step) -> tuple[int, tuple[str, ...]]:
+        """The node of a select, and which of its legs each input is."""
+        result = self._planned.results[step.place.log]
+        assert isinstance(step.relation, Select)
+        legs = self._legs[result.node]
+        named = [
+            f"{item.alias} = {legs[leg].name}"
+            for item, leg in zip(step.relation.inputs, result.legs, strict=True)
+            if legs[leg].name not in ("", item.alias)
+        ]
+        return result.node, tuple(named)
+
+    def _cost_alone(self, name: str) -> int:
+        """What a query costs if there is no other. Those that find their rows in the same nodes cost the same."""
+        places = [step.place.log for step in self._steps[name]]
+        found = tuple(self._planned.results[place].node for place in places)
+        if found not in self._alone:
+            planner = Planner(self._planner.sharing, self._planner.statistics)
+            for place in places:
+                planner.register(place, *self._selects[place])
+            self._alone[found] = sum(map(planner.rows_looked_at, planner.nodes.entries))
+        return self._alone[found]
+
+    # -- why not ------------------------------------------------------------------------------------------------------
+
+    def _not_shared(self, name: str, own: Sequence[int]) -> Iterator[NotShared]:
+        """Why a query has nodes to itself. What stands on a node of its own could not be shared: that is left out."""
+        answers = {self._planned.results[step.place.log].node for step in self._steps[name]}
+        for number in own:
+            entry = self._entry(number)
+            grounds = (entry.anchor,) if entry.anchors is None else entry.anchors[:2]
+            stands_alone = any(ground in own and self._entry(ground).parents for ground in grounds)
+            if entry.parents and not stands_alone and (entry.anchors is not None or number in answers):
+                nearest = self._neighbours.nearest(number, {*own, *self._chains[name]})
+                yield self._in_words(number, nearest)
+
+    def _in_words(self, number: int, nearest: Nearest | None) -> NotShared:
+        entry, legs = self._entry(number), self._legs[number]
+        if nearest is None:
+            return NotShared(number, None, self._nobody_else(entry))
+        other = nearest.node
+        if nearest.differs_in_lateness:
+            timely = "leaves out rows that come too late, and this query does not"
+            late = "takes rows however late they come, and this query does not"
+            return NotShared(number, other, f"node {other} {late if entry.timely else timely}")
+        its, ours = (
+            tuple(disjunction_text(each, legs) for each in some)
+            for some in (nearest.its_equations, nearest.own_equations)
+        )
+        if its:
+            against = " and ".join(ours) or "no equation"
+            reason = f"joined by other equations: {against} against {' and '.join(its)} of node {other}"
+            return NotShared(number, other, reason, its, ours)
+        if nearest.in_the_way:
+            theirs = [disjunction_text(each, legs) for each, _ in nearest.in_the_way]
+            needs = dict.fromkeys(disjunction_text(each, legs) for _, some in nearest.in_the_way for each in some)
+            wanted = f"this query needs {' AND '.join(needs)}" if needs else "this query does not ask for that"
+            kept = "pairs" if len(legs) == 2 else "combinations" if len(legs) > 2 else "rows"
+            reason = f"node {other} keeps only {kept} with {' AND '.join(theirs)}; {wanted}"
+            return NotShared(number, other, reason, tuple(theirs), tuple(needs))
+        if other > number:
+            return NotShared(number, other, f"node {other} gives all that is needed, but came later")
+        rows = self._planner.rows(other)
+        reason = f"node {other} gives all that is needed, but to look at its {rows:,} rows would cost more"
+        return NotShared(number, other, reason)
+
+    def _nobody_else(self, entry: Entry) -> str:
+        if entry.anchors is None:
+            return f"no other query selects from {self._called(entry.anchor)}"
+        left, right = (self._called(anchor) for anchor in entry.anchors[:2])
+        return f"no other query joins {left} with {'itself' if left == right else right}"
+
+    def _called(self, number: int) -> str:
+        node = self._planned.nodes[number]
+        return _title(node.legs[0], self._logs) if node.is_base else f"node {number}"
+
+
+def _logs(steps: Sequence[Step], numbers: Mapping[str, int]) -> dict[str, Leg]:
+    """What people call each log, and the type of its clock."""
+    names = {str(number): name for name, number in numbers.items()}
+    logs: dict[str, Leg] = {}
+    for step in steps:
+        for log, source in zip(step.inputs, reads(step.relation), strict=True):
+            kind, _, name = log.partition(" ")
+            if kind == "rows":
+                name = f"{names[name.partition('.')[0]]}_{name.partition('.')[2].replace('.', '_')}"
+            clock: DataType = clock_type(source)
+            logs[log] = Leg(name, clock)
+    return logs
+
+
+def _title(log: str, logs: Mapping[str, Leg]) -> str:
+    kind = log.partition(" ")[0]
+    what = {"stream": "stream", "answers": "answers of", "rows": "rows of subquery"}[kind]
+    return f"{what} {logs[log].name}"

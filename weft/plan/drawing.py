@@ -1,0 +1,237 @@
+"""What is shared as a picture: boxes from streams on the left to queries on the right, before anybody draws them.
+
+    stream ──> selection ──> join ──> queries          the network
+    stream ──> tree ──> queries                        what is woven
+
+A picture of a thousand boxes tells nothing. So many of those that most queries need are shown, with all that is below
+them; each says how much stands above it that is left out, and a note counts all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from weft.plan.shared_network import LOG, SharedNetwork, SharedNode
+from weft.plan.sharing import SharedStream, Sharing
+from weft.plan.text import window_text
+from weft.plan.words import count, some
+
+#: So many boxes are shown, without those of queries.
+MOST_BOXES = 30
+#: So many queries are named in a box.
+_NAMES = 6
+
+STREAM, TREE, QUERIES = "stream", "tree", "queries"
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A box: what kind of thing it is, what is written in it, and how many queries need it."""
+
+    key: str
+    kind: str
+    title: str
+    lines: tuple[str, ...]
+    weight: int
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """From one box to another, for so many queries."""
+
+    start: str
+    end: str
+    weight: int
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """Boxes, those that an arrow starts from before those it leads to; arrows; and what the picture does not show."""
+
+    boxes: tuple[Box, ...]
+    arrows: tuple[Arrow, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A box before it is known which are shown, the boxes that it is made from, and the queries that need it."""
+
+    key: str
+    kind: str
+    title: str
+    lines: tuple[str, ...]
+    parents: tuple[str, ...]
+    queries: tuple[str, ...]
+
+
+def drawing(sharing: Sharing, names: Collection[str], most: int = MOST_BOXES) -> Drawing:
+    """The picture of some queries: of their part of what is shared."""
+    chosen = frozenset(names)
+    answered = _answered_by(sharing, chosen)
+    parts = {part.key: part for part in _parts(sharing, chosen, answered)}
+    shown = _shown(parts, most)
+    homes = _homes_of_left_out(parts, shown)
+    boxes: list[Box] = []
+    arrows: list[Arrow] = []
+    for key in shown:
+        part = parts[key]
+        above = [parts[other] for other, home in homes.items() if home == key]
+        lines = (*part.lines, *([_left_out(above)] if above else []))
+        boxes.append(Box(key, part.kind, part.title, lines, len(part.queries)))
+        arrows += [Arrow(parent, key, len(part.queries)) for parent in dict.fromkeys(part.parents)]
+    by_box: dict[str, list[str]] = {}
+    for name, key in answered.items():
+        by_box.setdefault(key, []).append(name)
+    for key in shown:
+        if key in by_box:
+            found = by_box[key]
+            more = [f"and {len(found) - _NAMES:,} more"] if len(found) > _NAMES else []
+            listed = (*found[:_NAMES], *more)
+            boxes.append(Box(f"queries of {key}", QUERIES, count(len(found), "query", "queries"), listed, len(found)))
+            arrows.append(Arrow(key, f"queries of {key}", len(found)))
+    return Drawing(tuple(boxes), tuple(arrows), tuple(_notes(sharing, chosen, len(parts), len(shown))))
+
+
+def _notes(sharing: Sharing, names: Collection[str], parts: int, shown: int) -> Iterator[str]:
+    if shown < parts:
+        yield f"{count(parts - shown, 'node')} of {parts:,} left out: these are the most shared"
+    alone = [name for name in sharing.by_themselves if name in names]
+    if alone:
+        yield f"neither woven nor in the network: {some(alone)}"
+
+
+def _left_out(above: Collection[_Part]) -> str:
+    queries = {name for each in above for name in each.queries}
+    return f"… {count(len(above), 'more node')} for {count(len(queries), 'query', 'queries')}"
+
+
+# -- parts ------------------------------------------------------------------------------------------------------------
+
+
+def _answered_by(sharing: Sharing, names: Collection[str]) -> dict[str, str]:
+    """The box that each query finds its answers in, or the rows that it is computed from."""
+    found = {name: _tree_key(each.stream, each.tree.number) for name, each in sharing.woven.items()}
+    for name, running in sharing.running.items():
+        cohorts = sharing.stream(running.stream).running
+        found[name] = _running_key(running.stream, cohorts.index(running.cohort))
+    for name, query in sharing.network.queries.items():
+        found[name] = _node_key(sharing.network.nodes[query.answers[-1][0]])
+    return {name: key for name, key in found.items() if name in names}
+
+
+def _parts(sharing: Sharing, names: Collection[str], answered: Mapping[str, str]) -> Iterator[_Part]:
+    network = sharing.network.within(names)
+    logs = {_node_key(node): node for node in network.nodes.values() if node.kind == LOG}
+    for stream in sharing.streams:
+        woven = list(_woven_parts(stream, names))
+        key = f"stream {stream.name}"
+        if woven:
+            reading = dict.fromkeys(name for part in woven for name in part.queries)
+            also = [name for name in logs[key].queries if name in names] if key in logs else []
+            yield _Part(key, STREAM, key, (), (), tuple(dict.fromkeys([*reading, *also])))
+            yield from woven
+    drawn = {f"stream {stream.name}" for stream in sharing.streams}
+    wanted = {number for query in network.queries.values() for number in query.nodes}
+    for number, node in network.nodes.items():
+        if number in wanted and not (node.kind == LOG and _node_key(node) in drawn and _is_woven(node, sharing, names)):
+            yield _node_part(node, network, names, answered)
+
+
+def _is_woven(log: SharedNode, sharing: Sharing, names: Collection[str]) -> bool:
+    """Whether the box of a stream is there already, for queries that are woven over it."""
+    return any(f"stream {each.name}" == log.title and any(_woven_parts(each, names)) for each in sharing.streams)
+
+
+def _woven_parts(stream: SharedStream, names: Collection[str]) -> Iterator[_Part]:
+    parents = (f"stream {stream.name}",)
+    for cohort in stream.cohorts:
+        rows = [f"where {each}" for each in cohort.conditions]
+        by = [f"by {', '.join(cohort.keys)}"] if cohort.keys else []
+        for tree in cohort.trees:
+            queries = tuple(name for name in tree.queries if name in names)
+            windows = [window_text(each, stream.clock) for each in tree.windows]
+            key = _tree_key(stream.name, tree.number)
+            if queries:
+                yield _Part(key, TREE, f"tree {tree.number}", (*windows, *rows, *by), parents, queries)
+    for number, running in enumerate(stream.running):
+        queries = tuple(name for name in running.queries if name in names)
+        lines = (*(f"where {each}" for each in running.conditions), f"by {', '.join(running.keys) or 'nothing'}")
+        if queries:
+            yield _Part(_running_key(stream.name, number), TREE, "never closing", lines, parents, queries)
+
+
+def _node_part(node: SharedNode, network: SharedNetwork, names: Collection[str], answered: Mapping[str, str]) -> _Part:
+    queries = tuple(name for name in node.queries if name in names)
+    if node.kind == LOG:
+        # The answers of a query come out of the box that it finds them in, if that one is drawn.
+        giver = answered.get(node.title.removeprefix("answers of "))
+        return _Part(node.title, STREAM, node.title, (), (giver,) if giver else (), queries)
+    parents = tuple(_node_key(network.nodes[parent]) for parent in node.parents)
+    lines = (*(f"on {each}" for each in node.equations), *node.conditions)
+    return _Part(_node_key(node), node.kind, f"{node.number} {node.kind}", lines, parents, queries)
+
+
+def _node_key(node: SharedNode) -> str:
+    return node.title if node.kind == LOG else f"node {node.number}"
+
+
+def _tree_key(stream: str, number: int) -> str:
+    return f"tree {number} of {stream}"
+
+
+def _running_key(stream: str, number: int) -> str:
+    return f"running {number} of {stream}"
+
+
+# -- what is shown ----------------------------------------------------------------------------------------------------
+
+
+def _shown(parts: Mapping[str, _Part], most: int) -> list[str]:
+    """The parts that most queries need and all that is below them, in order."""
+    order = {key: position for position, key in enumerate(_parents_first(parts))}
+    chosen: set[str] = set()
+    for key in sorted(order, key=lambda key: (-len(parts[key].queries), order[key])):
+        needed = _with_parents(key, parts) - chosen
+        if len(chosen) + len(needed) <= most:
+            chosen |= needed
+    return sorted(chosen, key=order.__getitem__)
+
+
+def _parents_first(parts: Mapping[str, _Part]) -> list[str]:
+    given: dict[str, None] = {}
+
+    def give(key: str) -> None:
+        waiting = [key]
+        while waiting:
+            missing = [each for each in parts[waiting[-1]].parents if each not in given]
+            if missing:
+                waiting += missing
+            else:
+                given.setdefault(waiting.pop())
+
+    for key in parts:
+        give(key)
+    return list(given)
+
+
+def _with_parents(key: str, parts: Mapping[str, _Part]) -> set[str]:
+    found, waiting = {key}, [key]
+    while waiting:
+        for parent in parts[waiting.pop()].parents:
+            if parent not in found:
+                found.add(parent)
+                waiting.append(parent)
+    return found
+
+
+def _homes_of_left_out(parts: Mapping[str, _Part], shown: Collection[str]) -> dict[str, str]:
+    """For each part that is left out, the one that is shown and nearest below it: each is counted once."""
+    homes: dict[str, str] = {}
+    for key in _parents_first(parts):
+        below = [parent if parent in shown else homes.get(parent) for parent in parts[key].parents]
+        home = next((each for each in below if each is not None), None)
+        if key not in shown and home is not None:
+            homes[key] = home
+    return homes
