@@ -26,7 +26,8 @@ def _lines(drawing: Drawing) -> Iterator[str]:
         yield f"  {names[box.key]} [{_attributes(box)}];"
     for arrow in drawing.arrows:
         label = f', label="{arrow.weight}"' if arrow.weight > 1 else ""
-        yield f"  {names[arrow.start]} -> {names[arrow.end]} [penwidth={thickness(arrow.weight):.1f}{label}];"
+        style = "" if arrow.is_direct else ", style=dashed"
+        yield f"  {names[arrow.start]} -> {names[arrow.end]} [penwidth={thickness(arrow.weight):.1f}{label}{style}];"
     yield "}"
 
 

@@ -3,8 +3,8 @@
     stream ──> selection ──> join ──> queries          the network
     stream ──> tree ──> queries                        what is woven
 
-A picture of a thousand boxes tells nothing. So many of those that most queries need are shown, with all that is below
-them; each says how much stands above it that is left out, and a note counts all of it.
+A picture of a thousand boxes tells nothing. Those that most queries need are shown, with all that is below them. What
+is left out above one of them is a broken arrow to the queries that it leads to, and a note counts all of it.
 """
 
 from __future__ import annotations
@@ -38,11 +38,12 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """From one box to another, for so many queries."""
+    """From one box to another, for so many queries; it may pass boxes that are left out."""
 
     start: str
     end: str
     weight: int
+    is_direct: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,10 @@ class Drawing:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A box before it is known which are shown, the boxes that it is made from, and the queries that need it."""
+    """A box before it is known which are shown, and the boxes that it is made from.
+
+    `queries` are those of the picture that need it, `weight` counts all of them.
+    """
 
     key: str
     kind: str
@@ -64,6 +68,7 @@ class _Part:
     lines: tuple[str, ...]
     parents: tuple[str, ...]
     queries: tuple[str, ...]
+    weight: int
 
 
 def drawing(sharing: Sharing, names: Collection[str], most: int = MOST_BOXES) -> Drawing:
@@ -73,25 +78,25 @@ def drawing(sharing: Sharing, names: Collection[str], most: int = MOST_BOXES) ->
     parts = {part.key: part for part in _parts(sharing, chosen, answered)}
     shown = _shown(parts, most)
     homes = _homes_of_left_out(parts, shown)
-    boxes: list[Box] = []
-    arrows: list[Arrow] = []
-    for key in shown:
-        part = parts[key]
-        above = [parts[other] for other, home in homes.items() if home == key]
-        lines = (*part.lines, *([_left_out(above)] if above else []))
-        boxes.append(Box(key, part.kind, part.title, lines, len(part.queries)))
-        arrows += [Arrow(parent, key, len(part.queries)) for parent in dict.fromkeys(part.parents)]
-    by_box: dict[str, list[str]] = {}
+    boxes = [Box(key, parts[key].kind, parts[key].title, parts[key].lines, parts[key].weight) for key in shown]
+    arrows = [Arrow(parent, key, parts[key].weight) for key in shown for parent in dict.fromkeys(parts[key].parents)]
+    found: dict[tuple[str, bool], list[str]] = {}
     for name, key in answered.items():
-        by_box.setdefault(key, []).append(name)
+        found.setdefault((homes.get(key, key), key in homes), []).append(name)
     for key in shown:
-        if key in by_box:
-            found = by_box[key]
-            more = [f"and {len(found) - _NAMES:,} more"] if len(found) > _NAMES else []
-            listed = (*found[:_NAMES], *more)
-            boxes.append(Box(f"queries of {key}", QUERIES, count(len(found), "query", "queries"), listed, len(found)))
-            arrows.append(Arrow(key, f"queries of {key}", len(found)))
+        for is_left_out in (False, True):
+            if (key, is_left_out) in found:
+                above = sum(home == key for home in homes.values()) if is_left_out else 0
+                box = _queries_box(f"queries of {key}{' and above' * is_left_out}", found[key, is_left_out], above)
+                boxes.append(box)
+                arrows.append(Arrow(key, box.key, box.weight, not is_left_out))
     return Drawing(tuple(boxes), tuple(arrows), tuple(_notes(sharing, chosen, len(parts), len(shown))))
+
+
+def _queries_box(key: str, names: list[str], left_out: int) -> Box:
+    more = [f"and {len(names) - _NAMES:,} more"] if len(names) > _NAMES else []
+    through = [f"… through {count(left_out, 'node')} not shown"] if left_out else []
+    return Box(key, QUERIES, count(len(names), "query", "queries"), (*names[:_NAMES], *more, *through), len(names))
 
 
 def _notes(sharing: Sharing, names: Collection[str], parts: int, shown: int) -> Iterator[str]:
@@ -100,11 +105,6 @@ def _notes(sharing: Sharing, names: Collection[str], parts: int, shown: int) -> 
     alone = [name for name in sharing.by_themselves if name in names]
     if alone:
         yield f"neither woven nor in the network: {some(alone)}"
-
-
-def _left_out(above: Collection[_Part]) -> str:
-    queries = {name for each in above for name in each.queries}
-    return f"… {count(len(above), 'more node')} for {count(len(queries), 'query', 'queries')}"
 
 
 # -- parts ------------------------------------------------------------------------------------------------------------
@@ -128,9 +128,9 @@ def _parts(sharing: Sharing, names: Collection[str], answered: Mapping[str, str]
         woven = list(_woven_parts(stream, names))
         key = f"stream {stream.name}"
         if woven:
-            reading = dict.fromkeys(name for part in woven for name in part.queries)
-            also = [name for name in logs[key].queries if name in names] if key in logs else []
-            yield _Part(key, STREAM, key, (), (), tuple(dict.fromkeys([*reading, *also])))
+            also = logs[key].queries if key in logs else ()
+            reading = (*(name for part in woven for name in part.queries), *(name for name in also if name in names))
+            yield _Part(key, STREAM, key, (), (), reading, stream.number_of_queries + len(also))
             yield from woven
     drawn = {f"stream {stream.name}" for stream in sharing.streams}
     wanted = {number for query in network.queries.values() for number in query.nodes}
@@ -154,12 +154,14 @@ def _woven_parts(stream: SharedStream, names: Collection[str]) -> Iterator[_Part
             windows = [window_text(each, stream.clock) for each in tree.windows]
             key = _tree_key(stream.name, tree.number)
             if queries:
-                yield _Part(key, TREE, f"tree {tree.number}", (*windows, *rows, *by), parents, queries)
+                title = f"tree {tree.number}"
+                yield _Part(key, TREE, title, (*windows, *rows, *by), parents, queries, len(tree.queries))
     for number, running in enumerate(stream.running):
         queries = tuple(name for name in running.queries if name in names)
         lines = (*(f"where {each}" for each in running.conditions), f"by {', '.join(running.keys) or 'nothing'}")
         if queries:
-            yield _Part(_running_key(stream.name, number), TREE, "never closing", lines, parents, queries)
+            key = _running_key(stream.name, number)
+            yield _Part(key, TREE, "never closing", lines, parents, queries, len(running.queries))
 
 
 def _node_part(node: SharedNode, network: SharedNetwork, names: Collection[str], answered: Mapping[str, str]) -> _Part:
@@ -167,10 +169,10 @@ def _node_part(node: SharedNode, network: SharedNetwork, names: Collection[str],
     if node.kind == LOG:
         # The answers of a query come out of the box that it finds them in, if that one is drawn.
         giver = answered.get(node.title.removeprefix("answers of "))
-        return _Part(node.title, STREAM, node.title, (), (giver,) if giver else (), queries)
+        return _Part(node.title, STREAM, node.title, (), (giver,) if giver else (), queries, len(node.queries))
     parents = tuple(_node_key(network.nodes[parent]) for parent in node.parents)
     lines = (*(f"on {each}" for each in node.equations), *node.conditions)
-    return _Part(_node_key(node), node.kind, f"{node.number} {node.kind}", lines, parents, queries)
+    return _Part(_node_key(node), node.kind, f"{node.number} {node.kind}", lines, parents, queries, len(node.queries))
 
 
 def _node_key(node: SharedNode) -> str:

@@ -25,7 +25,7 @@ def _lines(drawing: Drawing) -> Iterator[str]:
         yield f"  {names[box.key]}{_shape(box)}:::{box.kind}"
     for arrow in drawing.arrows:
         label = f"|{arrow.weight}|" if arrow.weight > 1 else ""
-        yield f"  {names[arrow.start]} -->{label} {names[arrow.end]}"
+        yield f"  {names[arrow.start]} {'-->' if arrow.is_direct else '-.->'}{label} {names[arrow.end]}"
     for number, arrow in enumerate(drawing.arrows):
         if arrow.weight > 1:
             yield f"  linkStyle {number} stroke-width:{thickness(arrow.weight):.1f}px"

@@ -36,7 +36,8 @@ def network_lines(network: SharedNetwork) -> Iterator[str]:
         yield f"  {_family_text(family)}"
     yield from _left_out(len(network.families) - _FAMILIES, "family of joins", "families of joins")
     for query in list(network.queries.values())[:_QUERIES]:
-        yield f"  {query.name} {_answered(query)}; {_costs(query)}"
+        rest = "" if query.beside is None else f"; the rest of it by itself: {query.beside}"
+        yield f"  {query.name} {_answered(query)}; {_costs(query)}{rest}"
         yield from (f"    {_why_text(why)}" for why in query.not_shared)
     yield from _left_out(len(network.queries) - _QUERIES, "query", "queries")
 
@@ -58,8 +59,7 @@ def network_query_lines(query: NetworkQuery, network: SharedNetwork) -> Iterator
     for family in network.families:
         mine = [number for number in query.nodes if number in family.joins]
         if mine:
-            also = len(family.joins) - len(mine)
-            yield f"  joined together with {count(also, 'other join')} of its family: {_family_text(family)}"
+            yield f"  node {', '.join(map(str, mine))} in a {_family_text(family)}"
     companions = network.companions(query.name)
     told = [f"{name} (node {', '.join(map(str, numbers))})" for name, numbers in companions.items()]
     yield f"  shares nodes above logs with {other_queries(len(companions))}{listed(told)}"
@@ -76,7 +76,7 @@ def _node_lines(node: SharedNode) -> Iterator[str]:
     if node.conditions:
         yield f"  where {' AND '.join(node.conditions)}"
     measured = "" if node.measured is None else f", {node.measured:,} kept"
-    yield f"  gives {some(node.columns) or 'nothing but its clock'}; {node.rows:,} rows expected{measured}"
+    yield f"  gives {some(node.columns) or 'nothing but its clock'}; {count(node.rows, 'row')} expected{measured}"
     shared = f"shared by {len(node.queries):,} queries" if node.is_shared else "for one query"
     yield f"  {shared}{listed(node.queries)}"
 

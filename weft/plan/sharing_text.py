@@ -220,7 +220,8 @@ def _physical_lines(
         yield from (f"    {_short(line)}" for line in stream.reduction.sql.split("\n"))
     if network.queries:
         joins = count(len(network.families), "family of joins", "families of joins")
-        found = f", and {joins} looks up in the driver what is kept, or asks one more job a level for it"
+        look = "looks" if len(network.families) == 1 else "look"
+        found = f", and {joins} {look} up in the driver what is kept, or in one more job a level if that is too much"
         logs = count(network.count(LOG), "log")
         yield f"  the network: one Spark job in a cycle takes the new rows of {logs}{found if network.families else ''}"
     if alone:

@@ -10,7 +10,7 @@ from weft.plan.drawing import QUERIES, STREAM, Arrow, Box, Drawing
 from weft.plan.layout import layout
 
 _LINE, _PADDING, _MARGIN, _FOOT = 14.0, 8.0, 24.0, 22.0
-_BOX_WIDTH = WIDTH * 5.7 + 2 * _PADDING
+_BOX_WIDTH = WIDTH * 6.1 + 2 * _PADDING
 _FONT = 'font-family="Helvetica, Arial, sans-serif"'
 
 
@@ -23,7 +23,7 @@ def _lines(drawing: Drawing) -> Iterator[str]:
     texts = {box.key: box_lines(box.lines) for box in drawing.boxes}
     heights = {key: _LINE * (1 + len(lines)) + 2 * _PADDING for key, lines in texts.items()}
     places = layout(drawing, _BOX_WIDTH, heights)
-    foot = ["an arrow is as thick as many queries need what it carries", *drawing.notes]
+    foot = ["the more queries need it, the thicker an arrow is", *drawing.notes]
     width = max(places.width, 400.0) + 2 * _MARGIN
     height = places.height + 2 * _MARGIN + _FOOT + _LINE * len(foot)
     yield (
@@ -52,9 +52,10 @@ def _arrow(arrow: Arrow, points: Sequence[tuple[float, float]]) -> str:
         path.append(f"C{middle:.1f} {y:.1f} {middle:.1f} {to_y:.1f} {to_x:.1f} {to_y:.1f}")
         x, y = to_x, to_y
     what = f"{arrow.weight:,} {'query' if arrow.weight == 1 else 'queries'}"
+    dashes = "" if arrow.is_direct else ' stroke-dasharray="6 5"'
     return (
         f'<path d="{" ".join(path)}" fill="none" stroke="#94a3b8" stroke-opacity="0.75" '
-        f'stroke-width="{thickness(arrow.weight):.1f}"><title>{what}</title></path>'
+        f'stroke-width="{thickness(arrow.weight):.1f}"{dashes}><title>{what}</title></path>'
     )
 
 

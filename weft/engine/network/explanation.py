@@ -284,8 +284,7 @@ class _Telling:
             for some in (nearest.its_equations, nearest.own_equations)
         )
         if its:
-            against = " and ".join(ours) or "no equation"
-            reason = f"joined by other equations: {against} against {' and '.join(its)} of node {other}"
+            reason = f"joined by other equations: {' AND '.join(ours)} against {' AND '.join(its)} of node {other}"
             return NotShared(number, other, reason, its, ours)
         if nearest.in_the_way:
             theirs = [disjunction_text(each, legs) for each, _ in nearest.in_the_way]

@@ -39,7 +39,7 @@ class Nearest:
 
     node: int
     in_the_way: tuple[tuple[Disjunction, tuple[Disjunction, ...]], ...]
-    #: Equations that only the node looks its pairs up by, and those that only the other one does.
+    #: If each looks its pairs up by equations that the other has not: those of the node, and those that are wanted.
     its_equations: tuple[Disjunction, ...] = ()
     own_equations: tuple[Disjunction, ...] = ()
     #: Whether one of the two leaves out rows that come too late, and the other does not.
@@ -102,13 +102,16 @@ class Neighbours:
         theirs = _demands(self._nodes[other])
         open_ = residual(theirs, wanted).disjunctions
         closeness = not differs, len(theirs.disjunctions) - len(open_), -len(open_), -other
-        its, own = equations(theirs), equations(wanted)
-        pairs = [(each, _about_the_same(each, wanted.disjunctions)) for each in open_ if each not in its - own]
+        its = [each for each in open_ if each in equations(theirs)]
+        own = [each for each in wanted.disjunctions if each in equations(wanted) - equations(theirs)]
+        if not (its and own):
+            its, own = [], []
+        pairs = [(each, _about_the_same(each, wanted.disjunctions)) for each in open_ if each not in its]
         return closeness, Nearest(
             other,
-            tuple((_renamed(each, back), tuple(_renamed(own, back) for own in ours)) for each, ours in pairs),
-            tuple(_renamed(each, back) for each in sorted(its - own, key=lambda each: each.text)),
-            tuple(_renamed(each, back) for each in sorted(own - its, key=lambda each: each.text)),
+            tuple((_renamed(each, back), tuple(_renamed(ours, back) for ours in same)) for each, same in pairs),
+            tuple(_renamed(each, back) for each in its),
+            tuple(_renamed(each, back) for each in own),
             differs,
         )
 
