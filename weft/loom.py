@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from weft.engine.engine import Engine, Progress
+    from weft.engine.network.explanation import Project
     from weft.engine.woven.ahead import Left
 
 
@@ -98,7 +99,11 @@ class Loom:
         self.execute(f"DROP CONTINUOUS QUERY `{name}`")
 
     def explain(self, query: str | None = None, *, format: str = "TEXT") -> str:
-        """How a query, or everything together, is evaluated and what is shared; `format` is TEXT or JSON."""
+        """How a query, or everything together, is evaluated and what is shared.
+
+        `format` is TEXT, JSON, MERMAID, DOT or SVG: the last three are pictures.
+        """
+        from weft.engine.network.explanation import Project
         from weft.engine.statistics import measured
         from weft.engine.woven.explanation import kept_apart
         from weft.engine.woven.hosts import recorded_hosts
@@ -106,7 +111,8 @@ class Loom:
         queries = self.catalog.queries()
         chosen = None if query is None else self.catalog.query(query)
         known = measured(self.catalog)
-        return explained(queries, chosen, known, format, kept_apart(self.catalog), recorded_hosts(self.catalog))
+        apart, hosts = kept_apart(self.catalog), recorded_hosts(self.catalog)
+        return explained(queries, chosen, known, format, apart, hosts, Project.of(self.catalog))
 
     # -- running ------------------------------------------------------------------------------------------------------
 
@@ -272,18 +278,29 @@ def explained(
     format: str,
     apart: Mapping[str, str] | None = None,
     hosts: Callable[[str, tuple[str, ...]], str | None] = lambda stream, keys: None,
+    project: Project | None = None,
 ) -> str:
     """How a query, or all of them, are evaluated if all of them run together. Spark is not needed for that.
 
-    `apart` has the reasons of queries that share nothing although they could; `hosts` says where kernels live.
+    `apart` has the reasons of queries that are not woven although they could be; `hosts` says where kernels live;
+    `project` is what else is known of the queries, if they are those of a project.
     """
+    from weft.engine.network.explanation import Project, shared_network
     from weft.engine.statistics import rates
     from weft.engine.woven.explanation import sharing
 
     found = sharing(queries, rates(measured), apart, measured.facts, hosts)
+    woven = found.woven.keys() | found.running.keys()
+    chosen = queries if query is None else (query,)
+    name = query.name if query is not None else None
+    found = replace(found, network=shared_network(queries, project or Project({}), woven, name))
     if format == "JSON":
-        chosen = queries if query is None else (query,)
         return json.dumps(shared_document(chosen, found, measured), indent=2, ensure_ascii=False)
+    if format != "TEXT":
+        from weft.plan.drawing import drawing
+        from weft.plan.pictures import PICTURES
+
+        return PICTURES[format](drawing(found, [each.name for each in chosen]))
     return shared_text(queries, found, measured) if query is None else shared_query_text(query, found, measured)
 
 

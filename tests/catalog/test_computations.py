@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.optimizer.network.given import logs_of, q1, select
 from weft.algebra import Select
-from weft.catalog import Catalog, CatalogReadOnly
+from weft.catalog import CATALOG_FILE, Catalog, CatalogReadOnly
 from weft.optimizer.network import KeptNetwork
+from weft.plan.network import Network
+from weft.sql.check import check
 
 TEXTS = {
     "1": q1(20),
@@ -68,6 +72,25 @@ def test_what_is_dropped_is_forgotten(tmp_path: Path) -> None:
         assert KeptNetwork(catalog).planner.network == alone
 
 
+def test_a_stream_that_is_created_again_with_other_columns_is_another_log(tmp_path: Path) -> None:
+    """`a > 2.5` is `a >= 3` of an INT, and was `a > 2.5` of a DECIMAL."""
+
+    def over(type_: str, place: str) -> dict[str, tuple[Select, list[str]]]:
+        script = f"""CREATE STREAM w (n BIGINT, a {type_}) WATERMARK FOR n AS n USING rate;
+            CREATE CONTINUOUS QUERY q AS SELECT a FROM w WHERE a > 2.5"""
+        relation = check(script).queries[0].relation
+        assert isinstance(relation, Select)
+        return {place: (relation, ["stream w"])}
+
+    with Catalog.open(tmp_path) as catalog:
+        KeptNetwork(catalog).network_of(over("DECIMAL(6, 1)", "1"))
+    with Catalog.open(tmp_path) as catalog:
+        network = KeptNetwork(catalog).network_of(over("INT", "2"))
+    with Catalog.open(tmp_path) as catalog:
+        assert KeptNetwork(catalog).planner.network == network
+    assert described(network) == described(KeptNetwork(None).network_of(over("INT", "2")))
+
+
 def test_a_reader_plans_without_writing(tmp_path: Path) -> None:
     with Catalog.open(tmp_path) as catalog:
         before = KeptNetwork(catalog).network_of(some("1"))
@@ -75,7 +98,7 @@ def test_a_reader_plans_without_writing(tmp_path: Path) -> None:
         kept = KeptNetwork(reader)
         assert "2" in kept.network_of(some("1", "2")).results
         with pytest.raises(CatalogReadOnly):
-            reader.keep_computations(kept.planner.nodes.take_changes())
+            reader.keep_computations(kept.planner.nodes.changes(), "anybody")
     with Catalog.open(tmp_path) as catalog:
         assert KeptNetwork(catalog).planner.network == before
 
@@ -92,3 +115,112 @@ def add_and_fail(catalog: Catalog) -> None:
     with catalog.transaction():
         KeptNetwork(catalog).network_of(some("1", "2"))
         raise RuntimeError("the query could not be added")
+
+
+# -- an index that is of no use ---------------------------------------------------------------------------------------
+
+#: What may have happened to the file behind our back.
+DAMAGE = {
+    "a node is gone": "DELETE FROM computations WHERE number = (SELECT min(number) FROM computations)",
+    "a condition is gone": "DELETE FROM conditions WHERE id = (SELECT max(id) FROM conditions)",
+    "all conditions are gone": "DELETE FROM conditions",
+    "a condition is not JSON": "UPDATE conditions SET stored = 'x' WHERE id = (SELECT min(id) FROM conditions)",
+    "a condition is something else": "UPDATE conditions SET stored = '[[\"tuple\"]]' WHERE id = 1",
+    "a node is its own parent": "UPDATE computations SET parents = json_array(number) WHERE number > 1",
+    "a list is not JSON": "UPDATE computations SET predicates = 'x'",
+    "a node is of another level": "UPDATE computations SET level = level + 1",
+    "a node has other legs": "UPDATE computations SET legs = '[\"stream v\"]'",
+    "a node has another anchor": "UPDATE computations SET anchor = 1 + number",
+    "a join is none": "UPDATE computations SET left_anchor = NULL, right_anchor = NULL",
+    "a select is in no node": "UPDATE found SET node = 999",
+    "a select has other legs": "UPDATE found SET legs = '[0, 0, 0]'",
+    "nobody reads": "DELETE FROM found",
+    "numbers begin anew": "UPDATE next_computation SET number = 1",
+    "nothing is known of numbers": "DELETE FROM next_computation",
+    "another weft has made it": "UPDATE next_computation SET made_by = 'another'",
+}
+
+
+def damaged(directory: Path, statement: str) -> None:
+    with closing(sqlite3.connect(directory / CATALOG_FILE, isolation_level=None)) as connection:
+        connection.execute(statement)
+
+
+@pytest.mark.parametrize("statement", DAMAGE.values(), ids=DAMAGE.keys())
+def test_an_index_that_is_of_no_use_is_planned_anew(
+    tmp_path: Path, statement: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Catalog.open(tmp_path) as catalog:
+        before = KeptNetwork(catalog).network_of(some(*TEXTS))
+    damaged(tmp_path, statement)
+    with Catalog.open(tmp_path, write=False) as reader:
+        assert KeptNetwork(reader).network_of(some(*TEXTS)).results.keys() == before.results.keys()
+    with Catalog.open(tmp_path) as catalog:
+        after = KeptNetwork(catalog).network_of(some(*TEXTS))
+    assert described(after) == described(before)
+    if "DELETE FROM next_computation" not in statement:
+        assert "planned anew" in caplog.text
+    caplog.clear()
+    with Catalog.open(tmp_path) as catalog:
+        assert KeptNetwork(catalog).planner.network == after, "what was planned anew is kept"
+    assert not caplog.text
+
+
+def described(network: Network) -> list[tuple[object, ...]]:
+    """Nodes in their order, whatever their numbers."""
+    order = {number: position for position, number in enumerate(network.nodes)}
+    places: dict[int, list[str]] = {}
+    for place, result in network.results.items():
+        places.setdefault(result.node, []).append(place)
+    return [
+        (
+            each.legs,
+            each.predicates,
+            each.columns,
+            tuple(order[p] for p in each.parents),
+            sorted(places.get(number, [])),
+        )
+        for number, each in network.nodes.items()
+    ]
+
+
+def test_numbers_go_on_when_a_network_is_planned_anew(tmp_path: Path) -> None:
+    with Catalog.open(tmp_path) as catalog:
+        before = KeptNetwork(catalog).network_of(some("1", "3"))
+    damaged(tmp_path, DAMAGE["a condition is gone"])
+    with Catalog.open(tmp_path) as catalog:
+        after = KeptNetwork(catalog).network_of(some("1", "3"))
+    assert min(after.nodes) > max(before.nodes)
+
+
+def test_what_could_not_be_written_is_written_with_the_next_change(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Catalog.open(tmp_path) as catalog:
+        kept = KeptNetwork(catalog)
+        kept.network_of(some("1"))
+        damaged(
+            tmp_path, "CREATE TRIGGER full BEFORE INSERT ON found BEGIN SELECT RAISE(FAIL, 'the disk is full'); END"
+        )
+        assert "2" in kept.network_of(some("1", "2")).results, "the network is there all the same"
+        assert "could not be written" in caplog.text
+        assert "2" not in KeptNetwork(catalog).planner.network.results
+        damaged(tmp_path, "DROP TRIGGER full")
+        network = kept.network_of(some("1", "2", "3"))
+    with Catalog.open(tmp_path) as catalog:
+        assert KeptNetwork(catalog).planner.network == network
+
+
+def test_conditions_that_nobody_has_any_more_are_dropped_when_a_project_is_opened(tmp_path: Path) -> None:
+    def count() -> int:
+        with closing(sqlite3.connect(tmp_path / CATALOG_FILE)) as connection:
+            return int(connection.execute("SELECT count(*) FROM conditions").fetchone()[0])
+
+    with Catalog.open(tmp_path) as catalog:
+        KeptNetwork(catalog).network_of(some("3"))
+        fewer = count()
+        KeptNetwork(catalog).network_of(some(*TEXTS))
+        KeptNetwork(catalog).network_of(some("3"))
+        assert count() > fewer
+        KeptNetwork(catalog)
+        assert count() == fewer

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from click.testing import Result
@@ -272,7 +274,7 @@ def test_explain(project: Path, script: Path) -> None:
 def test_explain_says_what_is_shared_and_what_is_not(project: Path) -> None:
     text = _weft("explain", "--project", project).stdout
     assert "stream trades: 1 query woven" in text
-    assert "\n  dear: only aggregates share partials\n" in text
+    assert "\n  dear answered by node 2; looks at 100,000 rows instead of 100,000 alone\n" in text
     document = _json("explain", "--project", project)
     hot, dear = document["queries"]
     assert (hot["woven"]["stream"], hot["not_woven"]) == ("trades", None)
@@ -287,6 +289,10 @@ def test_explain_knows_that_sharing_is_off(project: Path) -> None:
         loom.execute("SET sharing = off")
     hot, dear = _json("explain", "--project", project)["queries"]
     assert (hot["not_woven"], dear["not_woven"]) == ("sharing is off", "only aggregates share partials")
+    assert (hot["network"], dear["network"]) == (None, None)
+    assert dear["not_networked"] == "sharing is off"
+    text = _weft("explain", "--project", project).stdout
+    assert "\nneither woven nor in the network\n  hot: sharing is off\n  dear: sharing is off\n" in text
 
 
 def test_explain_asked_for_in_sql_gives_the_same(project: Path, tmp_path: Path) -> None:
@@ -295,6 +301,32 @@ def test_explain_asked_for_in_sql_gives_the_same(project: Path, tmp_path: Path) 
     shared, hot = _json("register", script, "--project", project)["outcomes"]
     assert shared["message"] + "\n" == _weft("explain", "--project", project).stdout
     assert json.loads(hot["message"]) == _json("explain", "hot", "--project", project)
+
+
+def test_explain_as_a_picture(project: Path, script: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "plan.svg"
+    assert _weft("explain", "--file", script, "--format", "svg", "--output", picture).stdout == ""
+    assert ElementTree.parse(picture).getroot().tag == "{http://www.w3.org/2000/svg}svg"
+    assert _weft("explain", "--project", project, "--format", "svg").stdout == picture.read_text(encoding="utf-8")
+    assert _weft("explain", "--file", script, "--format", "Mermaid").stdout.startswith("flowchart LR\n")
+    assert _weft("explain", "dear", "--file", script, "--format", "dot").stdout.startswith("digraph weft {\n")
+    assert (
+        _weft("explain", "--file", script, "--format", "json").stdout
+        == _weft("explain", "--file", script, "--json").stdout
+    )
+
+
+def test_explain_has_no_other_formats(script: Path) -> None:
+    result = _weft("explain", "--file", script, "--format", "xml")
+    assert result.exit_code == 2
+    assert "text, json, mermaid, dot, svg" in re.sub(r"[\s│]+", " ", result.output)
+    assert _weft("explain", "--file", script, "--format", "dot", "--json").exit_code == 2
+
+
+def test_explain_into_a_file_that_cannot_be_written(script: Path, tmp_path: Path) -> None:
+    result = _weft("explain", "--file", script, "--output", tmp_path / "nowhere" / "plan.txt")
+    assert result.exit_code == 2
+    assert "No such file or directory" in result.output
 
 
 def test_explain_what_is_not_there(project: Path, script: Path) -> None:

@@ -244,7 +244,7 @@ def test_what_was_decided_when_a_query_began_is_explained(beside_oracle: Callabl
     assert run.cycle(Cycle({"trades": rows}, {})) == ""
     run.loom.execute("SET sharing = on")
     assert kept_apart(run.loom.catalog) == {"late": "sharing was off when it began"}
-    assert "not woven: sharing was off when it began" in run.loom.explain("late")
+    assert "neither woven nor in the network: sharing was off when it began" in run.loom.explain("late")
     assert "woven over stream trades: tree 0" in run.loom.explain("early")
 
 

@@ -265,9 +265,27 @@ class Catalog:
         """What the shared network computes, as it was last kept."""
         return self._computations.kept()
 
-    def keep_computations(self, changes: Changes) -> None:
-        """Write down what has changed in the shared network."""
-        self._computations.keep(changes)
+    @property
+    def computations_made_by(self) -> str:
+        """What has made the shared network that is kept; nothing if none is."""
+        return self._computations.made_by
+
+    @property
+    def next_computation(self) -> int:
+        """The number that the next node of the shared network gets."""
+        return self._computations.next_number
+
+    def keep_computations(self, changes: Changes, made_by: str) -> None:
+        """Write down what has changed in the shared network, and what has changed it."""
+        self._computations.keep(changes, made_by)
+
+    def forget_computations(self) -> None:
+        """Drop what is kept of the shared network. The numbers of its nodes are not used again."""
+        self._computations.forget()
+
+    def tidy_computations(self) -> None:
+        """Drop conditions that no node of the shared network has any more."""
+        self._computations.forget_conditions()
 
     # -- requests of other processes ---------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """The index of computations: which nodes of the shared network compute what, and where selects find their rows.
 
-It is written as it changes, in the transaction that registers or drops the queries, and read once, when a project is
-opened: the conditions first, each decoded once however many nodes have it. What is looked up while a project is open is
+It is written as it changes, all or nothing, and read once, when a project is opened: the conditions first, each decoded
+once however many nodes have it. What is looked up while a project is open is
 looked up in memory (`weft/optimizer/network/nodes.py`).
 """
 
@@ -54,7 +54,7 @@ class Computations:
             }
             rows = self._database.execute(f"SELECT {_COLUMNS} FROM computations ORDER BY number")
             found = self._database.execute("SELECT place, node, legs, columns FROM found ORDER BY place")
-            ((following,),) = self._database.execute("SELECT number FROM next_computation")
+            following = self.next_number
         read: dict[str, PredicateSet] = {}
 
         def set_of(listed: str) -> PredicateSet:
@@ -66,8 +66,29 @@ class Computations:
         ordered = parents_first({number: each.parents for number, each in computations.items()})
         return Changes(tuple(computations[each] for each in ordered), (), dict(map(_found, found)), (), following)
 
-    def keep(self, changes: Changes) -> None:
-        """Writes down what has changed."""
+    @property
+    def made_by(self) -> str:
+        """What has made the index; nothing if there is none yet."""
+        rows = self._database.execute("SELECT made_by FROM next_computation")
+        return str(rows[0][0]) if rows else ""
+
+    @property
+    def next_number(self) -> int:
+        """The number that the next node gets."""
+        ((number,),) = self._database.execute("SELECT coalesce(max(number), 1) FROM next_computation")
+        return int(number)
+
+    def forget(self) -> None:
+        """Drops the whole index. The numbers of its nodes are not used again."""
+        self._database.require_writable()
+        with self._database.transaction():
+            number = self.next_number
+            for table in ("computations", "found", "conditions", "next_computation"):
+                self._database.execute(f"DELETE FROM {table}")
+            self._database.execute("INSERT INTO next_computation (number) VALUES (?)", (number,))
+
+    def keep(self, changes: Changes, made_by: str) -> None:
+        """Writes down what has changed, and what has changed it."""
         self._database.require_writable()
         with self._database.transaction():
             if changes.removed:
@@ -83,7 +104,9 @@ class Computations:
                     "INSERT OR REPLACE INTO found (place, node, legs, columns) VALUES (?, ?, ?, ?)",
                     (place, found.result.node, json.dumps(found.result.legs), json.dumps(sorted(found.columns))),
                 )
-            self._database.execute("UPDATE next_computation SET number = ?", (changes.next_number,))
+            self._database.execute(
+                "UPDATE next_computation SET number = ?, made_by = ?", (changes.next_number, made_by)
+            )
 
     def forget_conditions(self) -> None:
         """Drops the conditions that no node has any more."""

@@ -154,6 +154,10 @@ MIGRATIONS: tuple[Migration, ...] = (
         "CREATE TABLE next_computation (number INTEGER NOT NULL)",
         "INSERT INTO next_computation (number) VALUES (1)",
     ),
+    (
+        # Which planner has made the index of computations: another one may mean something else by it.
+        "ALTER TABLE next_computation ADD COLUMN made_by TEXT NOT NULL DEFAULT ''",
+    ),
 )
 
 

@@ -23,6 +23,7 @@ from weft.cli.output import (
 )
 from weft.loom import explained
 from weft.plan.sharing import Measured
+from weft.sql.binder import EXPLAIN_FORMATS
 from weft.sql.check import check
 from weft.sql.errors import did_you_mean
 
@@ -36,11 +37,18 @@ def explain(
         Path | None, typer.Option("--file", metavar="FILE", help="Explain the queries of a file, not of a project.")
     ] = None,
     as_json: JsonOption = False,
+    format_: Annotated[
+        str | None, typer.Option("--format", metavar="FORMAT", help="text, json, mermaid, dot or svg (default: text).")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="FILE", help="Write to a file, not to the terminal.")
+    ] = None,
 ) -> None:
     """Show how a query, or all of them, are evaluated, and what they share. Spark need not run."""
     if file is not None and project is not None:
         raise typer.BadParameter("give --project or --file, not both")
-    format_ = "JSON" if as_json else "TEXT"
+    format_ = _format(format_, as_json)
+    as_json = format_ == "JSON"
     with failing_clearly(as_json):
         if file is not None:
             known = _queries_of_file(file, as_json)
@@ -49,10 +57,25 @@ def explain(
             with open_project(project or Path(), write=False) as loom:
                 chosen = _chosen(loom.catalog.queries(), query)
                 text = loom.explain(chosen.name if chosen is not None else None, format=format_)
-    if as_json:
-        typer.echo(text)
-    else:
+        if output is not None:
+            output.write_text(f"{text}\n", encoding="utf-8")
+    if output is not None:
+        return
+    if format_ == "TEXT":
         print_text(text)
+    else:
+        typer.echo(text)
+
+
+def _format(named: str | None, as_json: bool) -> str:
+    """What EXPLAIN calls the format that is asked for."""
+    format_ = (named or ("json" if as_json else "text")).upper()
+    if format_ not in EXPLAIN_FORMATS:
+        listed = ", ".join(EXPLAIN_FORMATS).lower()
+        raise typer.BadParameter(f"there is no format '{named}'; give one of {listed}")
+    if as_json and format_ != "JSON":
+        raise typer.BadParameter(f"give --json or --format {named}, not both")
+    return format_
 
 
 def _queries_of_file(file: Path, as_json: bool) -> Sequence[Query]:

@@ -22,6 +22,7 @@ from weft.algebra import Relation, Source, Stream
 from weft.algebra.clocks import clock_type
 from weft.algebra.sources import reads
 from weft.algebra.types import TIMESTAMP
+from weft.catalog import Catalog
 from weft.engine.commits import Commit, QueryState, Segment, StreamState
 from weft.engine.continuity import (
     continued,
@@ -110,6 +111,7 @@ class CycleRunner:
         on_step: Step | None = None,
         hosting: Hosting | None = None,
         ahead: Ahead | None = None,
+        catalog: Catalog | None = None,
     ) -> None:
         self._spark = spark
         self._storage = storage
@@ -118,7 +120,7 @@ class CycleRunner:
         self._logs = Logs(spark, storage)
         self._stage = WovenStage(spark, storage, self._hosting, ahead)
         self._expiry = Expiry()
-        self._network = CurrentNetwork(self._hosting)
+        self._network = CurrentNetwork(self._hosting, catalog)
         self._derived = DerivedStage(storage, self._hosting.max_state)
         self._sets = SetsStage(storage, self._hosting.max_state)
         #: The roots of queries that are evaluated with others, by number.

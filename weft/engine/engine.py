@@ -95,7 +95,7 @@ class Engine:
         self._recorder = Recorder(catalog, spark, on_step or (lambda step, cycle: None))
         self._on_step = self._recorder.step
         self._commits = CommitLog(self._storage, catalog.project)
-        self._runner = CycleRunner(spark, self._storage, self._on_step, hosting(catalog), ahead)
+        self._runner = CycleRunner(spark, self._storage, self._on_step, hosting(catalog), ahead, catalog)
         self._files = AnswerFiles(self._storage, memory_limit)
         self._sinks: dict[str, tuple[Query, Sink | None]] = {}
         self._callables: dict[str, CallableSink] = {}

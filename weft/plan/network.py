@@ -119,13 +119,19 @@ EMPTY = Network({}, {})
 
 
 def parents_first(parents: Mapping[int, tuple[int, ...]]) -> Iterator[int]:
-    """The numbers of nodes, each after its parents, otherwise in their order."""
+    """The numbers of nodes, each after its parents, otherwise in their order.
+
+    Raises KeyError if a parent is missing, and ValueError if a node is below itself.
+    """
     given: set[int] = set()
     for start in sorted(parents):
-        waiting = [start]
+        waiting, above = [start], set[int]()
         while waiting:
             missing = [each for each in parents[waiting[-1]] if each not in given]
             if missing:
+                above.add(waiting[-1])
+                if above.intersection(missing):
+                    raise ValueError(f"node {waiting[-1]} is below itself")
                 waiting.extend(missing)
                 continue
             number = waiting.pop()

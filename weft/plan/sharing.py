@@ -15,6 +15,10 @@ from fractions import Fraction
 
 from weft.algebra import DataType, Window
 from weft.plan.facts import Facts
+from weft.plan.shared_network import NO_NETWORK, SharedNetwork
+
+#: Why what does not aggregate is not woven.
+ONLY_AGGREGATES = "only aggregates share partials"
 
 #: Nanoseconds that a row costs in the reduction: reading it, and adding it to a partial.
 ROW = 200
@@ -160,12 +164,32 @@ class RunningQuery:
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """Everything that is shared, and why the other queries share nothing."""
+    """Everything that is shared, and why the other queries share nothing.
+
+    Queries that are not woven may be in the network. Those that are neither are computed by themselves.
+    """
 
     streams: tuple[SharedStream, ...] = ()
     woven: Mapping[str, WovenQuery] = field(default_factory=dict)
     running: Mapping[str, RunningQuery] = field(default_factory=dict)
     not_woven: Mapping[str, str] = field(default_factory=dict)
+    network: SharedNetwork = NO_NETWORK
+
+    @property
+    def by_themselves(self) -> dict[str, str]:
+        """The queries that are neither woven nor in the network, and why."""
+        return {
+            name: self._why_by_itself(name, why)
+            for name, why in self.not_woven.items()
+            if name not in self.network.queries
+        }
+
+    def _why_by_itself(self, name: str, not_woven: str) -> str:
+        otherwise = self.network.not_networked.get(name)
+        if otherwise is None:
+            return not_woven
+        # That what does not aggregate shares no partials goes without saying.
+        return otherwise if not_woven == ONLY_AGGREGATES or not_woven in otherwise else f"{not_woven}; {otherwise}"
 
     def stream(self, name: str) -> SharedStream:
         return next(each for each in self.streams if each.name == name)

@@ -12,6 +12,7 @@ from fractions import Fraction
 
 from weft.algebra import Query
 from weft.plan.json import Document, query_document, window_document
+from weft.plan.network_json import network_document, network_query_document
 from weft.plan.sharing import (
     Apart,
     Measured,
@@ -33,6 +34,7 @@ def shared_document(queries: Sequence[Query], sharing: Sharing, measured: Measur
     return {
         "queries": [_query(each, sharing) for each in queries],
         "streams": [_stream(each) for each in sharing.streams if each.name in read],
+        "network": network_document(sharing.network.within(names)),
         "measured": measured_document(measured),
     }
 
@@ -47,10 +49,13 @@ def measured_document(measured: Measured) -> Document:
 
 def _query(query: Query, sharing: Sharing) -> Document:
     woven, running = sharing.woven.get(query.name), sharing.running.get(query.name)
+    networked = sharing.network.queries.get(query.name)
     return {
         **query_document(query),
         "woven": _woven(woven) if woven is not None else _running(running) if running is not None else None,
         "not_woven": sharing.not_woven.get(query.name),
+        "network": network_query_document(networked) if networked is not None else None,
+        "not_networked": sharing.network.not_networked.get(query.name),
     }
 
 

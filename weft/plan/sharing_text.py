@@ -7,6 +7,8 @@ from fractions import Fraction
 
 from weft.algebra import DataType, Query
 from weft.algebra.types import TIMESTAMP
+from weft.plan.network_text import network_lines, network_query_lines
+from weft.plan.shared_network import LOG, SharedNetwork
 from weft.plan.sharing import (
     ROW,
     Apart,
@@ -23,9 +25,8 @@ from weft.plan.sharing import (
     WovenQuery,
 )
 from weft.plan.text import duration_text, query_text, window_text
+from weft.plan.words import count, listed, number_text, other_queries, some
 
-#: So many of a list are shown; the others are counted. JSON has all of them.
-_SHOWN = 8
 #: So much is shown of an expression that Spark gets.
 _WIDEST = 160
 #: So many of the last cycles are shown.
@@ -40,9 +41,13 @@ def shared_text(queries: Sequence[Query], sharing: Sharing, measured: Measured) 
         return "no queries"
     parts = [query_text(each) for each in queries]
     parts += ["\n".join(_stream_lines(stream, sharing, measured)) for stream in sharing.streams]
-    if sharing.not_woven:
-        parts.append("\n".join(["not woven", *(f"  {name}: {why}" for name, why in sharing.not_woven.items())]))
-    parts.append("\n".join(_physical_lines(sharing.streams, sharing.not_woven, measured)))
+    if sharing.network.queries:
+        parts.append("\n".join(network_lines(sharing.network)))
+    alone = sharing.by_themselves
+    if alone:
+        told = (f"  {name}: {why}" for name, why in alone.items())
+        parts.append("\n".join(["neither woven nor in the network", *told]))
+    parts.append("\n".join(_physical_lines(sharing.streams, sharing.network, alone, measured)))
     return "\n\n".join(parts)
 
 
@@ -50,16 +55,20 @@ def shared_query_text(query: Query, sharing: Sharing, measured: Measured) -> str
     """One query: by itself, what it shares with whom, and how it runs."""
     woven, running = sharing.woven.get(query.name), sharing.running.get(query.name)
     streams: list[SharedStream] = []
+    alone, network = sharing.by_themselves, sharing.network.within({query.name})
     if woven is not None:
         streams = [sharing.stream(woven.stream)]
         shared = list(_query_lines(woven, streams[0], measured))
     elif running is not None:
         streams = [sharing.stream(running.stream)]
         shared = list(_running_query_lines(running, streams[0]))
+    elif query.name in network.queries:
+        shared = list(network_query_lines(network.queries[query.name], network))
     else:
-        shared = [f"not woven: {sharing.not_woven[query.name]}"]
-    alone = {query.name: sharing.not_woven[query.name]} if query.name in sharing.not_woven else {}
-    return "\n\n".join([query_text(query), "\n".join(shared), "\n".join(_physical_lines(streams, alone, measured))])
+        shared = [f"neither woven nor in the network: {alone[query.name]}"]
+    alone = {name: why for name, why in alone.items() if name == query.name}
+    physical = _physical_lines(streams, network, alone, measured)
+    return "\n\n".join([query_text(query), "\n".join(shared), "\n".join(physical)])
 
 
 # -- woven ------------------------------------------------------------------------------------------------------------
@@ -67,8 +76,8 @@ def shared_query_text(query: Query, sharing: Sharing, measured: Measured) -> str
 
 def _stream_lines(stream: SharedStream, sharing: Sharing, measured: Measured) -> Iterator[str]:
     yield (
-        f"stream {stream.name}: {_count(stream.number_of_queries, 'query', 'queries')} woven, "
-        f"{_count(len(stream.cohorts), 'cohort')}, {_count(len(stream.trees), 'tree')}; {_rate_text(stream)}"
+        f"stream {stream.name}: {count(stream.number_of_queries, 'query', 'queries')} woven, "
+        f"{count(len(stream.cohorts), 'cohort')}, {count(len(stream.trees), 'tree')}; {_rate_text(stream)}"
     )
     if stream.planned_for is not None:
         yield f"  planned for about {_pace_text(stream.planned_for, stream.clock)}"
@@ -80,17 +89,17 @@ def _stream_lines(stream: SharedStream, sharing: Sharing, measured: Measured) ->
         for tree in cohort.trees:
             yield from (f"    {line}" for line in _tree_lines(tree, stream, sharing))
     for running in stream.running:
-        yield f"  {_cohort_text(running)}, never closing: {_some(running.measures)}"
-        yield f"    {_some(running.queries)}"
+        yield f"  {_cohort_text(running)}, never closing: {some(running.measures)}"
+        yield f"    {some(running.queries)}"
 
 
 def _pace_text(planned: PlannedFor, clock: DataType) -> str:
     keys = [f"{number:,} {'key' if number == 1 else 'keys'} by {name}" for name, number in planned.keys.items()]
     if planned.rows_per_tick is None or planned.ticks_per_cycle is None:
-        return _some(keys)
-    length = f"{_number(planned.ticks_per_cycle / (_SECOND if clock == TIMESTAMP else 1))}"
+        return some(keys)
+    length = f"{number_text(planned.ticks_per_cycle / (_SECOND if clock == TIMESTAMP else 1))}"
     unit = "seconds" if clock == TIMESTAMP else "ticks"
-    return _some([_per(planned.rows_per_tick, "rows", clock), f"cycles of {length} {unit}", *keys])
+    return some([_per(planned.rows_per_tick, "rows", clock), f"cycles of {length} {unit}", *keys])
 
 
 def _rate_text(stream: SharedStream) -> str:
@@ -104,15 +113,15 @@ def _reduction_lines(stream: SharedStream, selectivities: Mapping[str, float]) -
     cut = f"cells cut at {_edges(reduction, clock)}; {_per(reduction.edge_rate, 'cells', clock)}"
     yield f"  reduction: {cut if reduction.edges else 'time is not cut'}"
     if reduction.conditions:
-        columns = _count(reduction.signature_columns, "signature column")
+        columns = count(reduction.signature_columns, "signature column")
         told = [f"{each}{_selectivity(selectivities.get(each))}" for each in reduction.conditions]
-        yield f"    {_count(len(told), 'condition')} in {columns}: {_some(told)}"
-    yield f"    {_count(len(reduction.keys), 'key')}{_listed(reduction.keys)}"
-    yield f"    {_count(len(reduction.aggregates), 'aggregate')}{_listed(reduction.aggregates)}"
+        yield f"    {count(len(told), 'condition')} in {columns}: {some(told)}"
+    yield f"    {count(len(reduction.keys), 'key')}{listed(reduction.keys)}"
+    yield f"    {count(len(reduction.aggregates), 'aggregate')}{listed(reduction.aggregates)}"
 
 
 def _edges(reduction: SharedReduction, clock: DataType) -> str:
-    return _some([_edge(modulus, residue, clock) for modulus, residue in reduction.edges])
+    return some([_edge(modulus, residue, clock) for modulus, residue in reduction.edges])
 
 
 def _edge(modulus: int, residue: int, clock: DataType) -> str:
@@ -142,16 +151,16 @@ def _kernel_lines(tree: SharedTree) -> Iterator[str]:
 
 
 def _windows(tree: SharedTree, clock: DataType) -> str:
-    return _some([window_text(each, clock) for each in tree.windows])
+    return some([window_text(each, clock) for each in tree.windows])
 
 
 def _costs(woven: WovenQuery, stream: SharedStream) -> str:
     """What a query costs, and alone; as long as nobody knows how many rows come, these are told apart."""
-    cost, alone = (_number(_scaled(each, stream.clock)) for each in (woven.cost, woven.alone))
+    cost, alone = (number_text(_scaled(each, stream.clock)) for each in (woven.cost, woven.alone))
     unit = _unit("nanoseconds", stream.clock)
     part = Fraction(1, stream.number_of_queries)
     if stream.rate is not None:
-        rows = _number(_scaled(stream.rate * ROW * part, stream.clock))
+        rows = number_text(_scaled(stream.rate * ROW * part, stream.clock))
         return f"costs {cost} {unit}, {rows} of them for reading rows, instead of {alone} alone"
     reading = f"{part} of reading the rows" if part < 1 else "reading the rows"
     return f"costs {cost} {unit} and {reading}; alone {alone} and reading the rows"
@@ -160,7 +169,7 @@ def _costs(woven: WovenQuery, stream: SharedStream) -> str:
 def _apart_text(apart: Apart, clock: DataType) -> str:
     if apart.saved is None or apart.added is None:
         return f"apart from tree {apart.tree}: {apart.reason}"
-    saved, added = _number(_scaled(apart.saved, clock)), _number(_scaled(apart.added, clock))
+    saved, added = number_text(_scaled(apart.saved, clock)), number_text(_scaled(apart.added, clock))
     unit = _unit("nanoseconds", clock)
     why = f"; {apart.reason}" if apart.added < apart.saved else ""
     return f"apart from tree {apart.tree}: one tree would save {saved} {unit} in reading and cost {added} more{why}"
@@ -171,14 +180,14 @@ def _query_lines(woven: WovenQuery, stream: SharedStream, measured: Measured) ->
     cohort = next(each for each in stream.cohorts if tree in each.trees)
     reducing = stream.number_of_queries - 1
     in_cohort = sum(len(each.queries) for each in cohort.trees) - 1
-    yield f"woven over stream {stream.name}: tree {tree.number} of {_count(len(stream.trees), 'tree')}"
+    yield f"woven over stream {stream.name}: tree {tree.number} of {count(len(stream.trees), 'tree')}"
     yield f"  {_cohort_text(cohort)}"
     if cohort.host is not None:
         yield f"  kernels {cohort.host}"
     yield f"  windows {_windows(tree, stream.clock)}; {_per(tree.edge_rate, 'fragments', stream.clock)}"
-    yield f"  shares the tree with {_others(len(woven.companions))}{_listed(woven.companions)}"
-    yield f"  shares the cohort with {_others(in_cohort)}"
-    yield f"  shares the reduction with {_others(reducing)}; {_rate_text(stream)}"
+    yield f"  shares the tree with {other_queries(len(woven.companions))}{listed(woven.companions)}"
+    yield f"  shares the cohort with {other_queries(in_cohort)}"
+    yield f"  shares the reduction with {other_queries(reducing)}; {_rate_text(stream)}"
     yield from (f"  {line}" for line in _kernel_lines(tree))
     yield f"  {_costs(woven, stream)}"
     weaving = [each.stages["weave"] for each in measured.cycles[-_CYCLES:] if "weave" in each.stages]
@@ -191,25 +200,34 @@ def _query_lines(woven: WovenQuery, stream: SharedStream, measured: Measured) ->
 
 def _running_query_lines(query: RunningQuery, stream: SharedStream) -> Iterator[str]:
     others = [name for name in query.cohort.queries if name != query.name]
+    told = f"{other_queries(len(others))}{listed(others)}"
     yield f"woven over stream {stream.name}: groups that grow and never close"
     yield f"  {_cohort_text(query.cohort)}"
-    yield f"  keeps of each group: {_some(query.cohort.measures)}"
-    yield f"  shares the groups with those that began in the same cycle, of {_others(len(others))}{_listed(others)}"
-    yield f"  shares the reduction with {_others(stream.number_of_queries - 1)}; {_rate_text(stream)}"
+    yield f"  keeps of each group: {some(query.cohort.measures)}"
+    yield f"  shares the groups with those that began in the same cycle, of {told}"
+    yield f"  shares the reduction with {other_queries(stream.number_of_queries - 1)}; {_rate_text(stream)}"
 
 
 # -- physical ---------------------------------------------------------------------------------------------------------
 
 
-def _physical_lines(streams: Sequence[SharedStream], alone: Mapping[str, str], measured: Measured) -> Iterator[str]:
+def _physical_lines(
+    streams: Sequence[SharedStream], network: SharedNetwork, alone: Mapping[str, str], measured: Measured
+) -> Iterator[str]:
     yield "physical"
     for stream in streams:
         yield f"  one Spark job in a cycle reduces the rows of {stream.name}:"
         yield from (f"    {_short(line)}" for line in stream.reduction.sql.split("\n"))
+    if network.queries:
+        joins = count(len(network.families), "family of joins", "families of joins")
+        look = "looks" if len(network.families) == 1 else "look"
+        found = f", and {joins} {look} up in the driver what is kept, or in one more job a level if that is too much"
+        logs = count(network.count(LOG), "log")
+        yield f"  the network: one Spark job in a cycle takes the new rows of {logs}{found if network.families else ''}"
     if alone:
         yield (
-            f"  {_count(len(alone), 'query', 'queries')} from rows: in a cycle one Spark job writes those that arrive, "
-            "one answers, and one each keeps what subqueries and running aggregates need later"
+            f"  {count(len(alone), 'query', 'queries')} outside of both: in a cycle one Spark job writes the rows that "
+            "arrive, and what Spark evaluates by itself takes one more job, and others for what it keeps"
         )
     if measured.cycles:
         yield "  the last cycles, in seconds:"
@@ -240,32 +258,11 @@ def _scaled(per_tick: Fraction, clock: DataType) -> Fraction:
 
 def _per(per_tick: Fraction, what: str, clock: DataType) -> str:
     """A rate in the unit that people think in: per second, or per row of an ordinal clock."""
-    return f"{_number(_scaled(per_tick, clock))} {_unit(what, clock)}"
+    return f"{number_text(_scaled(per_tick, clock))} {_unit(what, clock)}"
 
 
 def _unit(what: str, clock: DataType) -> str:
     return f"{what} per {'second' if clock == TIMESTAMP else 'tick'}"
-
-
-def _number(value: Fraction) -> str:
-    return f"{float(value):,.0f}" if abs(value) >= 1_000 else f"{float(value):.4g}"
-
-
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
-
-
-def _others(number: int) -> str:
-    return "no other query" if not number else _count(number, "other query", "other queries")
-
-
-def _listed(names: Sequence[str]) -> str:
-    return f": {_some(names)}" if names else ""
-
-
-def _some(texts: Sequence[str]) -> str:
-    more = len(texts) - _SHOWN
-    return ", ".join(texts[:_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _selectivity(share: float | None) -> str:

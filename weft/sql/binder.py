@@ -34,10 +34,10 @@ SETTINGS: dict[str, tuple[str, ...] | None] = {
 #: Where answers can be written.
 SINKS = ("memory", "console", "parquet", "json")
 
-EXPLAIN_FORMATS = ("TEXT", "JSON")
+EXPLAIN_FORMATS = ("TEXT", "JSON", "MERMAID", "DOT", "SVG")
 
-#: Options of EXPLAIN that show a shared plan, which is not there to be shown yet.
-_EXPLAIN_LATER = ("VERBOSE", "FORMAT MERMAID", "FORMAT DOT")
+#: Options of EXPLAIN that others have, and for which there is nothing to show yet.
+_EXPLAIN_LATER = ("VERBOSE",)
 
 
 def bind(tree: exp.Expr, names: Names, text: str) -> statements.Statement:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 
 from pyspark.sql import SparkSession
 
 from weft.algebra import Field, Select
 from weft.algebra.sources import reads
+from weft.catalog import Catalog
 from weft.engine.commits import Commit
 from weft.engine.continuity import folder_of
 from weft.engine.network.asking import Asking
@@ -16,21 +18,25 @@ from weft.engine.network.held import Held
 from weft.engine.network.keeping import Keeping
 from weft.engine.network.prepared import Asked, Prepared, prepared
 from weft.engine.network.stage import NetworkPass
-from weft.engine.pieces.pieces import Piece
+from weft.engine.pieces.pieces import Piece, selects_of
 from weft.engine.storage import Storage
 from weft.engine.woven.hosts import Hosting, Kernels
-from weft.optimizer.network import Planner
+from weft.optimizer.network import KeptNetwork
 
 #: A row takes about as much room in the driver as so many partials.
 _PARTIALS_IN_A_ROW = 4
 
 
 class CurrentNetwork:
-    """Keeps the plan of the network, what was prepared for it and what the driver holds of rows, between cycles."""
+    """Keeps the plan of the network, what was prepared for it and what the driver holds of rows, between cycles.
 
-    def __init__(self, hosting: Hosting) -> None:
+    The catalog keeps the plan for the next process. It says nothing about cycles, so it may be written before a commit:
+    a second attempt has the same selects, and so has the same plan.
+    """
+
+    def __init__(self, hosting: Hosting, catalog: Catalog | None = None) -> None:
         self._hosting = hosting
-        self._planner = Planner()
+        self._catalog = catalog
         self._on_executors = False
         #: What the driver holds, and the cycle after which it is right.
         self._held: dict[str, Held] = {}
@@ -38,6 +44,11 @@ class CurrentNetwork:
         self._pass: NetworkPass | None = None
         self._pieces: dict[str, Piece] = {}
         self._prepared: tuple[Prepared, ...] = ()
+
+    @cached_property
+    def _kept(self) -> KeptNetwork:
+        """The network as it was kept: taken up when there is something in it to run."""
+        return KeptNetwork(self._catalog)
 
     def begin(
         self, spark: SparkSession, storage: Storage, pieces: Iterable[Piece], last: Commit, cycle: int
@@ -73,14 +84,7 @@ class CurrentNetwork:
         away = self._away(last, wanted)
         if wanted.keys() == self._pieces.keys() and away == self._on_executors:
             return self._prepared
-        self._on_executors = away
-        for place in self._pieces.keys() - wanted.keys():
-            self._planner.deregister(place)
-        for place, piece in wanted.items():
-            if place not in self._pieces:
-                assert isinstance(piece.relation, Select)
-                self._planner.register(place, piece.relation, piece.inputs)
-        self._pieces = wanted
+        network = self._kept.network_of(selects_of(wanted.values()))
         fields: dict[str, tuple[Field, ...]] = {}
         for piece in wanted.values():
             fields |= {log: each.fields for log, each in zip(piece.inputs, reads(piece.relation), strict=True)}
@@ -89,5 +93,6 @@ class CurrentNetwork:
             for place, piece in wanted.items()
             if isinstance(piece.relation, Select)
         }
-        self._prepared = prepared(families_of(self._planner.network), asked, fields, on_executors=away)
+        self._prepared = prepared(families_of(network), asked, fields, on_executors=away)
+        self._pieces, self._on_executors = wanted, away
         return self._prepared

@@ -128,6 +128,11 @@ def _with_readers(pieces: Iterable[Piece]) -> tuple[Piece, ...]:
     )
 
 
+def selects_of(pieces: Iterable[Piece]) -> dict[str, tuple[Select, tuple[str, ...]]]:
+    """Selects, each with the logs of its inputs, by place."""
+    return {each.place.log: (each.relation, each.inputs) for each in pieces if isinstance(each.relation, Select)}
+
+
 def kept_logs(pieces: Iterable[Piece]) -> dict[str, Source]:
     """The logs whose rows some relation will look at again, and what they are the rows of."""
     return {log: source for each in pieces if each.looks_again for log, source in each.sources}

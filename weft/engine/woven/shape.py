@@ -10,6 +10,7 @@ from weft.engine.rows import column
 from weft.engine.woven.expressions import can_be_computed
 from weft.engine.woven.measures import Measure, NotMeasured, latest_clock, measures_of, rows_counted
 from weft.engine.woven.signatures import Condition, conditions_of
+from weft.plan.sharing import ONLY_AGGREGATES
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def woven(query: Query) -> Woven:
     if not query.sharing:
         raise NotWoven("it was created with SHARING OFF")
     if not isinstance(select, Select) or not select.is_grouped:
-        raise NotWoven("only aggregates share partials")
+        raise NotWoven(ONLY_AGGREGATES)
     stream = select.inputs[0].source
     if len(select.inputs) > 1 or not isinstance(stream, Stream):
         raise NotWoven("it reads more than one stream, or what other queries answer")

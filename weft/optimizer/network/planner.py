@@ -61,6 +61,15 @@ class Planner:
             for column, domain in self._clocks.get(log, ())
         }
 
+    def rows(self, number: int) -> int:
+        """How many rows a node has: measured, or expected when it was made."""
+        return self._estimates.rows(number)
+
+    def rows_looked_at(self, number: int) -> int:
+        """What a node costs: a selection looks at its parent's rows, a join at those of its parents and its own."""
+        entry = self.nodes[number]
+        return sum(map(self.rows, entry.parents)) + (self.rows(number) if entry.anchors is not None else 0)
+
     def register(self, place: str, select: Select, logs: Sequence[str]) -> None:
         """Gives a select that `is_shareable` its rows; `logs` names the log of each of its inputs."""
         self.register_wanted(place, wanted(select, logs, self.sharing))

@@ -1,0 +1,155 @@
+"""Why a node is not shared: the node that comes nearest to it, and the conditions that are in the way.
+
+A node can be shared by whoever wants no more than it gives: all that it demands must follow from what is wanted. So
+what is in the way is what it demands beyond that:
+
+    node 7      T1.k = T2.k, T1.amount > 100000, T1.ts - T2.ts >= -10
+    wanted      T1.k = T2.k, T1.amount > 50000,  T1.ts - T2.ts >= -5
+    in the way  T1.amount > 100000                             in its place: T1.amount > 50000
+
+The nearest is the one over the same anchors with the most conditions that follow from what is wanted. The two inputs of
+a join may change places.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from heapq import nlargest
+from typing import TypeAlias
+
+from weft.optimizer.network.nodes import Anchors, Entry, Nodes, equations
+from weft.optimizer.network.subsumption import residual
+from weft.optimizer.network.wanted import leg_name
+from weft.predicates import Disjunction, PredicateSet, under
+from weft.predicates.clauses import set_with
+
+#: Of the nodes that look alike, so many are compared condition by condition.
+_MOST_COMPARED = 8
+
+#: What nodes are computed from: an anchor of selections, or the anchors of joins.
+Ground: TypeAlias = int | Anchors
+
+
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """The nearest node. `in_the_way` are the conditions that it demands beyond those that are wanted, each with the
+    conditions that are wanted of the same subjects. All of them call legs as the node does that is not shared."""
+
+    node: int
+    in_the_way: tuple[tuple[Disjunction, tuple[Disjunction, ...]], ...]
+    #: If each looks its pairs up by equations that the other has not: those of the node, and those that are wanted.
+    its_equations: tuple[Disjunction, ...] = ()
+    own_equations: tuple[Disjunction, ...] = ()
+    #: Whether one of the two leaves out rows that come too late, and the other does not.
+    differs_in_lateness: bool = False
+
+
+class Neighbours:
+    """The nodes of a network by what they are computed from, made once to look up many."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
+        self._alike: dict[Ground, dict[str, list[int]]] = {}
+        self._members: dict[Ground, list[int]] = {}
+        for entry in nodes.entries.values():
+            ground = _ground(entry)
+            if ground is not None:
+                self._members.setdefault(ground, []).append(entry.number)
+                for mark in _marks(_demands(entry)):
+                    self._alike.setdefault(ground, {}).setdefault(mark, []).append(entry.number)
+
+    def nearest(self, number: int, besides: Collection[int] = ()) -> Nearest | None:
+        """The node that comes nearest to one, itself and some others left out; None if there is none to compare."""
+        entry = self._nodes[number]
+        found = [
+            self._compared(entry, other, wanted, names, differs)
+            for ground, wanted, names, differs in self._grounds(entry)
+            for other in self._candidates(ground, wanted, {number, *besides})
+        ]
+        if not found:
+            return None
+        return max(found, key=lambda each: each[0])[1]
+
+    def _grounds(self, entry: Entry) -> Iterator[tuple[Ground, PredicateSet, dict[str, str], bool]]:
+        """Where to look for others: with what is wanted in the names they have there, how to get back to our names,
+        and whether they treat late rows in another way."""
+        ground = _ground(entry)
+        if not isinstance(ground, tuple):
+            if ground is not None:
+                yield ground, _demands(entry), {}, False
+            return
+        left, right, timely = ground
+        turning = _turned(len(self._nodes[left].legs), len(self._nodes[right].legs))
+        for lateness in (timely, not timely):
+            yield (left, right, lateness), entry.joined, {}, lateness != timely
+            if (right, left, lateness) in self._members:
+                back = {new: old for old, new in turning.items()}
+                yield (right, left, lateness), under(turning, entry.joined), back, lateness != timely
+
+    def _candidates(self, ground: Ground, wanted: PredicateSet, besides: Collection[int]) -> list[int]:
+        """The nodes on a ground that have the most in common with what is wanted, at first sight."""
+        known = self._alike.get(ground, {})
+        common = Counter(number for mark in _marks(wanted) for number in known.get(mark, ()))
+        members = [number for number in self._members.get(ground, ()) if number not in besides]
+        return nlargest(_MOST_COMPARED, members, key=lambda number: (common[number], -number))
+
+    def _compared(
+        self, entry: Entry, other: int, wanted: PredicateSet, back: dict[str, str], differs: bool
+    ) -> tuple[tuple[int, ...], Nearest]:
+        """How near a node is, larger for nearer, and what is in the way."""
+        theirs = _demands(self._nodes[other])
+        open_ = residual(theirs, wanted).disjunctions
+        closeness = not differs, len(theirs.disjunctions) - len(open_), -len(open_), -other
+        its = [each for each in open_ if each in equations(theirs)]
+        own = [each for each in wanted.disjunctions if each in equations(wanted) - equations(theirs)]
+        if not (its and own):
+            its, own = [], []
+        pairs = [(each, _about_the_same(each, wanted.disjunctions)) for each in open_ if each not in its]
+        return closeness, Nearest(
+            other,
+            tuple((_renamed(each, back), tuple(_renamed(ours, back) for ours in same)) for each, same in pairs),
+            tuple(_renamed(each, back) for each in its),
+            tuple(_renamed(each, back) for each in own),
+            differs,
+        )
+
+
+def _ground(entry: Entry) -> Ground | None:
+    if not entry.parents:
+        return None
+    return entry.anchor if entry.anchors is None else entry.anchors
+
+
+def _demands(entry: Entry) -> PredicateSet:
+    """What the rows of a node satisfy beyond those of its ground."""
+    return entry.selected if entry.anchors is None else entry.joined
+
+
+def _marks(predicates: PredicateSet) -> Iterable[str]:
+    """What a predicate set is recognised by: its conditions, and what they are about."""
+    conditions = {each.text for each in predicates.disjunctions}
+    return conditions | {f"about {text}" for each in predicates.disjunctions for text in _subjects(each)}
+
+
+def _subjects(condition: Disjunction) -> frozenset[str]:
+    return frozenset(each.subject.text for each in condition.literals)
+
+
+def _about_the_same(condition: Disjunction, others: Iterable[Disjunction]) -> tuple[Disjunction, ...]:
+    about = _subjects(condition)
+    return tuple(each for each in others if _subjects(each) & about)
+
+
+def _turned(left: int, right: int) -> dict[str, str]:
+    """What the legs of a join are called when its right input comes first."""
+    names = {leg_name(leg): leg_name(leg + right) for leg in range(left)}
+    return names | {leg_name(left + leg): leg_name(leg) for leg in range(right)}
+
+
+def _renamed(condition: Disjunction, names: dict[str, str]) -> Disjunction:
+    if not names:
+        return condition
+    (renamed,) = under(names, set_with((condition,))).disjunctions
+    return renamed

@@ -1,0 +1,197 @@
+"""Conditions of nodes as people write them: over the names of streams, with times as times.
+
+    T1.amount - 2*T2.amount < 0          transfers1.amount < 2*transfers2.amount
+    T1.day - T2.day >= -1728000000000    transfers2.day <= transfers1.day + INTERVAL 20 DAYS
+    T1.k = 1 OR T1.k = 3                 k IN (1, 3)                                        one leg needs no name
+
+Texts of predicates are keys, and stay what they are; these are for reading alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from weft.algebra import Call, Column, DataType, Expression, Literal
+from weft.algebra.types import BIGINT, DATE, INTERVAL, TIMESTAMP
+from weft.plan.network import CLOCK
+from weft.plan.text import clock_text, duration_text, expression_text
+from weft.predicates.clauses import Disjunction, PredicateSet
+from weft.predicates.domains import DAY, is_in_calendar
+from weft.predicates.literals import MIRRORED, Triple, bound_text
+from weft.predicates.polynomials import Atom, Monomial, number_text
+from weft.predicates.subjects import Order, Subject, Sum, Term
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """A leg of a node: what people call it, and the type of its clock. The only leg of a node needs no name."""
+
+    name: str
+    clock: DataType
+
+
+def named_legs(logs: Sequence[Leg]) -> tuple[Leg, ...]:
+    """The legs of a node, such that each has a name of its own: numbered where a log is there more than once."""
+    if len(logs) == 1:
+        return (replace(logs[0], name=""),)
+    count = Counter(each.name for each in logs)
+    seen: Counter[str] = Counter()
+    legs = []
+    for each in logs:
+        seen[each.name] += 1
+        numbered = f"{each.name}{seen[each.name]}"
+        if numbered in count:
+            numbered = f"{each.name}#{seen[each.name]}"
+        legs.append(replace(each, name=numbered if count[each.name] > 1 else each.name))
+    return tuple(legs)
+
+
+def column_text(leg: Leg, name: str) -> str:
+    """A column of a leg."""
+    shown = "clock" if name == CLOCK else name
+    return f"{leg.name}.{shown}" if leg.name else shown
+
+
+def condition_texts(predicates: PredicateSet, legs: Sequence[Leg]) -> tuple[str, ...]:
+    """The conditions of a predicate set whose inputs T1, T2 and so on are these legs."""
+    return tuple(disjunction_text(each, legs) for each in predicates.disjunctions)
+
+
+def disjunction_text(disjunction: Disjunction, legs: Sequence[Leg]) -> str:
+    """One condition: what one literal says, or several of them."""
+    literals = disjunction.literals
+    if not literals:
+        return "FALSE"
+    first = literals[0]
+    is_list = len(literals) > 1 and all(each.operator == "=" and each.subject == first.subject for each in literals)
+    if is_list and not isinstance(first.subject, Order):
+        ordered = sorted(literals, key=lambda each: each.bound)  # type: ignore[arg-type, return-value]
+        values = ", ".join(_value(each.subject, each.bound, legs) for each in ordered)
+        return f"{_subject(first.subject, legs)} IN ({values})"
+    return " OR ".join(_literal(each, legs) for each in literals)
+
+
+def _literal(literal: Triple, legs: Sequence[Leg]) -> str:
+    subject, operator, bound = literal.subject, literal.operator, literal.bound
+    if bound is None:
+        return f"{_subject(subject, legs)} {operator}"
+    if isinstance(subject, Order):
+        return f"{_expression(subject.left, legs)} {operator} {_expression(subject.right, legs)}"
+    if isinstance(subject, Term) and isinstance(bound, Fraction):
+        is_wanted = bool(bound) == (operator == "=")
+        return f"{'' if is_wanted else 'NOT '}{_subject(subject, legs)}"
+    if isinstance(subject, Sum) and subject.atom is None:
+        assert isinstance(bound, Fraction)
+        return _comparison(subject, operator, bound, legs)
+    return f"{_subject(subject, legs)} {operator} {_value(subject, bound, legs)}"
+
+
+def _comparison(subject: Sum, operator: str, bound: Fraction, legs: Sequence[Leg]) -> str:
+    """A sum and a number, with what is subtracted on the other side, and the number on the right."""
+    terms = subject.polynomial.terms
+    left, right = _side([each for each in terms if each[1] > 0], legs), _side([t for t in terms if t[1] < 0], legs)
+    constant = _distance(subject, abs(bound), legs)
+    if not right:
+        return f"{left} {operator} {'-' * (bound < 0)}{constant}"
+    if bound < 0:
+        left, right, operator = right, left, MIRRORED[operator]
+    return f"{left} {operator} {right}{f' + {constant}' if bound else ''}"
+
+
+def _side(terms: Sequence[tuple[Monomial, Fraction]], legs: Sequence[Leg]) -> str:
+    texts = []
+    for monomial, coefficient in terms:
+        factors = [] if abs(coefficient) == 1 else [number_text(abs(coefficient))]
+        texts.append("*".join([*factors, *(_atom(atom, legs) for atom in monomial)]))
+    return " + ".join(texts)
+
+
+def _distance(subject: Sum, value: Fraction, legs: Sequence[Leg]) -> str:
+    """A number beside a sum: a length of time if times are subtracted from each other."""
+    monomials = [monomial for monomial, _ in subject.polynomial.terms]
+    if value.denominator == 1 and all(len(each) == 1 for each in monomials):
+        units = {_unit(each[0].expression, legs) for each in monomials}
+        if units <= {1, DAY} and len(units) == 1:
+            (unit,) = units
+            return f"INTERVAL {duration_text(int(value) * int(unit or 1), TIMESTAMP)}"
+    return number_text(value)
+
+
+def _unit(term: Expression, legs: Sequence[Leg]) -> int | None:
+    """How many microseconds one unit of a term is; None if it is no time."""
+    if term.type in (TIMESTAMP, INTERVAL):
+        return 1
+    if term.type == DATE:
+        return DAY
+    if isinstance(term, Column) and term.name == CLOCK:
+        return 1 if _leg(term, legs).clock == TIMESTAMP else None
+    instant = _instant(term)
+    if instant is not None:
+        return _unit(instant[0], legs)
+    if isinstance(term, Call) and term.op == "unix_micros":
+        return 1
+    return None
+
+
+def _value(subject: Subject, bound: object, legs: Sequence[Leg]) -> str:
+    """A constant beside a subject that is one term."""
+    if isinstance(subject, Sum) and subject.atom is not None and isinstance(bound, Fraction):
+        term = subject.atom.expression
+        if term.type == INTERVAL:
+            return f"INTERVAL {duration_text(int(bound), TIMESTAMP)}"
+        if term.type == BIGINT and _unit(term, legs) == 1 and is_in_calendar(bound):
+            return f"TIMESTAMP '{clock_text(int(bound), TIMESTAMP)}'"
+    return bound_text(subject, bound)  # type: ignore[arg-type]
+
+
+def _subject(subject: Subject, legs: Sequence[Leg]) -> str:
+    if isinstance(subject, Sum):
+        return _atom(subject.atom, legs) if subject.atom is not None else _side(subject.polynomial.terms, legs)
+    if isinstance(subject, Order):
+        return f"({_expression(subject.left, legs)}, {_expression(subject.right, legs)})"
+    return _expression(subject.expression, legs)
+
+
+def _atom(atom: Atom, legs: Sequence[Leg]) -> str:
+    instant = _instant(atom.expression)
+    if instant is None:
+        return _expression(atom.expression, legs)
+    clock, slide = instant
+    every = duration_text(slide, TIMESTAMP if _unit(clock, legs) == 1 else BIGINT)
+    shown = clock.args[0] if isinstance(clock, Call) and clock.op == "unix_micros" else clock
+    return f"instant({_expression(shown, legs)}, every {every})"
+
+
+def _expression(expression: Expression, legs: Sequence[Leg]) -> str:
+    return expression_text(_over(expression, legs))
+
+
+def _over(expression: Expression, legs: Sequence[Leg]) -> Expression:
+    if isinstance(expression, Column):
+        return Column("", column_text(_leg(expression, legs), expression.name), expression.type)
+    if isinstance(expression, Call):
+        return replace(expression, args=tuple(_over(arg, legs) for arg in expression.args))
+    return expression
+
+
+def _leg(column: Column, legs: Sequence[Leg]) -> Leg:
+    return legs[int(column.source[1:]) - 1]
+
+
+def _instant(term: Expression) -> tuple[Expression, int] | None:
+    """The clock and the slide of `t + pmod(origin - t, slide)`, the first instant of a sliding window at or after t."""
+    if not (isinstance(term, Call) and term.op == "+" and len(term.args) == 2):
+        return None
+    for clock, rest in (term.args, term.args[::-1]):
+        slide = rest.args[1] if isinstance(rest, Call) and rest.op == "%" else None
+        if isinstance(slide, Literal) and _is_clock(clock) and isinstance(slide.value, int):
+            return clock, slide.value
+    return None
+
+
+def _is_clock(term: Expression) -> bool:
+    inner = term.args[0] if isinstance(term, Call) and term.op == "unix_micros" else term
+    return isinstance(inner, Column)
