@@ -27,6 +27,7 @@ from weft.algebra import (
     SetOperator,
     Source,
     Stream,
+    Table,
     Window,
     WindowBound,
 )
@@ -36,6 +37,7 @@ from weft.engine import history, running
 from weft.engine.expressions import Leaf, aggregate_sql, spark_sql, spark_type
 from weft.engine.rows import ARRIVAL, BEFORE, CLOCK, column, columns
 from weft.plan.clockwork import Birth, Clock, Clockwork, is_windowed
+from weft.plan.network import log_of_table
 from weft.windows.meeting import meeting_bounds
 
 
@@ -58,9 +60,11 @@ class Place:
 
 
 def log_of(source: Source, place: Place) -> str:
-    """The log that keeps a source's rows: one per stream and per query read by others, one per place otherwise."""
+    """The log that keeps a source's rows: one per stream, table and query read by others, one per place otherwise."""
     if isinstance(source, Stream):
         return f"stream {source.name}"
+    if isinstance(source, Table):
+        return log_of_table(source.name)
     if isinstance(source, Answers):
         return f"answers {source.query}"
     return f"rows {place.log}"
@@ -91,14 +95,17 @@ def kept_sources(relation: Relation, place: Place) -> Iterator[tuple[Source, Pla
         inner = place.below(step)
         if isinstance(below, (Select, SetOperation)):
             yield from kept_sources(below, inner)
-        if _keeps(relation):
+        if _keeps(relation, below):
             yield below, inner
 
 
-def _keeps(relation: Relation) -> bool:
-    """Whether a relation looks at rows of earlier cycles of what it reads."""
+def _keeps(relation: Relation, source: Source) -> bool:
+    """Whether a relation looks at rows of earlier cycles of a source, or finds its rows in a log alone."""
     if isinstance(relation, SetOperation):
         return relation.window is not None
+    if len(relation.inputs) > 1 and len(relation.flowing) == 1:
+        # What meets tables alone is not looked at again.
+        return isinstance(source, (Table, Select, SetOperation))
     return (
         len(relation.inputs) > 1
         or is_windowed(relation)
@@ -125,7 +132,7 @@ class Compiler:
         log = log_of(source, place)
         if log in self.views.new:
             return f"SELECT {columns(source.fields)}{CLOCK} FROM {self.views.new[log]}"
-        if isinstance(source, (Stream, Answers)) or log in self.views.old or log in self.views.given:
+        if isinstance(source, (Stream, Table, Answers)) or log in self.views.old or log in self.views.given:
             return None
         return self.computed(source, place)
 
@@ -251,6 +258,7 @@ class Compiler:
         """The combinations whose last row arrived in this cycle.
 
         For each input in turn: its new rows, with the old rows of the inputs before it and all rows of those after it.
+        The rows of tables are all old.
         """
         parts = []
         for newest in range(len(select.inputs)):
@@ -270,10 +278,12 @@ class Compiler:
             table = self.views.all(log, len(item.source.fields))
         if table is None:
             return None
+        if isinstance(item.source, Table):
+            return f"(SELECT {columns(item.source.fields)}{CLOCK} FROM {table}) AS t{position}"
         conditions = []
         if self.birth.first > 0:
             conditions.append(f"{ARRIVAL} >= {self.birth.first}")
-        if any(each.window is None or not each.window.is_unbounded for each in select.inputs):
+        if select.is_bounded:
             conditions.append(f"({BEFORE} IS NULL OR {CLOCK} >= {BEFORE})")
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         near = _near(select)

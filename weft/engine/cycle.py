@@ -40,6 +40,7 @@ from weft.engine.continuity import (
     reads_history,
     registered_queries,
     states_of,
+    with_tables,
 )
 from weft.engine.dead_letter import write_dead_letters
 from weft.engine.expiry import Expiry
@@ -60,6 +61,7 @@ from weft.engine.woven.stage import Reduced, WovenStage, totals_of
 from weft.engine.woven.stage import log_of as partial_log
 from weft.plan.clockwork import Birth, Clock, Clockwork, Registered, gives_answers
 from weft.plan.facts import facts_of
+from weft.plan.network import log_of_table
 from weft.plan.plan import Plan
 
 #: A log with more segments than this is rewritten as one, so that reading it stays cheap.
@@ -79,7 +81,7 @@ class Decision:
     silent before its clock goes on with the ticks in the batch. `latest` is the largest TIMESTAMP that is believed of a
     clock: one row from the far future would make all that follow late. Without `sharing`, queries that begin with the
     cycle are kept by themselves. `facts` are what trees are chosen by, see `weft/plan/facts.py`; no answer depends on
-    them.
+    them. `tables` has the snapshot of each table that the plan reads, by name.
     """
 
     plan: Plan
@@ -88,6 +90,7 @@ class Decision:
     latest: int | None = None
     sharing: bool = True
     facts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    tables: Mapping[str, Segment] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -160,7 +163,7 @@ class CycleRunner:
     def run(self, batch: DataFrame | None, cycle: int, decision: Decision, last: Commit) -> Answered:
         """Evaluate a cycle. Nothing is true before the caller commits the record that comes back."""
         plan = decision.plan
-        present = of_present_streams(last, plan)
+        present = with_tables(of_present_streams(last, plan), decision.tables)
         queries = registered_queries(plan, present, cycle)
         known = continued(present, queries)
         woven = {name: each for name, each in queries.items() if self._is_woven(name, each, known, decision.sharing)}
@@ -421,7 +424,7 @@ class CycleRunner:
 
         What the network evaluates, it does for all queries at once. Given back are the answers found on the way.
         """
-        settled |= {f"stream {each.name}" for each in plan.streams}
+        settled |= {f"stream {each.name}" for each in plan.streams} | {log_of_table(each.name) for each in plan.tables}
         shared = {unit.place.log: unit for unit in units if unit.log in work.given}
         waiting = [unit for unit in units if unit.log not in work.given]
         answers: dict[str, pa.Table] = {}

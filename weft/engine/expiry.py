@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from weft.algebra import Relation, Select, SetOperation, Stream
+from weft.algebra import Relation, Select, SetOperation, Stream, Table
 from weft.algebra.sources import reads
 from weft.engine.commits import Segment
 from weft.engine.compile import Place, log_of
@@ -65,7 +65,9 @@ class Expiry:
                     watermark = clockwork.watermark(relation)
                     yield log, None if watermark is None else watermark + 1
             elif len(relation.inputs) > 1:
-                yield log, self._needed_by_join(relation, place, step, clockwork)
+                # Who meets tables alone has met all that there is in the cycle of its arrival.
+                if len(relation.flowing) > 1 and not isinstance(source, Table):
+                    yield log, self._needed_by_join(relation, place, step, clockwork)
             elif is_windowed(relation) and relation.window is not None:
                 yield log, first_open_start(relation.window, clockwork.watermark(relation))
             elif relation.is_grouped and not has_partials(relation):
@@ -77,7 +79,7 @@ class Expiry:
             self._bounds[place.log] = meeting_bounds(select.inputs, select.where)
         least: Clock = None
         for other, bound in enumerate(self._bounds[place.log][position]):
-            if other == position:
+            if other == position or isinstance(select.inputs[other].source, Table):
                 continue
             watermark = clockwork.watermark(select.inputs[other].source)
             if bound is None or watermark is None:

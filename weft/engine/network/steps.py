@@ -55,7 +55,7 @@ def steps_of(name: str, registered: Registered) -> list[Step]:
 def is_networked(relation: Relation) -> bool:
     """Whether the network can give a relation its rows.
 
-    What a selection reads must be in a log. The inputs of a join always are, since later cycles look at them again.
+    What a selection reads must be in a log. The inputs of a join always are (`kept_sources`).
     """
     if not isinstance(relation, Select) or not is_shareable(relation) or relation.distinct:
         return False
