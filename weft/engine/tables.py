@@ -21,6 +21,7 @@ from hashlib import blake2b
 from typing import Any, TypeAlias
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
@@ -77,10 +78,10 @@ class Tables:
                 rows = self._write(table, frame, path)
                 self._storage.write_json(f"{path}.json", {"table": table.name, "rows": rows, "origin": origin})
             return Segment(path, self._storage.read_json(f"{path}.json")["rows"], None, None)
-        except PySparkException as error:
-            first = str(error).strip().split("\n")[0]
+        except (PySparkException, Py4JJavaError) as error:
             raise SourceError(
-                f"table '{table.name}' cannot be read from {table.format}: {first}; check its columns and OPTIONS"
+                f"table '{table.name}' cannot be read from {table.format}: {_reason(error)}; "
+                "check its columns and OPTIONS"
             ) from error
 
     def _source(self, table: Table) -> tuple[DataFrame, Any]:
@@ -204,6 +205,16 @@ def _refuse_bad_rows(table: Table, columns: list[_Column], found: Mapping[str, A
                 f"table '{table.name}' has {_rows(lost)} whose {each.field.name} is no {each.field.type}, such as "
                 f"{found[f'as_{each.name}']!r}; mend the source or declare another type"
             )
+
+
+def _reason(error: PySparkException | Py4JJavaError) -> str:
+    """What Spark says in one line; what went wrong in a task is the innermost cause."""
+    if isinstance(error, PySparkException):
+        return str(error).strip().split("\n")[0]
+    cause = error.java_exception
+    while cause.getCause() is not None:
+        cause = cause.getCause()
+    return " ".join(str(cause.getMessage()).split())
 
 
 def _rows(count: int) -> str:
