@@ -2,7 +2,7 @@
 -- Check this file with `weft check examples/flights.sql`, see how it is read with `weft explain --file examples/flights.sql`.
 
 -- ---------------------------------------------------------------------------------------------------------------------
--- Two streams. Every stream says which column is its clock, and how late its rows may be.
+-- Two streams, and a table. Every stream says which column is its clock, and how late its rows may be.
 -- ---------------------------------------------------------------------------------------------------------------------
 
 CREATE STREAM flights (
@@ -26,6 +26,10 @@ CREATE STREAM weather (
 )
 WATERMARK FOR time_hour AS time_hour - INTERVAL 2 HOURS
 USING parquet OPTIONS (path 'data/weather');
+
+-- A table does not flow: its rows are read when the project starts to run.
+CREATE TABLE airports (faa STRING, name STRING, lat DOUBLE, lon DOUBLE, tz INT)
+USING parquet OPTIONS (path 'data/airports');
 
 -- ---------------------------------------------------------------------------------------------------------------------
 -- Selections pass rows through as they arrive.
@@ -103,6 +107,18 @@ SELECT CASE WHEN wind_speed < 10 THEN 'calm' WHEN wind_speed < 25 THEN 'windy' E
        COUNT(*) AS flights, AVG(dep_delay) AS mean_delay
 FROM flights_in_weather [RANGE 1 DAY SLIDE 6 HOURS]
 GROUP BY 1;
+
+-- Every row of a stream meets all rows of a table, so there is nothing to bound. The join has the clock of the stream,
+-- and a window on the stream is the window of the query.
+CREATE CONTINUOUS QUERY late_at AS
+SELECT f.time_hour, f.carrier, f.flight, a.name AS destination, f.arr_delay
+FROM flights AS f JOIN airports AS a ON f.dest = a.faa
+WHERE f.arr_delay >= 120;
+
+CREATE CONTINUOUS QUERY by_time_zone AS
+SELECT a.tz, COUNT(*) AS flights, AVG(f.arr_delay) AS mean_delay
+FROM flights [RANGE 1 DAY SLIDE 6 HOURS] AS f JOIN airports AS a ON f.dest = a.faa
+GROUP BY a.tz;
 
 -- ---------------------------------------------------------------------------------------------------------------------
 -- Queries over queries, and set operators.

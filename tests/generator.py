@@ -3,8 +3,9 @@
     @given(workloads(Grammar(joins=False)))
     def test_answers(workload): ...
 
-A `Workload` is text and data: CREATE STREAM statements, CREATE CONTINUOUS QUERY statements, and cycles with the rows
-that arrive in them, heartbeats, and the queries that are created and dropped before them. Domains are small, so that
+A `Workload` is text and data: CREATE STREAM, CREATE TABLE and CREATE CONTINUOUS QUERY statements, and cycles with the
+rows that arrive in them, heartbeats, the rows that tables have from then on, and the queries that are created and
+dropped before them. Domains are small, so that
 values collide: ties of clocks, equal keys, duplicates, NULL, NaN, infinities, -0.0, rows out of order and too late.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -23,6 +24,7 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 from tests.generator_expressions import FAMILIES, ColumnText, choose, one_in
 from tests.generator_queries import query
 from tests.generator_tables import Grammar, Table
+from weft import algebra
 from weft.algebra import DataType, Field, Kind, Query, Stream, Value, types
 from weft.algebra.types import BIGINT, TIMESTAMP
 from weft.sql import NamesInMemory, SqlError, read, statements
@@ -76,18 +78,22 @@ class Cycle:
     heartbeats: Mapping[str, int]
     create: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
+    #: What is in tables from this cycle on, which begins with a new start; others have what they had.
+    tables: Mapping[str, Sequence[Row]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Streams and queries as statements, by name, and the cycles of a run."""
+    """Streams, queries and tables as statements, by name, and the cycles of a run."""
 
     streams: Mapping[str, str]
     queries: Mapping[str, str]
     cycles: tuple[Cycle, ...]
+    tables: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        return "\n".join([*self.streams.values(), *self.queries.values(), *map(repr, self.cycles)])
+        texts = [*self.streams.values(), *self.tables.values(), *self.queries.values()]
+        return "\n".join([*texts, *map(repr, self.cycles)])
 
 
 # Streams
@@ -103,6 +109,12 @@ def declaration(stream: Stream) -> str:
         f"CREATE STREAM {stream.name} ({columns}) WATERMARK FOR {stream.clock} AS {stream.clock} - {delay} USING memory"
         + (f" BACKFILL {backfill}" if stream.backfill else "")
     )
+
+
+def table_declaration(table: algebra.Table) -> str:
+    """The CREATE TABLE statement of a table."""
+    columns = ", ".join(f"{field.name} {field.type}" for field in table.fields)
+    return f"CREATE TABLE {table.name} ({columns}) USING memory"
 
 
 def _clock_type(stream: Stream) -> DataType:
@@ -137,6 +149,13 @@ def streams(
     )
 
 
+@st.composite
+def tables(draw: DrawFn, name: str) -> algebra.Table:
+    """A table with some of the COLUMNS."""
+    others = draw(st.lists(st.sampled_from(sorted(set(COLUMNS) - set(ALWAYS))), min_size=0, max_size=2, unique=True))
+    return algebra.Table(name, tuple(Field(column, COLUMNS[column]) for column in (*ALWAYS, *others)), "memory")
+
+
 # Rows
 
 
@@ -155,6 +174,13 @@ def rows(draw: DrawFn, stream: Stream, clocks: SearchStrategy[int | None], most:
     """Rows of a stream with the given clocks."""
     columns = {field.name: clocks if field.name == stream.clock else values(field.type) for field in stream.fields}
     return draw(st.lists(st.fixed_dictionaries(columns), min_size=least, max_size=most))
+
+
+@st.composite
+def table_rows(draw: DrawFn, table: algebra.Table, most: int = 5) -> list[Row]:
+    """Rows of a table, perhaps none at all."""
+    columns = {field.name: values(field.type) for field in table.fields}
+    return draw(st.lists(st.fixed_dictionaries(columns), max_size=most))
 
 
 def clocks(stream: Stream, first: int, last: int, nulls: bool = True) -> SearchStrategy[int | None]:
@@ -193,21 +219,32 @@ def table_of(stream: Stream) -> Table:
     return Table(stream.name, columns, stream.clock, _clock_type(stream))
 
 
+def static_table_of(table: algebra.Table) -> Table:
+    """A table as something to join with."""
+    columns = tuple(ColumnText(field.name, FAMILIES[field.type.kind]) for field in table.fields)
+    return Table(table.name, columns, None, BIGINT, is_static=True)
+
+
 @st.composite
 def queries(
-    draw: DrawFn, declared: Sequence[Stream], grammar: Grammar, count: int, derived: bool = True
+    draw: DrawFn,
+    declared: Sequence[Stream],
+    grammar: Grammar,
+    count: int,
+    derived: bool = True,
+    static: Sequence[algebra.Table] = (),
 ) -> dict[str, str]:
     """CREATE CONTINUOUS QUERY statements by name; later queries may read earlier ones."""
-    tables = [table_of(stream) for stream in declared]
-    names = NamesInMemory({stream.name: stream for stream in declared})
+    sources = [*(table_of(stream) for stream in declared), *map(static_table_of, static)]
+    names = NamesInMemory({stream.name: stream for stream in declared}, tables={table.name: table for table in static})
     statements_by_name = {}
     for n in range(count):
-        drawn = query(draw, tables, grammar)
+        drawn = query(draw, sources, grammar)
         text = f"CREATE CONTINUOUS QUERY q{n} AS {drawn.text}"
         statements_by_name[f"q{n}"] = text
         names.queries[f"q{n}"] = _bound(text, names)
         if derived and one_in(draw, 4):
-            tables.append(_as_source(f"q{n}", drawn))
+            sources.append(_as_source(f"q{n}", drawn))
     return statements_by_name
 
 
@@ -237,13 +274,23 @@ def workloads(
 ) -> Workload:
     """Streams, queries, and cycles in which rows arrive, late and out of order, while queries come and go."""
     declared = [draw(streams(name, backfills=backfills)) for name in ("trades", "quotes")[: draw(st.integers(1, 2))]]
-    texts = draw(queries(declared, grammar, draw(st.integers(1, most_queries))))
+    static = [draw(tables(name)) for name in ("symbols", "venues")[: draw(st.integers(0, 2))]]
+    texts = draw(queries(declared, grammar, draw(st.integers(1, most_queries)), static=static))
     arrivals = draw(batches(declared))
     return Workload(
         {stream.name: declaration(stream) for stream in declared},
         texts,
-        tuple(_cycles(draw, texts, arrivals, changes)),
+        tuple(_with_tables(draw, _cycles(draw, texts, arrivals, changes), static)),
+        {table.name: table_declaration(table) for table in static},
     )
+
+
+def _with_tables(draw: DrawFn, cycles: Sequence[Cycle], static: Sequence[algebra.Table]) -> list[Cycle]:
+    """Tables have rows from the first cycle on, and now and then others."""
+    return [
+        replace(cycle, tables={table.name: draw(table_rows(table)) for table in static if n == 0 or one_in(draw, 5)})
+        for n, cycle in enumerate(cycles)
+    ]
 
 
 def _cycles(

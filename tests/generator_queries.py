@@ -101,15 +101,18 @@ def distinct_over_history(draw: DrawFn, table: Table, grammar: Grammar) -> Table
 
 
 def join(draw: DrawFn, tables: Sequence[Table], grammar: Grammar) -> Table:
-    """An inner join of two or three inputs, selected from or aggregated."""
+    """An inner join of two or three inputs, some of them perhaps tables, selected from or aggregated."""
     aliases = ("x", "y", "z")[: len(tables)]
-    items, bounds = _meeting(draw, tables, aliases)
+    flowing = [(table, alias) for table, alias in zip(tables, aliases, strict=True) if not table.is_static]
+    items, bounds = _items(draw, tables, aliases)
     columns = [column for table, alias in zip(tables, aliases, strict=True) for column in table.visible(alias)]
     conditions = [*bounds, *_join_conditions(draw, tables, aliases, columns)]
     source = _joined(draw, items, conditions, _shared_names(tables))
-    joined = Table(source, tuple(columns), None, tables[0].clock_type, fan_out=20)
-    clocks = [table.clock_text(alias) for table, alias in zip(tables, aliases, strict=True)]
+    joined = Table(source, tuple(columns), None, flowing[0][0].clock_type, fan_out=20)
+    clocks = [table.clock_text(alias) for table, alias in flowing]
     choices = ["rows", "rows"]
+    if len(flowing) == 1:
+        return _join_of_one_stream(draw, joined, flowing[0], grammar)
     if grammar.aggregates_over_joins:
         choices += ["windowed"] if all(clocks) else []
         may_be_unbounded = grammar.unbounded_aggregates and "SLIDE" not in source and "UNBOUNDED" in source
@@ -121,6 +124,37 @@ def join(draw: DrawFn, tables: Sequence[Table], grammar: Grammar) -> Table:
             return _unbounded_aggregate_of_join(draw, joined, grammar)
     outputs = row_items(draw, columns, replace(grammar, depth=1))
     return selected(f"SELECT {listed(outputs)} {source}", outputs, None, joined.clock_type, joined.fan_out)
+
+
+def _join_of_one_stream(draw: DrawFn, joined: Table, stream: tuple[Table, str], grammar: Grammar) -> Table:
+    """A join with tables: where one input flows, its clock and window are those of the join."""
+    table, alias = stream
+    clock = table.clock_text(alias)
+    choices = ["rows", "rows"]
+    if grammar.aggregates_over_joins:
+        choices += ["window in FROM", "windowed rows"]
+        choices += ["window in GROUP BY"] if clock is not None and table.clock != "window_end" else []
+        choices += ["unbounded"] if grammar.unbounded_aggregates else []
+    choice = choose(draw, choices)
+    if choice == "window in GROUP BY":
+        return _windowed_aggregate_of_join(draw, joined, str(clock), grammar)
+    if choice == "unbounded":
+        return _unbounded_aggregate_of_join(draw, joined, grammar)
+    outputs = row_items(draw, joined.columns, replace(grammar, depth=1))
+    if choice == "rows":
+        shown = next((item.name for item in outputs if item.text == clock), None)
+        return selected(f"SELECT {listed(outputs)} {joined.text}", outputs, shown, joined.clock_type, joined.fan_out)
+    window = lengths(draw, joined)
+    item = table.item(alias)
+    # The first item of that name in FROM is the stream's: aliases differ, and conditions come after it.
+    source = joined.text.replace(item, f"{item} {bracket(draw, window, joined.clock_type)}", 1)
+    group = ""
+    if choice == "window in FROM":
+        by = keys(draw, joined.columns)
+        outputs = [*by, *aggregates(draw, joined.columns, grammar, least=0 if by else 1)]
+        group = group_by(draw, None, by)
+    text = f"SELECT {listed(outputs)} {source}{group}"
+    return selected_by_window(text, outputs, joined.clock_type, joined.fan_out * window.instances)
 
 
 def _windowed_aggregate_of_join(draw: DrawFn, joined: Table, clock: str, grammar: Grammar) -> Table:
@@ -137,6 +171,18 @@ def _unbounded_aggregate_of_join(draw: DrawFn, joined: Table, grammar: Grammar) 
     outputs = [*by, *aggregates(draw, joined.columns, replace(grammar, holistic=False), least=0 if by else 1)]
     text = f"SELECT {listed(outputs)} {joined.text}{group_by(draw, None, by)}"
     return selected(text, outputs, None, joined.clock_type, joined.fan_out)
+
+
+def _items(draw: DrawFn, tables: Sequence[Table], aliases: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The FROM items of a join, and conditions on clocks if it is these that say which rows meet."""
+    flowing = [number for number, table in enumerate(tables) if not table.is_static]
+    items = [table.item(alias) for table, alias in zip(tables, aliases, strict=True)]
+    if len(flowing) == 1:
+        return items, []
+    meeting, bounds = _meeting(draw, [tables[number] for number in flowing], [aliases[number] for number in flowing])
+    for number, item in zip(flowing, meeting, strict=True):
+        items[number] = item
+    return items, bounds
 
 
 def _meeting(draw: DrawFn, tables: Sequence[Table], aliases: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -287,23 +333,26 @@ def query(draw: DrawFn, tables: Sequence[Table], grammar: Grammar) -> Table:
         "windowed set operation": grammar.windowed_set_operators,
         "set operation over history": grammar.set_operators_over_history,
     }
+    static, tables = [each for each in tables if each.is_static], [each for each in tables if not each.is_static]
     match choose(draw, [choice for choice, wanted in choices.items() if wanted]):
         case "join" | "another join":
-            return join(draw, _inputs(draw, tables, grammar), grammar)
+            return join(draw, _inputs(draw, tables, static, grammar), grammar)
         case "windowed set operation":
             return windowed_set_operation(draw, _operands(draw, tables), grammar)
         case "set operation over history":
             return set_operation_over_history(draw, _operands(draw, tables), grammar)
         case choice:
-            return _over_one_table(draw, choice, tables, grammar)
+            return _over_one_table(draw, choice, tables, static, grammar)
 
 
-def _over_one_table(draw: DrawFn, choice: str, tables: Sequence[Table], grammar: Grammar) -> Table:
+def _over_one_table(
+    draw: DrawFn, choice: str, tables: Sequence[Table], static: Sequence[Table], grammar: Grammar
+) -> Table:
     """A SELECT over a table, a subquery, or the same subquery in a WITH clause."""
     table, with_ = choose(draw, tables), ""
     if grammar.subqueries and one_in(draw, 4):
         inner = replace(grammar, subqueries=grammar.subqueries - 1, approximate=False, emit_empty=False)
-        table = query(draw, tables, inner)
+        table = query(draw, [*tables, *static], inner)
         if one_in(draw, 3):
             table, with_ = replace(table, text="w", is_named=True), f"WITH w AS ({table.text}) "
     over = {
@@ -319,8 +368,8 @@ def _over_one_table(draw: DrawFn, choice: str, tables: Sequence[Table], grammar:
     return replace(drawn, text=with_ + drawn.text)
 
 
-def _inputs(draw: DrawFn, tables: Sequence[Table], grammar: Grammar) -> list[Table]:
-    """Inputs of a join: tables, or selections from them, whose clocks are of one type."""
+def _inputs(draw: DrawFn, tables: Sequence[Table], static: Sequence[Table], grammar: Grammar) -> list[Table]:
+    """Inputs of a join: tables, or selections from them, whose clocks are of one type; some of them may be static."""
     small = [table for table in tables if table.fan_out <= 3]
     first = choose(draw, small)
     fitting = [table for table in small if table.clock_type == first.clock_type]
@@ -328,6 +377,9 @@ def _inputs(draw: DrawFn, tables: Sequence[Table], grammar: Grammar) -> list[Tab
     inputs = [first, *(choose(draw, fitting) for _ in range(count - 1))]
     if grammar.subqueries and one_in(draw, 5):
         inputs[-1] = selection(draw, inputs[-1], grammar)
+    if static and grammar.joins_with_tables and one_in(draw, 2):
+        for position in draw(st.lists(st.integers(0, count - 1), min_size=1, max_size=count - 1, unique=True)):
+            inputs[position] = choose(draw, static)
     return inputs
 
 

@@ -22,6 +22,7 @@ class Grammar:
     unbounded_aggregates: bool = True
     emit_empty: bool = True
     joins: bool = True
+    joins_with_tables: bool = True
     join_inputs: int = 3
     aggregates_over_joins: bool = True
     distinct: bool = True
@@ -48,6 +49,8 @@ class Table:
     clock_type: DataType
     is_named: bool = True
     fan_out: int = 1
+    #: Whether its rows do not flow; then its clock type says nothing.
+    is_static: bool = False
 
     def item(self, alias: str | None) -> str:
         """The table as an item of FROM."""

@@ -11,6 +11,9 @@ gives in a cycle, and it calls itself for what the relation reads. Results are r
     oracle.dead_letters["trades"]       # what took part in nothing, and why
 
 Clocks are integers. The clock before all clocks, `BEGINNING`, is minus infinity: it compares with integers exactly.
+
+The rows of a table have that clock and arrived before all cycles: they are never the newest of a combination, nor the
+last to arrive. `oracle.load("airports", rows)` says which rows it has from the next cycle on.
 """
 
 from __future__ import annotations
@@ -25,9 +28,10 @@ from tests.oracle_expressions import Scope, evaluate, holds
 from tests.oracle_sets import Memory, SetMemory, combine, distinct, in_order, unique
 from tests.oracle_values import normalised, row_key
 from tests.oracle_windows import Bounds, instances, instances_ending, meet
-from weft.algebra import Answers, Query, Relation, Select, SetOperation, SetOperator, Source, Stream, Value
+from weft.algebra import Answers, Query, Relation, Select, SetOperation, SetOperator, Source, Stream, Table, Value
 
 BEGINNING = -math.inf
+BEFORE_ALL = -1
 
 Clock: TypeAlias = float  # an integer, or BEGINNING
 Values: TypeAlias = tuple[Value, ...]
@@ -35,10 +39,10 @@ Values: TypeAlias = tuple[Value, ...]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a stream or relation, its clock, and the cycle in which it arrived or was emitted."""
+    """A row of a stream, table or relation, its clock, and the cycle in which it arrived or was emitted."""
 
     values: Values
-    clock: int
+    clock: Clock
     cycle: int
 
 
@@ -47,7 +51,7 @@ class Combination:
     """What FROM and WHERE let through: a row of each input, as the columns that expressions see."""
 
     columns: Mapping[tuple[str, str], Value]
-    clock: int
+    clock: Clock
     cycle: int
 
     def scope(self, window: Bounds | None = None) -> Scope:
@@ -77,6 +81,7 @@ class Oracle:
         self.queries: dict[str, StandingQuery] = {}
         self.cycles = 0
         self._largest: dict[str, list[Clock]] = {}
+        self._tables: dict[str, list[tuple[int, list[Row]]]] = {}
         for stream in streams:
             self.declare(stream)
 
@@ -86,6 +91,16 @@ class Oracle:
         self.rows[stream.name] = []
         self.dead_letters[stream.name] = []
         self._largest[stream.name] = [BEGINNING] * self.cycles
+
+    def load(self, table: Table, rows: Sequence[Mapping[str, Value]]) -> None:
+        """What a table has from the next cycle on."""
+        loaded = [Row(tuple(row[field.name] for field in table.fields), BEGINNING, BEFORE_ALL) for row in rows]
+        self._tables.setdefault(table.name, []).append((self.cycles, loaded))
+
+    def table(self, name: str, cycle: int) -> list[Row]:
+        """The rows that a table has in a cycle; one that was never loaded has none."""
+        loaded = [rows for since, rows in self._tables.get(name, []) if since <= cycle]
+        return loaded[-1] if loaded else []
 
     def create(self, query: Query) -> None:
         """CREATE CONTINUOUS QUERY, before the next cycle."""
@@ -184,6 +199,8 @@ class StandingQuery:
                 past = [row for each in range(self.first) for row in self.emitted(source, each)]
                 return [replace(row, cycle=self.first) for row in past]
             case Select() if _passes_rows(source):
+                if len(source.inputs) > 1:
+                    return []
                 rows = zip(self._backlog(source.inputs[0].source))
                 return _passed(source, _let_through(source, rows, self.first))
             case SetOperation() if _passes_rows(source):
@@ -214,7 +231,7 @@ class StandingQuery:
         if isinstance(source, Answers):
             parent = self.oracle.queries[source.query]
             return parent.watermark(parent.relation, cycle)
-        return min(self.watermark(below, cycle) for below in _reads(source))
+        return min(self.watermark(below, cycle) for below in _flows(source))
 
     def horizon(self, source: Source) -> Clock:
         """The clock after which a relation lacks none of its rows, although the query was not always there.
@@ -227,7 +244,7 @@ class StandingQuery:
         if isinstance(source, Answers):
             parent = self.oracle.queries[source.query]
             return max(parent.horizon(parent.relation), self._largest_under(source))
-        lacking = max(self.horizon(below) for below in _reads(source))
+        lacking = max(self.horizon(below) for below in _flows(source))
         if not _looks_back(source):
             lacking = max(lacking, self._largest_under(source))
         is_windowed_select = isinstance(source, Select) and _answers_instances(source)
@@ -239,7 +256,7 @@ class StandingQuery:
             return self.oracle.largest(source.name, self.first - 1)
         if isinstance(source, Answers):
             return self._largest_under(self.oracle.queries[source.query].relation)
-        return max(self._largest_under(below) for below in _reads(source))
+        return max(self._largest_under(below) for below in _flows(source))
 
     def closing(self, relation: Relation, cycle: int) -> tuple[Clock, Clock]:
         """The window instances whose end lies in (after, until] close in this cycle, and lack no rows."""
@@ -251,8 +268,9 @@ class StandingQuery:
         """Whether a row of one of the relation's inputs comes too late to take part in it."""
         before = row.cycle - 1
         match relation:
-            case Select(inputs=inputs) if len(inputs) > 1:
-                is_bounded = any(each.window is None or not each.window.is_unbounded for each in inputs)
+            case Select() if len(_flows(relation)) > 1:
+                windows = [each.window for each in relation.inputs if not isinstance(each.source, Table)]
+                is_bounded = any(window is None or not window.is_unbounded for window in windows)
                 return is_bounded and row.clock < self.watermark(source, before)
             case Select() if _answers_instances(relation):
                 ends = [end for _, end in instances(relation.window, row.clock)]
@@ -301,10 +319,16 @@ class StandingQuery:
         """The combinations of rows that meet, the last of which arrives in this cycle."""
         met: list[tuple[Row, ...]] = [()]
         for n, item in enumerate(select.inputs, start=1):
-            arrived = [row for each in range(self.first, cycle + 1) for row in self._on_time(select, item.source, each)]
+            arrived = self._arrived(select, item.source, cycle)
             longer = ((*rows, row) for rows in met for row in arrived)
             met = [rows for rows in longer if meet(select.inputs[:n], [row.clock for row in rows])]
         return [rows for rows in met if max(row.cycle for row in rows) == cycle]
+
+    def _arrived(self, select: Select, source: Source, cycle: int) -> list[Row]:
+        """The rows of an input of a join that have arrived in time, or that a table has in this cycle."""
+        if isinstance(source, Table):
+            return self.oracle.table(source.name, cycle)
+        return [row for each in range(self.first, cycle + 1) for row in self._on_time(select, source, each)]
 
     # SELECT and GROUP BY
 
@@ -340,7 +364,7 @@ class StandingQuery:
         """The instances that close in this cycle and end after the smallest clock in the first cycle that has rows."""
         after, until = self.closing(select, cycle)
         for each in range(cycle + 1):
-            clocks = [row.clock for item in select.inputs for row in self.emitted(item.source, each)]
+            clocks = [row.clock for source in _flows(select) for row in self.emitted(source, each)]
             if clocks:
                 return list(instances_ending(select.window, max(min(clocks), after), until))
         return []
@@ -405,6 +429,11 @@ def _reads(source: Source) -> tuple[Source, ...]:
     return ()
 
 
+def _flows(source: Source) -> tuple[Source, ...]:
+    """What a relation reads whose rows arrive: not tables."""
+    return tuple(each for each in _reads(source) if not isinstance(each, Table))
+
+
 def _parents(source: Source) -> set[str]:
     """The queries whose answers a relation reads."""
     if isinstance(source, Answers):
@@ -418,12 +447,12 @@ def _answers_instances(relation: Relation) -> bool:
 
 
 def _passes_rows(source: Source) -> bool:
-    """Whether rows go through at once and one by one: a stream, a selection, UNION ALL."""
+    """Whether rows go through at once, each by itself: a stream, a selection, perhaps with tables, UNION ALL."""
     match source:
         case Stream():
             return True
-        case Select(inputs=inputs):
-            return len(inputs) == 1 and not (_answers_instances(source) or source.is_grouped or source.distinct)
+        case Select():
+            return len(_flows(source)) == 1 and not (_answers_instances(source) or source.is_grouped or source.distinct)
         case SetOperation(operator=SetOperator.UNION, all=True, window=None):
             return True
     return False
@@ -432,8 +461,8 @@ def _passes_rows(source: Source) -> bool:
 def _looks_back(source: Source) -> bool:
     """Whether rows from before the query's first cycle count, as far as they are kept: in window instances they do.
 
-    All that puts rows together in other ways begins with the query: joins, UNION ALL, UNBOUNDED aggregates, sets over
-    history.
+    All that puts rows together in other ways begins with the query: joins, those with tables too, UNION ALL, UNBOUNDED
+    aggregates, sets over history.
     """
     match source:
         case Select(inputs=inputs) if len(inputs) == 1:

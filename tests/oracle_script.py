@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tests.oracle import DeadLetter, Oracle, Values
-from weft.algebra import Query
+from weft.algebra import Query, Value
 from weft.sql import NamesInMemory, read, split, statements
 
 
@@ -32,6 +32,8 @@ class Script:
             case statements.CreateStream(stream):
                 self.names.streams[stream.name.lower()] = stream
                 self.oracle.declare(stream)
+            case statements.CreateTable(table):
+                self.names.tables[table.name.lower()] = table
             case statements.CreateView(name, relation):
                 self.names.views[name.lower()] = relation
             case statements.CreateQuery(query):
@@ -41,6 +43,17 @@ class Script:
                 self.oracle.drop(self.names.queries.pop(name.lower()).name)
             case _:
                 raise ValueError(f"the oracle has no use for {statement}")
+
+    def load(self, **rows: Sequence[Values]) -> None:
+        """The rows that tables have from the next cycle on, as tuples in the order of their columns."""
+        for name, loaded in rows.items():
+            names = [field.name for field in self.names.tables[name].fields]
+            self.load_named({name: [dict(zip(names, row, strict=True)) for row in loaded]})
+
+    def load_named(self, rows: Mapping[str, Sequence[Mapping[str, Value]]]) -> None:
+        """The same, with rows that have their columns by name."""
+        for name, loaded in rows.items():
+            self.oracle.load(self.names.tables[name], loaded)
 
     def query(self, name: str) -> Query:
         return self.names.queries[name.lower()]

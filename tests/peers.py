@@ -7,6 +7,7 @@ casts, how a window is spelled) is in their `Dialect`: DuckDB's in `peers_duckdb
 Every relation becomes a SELECT with the columns c0, c1, … and `clock`, an integer, whatever its names and types are:
 
     stream      SELECT c0, …, <ticks of the clock column> AS clock FROM trades WHERE <it is not NULL>
+    table       SELECT c0, … FROM airports, which has no clock
     join        SELECT i0.c0 AS i0_c0, …, greatest(i0.clock, i1.clock) AS clock FROM (…) i0 CROSS JOIN (…) i1 WHERE …
     window      … with w_start and w_end, one row per instance that covers the clock
     groups      SELECT k0, …, a0, …, w_start, w_end FROM … GROUP BY …
@@ -46,6 +47,7 @@ from weft.algebra import (
     SetOperator,
     Source,
     Stream,
+    Table,
     Value,
     Window,
     WindowBound,
@@ -144,6 +146,8 @@ class Translation:
         match source:
             case Stream():
                 return self._stream(source)
+            case Table():
+                return f"SELECT {_names(source.fields)} FROM {source.name}"
             case Answers(query=name):
                 return self.source(self._relations[name])
             case Select():
@@ -183,7 +187,7 @@ class Translation:
         columns = ", ".join(
             f"i{n}.c{k} AS i{n}_c{k}" for n, each in enumerate(select.inputs) for k in range(len(each.source.fields))
         )
-        clock = _greatest(f"i{n}.clock" for n in range(len(select.inputs)))
+        clock = _greatest(f"i{n}.clock" for n, each in enumerate(select.inputs) if not isinstance(each.source, Table))
         rows = f"SELECT {columns}, {clock} AS clock FROM {inputs} WHERE {_meet(select)}"
         if select.where is None:
             return rows
@@ -334,8 +338,8 @@ def arrow_type(type_: DataType) -> pa.DataType:
             return _ARROW[kind]
 
 
-def arrow_table(stream: Stream, rows: Sequence[Mapping[str, Value]], time_zone: str | None) -> pa.Table:
-    """The rows of a stream with columns c0, c1, …"""
+def arrow_table(stream: Stream | Table, rows: Sequence[Mapping[str, Value]], time_zone: str | None) -> pa.Table:
+    """The rows of a stream or table with columns c0, c1, …"""
     columns = {}
     for n, each in enumerate(stream.fields):
         is_timestamp = each.type.kind is Kind.TIMESTAMP

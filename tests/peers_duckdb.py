@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import duckdb
 
 from tests.peers import Dialect, Translation, Unsupported, Values, arrow_table, as_values, common_call, floored
-from weft.algebra import Aggregate, Call, DataType, Kind, Literal, Query, Stream, Value, Window
+from weft.algebra import Aggregate, Call, DataType, Kind, Literal, Query, Stream, Table, Value, Window
 
 _CALLS = {
     "<=>": "({0} IS NOT DISTINCT FROM {1})",
@@ -197,8 +197,8 @@ class DuckPeer:
         self._connection = duckdb.connect(config={"threads": 1, "order_by_non_integer_literal": True})
         self._connection.execute(_PERCENTILE)
 
-    def load(self, streams: Iterable[Stream], rows: Mapping[str, Sequence[Mapping[str, Value]]]) -> None:
-        """Takes all rows of the streams, in place of those it had."""
+    def load(self, streams: Iterable[Stream | Table], rows: Mapping[str, Sequence[Mapping[str, Value]]]) -> None:
+        """Takes all rows of streams and tables, in place of those it had."""
         for stream in streams:
             table = arrow_table(stream, rows.get(stream.name, ()), time_zone=None)
             self._connection.register("arrived", table)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from tests.peers import Dialect, Translation, Values, arrow_table, arrow_type, as_values, common_call, floored
-from weft.algebra import Aggregate, Call, DataType, Kind, Query, Stream, Value, Window
+from weft.algebra import Aggregate, Call, DataType, Kind, Query, Stream, Table, Value, Window
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -164,8 +164,8 @@ class SparkPeer:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
 
-    def load(self, streams: Iterable[Stream], rows: Mapping[str, Sequence[Mapping[str, Value]]]) -> None:
-        """Takes all rows of the streams, in place of those it had."""
+    def load(self, streams: Iterable[Stream | Table], rows: Mapping[str, Sequence[Mapping[str, Value]]]) -> None:
+        """Takes all rows of streams and tables, in place of those it had."""
         for stream in streams:
             table = arrow_table(stream, rows.get(stream.name, ()), time_zone="UTC")
             self._spark.createDataFrame(table).createOrReplaceTempView(stream.name)

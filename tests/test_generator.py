@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 
-from tests.generator import queries, streams
+from tests.generator import queries, streams, tables
 from tests.generator_expressions import INEXACT, TEMPLATES
 from tests.generator_lists import EXACT_AGGREGATES, EXACT_HOLISTIC, INEXACT_AGGREGATES, INEXACT_HOLISTIC
 from tests.generator_tables import Grammar
@@ -50,6 +50,8 @@ CONSTRUCTS = (
     r"WITH w AS \(",
     r"FROM q\d",
     r"APPROX_COUNT_DISTINCT",
+    r"(FROM|,|JOIN) symbols [xyz]",
+    r"\w+ \w \[R\w+ .* SLIDE .*\].* symbols [xyz].* GROUP BY",
 )
 
 
@@ -68,7 +70,8 @@ def drawn_queries(grammar: Grammar, cases: int) -> list[str]:
     @given(st.data())
     def draw(data: DataObject) -> None:
         declared = [data.draw(streams(name)) for name in ("trades", "quotes")]
-        texts.extend(data.draw(queries(declared, grammar, 8)).values())
+        static = [data.draw(tables(name)) for name in ("symbols", "venues")]
+        texts.extend(data.draw(queries(declared, grammar, 8, static=static)).values())
 
     draw()
     return texts

@@ -638,3 +638,78 @@ class TestQueriesThatComeAndGo:
         assert script.cycle(s=[(2, "a", 2)]) == {}
         script.run(query("q", "SELECT SUM(v) AS t FROM s"))
         assert script.cycle(s=[(3, "a", 4)])["q"] == [(4,)]
+
+
+class TestTables:
+    GIVEN = stream() + stream("t") + "CREATE TABLE r (k STRING, w BIGINT) USING memory;"
+
+    def joined(self, select: str) -> Script:
+        script = Script(self.GIVEN + query("q", select))
+        script.load(r=[("a", 1), ("a", 2), ("b", 3)])
+        return script
+
+    def test_a_row_meets_all_rows_of_a_table_in_the_cycle_in_which_it_arrives(self) -> None:
+        script = self.joined("SELECT s.n, r.w FROM s, r WHERE s.k = r.k")
+        assert in_order(script.cycle(s=[(5, "a", 1), (6, "c", 1)])["q"]) == [(5, 1), (5, 2)]
+        assert script.cycle()["q"] == []
+
+    def test_any_condition_may_say_which_rows_meet(self) -> None:
+        script = self.joined("SELECT s.n, r.w FROM r JOIN s ON r.w < s.v AND r.k <> s.k")
+        assert script.cycle(s=[(5, "b", 3)])["q"] == [(5, 1), (5, 2)]
+
+    def test_a_row_is_never_too_late_to_meet_a_table(self) -> None:
+        script = self.joined("SELECT s.n, r.w FROM s, r WHERE s.k = r.k")
+        script.cycle(s=[(100, "a", 1)])
+        assert script.cycle(s=[(5, "b", 1)])["q"] == [(5, 3)]
+        assert script.dead_letters("s") == []
+
+    def test_a_query_that_is_created_later_sees_the_whole_table(self) -> None:
+        script = self.joined("SELECT n FROM s")
+        script.cycle(s=[(1, "b", 1)])
+        script.run(query("p", "SELECT s.n, r.w FROM s, r WHERE s.k = r.k"))
+        assert script.cycle(s=[(2, "b", 1)])["p"] == [(2, 3)]
+
+    def test_new_rows_of_a_table_hold_from_the_next_cycle_on_and_nothing_is_taken_back(self) -> None:
+        script = self.joined("SELECT s.n, r.w FROM s, r WHERE s.k = r.k")
+        assert script.cycle(s=[(1, "b", 1)])["q"] == [(1, 3)]
+        script.load(r=[("b", 4)])
+        assert script.cycle()["q"] == []
+        assert script.cycle(s=[(2, "b", 1), (2, "a", 1)])["q"] == [(2, 4)]
+
+    def test_where_two_streams_meet_the_table_has_the_rows_of_the_cycle_of_the_last_of_them(self) -> None:
+        script = self.joined("SELECT s.n, t.n AS m, r.w FROM s [ROWS 10], r, t [ROWS 10] WHERE s.k = r.k AND s.k = t.k")
+        assert script.cycle(s=[(1, "b", 1)])["q"] == []
+        script.load(r=[("b", 4)])
+        assert script.cycle(t=[(3, "b", 1)])["q"] == [(1, 3, 4)]
+
+    def test_a_table_has_no_part_in_which_rows_of_two_streams_meet_or_are_late(self) -> None:
+        script = self.joined("SELECT s.n, t.n AS m FROM s [ROWS 3], t [ROWS 3], r WHERE r.w = 3")
+        assert script.cycle(s=[(1, "a", 1), (5, "a", 1)], t=[(3, "a", 1)])["q"] == [(1, 3), (5, 3)]
+        assert script.cycle(s=[(4, "a", 1)])["q"] == []  # below the watermark of s
+        assert [letter.reason for letter in script.dead_letters("s")] == [LATE]
+
+    def test_a_join_with_tables_has_the_clock_and_watermark_of_its_stream(self) -> None:
+        script = Script(
+            self.GIVEN
+            + query("p", "SELECT s.n, r.w FROM s, r WHERE s.k = r.k")
+            + query("q", "SELECT COUNT(*) AS c FROM TUMBLE(p, n, 10)")
+        )
+        script.load(r=[("a", 1), ("a", 2), ("b", 3)])
+        assert script.cycle(s=[(4, "a", 1), (6, "b", 1)])["q"] == []
+        assert script.cycle(s=[(10, "c", 1)])["q"] == [(0, 10, 3)]
+
+    def test_a_window_on_the_only_stream_is_the_window_of_the_select(self) -> None:
+        script = self.joined("SELECT r.k, SUM(r.w) AS w FROM s [ROWS 10 SLIDE 10], r WHERE s.k = r.k GROUP BY r.k")
+        assert script.cycle(s=[(4, "a", 1), (7, "a", 1), (8, "b", 1), (9, "c", 1)])["q"] == []
+        assert in_order(script.cycle(s=[(12, "a", 1)])["q"]) == [(0, 10, "a", 6), (0, 10, "b", 3)]
+
+    def test_a_row_that_is_late_for_one_window_counts_in_those_that_are_open(self) -> None:
+        script = self.joined("SELECT COUNT(*) AS c FROM s [ROWS 10 SLIDE 5], r WHERE s.k = r.k")
+        assert script.cycle(s=[(12, "b", 1)])["q"] == []
+        assert script.cycle(s=[(7, "a", 1)])["q"] == []  # [0, 10) has closed, [5, 15) has not
+        assert script.cycle({"s": 15})["q"] == [(5, 15, 3)]
+
+    def test_an_aggregate_without_a_window_never_closes(self) -> None:
+        script = self.joined("SELECT r.k, COUNT(*) AS c FROM s, r WHERE s.k = r.k GROUP BY r.k")
+        assert script.cycle(s=[(1, "a", 1)])["q"] == [("a", 2)]
+        assert script.cycle(s=[(2, "a", 1), (3, "b", 1)])["q"] == [("a", 4), ("b", 1)]

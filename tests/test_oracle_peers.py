@@ -16,7 +16,18 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from tests.generator import Row, clocks, declaration, queries, rows, step_of, streams
+from tests.generator import (
+    Row,
+    clocks,
+    declaration,
+    queries,
+    rows,
+    step_of,
+    streams,
+    table_declaration,
+    table_rows,
+    tables,
+)
 from tests.generator_tables import Grammar
 from tests.oracle_script import Script
 from tests.oracle_values import same
@@ -24,7 +35,7 @@ from tests.peers import Unsupported, Values, difference
 from tests.peers_duckdb import DuckPeer
 from tests.peers_spark import SparkPeer, batch_settings
 from tests.test_oracle_expressions import EXAMPLES, ROW, SCHEMA
-from weft.algebra import Query, Stream, Value
+from weft.algebra import Query, Stream, Table, Value
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,16 +48,17 @@ FAR_AWAY = 100_000
 
 
 class Peer(Protocol):
-    def load(self, streams: Sequence[Stream], rows: Mapping[str, Sequence[Row]]) -> None: ...
+    def load(self, streams: Sequence[Stream | Table], rows: Mapping[str, Sequence[Row]]) -> None: ...
 
     def answers(self, query: Query, others: Sequence[Query]) -> list[Values]: ...
 
 
 @dataclass(frozen=True)
 class Case:
-    """Streams, all their rows, and queries over them."""
+    """Streams and tables, all their rows, and queries over them."""
 
     streams: tuple[Stream, ...]
+    tables: tuple[Table, ...]
     rows: Mapping[str, Sequence[Row]]
     queries: Mapping[str, str]
 
@@ -55,12 +67,17 @@ class Case:
 def cases(draw: DrawFn) -> Case:
     declared = tuple(draw(streams(name, delays=(1_000,))) for name in ("trades", "quotes"))
     arrived = {each.name: draw(rows(each, clocks(each, -10, 20), most=18, least=8)) for each in declared}
-    return Case(declared, arrived, draw(queries(declared, GRAMMAR, QUERIES_PER_CASE)))
+    static = tuple(draw(tables(name)) for name in ("symbols", "venues"))
+    loaded = {each.name: draw(table_rows(each)) for each in static}
+    texts = draw(queries(declared, GRAMMAR, QUERIES_PER_CASE, static=static))
+    return Case(declared, static, {**arrived, **loaded}, texts)
 
 
 def answered(case: Case) -> tuple[Script, dict[str, list[Values]]]:
     """The bound queries, and all answers that the oracle gives in both cycles."""
-    script = Script(";\n".join([*map(declaration, case.streams), *case.queries.values()]))
+    created = [*map(declaration, case.streams), *map(table_declaration, case.tables)]
+    script = Script(";\n".join([*created, *case.queries.values()]))
+    script.load_named({table.name: case.rows[table.name] for table in case.tables})
     first = script.oracle.cycle(case.rows)
     last = script.oracle.cycle({}, {each.name: FAR_AWAY * step_of(each) for each in case.streams})
     return script, {name: first[name] + last[name] for name in case.queries}
@@ -81,7 +98,7 @@ def check_agreement(peer: Peer, number_of_cases: int, phases: Sequence[Phase]) -
     @given(cases())
     def agree(case: Case) -> None:
         script, answers = answered(case)
-        peer.load(case.streams, case.rows)
+        peer.load([*case.streams, *case.tables], case.rows)
         for name, text in case.queries.items():
             if text not in agreed and _agrees(peer, script, name, answers[name]):
                 agreed.add(text)

@@ -32,9 +32,10 @@ PROPERTY = settings(
 
 def run(workload: Workload) -> tuple[Script, list[dict[str, list[Values]]]]:
     """The oracle after a whole workload, and its answers cycle by cycle."""
-    script = Script(";\n".join(workload.streams.values()))
+    script = Script(";\n".join([*workload.streams.values(), *workload.tables.values()]))
     answers = []
     for cycle in workload.cycles:
+        script.load_named(cycle.tables)
         for name in cycle.drop:
             script.run(f"DROP CONTINUOUS QUERY {name}")
         for name in cycle.create:

@@ -98,9 +98,10 @@ def test_dropping_from_the_leaves_up(loom: Loom) -> None:
     with pytest.raises(SqlError, match="'hot' is read by 'hotter'"):
         loom.execute("DROP CONTINUOUS QUERY hot")
     loom.execute(
-        "DROP CONTINUOUS QUERY hotter; DROP CONTINUOUS QUERY hot; DROP VIEW pairs; DROP VIEW big; DROP STREAM trades"
+        "DROP CONTINUOUS QUERY hotter; DROP CONTINUOUS QUERY hot; DROP VIEW pairs; DROP VIEW big; DROP STREAM trades; "
+        "DROP TABLE sectors"
     )
-    assert loom.catalog.known_names() == ["quotes", "ticks"]
+    assert loom.catalog.known_names() == ["quotes", "ticks", "symbols"]
 
 
 def test_a_dropped_view_lives_on_in_its_readers(loom: Loom) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from weft.algebra import Field, Query, Stream
+from weft.algebra import Field, Query, Stream, Table
 from weft.algebra.clocks import clock_type
 from weft.catalog import Catalog, View
 from weft.plan.sharing import Measured
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from weft.engine.engine import Engine, Progress
     from weft.engine.network.explanation import Project
+    from weft.engine.tables import GivenRows
     from weft.engine.woven.ahead import Left
 
 
@@ -48,12 +49,13 @@ class Outcome:
 
 
 class Loom:
-    """A project: its streams, views and continuous queries."""
+    """A project: its streams, tables, views and continuous queries."""
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
         self._engine: Engine | None = None
         self._frames: dict[str, DataFrame] = {}
+        self._tables: dict[str, GivenRows] = {}
         self._callables: dict[str, Callable[[pa.Table, int], object]] = {}
 
     @classmethod
@@ -132,6 +134,23 @@ class Loom:
         self._frames[name] = frame
         return stream
 
+    def table(self, name: str, rows: GivenRows) -> Table:
+        """Register a PySpark DataFrame that does not stream, or a pyarrow.Table, as a table to join streams with.
+
+        Its rows are read when the loom starts. The declaration is kept, the rows are not: attach them again after
+        opening the project anew.
+        """
+        from weft.engine.tables import table_of
+
+        table = table_of(name, rows)
+        known = self.catalog.find_table(name)
+        if known is None:
+            self.catalog.add_table(table)
+        elif known != table:
+            raise ValueError(f"table '{name}' is registered with other columns or another source; drop it first")
+        self._tables[name] = rows
+        return table
+
     def sink(self, query: str, function: Callable[[pa.Table, int], object]) -> None:
         """Call `function(answers, cycle)` with a query's answers; after a crash a cycle may come again."""
         self.catalog.query(query)
@@ -161,6 +180,7 @@ class Loom:
         limit = int(str(self.catalog.setting("max_results", 100_000)))
         engine = Engine(spark, self.catalog, state_directory(self.directory), memory_limit=limit, ahead=ahead)
         engine.frames.update(self._frames)
+        engine.tables.update(self._tables)
         for name, function in self._callables.items():
             engine.add_callable(name, function)
         if on_progress is not None:
@@ -210,6 +230,9 @@ class Loom:
         if isinstance(statement, statements.CreateStream):
             self.catalog.add_stream(statement.stream)
             return Outcome(f"stream {statement.stream.name} created")
+        if isinstance(statement, statements.CreateTable):
+            self.catalog.add_table(statement.table)
+            return Outcome(f"table {statement.table.name} created")
         if isinstance(statement, statements.CreateView):
             self.catalog.add_view(View(statement.name, statement.text, statement.relation))
             return Outcome(f"view {statement.name} created")
@@ -233,6 +256,7 @@ class Loom:
     def _drop(self, statement: statements.Drop) -> None:
         drop = {
             "STREAM": self.catalog.drop_stream,
+            "TABLE": self.catalog.drop_table,
             "VIEW": self.catalog.drop_view,
             "QUERY": self.catalog.drop_query,
         }[statement.kind]
@@ -245,6 +269,9 @@ class Loom:
                 for each in self.catalog.streams()
             ]
             return _table(("stream", "format", "clock", "watermark delay"), rows)
+        if kind == "TABLES":
+            tables = [(each.name, each.format, dict(each.options).get("path", "")) for each in self.catalog.tables()]
+            return _table(("table", "format", "path"), tables)
         if kind == "VIEWS":
             return _table(("view", "definition"), [(each.name, _one_line(each.text)) for each in self.catalog.views()])
         if kind == "QUERIES":
@@ -254,11 +281,14 @@ class Loom:
         return _table(("setting", "value"), list(known.items()))
 
     def _describe(self, name: str) -> Outcome:
-        stream, relation = self.catalog.find_stream(name), self.catalog.find_view(name)
+        stream, table = self.catalog.find_stream(name), self.catalog.find_table(name)
         if stream is not None:
             delay = duration_text(stream.delay, clock_type(stream))
             message = f"stream {stream.name} from {stream.format}; clock {stream.clock}, rows late by up to {delay}"
             return replace(_columns(stream.fields), message=message)
+        if table is not None:
+            return replace(_columns(table.fields), message=f"table {table.name} from {table.format}")
+        relation = self.catalog.find_view(name)
         kind = "query" if relation is None else "view"
         relation = relation or self.catalog.query(name).relation
         return replace(_columns(relation.fields), message=f"{kind} {name}\n" + "\n".join(relation_lines(relation)))

@@ -24,13 +24,15 @@ from weft.algebra import (
     SetOperator,
     Sink,
     Stream,
+    Table,
     Window,
     WindowBound,
 )
-from weft.algebra.types import BIGINT, BOOLEAN, DOUBLE, TIMESTAMP
+from weft.algebra.types import BIGINT, BOOLEAN, DOUBLE, STRING, TIMESTAMP
 from weft.catalog import View
 
 FIELDS = (Field("ts", TIMESTAMP), Field("price", DOUBLE), Field("qty", BIGINT))
+SYMBOLS = Table("symbols", (Field("price", DOUBLE), Field("sector", STRING)), "csv", (("path", "data/symbols"),))
 TRADES = Stream("trades", FIELDS, "ts", 5_000_000, "parquet", (("path", "data/trades"),))
 
 
@@ -43,6 +45,14 @@ def selection(source: Stream | Answers | Select = TRADES, above: float = 100.0) 
 
 def query(name: str, source: Stream | Answers | Select = TRADES, above: float = 100.0) -> Query:
     return Query(name, selection(source, above), None, f"CREATE CONTINUOUS QUERY {name} AS …")
+
+
+def join_with_table(name: str) -> Query:
+    """SELECT sector FROM trades t, symbols s WHERE t.price = s.price"""
+    prices = Column("t", "price", DOUBLE), Column("s", "price", DOUBLE)
+    inputs = Input(TRADES, "t"), Input(SYMBOLS, "s")
+    outputs = (Output("sector", Column("s", "sector", STRING)),)
+    return Query(name, Select(inputs, Call("=", prices, BOOLEAN), outputs, TIMESTAMP), None, "…")
 
 
 def answers(name: str) -> Answers:
@@ -124,7 +134,8 @@ def _set_operations(relations: st.SearchStrategy[object]) -> st.SearchStrategy[S
     )
 
 
-_sources = streams | _answers
+tables = st.builds(Table, _names, _columns, _names, _options)
+_sources = streams | tables | _answers
 relations = st.recursive(
     _selects(_sources), lambda inner: _selects(inner | _sources) | _set_operations(inner), max_leaves=3
 )

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.catalog.examples import TRADES, query
+from tests.catalog.examples import SYMBOLS, TRADES, join_with_table, query
 from weft.catalog import (
     CATALOG_FILE,
     Catalog,
@@ -21,6 +21,7 @@ from weft.catalog import (
     CatalogTooNew,
     CatalogTooOld,
     CatalogUnavailable,
+    NameInUse,
     NotACatalog,
     schema,
 )
@@ -38,7 +39,8 @@ def filled(tmp_path: Path) -> Path:
 
 def pragma(path: Path, name: str) -> object:
     with closing(sqlite3.connect(path)) as connection:
-        return connection.execute(f"PRAGMA {name}").fetchone()[0]
+        found = connection.execute(f"PRAGMA {name}").fetchone()
+        return found[0] if found else None
 
 
 def test_a_new_catalog_is_in_the_newest_version_and_wal_mode(filled: Path) -> None:
@@ -182,6 +184,33 @@ class TestMigration:
         monkeypatch.setattr(schema, "MIGRATIONS", (schema.MIGRATIONS[0], self.NEXT))
         with pytest.raises(CatalogTooOld, match="version 1 and this weft reads 2; open it for writing once"):
             Catalog.open(old.parent, write=False)
+
+    def test_names_and_numbers_survive_the_migration_that_makes_room_for_tables(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:3])
+            with Catalog.open(tmp_path) as catalog:
+                catalog.add_stream(TRADES)
+                for name in ("a", "b", "c"):
+                    catalog.add_query(query(name))
+                catalog.drop_query("c")
+                numbers = catalog.query_numbers()
+        with Catalog.open(tmp_path) as catalog:
+            assert catalog.query_numbers() == numbers
+            assert catalog.query("b") == query("b")
+            assert catalog.readers("trades") == ("a", "b")
+            catalog.add_table(SYMBOLS)
+            catalog.add_query(join_with_table("d"))
+            # The number of what was dropped is not used again.
+            assert catalog.table_numbers() == {"symbols": max(numbers.values()) + 2}
+            with pytest.raises(NameInUse):
+                catalog.drop_table("symbols")
+            catalog.drop_query("d")
+            catalog.drop_table("symbols")
+            catalog.drop_query("a")
+        assert pragma(tmp_path / CATALOG_FILE, "foreign_key_check") is None
+        assert pragma(tmp_path / CATALOG_FILE, "integrity_check") == "ok"
 
     def test_a_migration_that_fails_leaves_the_version_before_it(
         self, old: Path, monkeypatch: pytest.MonkeyPatch

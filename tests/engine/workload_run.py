@@ -85,7 +85,8 @@ class Run:
         self.oracle = Script()
         self.loom = Loom(Catalog.open(directory))
         self.directory = directory
-        for text in workload.streams.values() if workload else ():
+        self.tables: dict[str, pa.Table] = {}
+        for text in [*workload.streams.values(), *workload.tables.values()] if workload else ():
             self.execute(text)
         self.crash_at: str | None = None
         self.restart()
@@ -95,6 +96,7 @@ class Run:
         """A new engine over the same state, as after a stop."""
         state = state_directory(self.directory)
         self.engine = Engine(self.spark, self.loom.catalog, state, on_step=self._crash)
+        self.engine.tables.update(self.tables)
 
     def _crash(self, step: str, cycle: int) -> None:
         if step == self.crash_at:
@@ -105,8 +107,28 @@ class Run:
         self.oracle.run(script)
         self.loom.execute(script)
 
+    def load(self, **rows: Sequence[Sequence[Value]]) -> None:
+        """Stop, put other rows into tables, and start again."""
+        named = {
+            name: [
+                {field.name: value for field, value in zip(self.loom.catalog.table(name).fields, row, strict=True)}
+                for row in loaded
+            ]
+            for name, loaded in rows.items()
+        }
+        self._load(named)
+
+    def _load(self, rows: Mapping[str, Sequence[Mapping[str, Value]]]) -> None:
+        self.oracle.load_named(rows)
+        for name, loaded in rows.items():
+            table = self.loom.catalog.table(name)
+            self.tables[name] = arrow_table(table, loaded, "UTC").rename_columns([each.name for each in table.fields])
+        self.restart()
+
     def cycle(self, cycle: Cycle) -> str:
         """One cycle on both; how they differ in answers or in rows set aside, or nothing."""
+        if cycle.tables:
+            self._load(cycle.tables)
         for name in cycle.drop:
             self.execute(f"DROP CONTINUOUS QUERY {name}")
         for name in cycle.create:

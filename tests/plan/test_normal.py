@@ -47,9 +47,12 @@ def test_the_normal_form_of_each_operator(example: Example) -> None:
 @given(workload=workloads())
 @settings(max_examples=60, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
 def test_the_normal_form_has_the_same_answers(workload: Workload) -> None:
-    script = Script(";".join(workload.streams.values()))
+    script = Script(";".join([*workload.streams.values(), *workload.tables.values()]))
     normal = Oracle(script.oracle.streams.values())
     for cycle in workload.cycles:
+        script.load_named(cycle.tables)
+        for name, rows in cycle.tables.items():
+            normal.load(script.names.tables[name], rows)
         for name in cycle.drop:
             script.run(f"DROP CONTINUOUS QUERY {name}")
             normal.drop(name)

@@ -29,7 +29,7 @@ _SVG = "{http://www.w3.org/2000/svg}"
 @cache
 def shared(seed: int, count: int = 14) -> Sharing:
     told = workload(seed, queries=count)
-    queries = check(";".join([*told.streams.values(), *told.queries.values()])).queries
+    queries = check(";".join([*told.streams.values(), *told.tables.values(), *told.queries.values()])).queries
     found = sharing(queries)
     woven = found.woven.keys() | found.running.keys()
     return replace(found, network=shared_network(queries, Project({}), woven))

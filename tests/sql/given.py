@@ -7,7 +7,7 @@ from functools import cache
 from sqlglot import exp
 
 from tests.golden import FIXTURES
-from weft.algebra import Query, Stream
+from weft.algebra import Query, Stream, Table
 from weft.algebra.clocks import clock_column, clock_type
 from weft.plan.text import duration_text, query_text, relation_lines
 from weft.sql import NamesInMemory, SqlError, bind, parse, read, split, statements
@@ -18,12 +18,14 @@ BINDER = FIXTURES / "binder"
 
 @cache
 def given_names() -> NamesInMemory:
-    """The streams, views and queries of `fixtures/binder/given.sql`."""
+    """The streams, tables, views and queries of `fixtures/binder/given.sql`."""
     names = NamesInMemory()
     for piece in split((BINDER / "given.sql").read_text(encoding="utf-8")):
         statement = read(piece.text, names)
         if isinstance(statement, statements.CreateStream):
             names.streams[statement.stream.name] = statement.stream
+        elif isinstance(statement, statements.CreateTable):
+            names.tables[statement.table.name] = statement.table
         elif isinstance(statement, statements.CreateView):
             names.views[statement.name] = statement.relation
         elif isinstance(statement, statements.CreateQuery):
@@ -50,7 +52,14 @@ def _statement_text(statement: statements.Statement) -> str:
         return "\n".join([f"view {statement.name}", *(f"  {line}" for line in relation_lines(statement.relation))])
     if isinstance(statement, statements.CreateStream):
         return _stream_text(statement.stream)
+    if isinstance(statement, statements.CreateTable):
+        return _table_text(statement.table)
     return repr(statement)
+
+
+def _table_text(table: Table) -> str:
+    columns = ", ".join(f"{field.name} {field.type}" for field in table.fields)
+    return f"table {table.name}: {columns}\n  from {table.format} {dict(table.options)}"
 
 
 def _stream_text(stream: Stream) -> str:

@@ -28,6 +28,7 @@ from weft.algebra.relations import (
     Sink,
     Source,
     Stream,
+    Table,
     Window,
 )
 from weft.algebra.types import DataType, Kind
@@ -58,6 +59,7 @@ __all__ = [
     "Sink",
     "Source",
     "Stream",
+    "Table",
     "Value",
     "Window",
     "WindowBound",

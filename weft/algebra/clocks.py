@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.algebra.expressions import Column, WindowBound
-from weft.algebra.relations import Answers, Relation, Select, Source, Stream, Window
+from weft.algebra.relations import Answers, Relation, Select, Source, Stream, Table, Window
 from weft.algebra.types import DataType
 
 
@@ -11,28 +11,33 @@ def clock_column(source: Source) -> str | None:
     """The column that shows the clock of a source's rows, or None when no column does."""
     if isinstance(source, (Stream, Answers)):
         return source.clock
+    if isinstance(source, Table):
+        return None
     if not isinstance(source, Select):
         left, right = clock_column(source.left), clock_column(source.right)
         names = [field.name for field in source.right.fields]
         # The two operands' columns correspond by position; only the left one's names are visible.
         position = next((i for i, field in enumerate(source.fields) if field.name == left), None)
         return left if position is not None and names[position] == right else None
+    flowing = source.flowing
     for output in source.outputs:
         expression = output.expression
         if isinstance(expression, WindowBound) and expression.end:
             return output.name
         if (
             source.window is None
-            and len(source.inputs) == 1
+            and len(flowing) == 1
             and isinstance(expression, Column)
-            and expression.name == clock_column(source.inputs[0].source)
+            and expression.source == flowing[0].alias
+            and expression.name == clock_column(flowing[0].source)
         ):
             return output.name
     return None
 
 
 def clock_type(source: Source) -> DataType:
-    """The type of the clock of a source's rows."""
+    """The type of the clock of a source's rows, which is not a table."""
+    assert not isinstance(source, Table), f"the rows of table {source.name} have no clock"
     if isinstance(source, Stream):
         return next(field.type for field in source.fields if field.name == source.clock)
     return source.clock_type

@@ -8,7 +8,8 @@ Every row of every relation has a clock, whether or not a column shows it:
     a windowed answer            the end of its window
     an UNBOUNDED aggregate's     the largest clock in the group so far
 
-and every relation has a watermark: its stream's, or the least of its inputs'.
+and every relation has a watermark: its stream's, or the least of its inputs'. The rows of a table have no clock, and
+tables no watermark: they take no part in any of this.
 """
 
 from __future__ import annotations
@@ -72,6 +73,19 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True)
+class Table:
+    """Rows that do not flow: read when a project starts to run, and the same until it stops.
+
+    They have no clock. What reads a table also reads something that flows, and is joined with it.
+    """
+
+    name: str
+    fields: tuple[Field, ...]
+    format: str
+    options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Answers:
     """The answers of another continuous query, read as a stream in the cycle that produces them.
 
@@ -86,7 +100,7 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One item of FROM. `window` is set only in a join, where it says which rows may meet."""
+    """One item of FROM. `window` is set only where several inputs flow: it says which of their rows may meet."""
 
     source: Source
     alias: str
@@ -114,7 +128,7 @@ class Select:
 
     - One input, no `window`: every row that satisfies `where` passes, at once.
     - Several inputs: combinations of rows that meet (`Input.window`, or bounds on clocks in `where`) and satisfy
-      `where`, each emitted once, when the last of its rows has arrived.
+      `where`, each emitted once, when the last of its rows has arrived. Rows of tables meet all rows, at any time.
     - A `window` without aggregates: each row once for every window instance that covers it, when the instance closes.
     - `aggregates` or `keys`: one row per group and window instance when it closes; with an UNBOUNDED window, one row
       for each group that changed in a cycle.
@@ -142,6 +156,17 @@ class Select:
     def fields(self) -> tuple[Field, ...]:
         return tuple(Field(output.name, output.expression.type) for output in self.outputs)
 
+    @property
+    def flowing(self) -> tuple[Input, ...]:
+        """The inputs whose rows arrive: all that are not tables."""
+        return tuple(each for each in self.inputs if not isinstance(each.source, Table))
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether rows of several inputs meet for a time, so that they expire and may come too late."""
+        flowing = self.flowing
+        return len(flowing) > 1 and any(each.window is None or not each.window.is_unbounded for each in flowing)
+
 
 class SetOperator(Enum):
     UNION = "UNION"
@@ -168,7 +193,7 @@ class SetOperation:
 
 
 Relation: TypeAlias = Select | SetOperation
-Source: TypeAlias = Stream | Answers | Select | SetOperation
+Source: TypeAlias = Stream | Table | Answers | Select | SetOperation
 
 
 @dataclass(frozen=True, slots=True)

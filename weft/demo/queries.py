@@ -36,8 +36,16 @@ def streams(flights: Path, weather: Path, step: str) -> str:
     """
 
 
+def tables(airports: Path) -> str:
+    """The one table that streams are joined with."""
+    return f"""
+    CREATE TABLE airports (faa STRING, name STRING, lat DOUBLE, lon DOUBLE, tz INT)
+    USING parquet OPTIONS (path '{airports}');
+    """
+
+
 def queries(count: int, seed: int = 2013) -> Iterator[tuple[str, str]]:
-    """The first `count` queries, as (name, SELECT): a join, a query over another one, and many windowed aggregates."""
+    """The first `count` queries, as (name, SELECT): two joins, a query over another one, many windowed aggregates."""
     special = (
         (
             "stormy_departures",
@@ -54,6 +62,11 @@ def queries(count: int, seed: int = 2013) -> Iterator[tuple[str, str]]:
             "worst_carrier_of_the_week",
             "SELECT MAX_BY(carrier, mean_delay) AS carrier, MAX(mean_delay) AS mean_delay "
             "FROM carriers_by_day [RANGE 7 DAYS SLIDE 7 DAYS]",
+        ),
+        (
+            "very_late_arrivals",
+            "SELECT f.ts, f.carrier, a.name AS destination, f.arr_delay "
+            "FROM flights f JOIN airports a ON f.dest = a.faa WHERE f.arr_delay > 300",
         ),
     )
     yield from special[:count]

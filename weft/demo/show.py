@@ -14,9 +14,9 @@ from rich.table import Table
 
 from weft.algebra.types import TIMESTAMP
 from weft.demo.cpu import cpu_seconds
-from weft.demo.data import write_parquet
+from weft.demo.data import write_airports, write_parquet
 from weft.demo.one_by_one import OneByOne, run_one_by_one, sample_of
-from weft.demo.queries import ALL, queries, streams
+from weft.demo.queries import ALL, queries, streams, tables
 from weft.engine.engine import Progress as CycleProgress
 from weft.loom import Loom
 from weft.plan.text import clock_text
@@ -43,11 +43,12 @@ class Totals:
 
 
 def prepare(folder: Path, count: int, step: str = STEP) -> Loom:
-    """A new project in `folder` with the two streams, replayed by steps of event time, and `count` queries."""
+    """A new project in `folder`: two streams, replayed by steps of event time, a table, and `count` queries."""
     shutil.rmtree(folder / "project", ignore_errors=True)
     flights, weather = write_parquet(folder / "data")
     loom = Loom.open(folder / "project")
     loom.execute(streams(flights, weather, step))
+    loom.execute(tables(write_airports(folder / "data")))
     for name, select in queries(count):
         loom.query(name, select)
     return loom
@@ -77,7 +78,7 @@ def run(folder: Path, console: Console, *, count: int = ALL, master: str | None 
         loom.start(master=master, until_idle=True, on_progress=on_progress)
         loom.wait()
         wall, cpu = time.monotonic() - started, cpu_seconds() - cpu
-        for name in ("carriers_by_day", "worst_carrier_of_the_week", "stormy_departures"):
+        for name in ("carriers_by_day", "worst_carrier_of_the_week", "stormy_departures", "very_late_arrivals"):
             console.print(_answers(name, loom.results(name)))
         with console.status("running a few of them one by one, for comparison …"):
             alone = _alone(loom)

@@ -25,7 +25,9 @@ from weft.algebra import (
     Select,
     SetOperation,
     SetOperator,
+    Source,
     Stream,
+    Table,
     Window,
     WindowBound,
 )
@@ -58,10 +60,13 @@ class Views:
         return names[0] if len(names) == 1 else f"(SELECT * FROM {names[0]} UNION ALL SELECT * FROM {names[1]})"
 
 
-def looks_again(relation: Relation) -> bool:
-    """Whether a relation looks at rows of earlier cycles of what it reads."""
+def looks_again(relation: Relation, source: Source) -> bool:
+    """Whether a relation looks at rows of earlier cycles of a source, or finds its rows in a log alone."""
     if isinstance(relation, SetOperation):
         return relation.window is not None
+    if len(relation.inputs) > 1 and len(relation.flowing) == 1:
+        # What meets tables alone is not looked at again.
+        return isinstance(source, (Table, Select, SetOperation))
     return (
         len(relation.inputs) > 1
         or is_windowed(relation)
@@ -89,7 +94,7 @@ class Compiler:
         log = log_of(source, inner)
         if log in self.views.new:
             return f"SELECT {columns(source.fields)}{CLOCK} FROM {self.views.new[log]}"
-        if isinstance(source, (Stream, Answers)) or log in self.views.old or log in self.views.given:
+        if isinstance(source, (Stream, Table, Answers)) or log in self.views.old or log in self.views.given:
             return None
         return replace(self, birth=self.birth.below(relation, source)).computed(source, inner)
 
@@ -215,6 +220,7 @@ class Compiler:
         """The combinations whose last row arrived in this cycle.
 
         For each input in turn: its new rows, with the old rows of the inputs before it and all rows of those after it.
+        The rows of tables are all old.
         """
         parts = []
         for newest in range(len(select.inputs)):
@@ -234,10 +240,12 @@ class Compiler:
             table = self.views.all(log, len(item.source.fields))
         if table is None:
             return None
+        if isinstance(item.source, Table):
+            return f"(SELECT {columns(item.source.fields)}{CLOCK} FROM {table}) AS t{position}"
         conditions = []
         if self.birth.first > 0:
             conditions.append(f"{ARRIVAL} >= {self.birth.first}")
-        if any(each.window is None or not each.window.is_unbounded for each in select.inputs):
+        if select.is_bounded:
             conditions.append(f"({BEFORE} IS NULL OR {CLOCK} >= {BEFORE})")
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         near = _near(select)

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from weft.algebra import Source, Stream
 from weft.algebra.sources import leaves
-from weft.engine.commits import Commit, StreamState
+from weft.engine.commits import Commit, Segment, StreamState
 from weft.engine.pieces.pieces import Piece, kept_logs
 from weft.engine.woven.stage import log_of as partial_log
 from weft.engine.woven.stage import totals_of
 from weft.plan.clockwork import Birth, Registered
+from weft.plan.network import is_table, log_of_table
 from weft.plan.plan import Plan
 
 
@@ -30,6 +31,14 @@ def of_present_streams(last: Commit, plan: Plan) -> Commit:
     gone = last.streams.keys() - streams.keys()
     logs = {log for name in gone for log in (f"stream {name}", partial_log(name), totals_of(name))}
     return _without_logs(replace(last, streams=streams), logs)
+
+
+def with_tables(last: Commit, tables: Mapping[str, Segment]) -> Commit:
+    """The last commit with the rows that tables have now, and without what was joined from rows that they had."""
+    logs = {log_of_table(name): (snapshot,) for name, snapshot in tables.items()}
+    gone = {log for log, kept in last.logs.items() if is_table(log) and logs.get(log) != kept}
+    kept = _without_logs(last, gone)
+    return replace(kept, logs={**kept.logs, **logs})
 
 
 def _without_logs(last: Commit, gone: Collection[str]) -> Commit:
@@ -87,7 +96,8 @@ def garbage(last: Commit, commit: Commit) -> tuple[str, ...]:
 
 
 def _files(commit: Commit) -> set[str]:
-    segments = {each.path for segments in commit.logs.values() for each in segments}
+    # Snapshots of tables are not a cycle's: see `tables.py`.
+    segments = {each.path for log, segments in commit.logs.items() if not is_table(log) for each in segments}
     return segments | set(commit.snapshots.values())
 
 

@@ -34,6 +34,7 @@ from weft.engine.continuity import (
     reads_history,
     registered_queries,
     states_of,
+    with_tables,
 )
 from weft.engine.dead_letter import write_dead_letters
 from weft.engine.derived.stage import DerivedStage
@@ -58,6 +59,7 @@ from weft.engine.woven.stage import Reduced, WovenStage, totals_of
 from weft.engine.woven.stage import log_of as partial_log
 from weft.plan.clockwork import Clockwork, Registered
 from weft.plan.facts import facts_of
+from weft.plan.network import log_of_table
 from weft.plan.plan import Plan
 
 #: A log with more segments than this is rewritten as one, so that reading it stays cheap.
@@ -77,7 +79,7 @@ class Decision:
     silent before its clock goes on with the ticks in the batch. `latest` is the largest TIMESTAMP that is believed of a
     clock: one row from the far future would make all that follow late. Without `sharing`, queries that begin with the
     cycle are kept by themselves. `facts` are what trees are chosen by, see `weft/plan/facts.py`; no answer depends on
-    them.
+    them. `tables` has the snapshot of each table that the plan reads, by name.
     """
 
     plan: Plan
@@ -86,6 +88,7 @@ class Decision:
     latest: int | None = None
     sharing: bool = True
     facts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    tables: Mapping[str, Segment] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -129,7 +132,7 @@ class CycleRunner:
     def run(self, batch: DataFrame | None, cycle: int, decision: Decision, last: Commit) -> Answered:
         """Evaluate a cycle. Nothing is true before the caller commits the record that comes back."""
         plan = decision.plan
-        present = of_present_streams(last, plan)
+        present = with_tables(of_present_streams(last, plan), decision.tables)
         queries = registered_queries(plan, present, cycle)
         known = continued(present, queries)
         whole = {name: each for name, each in queries.items() if self._is_woven(name, each, known, decision.sharing)}
@@ -168,6 +171,7 @@ class CycleRunner:
                 evaluation.give(piece, found[piece.log])
         step("network", cycle)
         settled = {f"stream {each.name}" for each in plan.streams} | {f"answers {name}" for name in whole}
+        settled |= {log_of_table(each.name) for each in plan.tables}
         answers = evaluation.run(pieces, settled | {each.log for each in pieces if each.evaluator is Evaluator.WEAVE})
         step("answer", cycle)
         commit = self._commit(cycle, plan, known, streams, queries, whole, pieces, answers, work)

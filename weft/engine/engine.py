@@ -17,23 +17,25 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from weft.algebra import Query, Stream
+from weft.algebra import Query, Stream, Table
 from weft.catalog import Catalog, register
 from weft.engine import replay
 from weft.engine.answer_files import AnswerFiles
-from weft.engine.commits import Commit, CommitLog
+from weft.engine.commits import Commit, CommitLog, Segment
 from weft.engine.cycle import CycleRunner, Decision, Step
 from weft.engine.errors import EngineError
 from weft.engine.sinks import CallableSink, Memory, Sink, sink_of
 from weft.engine.sources import tagged
 from weft.engine.statistics import Recorder
 from weft.engine.storage import Storage
+from weft.engine.tables import GivenRows, Tables
 from weft.engine.woven.ahead import Ahead
 from weft.engine.woven.hosts import hosting
 from weft.plan.clockwork import Clockwork, Registered
@@ -112,6 +114,9 @@ class Engine:
         self._spark_error: PySparkException | None = None
         self.memory = Memory(memory_limit)
         self.frames: dict[str, DataFrame] = {}
+        #: The rows of tables that Python code hands over, by name.
+        self.tables: dict[str, GivenRows] = {}
+        self._tables = Tables(spark, self._storage, self.tables)
         self.listeners: list[Callable[[Progress], None]] = []
         #: Called before each new cycle, when changes of the plan may still be part of it.
         self.before_cycle: Callable[[], None] = lambda: None
@@ -134,6 +139,7 @@ class Engine:
         if not streams:
             raise EngineError("no stream is registered; CREATE STREAM first")
         self._check_sources()
+        self._read_tables()
         self._streams = streams
         self._stopping.clear()
         self._ended.clear()
@@ -259,16 +265,19 @@ class Engine:
         intent = self._commits.intent(cycle)
         if intent is None:
             self.before_cycle()
+            plan = self._current_plan()
+            snapshots = self._tables.snapshots(dict(zip(plan.table_births, plan.tables, strict=True)))
             intent = {
-                "plan": self._current_plan().number,
+                "plan": plan.number,
                 "heartbeats": dict(heartbeats),
                 "patience": self._duration("heartbeat", "off"),
                 "latest": self._latest(),
                 "sharing": self._catalog.setting("sharing", "on") != "off",
                 "facts": {name: each.numbers() for name, each in self._recorder.facts().items()},
+                "tables": {name: (each.path, each.rows) for name, each in snapshots.items()},
             }
             self._commits.declare(cycle, intent)
-        return Decision(**{**intent, "plan": self._stored_plan(intent["plan"])})
+        return Decision(**{**intent, "plan": self._stored_plan(intent["plan"]), "tables": _snapshots(intent)})
 
     def _latest(self) -> int | None:
         """The largest TIMESTAMP that is believed of a clock: the machine's time and what `max_ahead` adds to it."""
@@ -292,7 +301,8 @@ class Engine:
         with self._catalog.transaction():
             born = self._catalog.query_numbers()
             if known is None or known.stream_births != tuple(streams) or known.born != born:
-                known = build(known.number + 1 if known else 1, streams, self._catalog.queries(), born)
+                number = known.number + 1 if known else 1
+                known = build(number, streams, self._catalog.queries(), born, self._catalog.table_numbers())
                 self._catalog.append_plan(known.number, known)
                 self._plan = known
         return known
@@ -302,6 +312,15 @@ class Engine:
         with self._catalog.transaction():
             numbers = self._catalog.stream_numbers()
             return {numbers[each.name]: each for each in self._catalog.streams()}
+
+    def _read_tables(self) -> None:
+        """Read every table that is registered, and keep its rows as they are now for as long as the engine runs."""
+        with self._catalog.transaction():
+            numbers = self._catalog.table_numbers()
+            registered: dict[int, Table] = {numbers[each.name]: each for each in self._catalog.tables()}
+        intent = self._commits.intent(self.last.cycle + 1) or {}
+        needed = [each for segments in self.last.logs.values() for each in segments]
+        self._tables.read_anew(registered, {each.path for each in [*needed, *_snapshots(intent).values()]})
 
     def _streams_to_read(self) -> dict[int, Stream]:
         """The streams that are registered; but a cycle that was begun is finished first, with the streams it had."""
@@ -392,6 +411,11 @@ class Engine:
         for name in self._storage.names("segments"):
             if name not in cycles:
                 self._storage.delete(f"segments/{name}")
+
+
+def _snapshots(intent: Mapping[str, Any]) -> dict[str, Segment]:
+    """The snapshots of tables that an attempt at a cycle goes by."""
+    return {name: Segment(path, rows, None, None) for name, (path, rows) in intent.get("tables", {}).items()}
 
 
 def _open_windows(commit: Commit, plan: Plan | None) -> int:

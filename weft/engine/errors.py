@@ -8,7 +8,7 @@ class EngineError(Exception):
 
 
 class SourceError(EngineError):
-    """A stream cannot be read. The message says which, why, and what to do."""
+    """A stream or a table cannot be read. The message says which, why, and what to do."""
 
 
 class StorageError(EngineError):

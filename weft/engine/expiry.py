@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from weft.algebra import Select, SetOperation, Stream
+from weft.algebra import Select, SetOperation, Stream, Table
 from weft.engine.commits import Segment
 from weft.engine.pieces.pieces import Piece
 from weft.engine.places import Place
@@ -56,13 +56,15 @@ class Expiry:
 
     def _uses(self, piece: Piece, clockwork: Clockwork) -> Iterator[tuple[str, Clock]]:
         relation = piece.relation
-        for position, log in enumerate(piece.inputs):
+        for position, (log, source) in enumerate(piece.sources):
             if isinstance(relation, SetOperation):
                 if relation.window is not None:
                     watermark = clockwork.watermark(relation)
                     yield log, None if watermark is None else watermark + 1
             elif len(relation.inputs) > 1:
-                yield log, self._needed_by_join(relation, piece.place, position, clockwork)
+                # Who meets tables alone has met all that there is in the cycle of its arrival.
+                if len(relation.flowing) > 1 and not isinstance(source, Table):
+                    yield log, self._needed_by_join(relation, piece.place, position, clockwork)
             elif is_windowed(relation) and relation.window is not None:
                 yield log, first_open_start(relation.window, clockwork.watermark(relation))
             elif relation.is_grouped and not has_partials(relation):
@@ -74,7 +76,7 @@ class Expiry:
             self._bounds[place.log] = meeting_bounds(select.inputs, select.where)
         least: Clock = None
         for other, bound in enumerate(self._bounds[place.log][position]):
-            if other == position:
+            if other == position or isinstance(select.inputs[other].source, Table):
                 continue
             watermark = clockwork.watermark(select.inputs[other].source)
             if bound is None or watermark is None:

@@ -38,9 +38,8 @@ def _late(relation: Relation, watermark: Clock) -> str | None:
     if watermark is None:
         return None
     if isinstance(relation, Select):
-        if len(relation.inputs) > 1:
-            bounded = any(each.window is None or not each.window.is_unbounded for each in relation.inputs)
-            return f"({CLOCK} < {watermark}L)" if bounded else None
+        if len(relation.flowing) > 1:
+            return f"({CLOCK} < {watermark}L)" if relation.is_bounded else None
         if is_windowed(relation) and relation.window is not None:
             return _window_closed(relation.window, watermark)
         if relation.is_grouped:

@@ -17,10 +17,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
-from weft.algebra import Answers, Input, Relation, Select, SetOperation, Source, Stream
+from weft.algebra import Answers, Input, Relation, Select, SetOperation, Source, Stream, Table
 from weft.algebra.sources import leaves, reads
 from weft.catalog.codec import dumps
 from weft.plan.clockwork import Birth
+from weft.plan.network import log_of_table
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,11 @@ class Place:
 
 
 def log_of(source: Source, place: Place) -> str:
-    """The log that keeps a source's rows: one per stream and per query read by others, one per place otherwise."""
+    """The log that keeps a source's rows: one per stream, table and query read by others, one per place otherwise."""
     if isinstance(source, Stream):
         return f"stream {source.name}"
+    if isinstance(source, Table):
+        return log_of_table(source.name)
     if isinstance(source, Answers):
         return f"answers {source.query}"
     return f"rows {place.log}"

@@ -28,6 +28,7 @@ from pyspark.sql.types import (
     LongType,
     ShortType,
     StringType,
+    StructType,
     TimestampType,
 )
 
@@ -46,7 +47,7 @@ PYTHON = "python"
 TICK_TAG = -1
 
 #: Formats that can set malformed records aside, and all formats of files, which take a schema.
-_TEXTUAL = frozenset({"json", "csv"})
+TEXTUAL = frozenset({"json", "csv"})
 _FILES = frozenset({"json", "csv", "parquet", "orc", "text", "xml"})
 
 
@@ -129,8 +130,8 @@ def read(spark: SparkSession, stream: Stream, name: str | None) -> DataFrame:
     if name is not None:
         reader = reader.name(name)
     if stream.format in _FILES:
-        schema = ", ".join(f"{quoted(field.name)} {spark_type(field.type)}" for field in stream.fields)
-        if stream.format in _TEXTUAL:
+        schema = declared(stream.fields)
+        if stream.format in TEXTUAL:
             # A record that does not fit the schema comes as text in this column, and goes to the dead letter.
             schema += f", {CORRUPT} STRING"
             options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, **options}
@@ -145,11 +146,16 @@ def read(spark: SparkSession, stream: Stream, name: str | None) -> DataFrame:
         raise SourceError(f"stream '{stream.name}' cannot be read from {stream.format}: {first}") from error
 
 
+def declared(fields: Sequence[Field]) -> str:
+    """The columns of a declaration as a schema for Spark."""
+    return ", ".join(f"{quoted(field.name)} {spark_type(field.type)}" for field in fields)
+
+
 def stream_of(name: str, frame: DataFrame, clock: str, watermark: str) -> Stream:
     """The declaration of a stream that Python hands over as a streaming DataFrame."""
     if not frame.isStreaming:
         raise SourceError(f"the DataFrame for stream '{name}' is not a streaming one; make it with spark.readStream")
-    fields = tuple(Field(field.name, _type_of(name, field.name, field.dataType)) for field in frame.schema.fields)
+    fields = fields_of(f"stream '{name}'", frame.schema)
     found = next((field for field in fields if field.name == clock), None)
     if found is None or found.type not in (TIMESTAMP, BIGINT):
         raise SourceError(f"the clock of stream '{name}' must be one of its TIMESTAMP or BIGINT columns, not '{clock}'")
@@ -160,7 +166,12 @@ def stream_of(name: str, frame: DataFrame, clock: str, watermark: str) -> Stream
     return Stream(name, fields, clock, delay, PYTHON)
 
 
-def _type_of(stream: str, name: str, type_: DataType) -> types.DataType:
+def fields_of(owner: str, schema: StructType) -> tuple[Field, ...]:
+    """The columns that a schema of Spark has; `owner` is whose they are, for the error."""
+    return tuple(Field(each.name, _type_of(owner, each.name, each.dataType)) for each in schema.fields)
+
+
+def _type_of(owner: str, name: str, type_: DataType) -> types.DataType:
     known = {
         BooleanType: types.BOOLEAN,
         ByteType: types.TINYINT,
@@ -177,7 +188,5 @@ def _type_of(stream: str, name: str, type_: DataType) -> types.DataType:
     if isinstance(type_, DecimalType):
         return types.decimal(type_.precision, type_.scale)
     if type(type_) not in known:
-        raise SourceError(
-            f"column '{name}' of stream '{stream}' is {type_.simpleString()}, which weft does not know; cast it"
-        )
+        raise SourceError(f"column '{name}' of {owner} is {type_.simpleString()}, which weft does not know; cast it")
     return known[type(type_)]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from weft.algebra import Answers, Query, Relation, Select, SetOperation, SetOperator, Source, Stream, Window
-from weft.algebra.sources import reads
+from weft.algebra.sources import flows
 
 Clock = int | None
 
@@ -62,7 +62,7 @@ class Clockwork:
             return None if largest is None else largest - source.delay
         if isinstance(source, Answers):
             return self.watermark(self.queries[source.query].query.relation, after=after)
-        marks = [self.watermark(below, after=after) for below in reads(source)]
+        marks = [self.watermark(below, after=after) for below in flows(source)]
         return None if None in marks else min(mark for mark in marks if mark is not None)
 
     def closing(self, relation: Relation, birth: Birth) -> tuple[Clock, Clock]:
@@ -89,7 +89,7 @@ class Clockwork:
             return self.after.get(source.name)
         if isinstance(source, Answers):
             return self._newest_under(self.queries[source.query].query.relation)
-        return _latest(*(self._newest_under(below) for below in reads(source)))
+        return _latest(*(self._newest_under(below) for below in flows(source)))
 
     def horizon(self, source: Source, birth: Birth) -> Clock:
         """The clock after which a relation lacks none of its rows, although the query was not always there.
@@ -103,7 +103,7 @@ class Clockwork:
         if isinstance(source, Answers):
             parent = self.queries[source.query]
             return _latest(self.horizon(parent.query.relation, parent.birth), self._largest_under(source, birth))
-        lacking = _latest(*(self.horizon(below, birth) for below in reads(source)))
+        lacking = _latest(*(self.horizon(below, birth) for below in flows(source)))
         if not looks_back(source):
             lacking = _latest(lacking, self._largest_under(source, birth))
         if isinstance(source, Select) and is_windowed(source):
@@ -115,7 +115,7 @@ class Clockwork:
             return birth.largest.get(source.name)
         if isinstance(source, Answers):
             return self._largest_under(self.queries[source.query].query.relation, birth)
-        return _latest(*(self._largest_under(below, birth) for below in reads(source)))
+        return _latest(*(self._largest_under(below, birth) for below in flows(source)))
 
 
 def _latest(*clocks: Clock) -> Clock:
@@ -134,11 +134,11 @@ def _range(select: Select) -> int:
 
 
 def passes_rows(source: Source) -> bool:
-    """Whether rows go through at once and one by one: a stream, a selection, UNION ALL."""
+    """Whether rows go through at once, each by itself: a stream, a selection, perhaps with tables, UNION ALL."""
     if isinstance(source, Stream):
         return True
     if isinstance(source, Select):
-        return len(source.inputs) == 1 and not (is_windowed(source) or source.is_grouped or source.distinct)
+        return len(source.flowing) == 1 and not (is_windowed(source) or source.is_grouped or source.distinct)
     return (
         isinstance(source, SetOperation)
         and source.operator is SetOperator.UNION
@@ -157,8 +157,8 @@ def answers_instances(source: Source) -> bool:
 def looks_back(source: Source) -> bool:
     """Whether rows from before the query's first cycle count, as far as they are kept: in window instances they do.
 
-    All that puts rows together in other ways begins with the query: joins, UNION ALL, UNBOUNDED aggregates, sets over
-    history.
+    All that puts rows together in other ways begins with the query: joins, those with tables too, UNION ALL, UNBOUNDED
+    aggregates, sets over history.
     """
     if isinstance(source, Select) and len(source.inputs) > 1:
         return False
@@ -168,7 +168,7 @@ def looks_back(source: Source) -> bool:
 def gives_answers(source: Source) -> bool:
     """Whether all rows of a relation are answers of window instances, perhaps filtered and put together."""
     if isinstance(source, (Select, SetOperation)) and passes_rows(source):
-        return all(gives_answers(below) for below in reads(source))
+        return all(gives_answers(below) for below in flows(source))
     return answers_instances(source)
 
 

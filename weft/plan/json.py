@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from weft.algebra import Answers, Input, Query, Relation, Retain, SetOperation, Stream, Window
+from weft.algebra import Answers, Input, Query, Relation, Retain, SetOperation, Stream, Table, Window
 from weft.algebra.types import DataType
 from weft.plan.text import aggregate_text, expression_text, window_text
 
@@ -72,6 +72,8 @@ def _input(input_: Input, clock: DataType) -> Document:
     document: Document = {"alias": input_.alias, "window": window_document(input_.window, clock)}
     if isinstance(source, Stream):
         return {"kind": "stream", "name": source.name, **document}
+    if isinstance(source, Table):
+        return {"kind": "table", "name": source.name, **document}
     if isinstance(source, Answers):
         return {"kind": "query", "name": source.query, **document}
     return {"kind": "subquery", **document, "relation": relation_document(source)}

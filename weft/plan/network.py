@@ -2,7 +2,7 @@
 
 A node gives the rows of its parents that satisfy its predicates. What a parent gives, all nodes above it share.
 
-    base        the rows of a log: a stream, or what another query answers          no parents
+    base        the rows of a log: a stream, a table, or what another query answers no parents
     selection   the rows of its parent that satisfy its predicates                  one parent
     join        the pairs of rows of its parents that satisfy them                  two parents
 
@@ -15,8 +15,12 @@ name in every node above a join's left parent, and `T1.amount` of a join's right
 
 A leg's clock is the column that shows it. Where none does, it is `T<leg>._clock`, a BIGINT in ticks (`CLOCK`).
 
-A row of a node keeps the earliest arrival among the rows it is made of. A query looks at those alone that arrived with
-it or after it. So a node may be older than a query that comes to share it: what it gave before does not matter.
+A table is a leg without a clock, to which no rows are ever added. There is no join of tables alone: whatever a join
+reads, something of it flows.
+
+A row of a node keeps the earliest arrival among the rows it is made of, those of tables left out. A query looks at
+those alone that arrived with it or after it. So a node may be older than a query that comes to share it: what it gave
+before does not matter.
 """
 
 from __future__ import annotations
@@ -28,6 +32,18 @@ from weft.predicates.clauses import PredicateSet
 
 #: The name, in predicates and columns, of a leg's clock that no column of its log shows: a BIGINT in ticks.
 CLOCK = "_clock"
+
+_TABLE = "table "
+
+
+def log_of_table(name: str) -> str:
+    """The log that holds the rows of a table."""
+    return f"{_TABLE}{name}"
+
+
+def is_table(log: str) -> bool:
+    """Whether a log holds the rows of a table."""
+    return log.startswith(_TABLE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,7 @@ def _without_selections(select: Select) -> Select:
     """
     for position, item in enumerate(select.inputs):
         inner = item.source
-        if not (isinstance(inner, Select) and passes_rows(inner)):
+        if not (isinstance(inner, Select) and passes_rows(inner) and len(inner.inputs) == 1):
             continue
         below = inner.inputs[0]
         renamed: dict[Expression, Expression] = {

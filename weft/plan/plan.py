@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from weft.algebra import Query, Stream
+from weft.algebra import Query, Stream, Table
+from weft.algebra.sources import leaves
 from weft.plan.normal import normalised
 from weft.plan.plain_names import plainly_named
 
@@ -14,8 +15,8 @@ from weft.plan.plain_names import plainly_named
 class Plan:
     """Version `number` of what runs. Queries come after the queries whose answers they read.
 
-    `births` and `stream_births` have a number for each: what is dropped and created again is something else, whatever
-    its name.
+    `births`, `stream_births` and `table_births` have a number for each: what is dropped and created again is something
+    else, whatever its name. Tables are those that some query reads.
     """
 
     number: int
@@ -23,6 +24,8 @@ class Plan:
     stream_births: tuple[int, ...]
     queries: tuple[Query, ...]
     births: tuple[int, ...]
+    tables: tuple[Table, ...] = ()
+    table_births: tuple[int, ...] = ()
 
     @property
     def born(self) -> dict[str, int]:
@@ -50,8 +53,19 @@ def diff(old: Plan | None, new: Plan) -> Change:
     )
 
 
-def build(number: int, streams: Mapping[int, Stream], queries: tuple[Query, ...], born: Mapping[str, int]) -> Plan:
-    """The plan that runs these queries, each as its own tree. Streams come by number, `born` has the queries'."""
+def build(
+    number: int,
+    streams: Mapping[int, Stream],
+    queries: tuple[Query, ...],
+    born: Mapping[str, int],
+    tables_born: Mapping[str, int] | None = None,
+) -> Plan:
+    """The plan that runs these queries, each as its own tree.
+
+    Streams come by number; `born` and `tables_born` have the numbers of queries and tables by name.
+    """
     shaped = tuple(replace(each, relation=plainly_named(normalised(each.relation)), text="") for each in queries)
     births = tuple(born[each.name] for each in queries)
-    return Plan(number, tuple(streams.values()), tuple(streams), shaped, births)
+    read = {leaf.name: leaf for each in queries for leaf in leaves(each.relation) if isinstance(leaf, Table)}
+    table_births = tuple((tables_born or {})[name] for name in read)
+    return Plan(number, tuple(streams.values()), tuple(streams), shaped, births, tuple(read.values()), table_births)

@@ -22,6 +22,7 @@ from weft.algebra import (
     SetOperation,
     Source,
     Stream,
+    Table,
     Window,
     WindowBound,
 )
@@ -181,6 +182,8 @@ def _input_lines(input_: Input, clock: DataType) -> Iterator[str]:
 def _source_name(source: Source) -> str:
     if isinstance(source, Stream):
         return f"stream {source.name}"
+    if isinstance(source, Table):
+        return f"table {source.name}"
     if isinstance(source, Answers):
         return f"query {source.query}"
     return "subquery"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from weft.algebra import Field, Query, Sink, Stream
+from weft.algebra import Field, Query, Sink, Stream, Table
 from weft.algebra.clocks import clock_column
 from weft.algebra.expressions import Call, Column, Expression, Literal
 from weft.algebra.types import BIGINT, TIMESTAMP, Kind
@@ -44,6 +44,8 @@ def bind(tree: exp.Expr, names: Names, text: str) -> statements.Statement:
     """The bound form of a statement. Raises SqlError; registers nothing."""
     if isinstance(tree, dialect.CreateStream):
         return statements.CreateStream(_bind_stream(tree, names), text)
+    if isinstance(tree, dialect.CreateTable):
+        return statements.CreateTable(_bind_table(tree, names), text)
     if isinstance(tree, dialect.CreateQuery):
         return statements.CreateQuery(_bind_query(tree, names, text))
     if isinstance(tree, dialect.CreateView):
@@ -73,9 +75,11 @@ def bind(tree: exp.Expr, names: Names, text: str) -> statements.Statement:
 
 
 def _kind_of(name: str, names: Names) -> str | None:
-    """Whether a name is that of a stream, a view or a query; None if it is free."""
+    """Whether a name is that of a stream, a table, a view or a query; None if it is free."""
     if names.find_stream(name) is not None:
         return "stream"
+    if names.find_table(name) is not None:
+        return "table"
     if names.find_view(name) is not None:
         return "view"
     return "query" if names.find_query(name) is not None else None
@@ -92,16 +96,12 @@ def _check_new(name: exp.Identifier, names: Names) -> None:
         raise refuse(Code.ALREADY_EXISTS, f"a {owner} called '{name.name}' exists already", name, hint)
 
 
-# -- streams ----------------------------------------------------------------------------------------------------------
+# -- streams and tables -----------------------------------------------------------------------------------------------
 
 
 def _bind_stream(tree: dialect.CreateStream, names: Names) -> Stream:
     _check_new(tree.this, names)
-    fields: list[Field] = []
-    for column in tree.args["columns"]:
-        if any(field.name.lower() == column.this.name.lower() for field in fields):
-            raise refuse(Code.BAD_STREAM, f"column '{column.this.name}' is declared twice", column.this, "rename one")
-        fields.append(Field(column.this.name, expressions.bind_type(column.args["kind"])))
+    fields = _bind_columns(tree, Code.BAD_STREAM)
     watermark = tree.args.get("watermark")
     if watermark is None:
         candidates = [field.name for field in fields if field.type in (TIMESTAMP, BIGINT)]
@@ -121,6 +121,28 @@ def _bind_stream(tree: dialect.CreateStream, names: Names) -> Stream:
         options=tuple(tree.args.get("options") or ()),
         backfill=ticks(backfill, clock.type) if backfill is not None else 0,
     )
+
+
+def _bind_table(tree: dialect.CreateTable, names: Names) -> Table:
+    _check_new(tree.this, names)
+    fields = _bind_columns(tree, Code.BAD_TABLE)
+    for clause, word in (("watermark", "clock"), ("backfill", "history")):
+        node = tree.args.get(clause)
+        if node is not None:
+            hint = f"drop {clause.upper()}, or CREATE STREAM if its rows arrive one after the other"
+            raise refuse(Code.BAD_TABLE, f"a table has no {word}", node, hint)
+    if tree.args.get("format") is None:
+        raise refuse(Code.BAD_TABLE, "a table needs a source", tree.this, "add USING parquet OPTIONS (path '…')")
+    return Table(tree.this.name, tuple(fields), tree.args["format"].name.lower(), tuple(tree.args.get("options") or ()))
+
+
+def _bind_columns(tree: dialect.CreateStream | dialect.CreateTable, code: Code) -> list[Field]:
+    fields: list[Field] = []
+    for column in tree.args["columns"]:
+        if any(field.name.lower() == column.this.name.lower() for field in fields):
+            raise refuse(code, f"column '{column.this.name}' is declared twice", column.this, "rename one")
+        fields.append(Field(column.this.name, expressions.bind_type(column.args["kind"])))
+    return fields
 
 
 def _bind_watermark(watermark: dialect.Watermark, fields: list[Field]) -> tuple[Field, int]:
@@ -189,7 +211,12 @@ def _bind_query(tree: dialect.CreateQuery, names: Names, text: str) -> Query:
 
 def _bind_drop(tree: dialect.DropObject, names: Names) -> statements.Statement:
     kind, name = tree.args["kind"], tree.this.name
-    find = {"STREAM": names.find_stream, "VIEW": names.find_view, "QUERY": names.find_query}[kind]
+    find = {
+        "STREAM": names.find_stream,
+        "TABLE": names.find_table,
+        "VIEW": names.find_view,
+        "QUERY": names.find_query,
+    }[kind]
     if find(name) is None:
         if tree.args["exists"]:
             return statements.Nothing(f"there is no {kind.lower()} called '{name}'")

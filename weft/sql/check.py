@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from weft.algebra import Query, Relation, Stream
+from weft.algebra import Query, Relation, Stream, Table
 from weft.sql import dialect, statements
 from weft.sql.errors import Problem, SqlError
 from weft.sql.names import Names, NamesInMemory
@@ -58,6 +58,9 @@ class _Layered(NamesInMemory):
     def find_stream(self, name: str) -> Stream | None:
         return super().find_stream(name) or (None if name.lower() in self.dropped else self.below.find_stream(name))
 
+    def find_table(self, name: str) -> Table | None:
+        return super().find_table(name) or (None if name.lower() in self.dropped else self.below.find_table(name))
+
     def find_view(self, name: str) -> Relation | None:
         return super().find_view(name) or (None if name.lower() in self.dropped else self.below.find_view(name))
 
@@ -79,6 +82,8 @@ class _Layered(NamesInMemory):
     def apply(self, statement: statements.Statement) -> None:
         if isinstance(statement, statements.CreateStream):
             self.streams[statement.stream.name.lower()] = statement.stream
+        elif isinstance(statement, statements.CreateTable):
+            self.tables[statement.table.name.lower()] = statement.table
         elif isinstance(statement, statements.CreateQuery):
             self.queries[statement.query.name.lower()] = statement.query
         elif isinstance(statement, statements.CreateView):
@@ -86,7 +91,7 @@ class _Layered(NamesInMemory):
         elif isinstance(statement, statements.Drop):
             name = statement.name.lower()
             self.dropped.add(name)
-            for each in (self.streams, self.views, self.queries):
+            for each in (self.streams, self.tables, self.views, self.queries):
                 each.pop(name, None)
 
 
@@ -119,7 +124,7 @@ def check(script: str, names: Names | None = None) -> Report:
 
 
 def _created(tree: exp.Expr) -> set[str]:
-    if isinstance(tree, (dialect.CreateStream, dialect.CreateQuery, dialect.CreateView)):
+    if isinstance(tree, (dialect.CreateStream, dialect.CreateTable, dialect.CreateQuery, dialect.CreateView)):
         return {tree.this.name.lower()}
     return set()
 

@@ -2,7 +2,8 @@
 
 sqlglot reads the SQL inside. This module extends its Spark dialect at the points where the language goes further:
 
-    statements     CREATE STREAM, CREATE CONTINUOUS QUERY, CREATE VIEW, DROP, SHOW, DESCRIBE, EXPLAIN, SET
+    statements     CREATE STREAM, CREATE TABLE, CREATE CONTINUOUS QUERY, CREATE VIEW, DROP, SHOW, DESCRIBE, EXPLAIN,
+                   SET
     FROM items     trades [RANGE 1 HOUR SLIDE 5 MINUTES], HOP(…), TUMBLE(…), TABLE(HOP(TABLE trades, DESCRIPTOR(ts), …))
     GROUP BY       window(ts, '1 hour', '5 minutes')
     at the end     EMIT EMPTY, RETAIN <interval>
@@ -67,6 +68,12 @@ class CreateStream(exp.Expression):
         "options": False,
         "backfill": False,
     }
+
+
+class CreateTable(exp.Expression):
+    """WATERMARK and BACKFILL are read so that they can be refused by what they mean."""
+
+    arg_types: ClassVar = CreateStream.arg_types
 
 
 class Watermark(exp.Expression):
@@ -144,11 +151,20 @@ class WeftParser(SparkParser):
         return self._refuse(
             Code.UNKNOWN_STATEMENT,
             f"no statement begins with {opening}",
-            "write CREATE STREAM | CONTINUOUS QUERY | VIEW, DROP, SHOW, DESCRIBE, EXPLAIN or SET",
+            "write CREATE STREAM | TABLE | CONTINUOUS QUERY | VIEW, DROP, SHOW, DESCRIBE, EXPLAIN or SET",
         )
 
     def _parse_create_stream(self) -> CreateStream:
         name = self._name("a name for the stream")
+        following = "WATERMARK FOR …, USING …, OPTIONS (…) and BACKFILL …"
+        return CreateStream(this=name, **self._parse_declaration("CREATE STREAM", following))
+
+    def _parse_create_table(self) -> CreateTable:
+        name = self._name("a name for the table")
+        return CreateTable(this=name, **self._parse_declaration("CREATE TABLE", "USING … and OPTIONS (…)"))
+
+    def _parse_declaration(self, statement: str, following: str) -> dict[str, Any]:
+        """Columns, and in any order what may follow them."""
         self._match_l_paren()
         columns = self._parse_csv(self._parse_typed_column)
         self._match_r_paren()
@@ -167,13 +183,13 @@ class WeftParser(SparkParser):
             else:
                 self._refuse(
                     Code.SYNTAX,
-                    f"unexpected '{start.text}' in CREATE STREAM",
-                    "after the columns come WATERMARK FOR …, USING …, OPTIONS (…) and BACKFILL …",
+                    f"unexpected '{start.text}' in {statement}",
+                    f"after the columns come {following}",
                 )
             if key in clauses:
                 self._refuse(Code.SYNTAX, f"{start.text.upper()} is given twice", "keep one of them", start)
             clauses[key] = value
-        return CreateStream(this=name, columns=columns, **clauses)
+        return {"columns": columns, **clauses}
 
     def _parse_typed_column(self) -> exp.ColumnDef:
         name = self._name("a column name")
@@ -507,16 +523,19 @@ class WeftParser(SparkParser):
 
 _STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[Any], exp.Expr]], ...] = (
     (("CREATE", "STREAM"), WeftParser._parse_create_stream),
+    (("CREATE", "TABLE"), WeftParser._parse_create_table),
     (("CREATE", "CONTINUOUS", "QUERY"), WeftParser._parse_create_query),
     (("CREATE", "VIEW"), WeftParser._parse_create_view),
     (("DROP", "STREAM"), lambda self: self._parse_drop_object("STREAM")),
+    (("DROP", "TABLE"), lambda self: self._parse_drop_object("TABLE")),
     (("DROP", "CONTINUOUS", "QUERY"), lambda self: self._parse_drop_object("QUERY")),
     (("DROP", "VIEW"), lambda self: self._parse_drop_object("VIEW")),
     (("SHOW", "STREAMS"), lambda self: ShowObjects(kind="STREAMS")),
+    (("SHOW", "TABLES"), lambda self: ShowObjects(kind="TABLES")),
     (("SHOW", "QUERIES"), lambda self: ShowObjects(kind="QUERIES")),
     (("SHOW", "VIEWS"), lambda self: ShowObjects(kind="VIEWS")),
     (("SHOW", "SETTINGS"), lambda self: ShowObjects(kind="SETTINGS")),
-    (("DESCRIBE",), lambda self: DescribeObject(this=self._name("the name of a stream, view or query"))),
+    (("DESCRIBE",), lambda self: DescribeObject(this=self._name("the name of a stream, table, view or query"))),
     (("EXPLAIN",), WeftParser._parse_explain),
     (("SET",), WeftParser._parse_set_option),
 )

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from weft.algebra import Answers, Relation, Select, Source, Stream
+from weft.algebra import Answers, Relation, Select, Source, Stream, Table
 from weft.sql.errors import Code, Span, SqlError
 from weft.sql.scope import refuse
 
@@ -23,7 +23,7 @@ DEEPEST_TREE = 100
 DEEPEST_RELATION = 100
 #: Words, numbers and signs in one statement.
 LONGEST_STATEMENT = 20_000
-#: Streams and queries that one query reads, each as often as it reads it.
+#: Streams, tables and queries that one query reads, each as often as it reads it.
 MOST_INPUTS = 1_000
 
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE})
@@ -71,8 +71,8 @@ def check_relation(relation: Relation, tree: exp.Expr) -> None:
 
 
 def _size(source: Source, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    """How deep a source is, and how many streams and queries it reads. A view that is read twice is measured once."""
-    if isinstance(source, (Stream, Answers)):
+    """How deep a source is, and how many inputs it reads. A view that is read twice is measured once."""
+    if isinstance(source, (Stream, Table, Answers)):
         return 0, 1
     if id(source) not in known:
         parts = [each.source for each in source.inputs] if isinstance(source, Select) else [source.left, source.right]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from weft.algebra import Query, Relation, Stream
+from weft.algebra import Query, Relation, Stream, Table
 from weft.algebra.sources import leaves, name_of
 
 
@@ -15,16 +15,18 @@ class Names(Protocol):
 
     def find_stream(self, name: str) -> Stream | None: ...
 
+    def find_table(self, name: str) -> Table | None: ...
+
     def find_view(self, name: str) -> Relation | None: ...
 
     def find_query(self, name: str) -> Query | None: ...
 
     def known_names(self) -> Iterable[str]:
-        """All names of streams, views and queries, for suggestions."""
+        """All names of streams, tables, views and queries, for suggestions."""
         ...
 
     def readers(self, name: str) -> Sequence[str]:
-        """The names of the views and queries that read a stream, or a query's answers, directly."""
+        """The names of the views and queries that read a stream, a table, or a query's answers, directly."""
         ...
 
 
@@ -35,9 +37,13 @@ class NamesInMemory:
     streams: dict[str, Stream] = field(default_factory=dict)
     views: dict[str, Relation] = field(default_factory=dict)
     queries: dict[str, Query] = field(default_factory=dict)
+    tables: dict[str, Table] = field(default_factory=dict)
 
     def find_stream(self, name: str) -> Stream | None:
         return self.streams.get(name.lower())
+
+    def find_table(self, name: str) -> Table | None:
+        return self.tables.get(name.lower())
 
     def find_view(self, name: str) -> Relation | None:
         return self.views.get(name.lower())
@@ -46,7 +52,7 @@ class NamesInMemory:
         return self.queries.get(name.lower())
 
     def known_names(self) -> Iterable[str]:
-        return [*self.streams, *self.views, *self.queries]
+        return [*self.streams, *self.tables, *self.views, *self.queries]
 
     def readers(self, name: str) -> Sequence[str]:
         relations = [*self.views.items(), *((each, query.relation) for each, query in self.queries.items())]

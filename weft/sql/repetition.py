@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from weft.algebra import Query, Relation, Stream
+from weft.algebra import Query, Relation, Stream, Table
 from weft.sql import statements
 from weft.sql.binder import bind
 from weft.sql.errors import Code, SqlError
@@ -23,6 +23,9 @@ class _AllBut:
 
     def find_stream(self, name: str) -> Stream | None:
         return None if name.lower() == self.hidden else self.names.find_stream(name)
+
+    def find_table(self, name: str) -> Table | None:
+        return None if name.lower() == self.hidden else self.names.find_table(name)
 
     def find_view(self, name: str) -> Relation | None:
         return None if name.lower() == self.hidden else self.names.find_view(name)
@@ -54,6 +57,8 @@ def bind_or_repeat(tree: exp.Expr, names: Names, text: str) -> statements.Statem
 def _is_registered(statement: statements.Statement, names: Names, name: str) -> bool:
     if isinstance(statement, statements.CreateStream):
         return statement.stream == names.find_stream(name)
+    if isinstance(statement, statements.CreateTable):
+        return statement.table == names.find_table(name)
     if isinstance(statement, statements.CreateView):
         return statement.relation == names.find_view(name)
     query = names.find_query(name)

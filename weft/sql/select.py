@@ -28,6 +28,7 @@ from weft.algebra import (
     SetOperation,
     SetOperator,
     Source,
+    Table,
     Window,
 )
 from weft.algebra.clocks import answer_window, clock_column, clock_type
@@ -388,6 +389,7 @@ class _SelectBinder:
         refuse_unread(self.tree, _SELECT_CLAUSES, _ADVICE)
         self.items = self._from_items()
         self.inputs = [(item.alias, _fields(item.source)) for item in self.items]
+        self.flowing = self._flowing_items()
         self.clock = self._clock_type()
         conditions = self._conditions()
         self.group_window = self._take_group_window()
@@ -447,7 +449,7 @@ class _SelectBinder:
                 Code.UNSUPPORTED,
                 f"{node.key.upper()} in FROM is not supported",
                 node,
-                "read a stream, a view or a query",
+                "read a stream, a table, a view or a query",
             )
         refuse_unread(node, _TABLE_CLAUSES, _ADVICE)
         _refuse_column_names(node)
@@ -455,7 +457,10 @@ class _SelectBinder:
             return self._table_function(node)
         if not isinstance(node.this, exp.Identifier):
             raise refuse(
-                Code.UNSUPPORTED, "this cannot be read", node, "FROM takes streams, views, queries, HOP and TUMBLE"
+                Code.UNSUPPORTED,
+                "this cannot be read",
+                node,
+                "FROM takes streams, tables, views, queries, HOP and TUMBLE",
             )
         source = self._source(node)
         return self._windowed(source, node.alias or node.name, node)
@@ -467,7 +472,7 @@ class _SelectBinder:
             raise refuse(Code.UNKNOWN_SOURCE, f"'{written}' has too many parts", node, "streams have plain names")
         if name.lower() in self.context.ctes:
             return self.context.ctes[name.lower()]
-        found = names.find_stream(name) or names.find_view(name)
+        found = names.find_stream(name) or names.find_table(name) or names.find_view(name)
         if found is not None:
             return found
         query = names.find_query(name)
@@ -479,28 +484,42 @@ class _SelectBinder:
 
     def _windowed(self, source: Source, alias: str, node: exp.Expr) -> _Item:
         clause = node.meta.get(dialect.WINDOW)
+        if clause is not None and isinstance(source, Table):
+            raise _no_window(source, clause)
         window = _window_of_clause(clause, clock_type(source)) if clause is not None else None
         return _Item(source, alias, node, window, clause)
 
     def _table_function(self, node: exp.Table) -> _Item:
         table: dialect.WindowTable = node.this
         source = self._source(table.this)
+        if isinstance(source, Table):
+            raise _no_window(source, table)
         column = expressions.bind(table.args["clock"], Scope([(table.this.name, _fields(source))], "the window"))
-        self._check_clock(column, source, table.args["clock"])
+        self._check_clock(column, table.this.name, source, table.args["clock"])
         if dialect.WINDOW in node.meta or dialect.WINDOW in table.this.meta:
             raise refuse(Code.BAD_WINDOW, "this input already has a window", node, "keep one of the two")
         return _Item(
             source, node.alias or table.this.name, node, _window_of_table(table, clock_type(source)), table, True
         )
 
-    def _check_clock(self, column: Expression, source: Source, node: exp.Expr) -> None:
+    def _check_clock(self, column: Expression, alias: str, source: Source, node: exp.Expr) -> None:
         clock = clock_column(source)
-        if not isinstance(column, Column) or column.name != clock:
+        if not isinstance(column, Column) or (column.source, column.name) != (alias, clock):
             hint = f"the clock is '{clock}'" if clock else "its rows show no clock; use [RANGE …], which needs no name"
             raise refuse(Code.NOT_THE_CLOCK, "windows go by the clock, and this is not it", node, hint)
 
+    def _flowing_items(self) -> list[_Item]:
+        """The items whose rows arrive; all but the tables."""
+        flowing = [item for item in self.items if not isinstance(item.source, Table)]
+        if not flowing:
+            read = " and ".join(f"'{item.alias}'" for item in self.items)
+            words = "is a table" if len(self.items) == 1 else "are tables"
+            hint = "join it with a stream here; what is to hold for its rows goes into WHERE or ON"
+            raise refuse(Code.NOTHING_FLOWS, f"nothing would ever arrive: {read} {words}", self.items[0].node, hint)
+        return flowing
+
     def _clock_type(self) -> DataType:
-        types = {clock_type(item.source) for item in self.items}
+        types = {clock_type(item.source) for item in self.flowing}
         if len(types) > 1:
             raise refuse(
                 Code.UNBOUNDED_JOIN,
@@ -579,10 +598,10 @@ class _SelectBinder:
             raise refuse(Code.BAD_WINDOW, "window needs a clock", call, "write window(ts, '1 hour', '5 minutes')")
         node = call.expressions[0]
         bound = expressions.bind(node, Scope(self.inputs, "window"))
-        if len(self.items) == 1:
-            self._check_clock(bound, self.items[0].source, node)
+        if len(self.flowing) == 1:
+            self._check_clock(bound, self.flowing[0].alias, self.flowing[0].source, node)
             return
-        clocks = {(item.alias, clock_column(item.source)) for item in self.items}
+        clocks = {(item.alias, clock_column(item.source)) for item in self.flowing}
         named = (
             {(arg.source, arg.name) for arg in bound.args if isinstance(arg, Column)}
             if isinstance(bound, Call) and bound.op == "greatest"
@@ -658,7 +677,7 @@ class _SelectBinder:
 
     def _bounds_type(self) -> DataType | None:
         """The type of window_start and window_end; None if the select has no window of its own that closes."""
-        window = self.items[0].window if len(self.items) == 1 else None
+        window = self.flowing[0].window if len(self.flowing) == 1 else None
         closes = self.group_window is not None or (window is not None and not window.is_unbounded)
         return self.clock if closes else None
 
@@ -700,8 +719,8 @@ class _SelectBinder:
     def _window(self) -> Window | None:
         """The window of the select itself, as opposed to those that say which rows of a join meet."""
         grouped = bool(self.aggregates or self.keys or self.tree.args.get("group"))
-        if len(self.items) > 1:
-            for item in self.items:
+        if len(self.flowing) > 1:
+            for item in self.flowing:
                 if item.is_table_function:
                     hint = "say which rows meet with [RANGE …] on the inputs"
                     raise refuse(Code.UNSUPPORTED, "HOP and TUMBLE inside a join are not supported", item.node, hint)
@@ -711,7 +730,7 @@ class _SelectBinder:
                 self._check_unbounded_join()
                 return UNBOUNDED
             return None
-        item = self.items[0]
+        item = self.flowing[0]
         if self.group_window is not None and item.window is not None:
             raise refuse(
                 Code.BAD_WINDOW,
@@ -790,8 +809,9 @@ class _SelectBinder:
         )
 
     def _join_inputs(self) -> tuple[Input, ...]:
-        join = len(self.items) > 1
-        return tuple(Input(item.source, item.alias, item.window if join else None) for item in self.items)
+        # A window on the only input that flows is that of the select: all rows meet those of tables.
+        meet = len(self.flowing) > 1
+        return tuple(Input(item.source, item.alias, item.window if meet else None) for item in self.items)
 
     def _after_grouping(
         self, outputs: list[Output], having: Expression | None
@@ -858,7 +878,7 @@ class _SelectBinder:
 
     def _check_join(self, select: Select) -> None:
         """Refuses joins whose state would grow for ever unless the query says UNBOUNDED."""
-        if len(select.inputs) == 1:
+        if len(select.flowing) == 1:
             return
         schedules = {
             (each.window.slide, each.window.origin)
@@ -871,9 +891,10 @@ class _SelectBinder:
                 Code.WINDOWS_DIFFER, "the inputs of a join have different slides", self.tree.args["from_"], hint
             )
         bounds = meeting_bounds(select.inputs, select.where)
-        for i, first in enumerate(select.inputs):
+        flowing = [(i, each) for i, each in enumerate(select.inputs) if each in select.flowing]
+        for i, first in flowing:
             said = first.window is not None and first.window.is_unbounded
-            for k, second in enumerate(select.inputs):
+            for k, second in flowing:
                 if bounds[i][k] is None and not said:
                     bound = f"{second.alias}.clock < {first.alias}.clock + INTERVAL …"
                     hint = f"add [RANGE …] to both, or a bound such as {bound}, or [RANGE UNBOUNDED] to '{first.alias}'"
@@ -884,6 +905,11 @@ class _SelectBinder:
 def answers_of(query: Query) -> Answers:
     """Another query's answers as a source."""
     return Answers(query.name, query.relation.fields, query.clock, query.relation.clock_type)
+
+
+def _no_window(table: Table, node: exp.Expr) -> SqlError:
+    hint = "put the window on the stream that it is joined with"
+    return refuse(Code.BAD_WINDOW, f"'{table.name}' is a table: its rows have no clock for a window", node, hint)
 
 
 def _fields(source: Source) -> tuple[Field, ...]:

@@ -5,12 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from weft.algebra import Query, Relation, Stream
+from weft.algebra import Query, Relation, Stream, Table
 
 
 @dataclass(frozen=True, slots=True)
 class CreateStream:
     stream: Stream
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    table: Table
     text: str
 
 
@@ -28,7 +34,7 @@ class CreateView:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """`kind` is STREAM, VIEW or QUERY."""
+    """`kind` is STREAM, TABLE, VIEW or QUERY."""
 
     kind: str
     name: str
@@ -36,7 +42,7 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """`kind` is STREAMS, VIEWS, QUERIES or SETTINGS."""
+    """`kind` is STREAMS, TABLES, VIEWS, QUERIES or SETTINGS."""
 
     kind: str
 
@@ -67,4 +73,6 @@ class Nothing:
     reason: str
 
 
-Statement: TypeAlias = CreateStream | CreateQuery | CreateView | Drop | Show | Describe | Explain | SetOption | Nothing
+Statement: TypeAlias = (
+    CreateStream | CreateTable | CreateQuery | CreateView | Drop | Show | Describe | Explain | SetOption | Nothing
+)

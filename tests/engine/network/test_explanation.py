@@ -71,7 +71,7 @@ def test_explaining(example: Example) -> None:
 
 def _drawn(seed: int) -> tuple[Query, ...]:
     told = workload(seed, queries=14)
-    script = ";".join([*told.streams.values(), *told.queries.values()])
+    script = ";".join([*told.streams.values(), *told.tables.values(), *told.queries.values()])
     report = check(script)
     assert report.ok
     return tuple(report.queries)

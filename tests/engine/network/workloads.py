@@ -12,6 +12,8 @@ from tests.generator import Cycle, Workload
 from weft.algebra import Value
 
 _COLUMNS = "n BIGINT, k INT, p INT, amount DECIMAL(8, 2), price DOUBLE, tag STRING"
+#: Tables have the columns of streams; `n` is no clock there.
+_TABLES = ("r", "s")
 _CONDITIONS = (
     "{a}.amount > 10",
     "{a}.amount > 20",
@@ -36,7 +38,7 @@ _OUTPUTS = ("{a}.n", "{a}.amount", "{a}.tag", "{a}.price", "{a}.amount * 2", "{a
 
 
 def workload(seed: int, cycles: int = 6, queries: int = 8) -> Workload:
-    """A workload of two streams, whose queries come and go."""
+    """A workload of two streams and two tables, whose queries come and go."""
     pick = random.Random(seed)
     delays = {name: pick.choice((0, 2, 4)) for name in ("f", "g")}
     backfill = pick.choice(("", "", " BACKFILL 10"))
@@ -55,8 +57,10 @@ def workload(seed: int, cycles: int = 6, queries: int = 8) -> Workload:
         drop = [standing.pop()] if standing and pick.random() < 0.3 else []
         standing += [name for name in create if name != "q0"]
         rows = {name: _rows(pick, 6 * number) for name in streams if pick.random() < 0.85}
-        result.append(Cycle(rows, {}, tuple(create), tuple(drop)))
-    return Workload(streams, texts, tuple(result))
+        changed = {name: _rows(pick, 12) for name in _TABLES if number == 0 or pick.random() < 0.15}
+        result.append(Cycle(rows, {}, tuple(create), tuple(drop), changed))
+    tables = {name: f"CREATE TABLE {name} ({_COLUMNS}) USING memory" for name in _TABLES}
+    return Workload(streams, texts, tuple(result), tables)
 
 
 def _rows(pick: random.Random, now: int) -> list[dict[str, Value]]:
@@ -86,6 +90,8 @@ def _query(pick: random.Random, number: int) -> str:
         (_sets_over_history, 3),
         (_sets_of_instances, 2),
         (_distinct, 2),
+        (_join_with_tables, 6),
+        (_windowed_join_with_table, 1),
     )
     if number == 0:
         # The query that others read.
@@ -110,18 +116,21 @@ def _selection(pick: random.Random) -> str:
 
 
 def _join(pick: random.Random, sources: tuple[str, ...] = ()) -> str:
-    count = pick.choice((2, 2, 2, 3, 3, 4))
+    count = max(len(sources) + 1, pick.choice((2, 2, 2, 3, 3, 4)))
     read = [*sources, *(pick.choice("ffg") for _ in range(count - len(sources)))]
     pick.shuffle(read)
     aliases = [f"t{number}" for number in range(count)]
-    window, conditions = _windows(pick, aliases)
+    flowing = [alias for source, alias in zip(read, aliases, strict=True) if source not in _TABLES]
+    window, conditions = _windows(pick, flowing) if len(flowing) > 1 else (lambda: "", [])
     for first, second in pairwise(aliases):
         if pick.random() < 0.8:
             conditions.append(pick.choice(_KEYS).format(a=first, b=second))
         if pick.random() < 0.4:
             conditions.append(pick.choice(_OTHERS).format(a=first, b=second))
     conditions += [_condition(pick, alias) for alias in aliases if pick.random() < 0.7]
-    listed = ", ".join(f"{source}{window()} {alias}" for source, alias in zip(read, aliases, strict=True))
+    listed = ", ".join(
+        f"{source}{window() if alias in flowing else ''} {alias}" for source, alias in zip(read, aliases, strict=True)
+    )
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     return f"SELECT {_outputs(pick, aliases)} FROM {listed}{where}"
 
@@ -244,3 +253,13 @@ def _distinct(pick: random.Random) -> str:
 
 def _join_with_answers(pick: random.Random) -> str:
     return _join(pick, ("q0",))
+
+
+def _join_with_tables(pick: random.Random) -> str:
+    return _join(pick, pick.choice((("r",), ("r",), ("s",), ("r", "s"), ("r", "r"), ("q0", "r"))))
+
+
+def _windowed_join_with_table(pick: random.Random) -> str:
+    """A window on the only input that flows is that of the select."""
+    key, condition = pick.choice(_KEYS).format(a="a", b="b"), _condition(pick, "b")
+    return f"SELECT b.tag, COUNT(*) AS c FROM f [ROWS 6 SLIDE 3] a, r b WHERE {key} AND {condition} GROUP BY b.tag"

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from functools import cache
 
-from weft.algebra import Select, Stream
+from weft.algebra import Select, Stream, Table
 from weft.algebra.sources import name_of
 from weft.optimizer.network import Planner
+from weft.plan.network import log_of_table
 from weft.plan.normal import normalised
 from weft.sql import NamesInMemory, parse, read
 from weft.sql.select import bind_relation
-from weft.sql.statements import CreateStream
+from weft.sql.statements import CreateStream, CreateTable
 
 _FED = """CREATE STREAM f (tran_date TIMESTAMP, tranid BIGINT, type_code INT, amount DECIMAL(18, 2), sbank_aba BIGINT,
     sbank_name STRING, rbank_aba BIGINT, rbank_name STRING, orig_account STRING, benef_account STRING)
     WATERMARK FOR tran_date AS tran_date - INTERVAL 0 SECONDS USING parquet OPTIONS (path 'x')"""
 _SMALL = """CREATE STREAM {name} (clock BIGINT, a INT, b INT, k INT, s STRING, d DECIMAL(6, 1))
     WATERMARK FOR clock AS clock - 0 USING parquet OPTIONS (path 'x')"""
+_TABLE = "CREATE TABLE {name} (a INT, b INT, k INT, s STRING) USING parquet OPTIONS (path 'x')"
+TABLES = {name: _TABLE.format(name=name) for name in ("r1", "r2")}
 STREAMS = {"f": _FED, **{name: _SMALL.format(name=name) for name in ("s", "t", "u", "v")}}
 
 
@@ -27,6 +30,10 @@ def names() -> NamesInMemory:
         created = read(text, found)
         assert isinstance(created, CreateStream)
         found.streams[name] = created.stream
+    for name, text in TABLES.items():
+        created = read(text, found)
+        assert isinstance(created, CreateTable)
+        found.tables[name] = created.table
     return found
 
 
@@ -37,11 +44,12 @@ def select(text: str) -> Select:
 
 
 def logs_of(bound: Select) -> list[str]:
-    """The logs of a select's inputs, all of which are streams."""
+    """The logs of a select's inputs, all of which are streams or tables."""
     found = []
     for item in bound.inputs:
-        assert isinstance(item.source, Stream)
-        found.append(f"stream {name_of(item.source)}")
+        assert isinstance(item.source, Stream | Table)
+        name = name_of(item.source)
+        found.append(log_of_table(name) if isinstance(item.source, Table) else f"stream {name}")
     return found
 
 

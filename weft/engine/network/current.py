@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from weft.algebra import Field, Select
 from weft.algebra.sources import reads
 from weft.catalog import Catalog
-from weft.engine.commits import Commit
+from weft.engine.commits import Commit, Segment
 from weft.engine.continuity import folder_of
 from weft.engine.network.asking import Asking
 from weft.engine.network.families import families_of
@@ -22,6 +22,7 @@ from weft.engine.pieces.pieces import Piece, selects_of
 from weft.engine.storage import Storage
 from weft.engine.woven.hosts import Hosting, Kernels
 from weft.optimizer.network import KeptNetwork
+from weft.plan.network import is_table
 
 #: A row takes about as much room in the driver as so many partials.
 _PARTIALS_IN_A_ROW = 4
@@ -41,6 +42,7 @@ class CurrentNetwork:
         #: What the driver holds, and the cycle after which it is right.
         self._held: dict[str, Held] = {}
         self._cycle: int | None = None
+        self._tables: dict[str, tuple[Segment, ...]] = {}
         self._pass: NetworkPass | None = None
         self._pieces: dict[str, Piece] = {}
         self._prepared: tuple[Prepared, ...] = ()
@@ -54,8 +56,10 @@ class CurrentNetwork:
         self, spark: SparkSession, storage: Storage, pieces: Iterable[Piece], last: Commit, cycle: int
     ) -> NetworkPass:
         """The network for a cycle after the last commit."""
-        if self._cycle != last.cycle:
+        tables = {log: kept for log, kept in last.logs.items() if is_table(log)}
+        if self._cycle != last.cycle or self._tables != tables:
             self._held = {}
+        self._tables = tables
         asking = Asking(spark)
         keeping = Keeping(asking, storage, last, cycle, folder_of(cycle), self._held)
         self._pass = NetworkPass(self._families(pieces, last), asking, keeping)

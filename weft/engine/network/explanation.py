@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from weft.algebra import DataType, Query, Relation, Select, Stream
+from weft.algebra import DataType, Query, Relation, Select, Stream, Table
 from weft.algebra.clocks import clock_type
+from weft.algebra.types import BIGINT
 from weft.catalog import Catalog
 from weft.engine.commits import Commit
 from weft.engine.derived.shape import derived
@@ -361,12 +362,12 @@ def _logs(pieces: Mapping[str, Sequence[Piece]]) -> dict[str, Leg]:
                 kind, _, name = log.partition(" ")
                 if kind == "rows":
                     name = logs[log].name if log in logs else f"{query}_{sum(n.startswith('rows') for n in logs)}"
-                clock: DataType = clock_type(source)
+                clock: DataType = BIGINT if isinstance(source, Table) else clock_type(source)
                 logs.setdefault(log, Leg(name, clock))
     return logs
 
 
 def _title(log: str, logs: Mapping[str, Leg]) -> str:
     kind = log.partition(" ")[0]
-    what = {"stream": "stream", "answers": "answers of", "rows": "rows of subquery"}[kind]
+    what = {"stream": "stream", "table": "table", "answers": "answers of", "rows": "rows of subquery"}[kind]
     return f"{what} {logs[log].name}"

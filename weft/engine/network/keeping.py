@@ -1,12 +1,13 @@
 """What the network keeps from cycle to cycle.
 
-    the rows of streams     in their logs, as for everybody
+    the rows of streams     in their logs, as for everybody, and those of tables
     the rows of joins       that joins above look for: one log for each family, whose rows are labelled with their nodes
     held rows               copies of both in the driver (`held.py`)
 
 A node that is new begins with nothing, which is right for a query that is new. If an older query has come to read it,
-because the network was drawn up in another way, the pairs of rows that arrived before are put together then. Labels of
-nodes that were there before, and were gone for a while, are not used again.
+because the network was drawn up in another way, or because what was joined with a table went when the table changed,
+the pairs of rows that arrived before are put together then. Labels of nodes that were there before, and were gone for a
+while, are not used again.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ class Keeping:
         if table is not None:
             table = self.asking.with_computed({prepared: table})[prepared]
             if not prepared.sides:
-                table = table.filter(pa.array(prepared.evaluator.of(table).in_any(prepared.family.feeding)))
+                table = table.filter(pa.array(prepared.evaluator.of(table).in_any(needed)))
             held.add(table, clocks_of(table, len(prepared.family.legs)))
         return held
 
@@ -122,7 +123,13 @@ class Keeping:
         state = self.last.network.get(prepared.family.name)
         labels: dict[str, tuple[int, int]] = {}
         missing: dict[int, str] = {}
-        for node, first in _needed(prepared).items():
+        needed = _needed(prepared)
+        for node in prepared.family.feeding:
+            if node not in needed:
+                # Joins of this cycle read its rows; no later ones do, and they are not kept.
+                labels[str(node)] = (self.cycle, self.cycle + 1)
+                continue
+            first = needed[node]
             known = state.labels.get(str(node)) if state is not None else None
             if known is not None and known[1] <= first:
                 labels[str(node)] = known
@@ -166,7 +173,7 @@ class Keeping:
         segments: dict[str, list[Segment]],
     ) -> pa.Table:
         labelled = table.append_column(NODES, membership.labels(labels))
-        rows = labelled.filter(pa.array(membership.in_any(labels)))
+        rows = labelled.filter(pa.array(membership.in_any(labels.keys() & _needed(prepared).keys())))
         if rows.num_rows:
             files = sum(map(len, (*self._added.values(), *self._made_up.values())))
             path = f"{self.folder}/network-{files}.parquet"
@@ -191,7 +198,7 @@ class Keeping:
         self.held.clear()
         for each in families:
             name = each.family.name
-            if each.family.feeding and not each.on_executors:
+            if _needed(each) and not each.on_executors:
                 kept = self._with_new(each, held.get(name, Held({})), fresh.get(name))
                 if kept is not None:
                     self.held[name] = kept
@@ -204,12 +211,12 @@ class Keeping:
             return None
         held.since = {node: min(first, self.cycle) for node, first in needed.items()}
         if fresh is not None:
-            rows = fresh.table.filter(pa.array(fresh.membership.in_any(prepared.family.feeding)))
+            rows = fresh.table.filter(pa.array(fresh.membership.in_any(needed)))
             held.add(rows, clocks_of(rows, len(prepared.family.legs)))
         held.expire(self._since.get(name))
         return held
 
 
 def _needed(prepared: Prepared) -> dict[int, int]:
-    """For each node that joins above read, the first cycle whose rows somebody sees."""
-    return {node: prepared.needed_from[node] for node in prepared.family.feeding}
+    """For each node whose rows joins above look for in later cycles, the first cycle whose rows somebody sees."""
+    return {node: first for node, first in prepared.awaited_from.items() if node in prepared.family.feeding}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from weft.algebra import Select, Source
+from weft.algebra import Input, Select, Source, Table
 from weft.engine.network.families import Family
 from weft.plan.clockwork import Clock, Clockwork
 from weft.windows.meeting import Bounds, meeting_bounds
@@ -23,6 +23,15 @@ class Use:
     #: The first cycle whose rows the select sees.
     first: int
     bounds: Bounds
+
+    @property
+    def awaited(self) -> tuple[tuple[int, Input], ...]:
+        """The other inputs of the select, by number, as far as they flow: rows of theirs are still to meet these."""
+        return tuple(
+            (number, each)
+            for number, each in enumerate(self.select.inputs)
+            if number not in self.inputs and not isinstance(each.source, Table)
+        )
 
 
 def uses_below(family: Family, node: int, use: Use) -> Iterator[tuple[Family, int, Use]]:
@@ -50,12 +59,11 @@ def reach_of(uses: Iterable[Use]) -> dict[Source, int | None]:
     """
     reach: dict[Source, int | None] = {}
     for use in uses:
-        for other, item in enumerate(use.select.inputs):
-            if other not in use.inputs:
-                limits = [use.bounds[own][other] for own in use.inputs]
-                nearest = min((limit for limit in limits if limit is not None), default=None)
-                known = reach.get(item.source, nearest)
-                reach[item.source] = None if nearest is None or known is None else max(known, nearest)
+        for other, item in use.awaited:
+            limits = [use.bounds[own][other] for own in use.inputs]
+            nearest = min((limit for limit in limits if limit is not None), default=None)
+            known = reach.get(item.source, nearest)
+            reach[item.source] = None if nearest is None or known is None else max(known, nearest)
     return reach
 
 

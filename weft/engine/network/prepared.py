@@ -18,6 +18,7 @@ from weft.engine.network.hulls import hull
 from weft.engine.network.meeting import Band, Use, band_of, reach_of, use_of, uses_below
 from weft.engine.network.membership import Conjunction, Evaluator, Labelled
 from weft.engine.rows import ARRIVAL
+from weft.plan.network import is_table
 from weft.predicates import Disjunction, condition_of
 from weft.predicates.clauses import set_with
 from weft.predicates.terms import columns_of, with_columns
@@ -25,6 +26,9 @@ from weft.predicates.terms import columns_of, with_columns
 #: Whether a leg of the row came too late for windows; the labels of the nodes that a row is in, and of its parents'.
 LATE, NODES = "_late", "_nodes"
 PARENT_NODES = ("_left_nodes", "_right_nodes")
+
+#: The rows of tables were there before the first cycle.
+_BEFORE_ALL = -1
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,8 @@ class Prepared:
     #: The selects that need its rows, and for each node the first cycle from which on somebody does.
     uses: list[Use] = field(default_factory=list)
     needed_from: dict[int, int] = field(default_factory=dict)
+    #: The nodes whose rows later cycles look for, each with the first cycle from whose rows on they do.
+    awaited_from: dict[int, int] = field(default_factory=dict)
     sides: tuple[Prepared, ...] = ()
     #: For each side the columns of its keys (on executors: the one that holds their number), and the conditions that
     #: its rows satisfy, as SQL.
@@ -112,6 +118,10 @@ def prepared(
             here = made[below.name]
             here.uses.append(use)
             here.needed_from[node] = min(here.needed_from.get(node, use.first), use.first)
+            if use.awaited:
+                # A query that is new sees all of a table.
+                first = _BEFORE_ALL if is_table(below.name) else use.first
+                here.awaited_from[node] = min(here.awaited_from.get(node, first), first)
     for each in made.values():
         needed = dict.fromkeys((*(tap.node for tap in each.taps), *each.family.feeding))
         each.evaluator = Evaluator({node: _conjunction(each, each.family.nodes[node]) for node in needed})

@@ -80,10 +80,11 @@ class Piece:
         return tuple((log_of(source, self.place.below(step)), source) for step, source in below)
 
     @property
-    def looks_again(self) -> bool:
-        """Whether it looks at rows of earlier cycles of what it reads."""
-        keeps_its_own = self.evaluator in (Evaluator.WEAVE, Evaluator.SETS)
-        return not keeps_its_own and looks_again(self.relation)
+    def looked_at_again(self) -> dict[str, Source]:
+        """What it will look for in logs, by log."""
+        if self.evaluator in (Evaluator.WEAVE, Evaluator.SETS):
+            return {}
+        return {log: source for log, source in self.sources if looks_again(self.relation, source)}
 
     @property
     def as_query(self) -> Registered:
@@ -135,4 +136,4 @@ def selects_of(pieces: Iterable[Piece]) -> dict[str, tuple[Select, tuple[str, ..
 
 def kept_logs(pieces: Iterable[Piece]) -> dict[str, Source]:
     """The logs whose rows some relation will look at again, and what they are the rows of."""
-    return {log: source for each in pieces if each.looks_again for log, source in each.sources}
+    return {log: source for each in pieces for log, source in each.looked_at_again.items()}

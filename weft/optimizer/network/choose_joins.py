@@ -13,6 +13,8 @@ What a shared join leaves over is not computed there but carried on: it may be l
 and then all of it is one selection at the end. For each set of inputs a few of the best ways are kept, since the
 nearest join is not always the one that has the next join above it.
 
+Tables are not joined with each other: whatever is joined, something of it flows.
+
 Inputs are added one by one: one side of every join is a log or a selection of one. Its rows are kept anyway, for all
 queries together, so a join needs the history of its other side alone, and joins by the same keys are few.
 
@@ -32,6 +34,7 @@ from weft.optimizer.network.request import Request
 from weft.optimizer.network.sharing import Sharing, Strategy
 from weft.optimizer.network.statistics import passing
 from weft.optimizer.network.subsumption import subsumes
+from weft.plan.network import is_table
 from weft.predicates import PredicateSet
 
 #: For each set of inputs so many ways are kept.
@@ -90,6 +93,7 @@ class JoinChoice:
     def __init__(self, request: Request, nodes: Nodes, sharing: Sharing, estimates: Estimates) -> None:
         self._request, self._nodes, self._sharing, self._estimates = request, nodes, sharing, estimates
         self._linked = _links(request)
+        self._tables = _bits(number for number, log in enumerate(request.wanted.logs) if is_table(log))
 
     def best(self) -> Part:
         """The cheapest way to put all inputs together."""
@@ -161,7 +165,8 @@ class JoinChoice:
         return self._nodes[parent].anchor == part.anchor
 
     def _are_linked(self, left: int, right: int) -> bool:
-        return any(pair & left and pair & right for pair in self._linked)
+        flows = (left | right) & ~self._tables
+        return bool(flows) and any(pair & left and pair & right for pair in self._linked)
 
     # -- one join -----------------------------------------------------------------------------------------------------
 

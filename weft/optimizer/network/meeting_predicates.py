@@ -33,9 +33,9 @@ _TICKS = Domain(Fraction(-(1 << 62)), Fraction(1 << 62), Fraction(1), nullable=F
 
 
 def clock_columns(select: Select) -> Mapping[str, Column]:
-    """The clock of each input, by alias: the column that shows it, or one that no user can name."""
+    """The clock of each input that flows, by alias: the column that shows it, or one that no user can name."""
     clocks: dict[str, Column] = {}
-    for item in select.inputs:
+    for item in select.flowing:
         shown = clock_column(item.source)
         clocks[item.alias] = (
             Column(item.alias, CLOCK, BIGINT) if shown is None else Column(item.alias, shown, clock_type(item.source))

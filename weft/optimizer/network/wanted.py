@@ -52,11 +52,9 @@ def wanted(select: Select, logs: Sequence[str], sharing: Sharing = ALL_SHARING) 
     shown = frozenset(
         (int(column.source[1:]) - 1, column.name) for each in numbered.outputs for column in columns_of(each.expression)
     )
-    is_join = len(select.inputs) > 1
-    bounded = any(each.window is None or not each.window.is_unbounded for each in select.inputs)
     if not sharing.canonical:
         predicates = _as_written(numbered, where, predicates)
-    return Wanted(tuple(logs), predicates, shown, is_join and bounded, facts)
+    return Wanted(tuple(logs), predicates, shown, select.is_bounded, facts)
 
 
 def _predicates(select: Select, where: PredicateSet, with_inference: bool) -> PredicateSet:
