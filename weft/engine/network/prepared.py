@@ -55,6 +55,8 @@ class Prepared:
     #: The selects that need its rows, and for each node the first cycle from which on somebody does.
     uses: list[Use] = field(default_factory=list)
     needed_from: dict[int, int] = field(default_factory=dict)
+    #: For each node the selects that need its rows, by place, and the first cycle whose rows each of them sees.
+    readers: dict[int, dict[str, int]] = field(default_factory=dict)
     sides: tuple[Prepared, ...] = ()
     #: For each side the columns of its keys (on executors: the one that holds their number), and the conditions that
     #: its rows satisfy, as SQL.
@@ -112,6 +114,7 @@ def prepared(
             here = made[below.name]
             here.uses.append(use)
             here.needed_from[node] = min(here.needed_from.get(node, use.first), use.first)
+            here.readers.setdefault(node, {})[place] = use.first
     for each in made.values():
         needed = dict.fromkeys((*(tap.node for tap in each.taps), *each.family.feeding))
         each.evaluator = Evaluator({node: _conjunction(each, each.family.nodes[node]) for node in needed})
