@@ -147,13 +147,14 @@ class CycleRunner:
         on_step: Step | None = None,
         hosting: Hosting | None = None,
         ahead: Ahead | None = None,
+        network: CurrentNetwork | None = None,
     ) -> None:
         self._spark = spark
         self._storage = storage
         self._on_step = on_step or (lambda step, cycle: None)
         self._stage = WovenStage(spark, storage, hosting or Hosting(), ahead)
         self._expiry = Expiry()
-        self._network = CurrentNetwork(hosting or Hosting())
+        self._network = network or CurrentNetwork(hosting or Hosting())
         #: The schemas of snapshots that this process has written: reading them needs no look into the files.
         self._schemas: dict[str, StructType] = {}
 
@@ -189,6 +190,7 @@ class CycleRunner:
         answers |= self._answer(left, work)
         commit = self._commit(cycle, plan, known, streams, queries, alone, answers, work)
         commit = self._with_network(commit, networked, network, work)
+        network.arrived = {log: each.rows for log, each in work.added.items()}
         network.asking.drop_views()
         self._drop_views(work)
         self._schemas = {path: self._schemas[path] for path in commit.snapshots.values() if path in self._schemas}

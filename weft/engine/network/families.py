@@ -91,6 +91,8 @@ class Families:
 
     families: tuple[Family, ...]
     results: Mapping[str, tuple[Family, Result]]
+    #: For each node of the network the number that it goes by here.
+    numbers: Mapping[int, int]
 
 
 def families_of(network: Network) -> Families:
@@ -107,7 +109,7 @@ def families_of(network: Network) -> Families:
         place: (homes[result.node], Result(numbers[result.node], result.legs))
         for place, result in network.results.items()
     }
-    return Families(tuple(sorted(families.values(), key=lambda each: (each.level, each.name))), results)
+    return Families(tuple(sorted(families.values(), key=lambda each: (each.level, each.name))), results, numbers)
 
 
 def _numbers_by_content(network: Network) -> Mapping[int, int]:
