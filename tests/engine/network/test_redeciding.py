@@ -14,8 +14,11 @@ from tests.engine.network.workloads import workload
 from tests.engine.workload_run import UNCOMMITTED, Run
 from weft.catalog import Catalog
 from weft.engine.network.current import CurrentNetwork
+from weft.engine.network.evidence import evidence, observed_before
+from weft.engine.statistics import measured
 from weft.engine.woven.hosts import hosting
-from weft.optimizer.network import Observed
+from weft.optimizer.network import Kind, Observed, Patience
+from weft.plan.sharing_json import measured_document
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compacting_early")]
 
@@ -76,6 +79,126 @@ def disagreement(spark: SparkSession, directory: Path, seed: int, kernels: str, 
     finally:
         run.close()
     return ""
+
+
+STREAMS = "".join(
+    f"CREATE STREAM {name} (n BIGINT, k INT, p INT) WATERMARK FOR n AS n - 2 USING memory;" for name in "abc"
+)
+CHAIN = """CREATE CONTINUOUS QUERY {name} AS SELECT a.n, b.n AS m, c.n AS o, {shown} FROM a [ROWS 15], b [ROWS 15],
+    c [ROWS 15] WHERE a.k = b.k AND b.p = c.p{more};"""
+FIRST_TWO, LAST_TWO = "(T1 x T2) x T3", "T1 x (T2 x T3)"
+#: What is told after so many cycles in a row is believed, and believed again after two more.
+HASTY = Patience(sustained=1, interval=2)
+
+
+def watching(catalog: Catalog) -> CurrentNetwork:
+    return CurrentNetwork(hosting(catalog), observed_before(catalog), HASTY)
+
+
+def rows_that_meet(cycle: int, pair: str) -> dict[str, list[tuple[int, int, int]]]:
+    """Rows of which all of two streams meet, and of the other two hardly any."""
+    first = 6 * cycle
+
+    def row(number: int, stream: int) -> tuple[int, int, int]:
+        rare = 1_000 * stream + first + number if number else 0
+        return (first + number, 7, rare) if pair == "ab" else (first + number, rare, 7)
+
+    return {name: [row(number, stream) for number in range(6)] for stream, name in enumerate("abc")}
+
+
+def joined_first(run: Run) -> set[str]:
+    """The joins of two streams whose rows are kept."""
+    return {log.partition(" on ")[0] for log in run.engine.last.network}
+
+
+AB, BC = {"joined (stream a) (stream b)"}, {"joined (stream b) (stream c)"}
+
+
+def test_the_order_follows_the_data_while_it_runs_and_the_answers_stay_right(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    run = Run(spark, tmp_path, network=watching)
+    run.execute(STREAMS + CHAIN.format(name="q", shown="a.p", more=""))
+    try:
+        for cycle in range(14):
+            if cycle == 2:
+                run.execute(CHAIN.format(name="also", shown="c.k, b.k AS j", more=" AND a.n + c.n > 5"))
+            assert run.take(None, **rows_that_meet(cycle, "bc" if cycle < 5 else "ab")) == ""
+            assert joined_first(run) == AB or cycle > 5
+        assert joined_first(run) == BC
+        found = evidence(run.loom.catalog)
+        document = measured_document(measured(run.loom.catalog))["network"]
+    finally:
+        run.close()
+    (decided,) = found.history
+    numbers = [state.number for state in run.engine.last.queries.values()]
+    assert decided.places == tuple(map(str, numbers)), "the two share their joins, and move together"
+    assert (decided.before, decided.after) == (FIRST_TWO, LAST_TWO)
+    assert all(found.of_select(place) == (decided,) for place in decided.places)
+    told = {known.of: value for known, value in decided.observed if known.kind is Kind.SHARE}
+    assert told["T1.k - T2.k = 0"] > 8 * told["T1.p - T2.p = 0"]
+    assert document["redecided"][0]["to"] == LAST_TWO
+    assert document["known"]["rows:stream a"]["rows"] > 0
+    (pairs,) = [each for join, each in document["pairs"].items() if join.startswith("joined (stream b) (stream c)")]
+    assert pairs["looked at"] >= pairs["kept"]
+
+
+@pytest.mark.parametrize(("kernels", "crash_at"), [("auto", "network"), ("executors", "rename")])
+def test_a_crash_while_the_order_changes_leaves_no_trace(
+    spark: SparkSession, tmp_path: Path, kernels: str, crash_at: str
+) -> None:
+    run = Run(spark, tmp_path, network=watching)
+    run.execute(STREAMS + CHAIN.format(name="q", shown="a.p", more=" AND a.n <= c.n + 9"))
+    run.loom.execute(f"SET kernels = {kernels}")
+    run.restart()
+    try:
+        for cycle in range(12):
+            # From some cycle on, the engine that comes after a crash draws up another network than the one before it.
+            run.crash_at = crash_at if cycle in (4, 7, 9, 10) else None
+            assert run.take(None, **rows_that_meet(cycle, "bc" if cycle < 5 else "ab")) == ""
+            assert joined_first(run) == AB or cycle > 4
+        assert joined_first(run) == BC
+    finally:
+        run.close()
+
+
+class Told(Observed):
+    """Statistics that say which of two keys hardly any rows have in common."""
+
+    rare = "T1.p - T2.p = 0"
+
+    def rows(self, log: str) -> int | None:
+        return 1_000
+
+    def kept(self, logs: tuple[str, ...], condition: str) -> Fraction | None:
+        return Fraction(1, 1_000_000) if condition == self.rare else Fraction(1, 2)
+
+
+def test_an_older_select_finds_its_columns_in_a_node_that_was_kept_for_another(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    told, chosen = Told(), list[str]()
+    told.rare = "T1.k - T2.k = 0"
+    run = Run(
+        spark,
+        tmp_path,
+        network=lambda catalog: CurrentNetwork(hosting(catalog), told, whim=lambda cycle, places: chosen),
+    )
+    run.execute(STREAMS + CHAIN.format(name="first", shown="a.k", more=""))
+    try:
+        assert run.take(None, **rows_that_meet(0, "ab")) == ""
+        assert joined_first(run) == AB
+        told.rare = "T1.p - T2.p = 0"
+        run.execute(CHAIN.format(name="second", shown="a.p AS ap, b.p AS bp", more=""))
+        assert run.take(None, **rows_that_meet(1, "ab")) == ""
+        assert joined_first(run) == AB | BC
+        told.rare = "T1.k - T2.k = 0"
+        chosen.append(str(run.engine.last.queries["second"].number))
+        for cycle in (2, 3):
+            assert run.take(None, **rows_that_meet(cycle, "ab")) == ""
+            assert joined_first(run) == AB, "both read the join that was there"
+    finally:
+        run.close()
 
 
 @pytest.mark.parametrize(("seed", "kernels"), [(1, "auto"), (2, "executors")])

@@ -1,7 +1,8 @@
 """Statistics of a network that runs: counts of every cycle, smoothed, and known in steps.
 
     counted      so many of so many: rows that satisfy a condition, pairs that a join looked at
-    smoothed     what came before counts for three quarters with every cycle in which there is something to count
+    smoothed     what came before counts for three quarters with every cycle in which there is something to count, and
+                 for more as long as little has been counted
     in steps     the nearest power of two; a step is left when what is measured has doubled, or is half as much
 
 A plan that followed every mood of the data would be drawn up anew all the time. Between the smoothing and the steps, a
@@ -28,6 +29,8 @@ Item = TypeVar("Item")
 
 #: What was counted before counts for so much when something new is.
 REMEMBERED = 0.75
+#: And for so much as long as fewer than `ENOUGH` have been counted: of what is rare it takes longer to know how rare.
+REMEMBERED_IF_RARE = 0.9375
 #: A share of fewer than so many says nothing.
 ENOUGH = 16
 #: So many numbers are kept.
@@ -95,8 +98,10 @@ class Observed:
     def see(self, known: Known, part: float, whole: float = 1) -> None:
         """Count so many of so many, for a share; or a number as it is in this cycle."""
         number = self._renewed(known)
-        number.part = number.part * REMEMBERED + part
-        number.whole = number.whole * REMEMBERED + whole
+        is_rare = known.kind in _SHARES and number.part < ENOUGH
+        remembered = REMEMBERED_IF_RARE if is_rare else REMEMBERED
+        number.part = number.part * remembered + part
+        number.whole = number.whole * remembered + whole
         self._step(known, number)
 
     def derive(self, known: Known, value: float) -> None:
