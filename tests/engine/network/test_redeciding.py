@@ -56,12 +56,13 @@ class Shaken:
 
     def note(self) -> None:
         self.decisions += len(self.network.redecided)
-        self.orders |= {(each.places[0], each.after) for each in self.network.redecided}
+        for each in self.network.redecided:
+            self.orders |= {(each.places[0], each.before), (each.places[0], each.after)}
 
 
 def disagreement(spark: SparkSession, directory: Path, seed: int, kernels: str, shaken: Shaken) -> str:
     """How the engine differs from the oracle in the first cycle in which it does, or nothing."""
-    pick, drawn = random.Random(seed), workload(seed, cycles=8, queries=10)
+    pick, drawn = random.Random(seed), workload(seed)
     run = Run(spark, directory, drawn, shaken)
     run.loom.execute(f"SET kernels = {kernels}")
     run.restart()
@@ -184,7 +185,7 @@ def test_an_older_select_finds_its_columns_in_a_node_that_was_kept_for_another(
         tmp_path,
         network=lambda catalog: CurrentNetwork(hosting(catalog), told, whim=lambda cycle, places: chosen),
     )
-    run.execute(STREAMS + CHAIN.format(name="first", shown="a.k", more=""))
+    run.execute(STREAMS + CHAIN.format(name="first", shown="a.k", more=" AND a.n <= c.n + 3"))
     try:
         assert run.take(None, **rows_that_meet(0, "ab")) == ""
         assert joined_first(run) == AB
@@ -201,7 +202,7 @@ def test_an_older_select_finds_its_columns_in_a_node_that_was_kept_for_another(
         run.close()
 
 
-@pytest.mark.parametrize(("seed", "kernels"), [(1, "auto"), (2, "executors")])
+@pytest.mark.parametrize(("seed", "kernels"), [(23, "auto"), (14, "executors")])
 def test_selects_that_are_chosen_anew_all_the_time_answer_like_the_oracle(
     spark: SparkSession, tmp_path: Path, seed: int, kernels: str
 ) -> None:
