@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -29,7 +28,7 @@ from weft.engine.engine import Progress
 from weft.engine.network.stage import NetworkPass
 from weft.engine.spark import session
 from weft.loom import Loom
-from weft.optimizer.network import ALL_SHARING, Planner
+from weft.optimizer.network import Planner, Sharing, Statistics
 
 T = TypeVar("T")
 
@@ -39,13 +38,16 @@ def contestant(task: Task) -> dict[str, Any]:
     with ExitStack() as stack:
         if task.options.get("without_inference"):
             # Users cannot ask for this, and should not be able to.
-            planner = partial(Planner, replace(ALL_SHARING, inference=False))
-            stack.enter_context(patch("weft.engine.network.current.Planner", planner))
+            stack.enter_context(patch("weft.optimizer.network.kept.Planner", _without_inference))
         spent = _NetworkTime()
         for step in ("advance", "hold"):
             stack.enter_context(patch.object(NetworkPass, step, spent.counted(getattr(NetworkPass, step))))
         scratch = stack.enter_context(TemporaryDirectory(prefix="weft-bench-"))
         return _Run(stack.enter_context(Loom.open(Path(scratch))), task, spent).go()
+
+
+def _without_inference(sharing: Sharing, statistics: Statistics) -> Planner:
+    return Planner(replace(sharing, inference=False), statistics)
 
 
 class _NetworkTime:

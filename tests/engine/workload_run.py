@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from tests.peers import arrow_table, as_values, difference
 from weft.algebra import Field, Kind, Relation, Stream, Value
 from weft.catalog import Catalog
 from weft.engine.engine import Engine, state_directory
+from weft.engine.network.current import CurrentNetwork
 from weft.engine.rows import CORRUPT, STREAM, TICK
 from weft.loom import Loom
 
@@ -79,8 +80,16 @@ class Crash(BaseException):
 class Run:
     """One project directory with an engine, and an oracle beside it."""
 
-    def __init__(self, spark: SparkSession, directory: Path, workload: Workload | None = None) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        directory: Path,
+        workload: Workload | None = None,
+        network: Callable[[Catalog], CurrentNetwork] | None = None,
+    ) -> None:
+        """`network` makes the network of each engine."""
         self.spark = spark
+        self._make_network = network
         self.queries = workload.queries if workload else {}
         self.oracle = Script()
         self.loom = Loom(Catalog.open(directory))
@@ -95,7 +104,8 @@ class Run:
     def restart(self) -> None:
         """A new engine over the same state, as after a stop."""
         state = state_directory(self.directory)
-        self.engine = Engine(self.spark, self.loom.catalog, state, on_step=self._crash)
+        network = self._make_network(self.loom.catalog) if self._make_network is not None else None
+        self.engine = Engine(self.spark, self.loom.catalog, state, on_step=self._crash, network=network)
         self.engine.tables.update(self.tables)
 
     def _crash(self, step: str, cycle: int) -> None:

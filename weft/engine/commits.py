@@ -71,11 +71,13 @@ class FamilyState:
     """What the rows of a family of joins are labelled with in its log: see `weft/engine/network/stage.py`.
 
     For each node, by number: the cycle its label was first used in, and the first cycle from whose rows on it is in the
-    log with all its rows.
+    log with all its rows. They are all that its readers need of them, the selects by place: others may need rows that
+    lie further apart, or other columns.
     """
 
     legs: tuple[str, ...]
     labels: Mapping[str, tuple[int, int]]
+    readers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def labels_by_node(self) -> dict[int, str]:
@@ -199,4 +201,8 @@ def decode(data: dict[str, Any]) -> Commit:
 
 
 def _family_state(data: dict[str, Any]) -> FamilyState:
-    return FamilyState(tuple(data["legs"]), {node: (since, first) for node, (since, first) in data["labels"].items()})
+    return FamilyState(
+        tuple(data["legs"]),
+        {node: (since, first) for node, (since, first) in data["labels"].items()},
+        {node: tuple(places) for node, places in data.get("readers", {}).items()},
+    )

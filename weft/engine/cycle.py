@@ -22,7 +22,6 @@ from weft.algebra import Relation, Source, Stream
 from weft.algebra.clocks import clock_type
 from weft.algebra.sources import reads
 from weft.algebra.types import TIMESTAMP
-from weft.catalog import Catalog
 from weft.engine.commits import Commit, QueryState, Segment, StreamState
 from weft.engine.continuity import (
     continued,
@@ -114,7 +113,7 @@ class CycleRunner:
         on_step: Step | None = None,
         hosting: Hosting | None = None,
         ahead: Ahead | None = None,
-        catalog: Catalog | None = None,
+        network: CurrentNetwork | None = None,
     ) -> None:
         self._spark = spark
         self._storage = storage
@@ -123,7 +122,7 @@ class CycleRunner:
         self._logs = Logs(spark, storage)
         self._stage = WovenStage(spark, storage, self._hosting, ahead)
         self._expiry = Expiry()
-        self._network = CurrentNetwork(self._hosting, catalog)
+        self._network = network or CurrentNetwork(self._hosting)
         self._derived = DerivedStage(storage, self._hosting.max_state)
         self._sets = SetsStage(storage, self._hosting.max_state)
         #: The roots of queries that are evaluated with others, by number.
@@ -176,6 +175,7 @@ class CycleRunner:
         step("answer", cycle)
         commit = self._commit(cycle, plan, known, streams, queries, whole, pieces, answers, work)
         commit = self._with_shared(commit, shared, pieces, network, known, work)
+        network.arrived = {log: each.rows for log, each in work.added.items()}
         network.asking.drop_views()
         self._logs.drop_views(work)
         self._logs.forget_snapshots(commit)

@@ -31,6 +31,8 @@ from weft.engine.answer_files import AnswerFiles
 from weft.engine.commits import Commit, CommitLog, Segment
 from weft.engine.cycle import CycleRunner, Decision, Step
 from weft.engine.errors import EngineError
+from weft.engine.network.current import CurrentNetwork
+from weft.engine.network.evidence import observed_before
 from weft.engine.sinks import CallableSink, Memory, Sink, sink_of
 from weft.engine.sources import tagged
 from weft.engine.statistics import Recorder
@@ -85,8 +87,9 @@ class Engine:
         on_step: Step | None = None,
         memory_limit: int = 100_000,
         ahead: Ahead | None = None,
+        network: CurrentNetwork | None = None,
     ) -> None:
-        """`ahead` is what was made while Spark started."""
+        """`ahead` is what was made while Spark started; `network` is how selections and joins are shared."""
         self._spark = spark
         self._catalog = catalog
         if _PATTERNS & set(state):
@@ -97,7 +100,9 @@ class Engine:
         self._recorder = Recorder(catalog, spark, on_step or (lambda step, cycle: None))
         self._on_step = self._recorder.step
         self._commits = CommitLog(self._storage, catalog.project)
-        self._runner = CycleRunner(spark, self._storage, self._on_step, hosting(catalog), ahead, catalog)
+        hosted = hosting(catalog)
+        self._network = network or CurrentNetwork(hosted, catalog, observed_before(catalog))
+        self._runner = CycleRunner(spark, self._storage, self._on_step, hosted, ahead, self._network)
         self._files = AnswerFiles(self._storage, memory_limit)
         self._sinks: dict[str, tuple[Query, Sink | None]] = {}
         self._callables: dict[str, CallableSink] = {}
@@ -256,7 +261,7 @@ class Engine:
             self.memory.add(name, table)
         for path in answered.garbage:
             self._storage.delete(path)
-        self._recorder.end(answered, last, decision.plan.streams)
+        self._recorder.end(answered, last, decision.plan.streams, lambda: self._network.recorded(cycle))
         self._report(answered.commit, last, answered.answers, time.monotonic() - started)
         return dict(answered.answers)
 

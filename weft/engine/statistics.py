@@ -6,6 +6,7 @@
     executors:<name>     the live partials of key sets whose kernels are on the executors
     conditions:<name>    the share of rows that satisfies a condition, by its text
     facts:<name>         what plans go by from then on, see `weft/plan/facts.py`
+    and of the network, see `weft/engine/network/evidence.py`
 
 Statistics are about the past and nobody's answer depends on them: what goes wrong with them is logged, and the cycle
 goes on. All of them together cost a cycle about a millisecond.
@@ -27,6 +28,7 @@ from weft.algebra import Stream
 from weft.algebra.clocks import clock_type
 from weft.algebra.types import TIMESTAMP
 from weft.catalog import Catalog
+from weft.engine.network.evidence import Numbers, evidence
 from weft.engine.readable import readable
 from weft.engine.woven.partials import ROWS, Partials
 from weft.engine.woven.signatures import satisfying
@@ -59,8 +61,6 @@ _OF_CYCLE = ("seconds", "answers", "jobs")
 
 _log = logging.getLogger("weft")
 
-Numbers = dict[str, dict[str, int | float]]
-
 
 class Recorder:
     """Times the stages of cycles and records what each of them measured."""
@@ -92,11 +92,18 @@ class Recorder:
         self._steps.append((step, time.monotonic()))
         self._on_step(step, cycle)
 
-    def end(self, answered: Answered, last: Commit, streams: tuple[Stream, ...]) -> None:
+    def end(
+        self,
+        answered: Answered,
+        last: Commit,
+        streams: tuple[Stream, ...],
+        of_network: Callable[[], Numbers] = dict,
+    ) -> None:
         """A cycle is committed: record what it measured, come what may."""
         now = time.monotonic()
         try:
             numbers = {_CYCLE: self._of_cycle(answered, now)} | self._of_streams(answered, last, streams, now)
+            numbers |= of_network()
             self._catalog.record_statistics(answered.commit.cycle, numbers, keep=KEPT)
         except Exception:
             _log.warning("the statistics of cycle %d are lost", answered.commit.cycle, exc_info=True)
@@ -231,6 +238,7 @@ def measured(catalog: Catalog) -> Measured:
         ),
         {of.stream.name: shares for of in records if (shares := of.selectivities())},
         {of.stream.name: facts_of(of.facts) for of in records if of.facts},
+        evidence(catalog).document(),
     )
 
 

@@ -92,7 +92,10 @@ def _stepped(before: int | None, measured: Fraction | int) -> int:
 
 def _nearest_step(number: Fraction) -> int:
     # Twice or half as much is half a step; between them lie two powers of two for each of four.
-    octave = number.numerator.bit_length() - number.denominator.bit_length()
-    if Fraction(2) ** octave > number:
-        octave -= 1
-    return (octave + 1) // 2
+    return (octave(number) + 1) // 2
+
+
+def octave(number: Fraction) -> int:
+    """The exponent of the greatest power of two that is not above a positive number."""
+    found = number.numerator.bit_length() - number.denominator.bit_length()
+    return found if Fraction(2) ** found <= number else found - 1

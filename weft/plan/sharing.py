@@ -228,8 +228,9 @@ class CycleMeasured:
 @dataclass(frozen=True, slots=True)
 class Measured:
     """What the last cycles measured, the newest last; and by stream the share of rows that satisfy a condition, and
-    what plans go by."""
+    what plans go by. `network` is what is known of selections and joins, as a document."""
 
     cycles: tuple[CycleMeasured, ...] = ()
     selectivities: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     facts: Mapping[str, Facts] = field(default_factory=dict)
+    network: Mapping[str, object] = field(default_factory=dict)

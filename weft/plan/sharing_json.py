@@ -44,6 +44,7 @@ def measured_document(measured: Measured) -> Document:
     return {
         "cycles": [asdict(each) for each in measured.cycles],
         "selectivities": {stream: dict(shares) for stream, shares in measured.selectivities.items()},
+        "network": dict(measured.network),
     }
 
 

@@ -14,6 +14,9 @@ keys.py          keys as numbers
 held.py          rows that joins look for, in the driver
 probes.py        new rows that look for others
 pairs.py         rows of two sides put together
+distinct.py      how many values a column has, about
+observing.py     what a cycle tells about sizes
+evidence.py      what is written down of it, and of joins that were chosen anew
 keeping.py       what is kept from cycle to cycle
 stage.py         the families in a cycle, level by level
 """

@@ -2,42 +2,58 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 
 from pyspark.sql import SparkSession
 
 from weft.algebra import Field, Select
-from weft.algebra.sources import reads
 from weft.catalog import Catalog
 from weft.engine.commits import Commit, Segment
 from weft.engine.continuity import folder_of
 from weft.engine.network.asking import Asking
+from weft.engine.network.evidence import Numbers, recorded
 from weft.engine.network.families import families_of
 from weft.engine.network.held import Held
 from weft.engine.network.keeping import Keeping
+from weft.engine.network.observing import Observing
 from weft.engine.network.prepared import Asked, Prepared, prepared
 from weft.engine.network.stage import NetworkPass
 from weft.engine.pieces.pieces import Piece, selects_of
 from weft.engine.storage import Storage
 from weft.engine.woven.hosts import Hosting, Kernels
-from weft.optimizer.network import KeptNetwork
+from weft.optimizer.network import KeptNetwork, Observed, Patience, Redecided, Redeciding, Whim, wanted
 from weft.plan.network import is_table
 
 #: A row takes about as much room in the driver as so many partials.
 _PARTIALS_IN_A_ROW = 4
+
+_log = logging.getLogger("weft")
 
 
 class CurrentNetwork:
     """Keeps the plan of the network, what was prepared for it and what the driver holds of rows, between cycles.
 
     The catalog keeps the plan for the next process. It says nothing about cycles, so it may be written before a commit:
-    a second attempt has the same selects, and so has the same plan.
+    a second attempt has the same selects, and answers do not depend on how the network is drawn up.
     """
 
-    def __init__(self, hosting: Hosting, catalog: Catalog | None = None) -> None:
+    def __init__(
+        self,
+        hosting: Hosting,
+        catalog: Catalog | None = None,
+        observed: Observed | None = None,
+        patience: Patience | None = None,
+        whim: Whim | None = None,
+    ) -> None:
+        """`observed` is what is known from before; `whim` is how tests have selects chosen anew."""
         self._hosting = hosting
         self._catalog = catalog
+        self._patience, self._whim = patience or Patience(), whim
+        self.observing = Observing(observed or Observed())
+        #: What was decided anew before the cycle that was begun last.
+        self.redecided: list[Redecided] = []
         self._on_executors = False
         #: What the driver holds, and the cycle after which it is right.
         self._held: dict[str, Held] = {}
@@ -50,7 +66,11 @@ class CurrentNetwork:
     @cached_property
     def _kept(self) -> KeptNetwork:
         """The network as it was kept: taken up when there is something in it to run."""
-        return KeptNetwork(self._catalog)
+        return KeptNetwork(self._catalog, statistics=self.observing.observed)
+
+    @cached_property
+    def _redeciding(self) -> Redeciding:
+        return Redeciding(self._kept.planner, self.observing.observed, self._patience, self._whim)
 
     def begin(
         self, spark: SparkSession, storage: Storage, pieces: Iterable[Piece], last: Commit, cycle: int
@@ -61,15 +81,25 @@ class CurrentNetwork:
             self._held = {}
         self._tables = tables
         asking = Asking(spark)
+        families = self._families(pieces, last, cycle)
         keeping = Keeping(asking, storage, last, cycle, folder_of(cycle), self._held)
-        self._pass = NetworkPass(self._families(pieces, last), asking, keeping)
+        self._pass = NetworkPass(families, asking, keeping, self.observing.sampling())
         return self._pass
 
     def committed(self, cycle: int) -> None:
         """The cycle that was begun has been committed."""
         if self._pass is not None and self._pass.keeping.cycle == cycle:
             self._pass.hold()
+            try:
+                self.observing.see(self._pass)
+            except Exception:
+                # No answer depends on it, and plans can do with what was known before.
+                _log.warning("what the network was like in cycle %d is not known", cycle, exc_info=True)
             self._cycle, self._pass = cycle, None
+
+    def recorded(self, cycle: int) -> Numbers:
+        """What a cycle that has been committed records of the network."""
+        return recorded(cycle, self.observing.observed, self.observing.pairs, self.redecided)
 
     def _away(self, last: Commit, pieces: Mapping[str, Piece]) -> bool:
         """Whether kept rows stay with the executors: there are too many for the driver, or it is told so.
@@ -83,20 +113,58 @@ class CurrentNetwork:
         limit = self._hosting.max_driver_partials // _PARTIALS_IN_A_ROW
         return rows > (limit // 2 if self._on_executors else limit)
 
-    def _families(self, pieces: Iterable[Piece], last: Commit) -> tuple[Prepared, ...]:
-        wanted = {piece.place.log: piece for piece in pieces}
-        away = self._away(last, wanted)
-        if wanted.keys() == self._pieces.keys() and away == self._on_executors:
+    def _families(self, pieces: Iterable[Piece], last: Commit, cycle: int) -> tuple[Prepared, ...]:
+        present = {piece.place.log: piece for piece in pieces}
+        if not present and not self._pieces:
+            return ()
+        away = self._away(last, present)
+        is_same = present.keys() == self._pieces.keys() and away == self._on_executors
+        if present.keys() != self._pieces.keys():
+            self._change_to(present)
+        self._on_executors = away
+        self.redecided = self._redeciding.decide(cycle)
+        if is_same and not self.redecided:
             return self._prepared
-        network = self._kept.network_of(selects_of(wanted.values()))
-        fields: dict[str, tuple[Field, ...]] = {}
-        for piece in wanted.values():
-            fields |= {log: each.fields for log, each in zip(piece.inputs, reads(piece.relation), strict=True)}
-        asked = {
-            place: Asked(piece.relation, piece.registered.birth.first)
-            for place, piece in wanted.items()
-            if isinstance(piece.relation, Select)
-        }
-        self._prepared = prepared(families_of(network), asked, fields, on_executors=away)
-        self._pieces, self._on_executors = wanted, away
+        self._kept.keep()
+        network = self._kept.planner.network
+        families = families_of(network)
+        self.observing.name_nodes(network, families)
+        self._prepared = prepared(families, _asked(present), _fields(present.values()), on_executors=away)
+        if self.redecided:
+            self._let_go_of_rows_without_columns()
         return self._prepared
+
+    def _change_to(self, present: Mapping[str, Piece]) -> None:
+        """Register the selects that are new, and deregister those that are gone."""
+        for place, piece in self._pieces.items():
+            if place not in present and len(piece.inputs) > 1:
+                self._redeciding.forget(place)
+        self._kept.register(selects_of(present.values()))
+        for place, piece in present.items():
+            if place not in self._pieces and len(piece.inputs) > 1:
+                assert isinstance(piece.relation, Select)
+                self._redeciding.watch(place, partial(wanted, piece.relation, piece.inputs))
+        self._pieces = dict(present)
+
+    def _let_go_of_rows_without_columns(self) -> None:
+        """What the driver holds without columns that are asked for now is read again from the logs.
+
+        If it was a new query that asks, it would not need them of these rows. After a decision one cannot tell.
+        """
+        for each in self._prepared:
+            names = {*(name for name, _ in each.stored), *(name for name, _ in each.columns.computed.values())}
+            held = self._held.get(each.family.name)
+            if held is not None and not held.has(names):
+                del self._held[each.family.name]
+
+
+def _asked(pieces: Mapping[str, Piece]) -> dict[str, Asked]:
+    return {
+        place: Asked(piece.relation, piece.registered.birth.first)
+        for place, piece in pieces.items()
+        if isinstance(piece.relation, Select)
+    }
+
+
+def _fields(pieces: Iterable[Piece]) -> dict[str, tuple[Field, ...]]:
+    return {log: source.fields for piece in pieces for log, source in piece.sources}

@@ -91,8 +91,9 @@ class Families:
 
     families: tuple[Family, ...]
     results: Mapping[str, tuple[Family, Result]]
-    #: The family of each node, by its number in the network.
+    #: By number in the network: the family of each node, and the number that it goes by here.
     homes: Mapping[int, Family]
+    numbers: Mapping[int, int]
 
 
 def families_of(network: Network) -> Families:
@@ -109,7 +110,8 @@ def families_of(network: Network) -> Families:
         place: (homes[result.node], Result(numbers[result.node], result.legs))
         for place, result in network.results.items()
     }
-    return Families(tuple(sorted(families.values(), key=lambda each: (each.level, each.name))), results, homes)
+    ordered = sorted(families.values(), key=lambda each: (each.level, each.name))
+    return Families(tuple(ordered), results, homes, numbers)
 
 
 def _numbers_by_content(network: Network) -> Mapping[int, int]:

@@ -9,7 +9,7 @@ of like size become one, so that there are few of them and no row is sorted ofte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -61,6 +61,11 @@ class Held:
     def covers(self, needed: Mapping[int, int], cycle: int) -> bool:
         """Whether all rows from before a cycle are here that some nodes need, each from some cycle on."""
         return all(min(self.since.get(node, cycle), cycle) <= first for node, first in needed.items())
+
+    def has(self, columns: Iterable[str]) -> bool:
+        """Whether all rows have some columns."""
+        names = frozenset(columns)
+        return all(names.issubset(chunk.table.column_names) for chunk in self.chunks)
 
     def add(self, table: pa.Table, clocks: Positions) -> None:
         """Take in the rows of a cycle."""

@@ -6,8 +6,9 @@
 
 A node that is new begins with nothing, which is right for a query that is new. If an older query has come to read it,
 because the network was drawn up in another way, or because what was joined with a table went when the table changed,
-the pairs of rows that arrived before are put together then. Labels of nodes that were there before, and were gone for a
-while, are not used again.
+the pairs of rows that arrived before are put together then. So they are if the node was there all the time, for others:
+what is kept of its rows is what its readers need, of columns and of time. Labels of nodes that were there before, and
+were gone for a while, are not used again.
 """
 
 from __future__ import annotations
@@ -120,7 +121,8 @@ class Keeping:
         """Settle how the nodes of a family are labelled in its log, and make up for rows that are not in it."""
         if not prepared.family.feeding:
             return
-        state = self.last.network.get(prepared.family.name)
+        name = prepared.family.name
+        state = self.last.network.get(name, FamilyState(prepared.family.legs, {}))
         labels: dict[str, tuple[int, int]] = {}
         missing: dict[int, str] = {}
         needed = _needed(prepared)
@@ -130,16 +132,24 @@ class Keeping:
                 labels[str(node)] = (self.cycle, self.cycle + 1)
                 continue
             first = needed[node]
-            known = state.labels.get(str(node)) if state is not None else None
-            if known is not None and known[1] <= first:
+            known = state.labels.get(str(node))
+            if known is not None and known[1] <= first and self._is_kept_for_all(prepared, node, state):
                 labels[str(node)] = known
                 continue
             labels[str(node)] = (self.cycle, min(first, self.cycle))
             if first < self.cycle:
                 missing[node] = f"{node}.{self.cycle}"
-        self.states[prepared.family.name] = FamilyState(prepared.family.legs, labels)
+        readers = {str(node): tuple(prepared.readers[node]) for node in prepared.family.feeding}
+        self.states[name] = FamilyState(prepared.family.legs, labels, readers)
         if missing:
+            # What the driver holds has the labels of before.
+            self.held.pop(name, None)
             self._make_up(prepared, missing, views)
+
+    def _is_kept_for_all(self, prepared: Prepared, node: int, state: FamilyState) -> bool:
+        """Whether the rows of a node have been kept for all selects that need some from before this cycle."""
+        kept_for = frozenset(state.readers.get(str(node), ()))
+        return all(place in kept_for for place, first in prepared.readers[node].items() if first < self.cycle)
 
     def _make_up(self, prepared: Prepared, missing: Mapping[int, str], views: Views) -> None:
         """Put together the pairs of kept rows that are in some nodes."""

@@ -28,13 +28,17 @@ class KeyNumbers:
         numbers = np.zeros(self._table.num_rows, dtype=np.uint64)
         present = np.ones(self._table.num_rows, dtype=bool)
         for column in columns:
-            if column not in self._columns:
-                values = self._table[column]
-                self._columns[column] = _hashes(values), np.asarray(pc.is_valid(values))
-            hashes, valid = self._columns[column]
+            hashes, valid = self.of_column(column)
             numbers = _mixed(numbers ^ hashes)
             present &= valid
         return numbers.view(np.int64), present
+
+    def of_column(self, column: str) -> tuple[NDArray[np.uint64], Mask]:
+        """The number of each row's value in a column, spread over all 64 bits, and which rows have one."""
+        if column not in self._columns:
+            values = self._table[column]
+            self._columns[column] = _hashes(values), np.asarray(pc.is_valid(values))
+        return self._columns[column]
 
 
 def _hashes(values: pa.ChunkedArray) -> NDArray[np.uint64]:

@@ -85,10 +85,27 @@ Conjunction: TypeAlias = tuple[Clause, ...]
 class Membership:
     """The rows of each node, of the rows of one table."""
 
-    def __init__(self, rows: int, kinds: Positions, satisfied: Mapping[int, Mask]) -> None:
-        #: The kind of each row, and for each node which kinds are in it.
-        self._kinds, self._satisfied = kinds, satisfied
+    def __init__(
+        self, rows: int, kinds: Positions, satisfied: Mapping[int, Mask], clauses: Sequence[Mask] = ()
+    ) -> None:
+        #: The kind of each row, and for each node, and for each clause by number, which kinds are in it.
+        self._kinds, self._satisfied, self._clauses = kinds, satisfied, clauses
         self._count = rows
+
+    def __len__(self) -> int:
+        return self._count
+
+    def count(self, node: int) -> int:
+        """How many rows are in a node."""
+        return int(self._by_kind[2][self._satisfied[node]].sum())
+
+    def satisfying(self, clauses: Sequence[int], rows: Mask | None = None) -> list[int]:
+        """How many rows, or how many of some of them, satisfy each of some clauses of the evaluator."""
+        if not self._count:
+            return [0] * len(clauses)
+        kinds = self._kinds if rows is None else self._kinds[rows]
+        counts = np.bincount(kinds, minlength=len(self._clauses[0]) if self._clauses else 0)
+        return [int(counts[self._clauses[each]].sum()) for each in clauses]
 
     @cached_property
     def _by_kind(self) -> tuple[Positions, Positions, Positions]:
@@ -130,20 +147,20 @@ class Evaluator:
     nodes: Mapping[int, Conjunction]
 
     @cached_property
-    def _clauses(self) -> Mapping[Clause, int]:
+    def clauses(self) -> Mapping[Clause, int]:
         """All clauses, each once, by number."""
         distinct = dict.fromkeys(clause for conjunction in self.nodes.values() for clause in conjunction)
         return {clause: number for number, clause in enumerate(distinct)}
 
     @cached_property
     def _clauses_of_nodes(self) -> Mapping[int, list[int]]:
-        return {node: [self._clauses[each] for each in conjunction] for node, conjunction in self.nodes.items()}
+        return {node: [self.clauses[each] for each in conjunction] for node, conjunction in self.nodes.items()}
 
     @cached_property
     def _subjects(self) -> tuple[Intervals, ...]:
         """The intervals of every subject."""
         found: dict[Value, dict[Check, None]] = {}
-        for clause in self._clauses:
+        for clause in self.clauses:
             for check in clause:
                 if isinstance(check, Check):
                     found.setdefault(check.value, {})[check] = None
@@ -159,7 +176,7 @@ class Evaluator:
                 for check in clause
                 if isinstance(check, Check)
             )
-            for clause in self._clauses
+            for clause in self.clauses
         )
 
     @cached_property
@@ -167,7 +184,7 @@ class Evaluator:
         """The checks of labels, each with the number of its clause."""
         return tuple(
             (number, check)
-            for clause, number in self._clauses.items()
+            for clause, number in self.clauses.items()
             for check in clause
             if isinstance(check, Labelled)
         )
@@ -193,7 +210,7 @@ class Evaluator:
             node: _all([held[clause] for clause in clauses], len(representatives))
             for node, clauses in self._clauses_of_nodes.items()
         }
-        return Membership(table.num_rows, kinds, satisfied)
+        return Membership(table.num_rows, kinds, satisfied, held)
 
 
 class Intervals:

@@ -61,6 +61,8 @@ class Prepared:
     needed_from: dict[int, int] = field(default_factory=dict)
     #: The nodes whose rows later cycles look for, each with the first cycle from whose rows on they do.
     awaited_from: dict[int, int] = field(default_factory=dict)
+    #: For each node the selects that need its rows, by place, and the first cycle whose rows each of them sees.
+    readers: dict[int, dict[str, int]] = field(default_factory=dict)
     sides: tuple[Prepared, ...] = ()
     #: For each side the columns of its keys (on executors: the one that holds their number), and the conditions that
     #: its rows satisfy, as SQL.
@@ -122,6 +124,7 @@ def prepared(
                 # A query that is new sees all of a table.
                 first = _BEFORE_ALL if is_table(below.name) else use.first
                 here.awaited_from[node] = min(here.awaited_from.get(node, first), first)
+            here.readers.setdefault(node, {})[place] = use.first
     for each in made.values():
         needed = dict.fromkeys((*(tap.node for tap in each.taps), *each.family.feeding))
         each.evaluator = Evaluator({node: _conjunction(each, each.family.nodes[node]) for node in needed})

@@ -29,6 +29,8 @@ class Fresh:
 
     table: pa.Table
     membership: Membership
+    #: Rows that stand for all rows of a log, whether somebody wants them or not; None for all of them.
+    sample: Mask | None = None
 
     @cached_property
     def keys(self) -> KeyNumbers:

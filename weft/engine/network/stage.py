@@ -28,7 +28,7 @@ from weft.engine.network.membership import Positions
 from weft.engine.network.pairs import clocks_of
 from weft.engine.network.prepared import Prepared, Tap
 from weft.engine.network.probes import Fresh, Probe, both_new, probe_table, probes_of, salt, with_held
-from weft.engine.network.texts import ROW, new_rows, probed
+from weft.engine.network.texts import ROW, SAMPLED, new_rows, probed
 from weft.engine.rows import ARRIVAL, CLOCK
 
 _LARGEST = (1 << 63) - 1
@@ -41,7 +41,12 @@ class NetworkPass:
     families: Sequence[Prepared]
     asking: Asking
     keeping: Keeping
-    _fresh: dict[str, Fresh] = field(default_factory=dict)
+    #: For each log how many rows come for one that stands for all of them; logs of which nothing is known have none.
+    sampling: Mapping[str, int] = field(default_factory=dict)
+    #: How many rows each log got in this cycle, when all have got theirs.
+    arrived: Mapping[str, int] = field(default_factory=dict)
+    #: What is new in each family; nothing for those that have no rows.
+    fresh: dict[str, Fresh] = field(default_factory=dict)
     _done: set[str] = field(default_factory=set)
 
     def advance(self, settled: frozenset[str], views: Views) -> tuple[set[str], dict[str, pa.Table]]:
@@ -66,16 +71,22 @@ class NetworkPass:
 
     def hold(self) -> None:
         """Hold the rows of this cycle in the driver, now that it is committed."""
-        self.keeping.hold(self.families, self._fresh)
+        self.keeping.hold(self.families, self.fresh)
 
     # -- selections ---------------------------------------------------------------------------------------------------
 
     def _select(self, families: Iterable[Prepared], views: Views) -> None:
         """One pass over the new rows of each log, in one job."""
         named = {each.family.name: each for each in families}
-        texts = [new_rows(each, views.new[name]) for name, each in named.items() if name in views.new]
+        texts = [
+            new_rows(each, views.new[name], self.sampling.get(name))
+            for name, each in named.items()
+            if name in views.new
+        ]
         for name, table in self.asking.collected(texts).items():
-            self._fresh[name] = Fresh(table, named[name].evaluator.of(table))
+            sample = np.asarray(table[SAMPLED]) if named[name].condition else None
+            rows = table.drop_columns([SAMPLED])
+            self.fresh[name] = Fresh(rows, named[name].evaluator.of(rows), sample)
 
     # -- joins --------------------------------------------------------------------------------------------------------
 
@@ -83,7 +94,7 @@ class NetworkPass:
         """All joins of one level."""
         for each in families:
             self.keeping.label(each, views)
-        probes = {each: probes_of(each, self._fresh) for each in families}
+        probes = {each: probes_of(each, self.fresh) for each in families}
         pairs: dict[Prepared, list[pa.Table]] = {each: [] for each in families}
         for probe, found in self._met([probe for both in probes.values() for probe in both], views):
             pairs[probe.prepared].append(found)
@@ -94,7 +105,7 @@ class NetworkPass:
         for each, table in self.asking.with_computed(tables).items():
             membership = self.keeping.membership(each, table)
             labelled = self.keeping.keep(each, table, membership) if each.family.feeding else table
-            self._fresh[each.family.name] = Fresh(labelled, membership)
+            self.fresh[each.family.name] = Fresh(labelled, membership)
 
     def _met(self, probes: Sequence[Probe], views: Views) -> Iterator[tuple[Probe, pa.Table]]:
         """New rows with the kept rows of the other side that they may meet."""
@@ -126,7 +137,7 @@ class NetworkPass:
 
     def _answers(self, prepared: Prepared) -> Iterator[tuple[str, pa.Table]]:
         """The rows of every select that reads a family, with their clocks."""
-        fresh = self._fresh.get(prepared.family.name)
+        fresh = self.fresh.get(prepared.family.name)
         if fresh is None or not prepared.taps:
             return
         columns = {name: fresh.table[name].combine_chunks() for name in fresh.table.column_names}

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.algebra import DataType, Field
-from weft.algebra.types import BIGINT
+from weft.algebra.types import BIGINT, BOOLEAN
 from weft.engine.answers import Packed
 from weft.engine.network.conditions import Columns, clock_of, column_of
 from weft.engine.network.families import hash_of
 from weft.engine.network.prepared import LATE, NODES, Prepared
 from weft.engine.rows import ARRIVAL, BEFORE, CLOCK, column
 
-#: The number of a row's keys; the number of a new row among those that are probed with, and its clock.
-HASH, ROW, PROBED_CLOCK = "h", "_row", "_probed"
+#: The number of a row's keys; the number of a new row among those that are probed with, and its clock; whether a row is
+#: one of those that stand for all rows of its log.
+HASH, ROW, PROBED_CLOCK, SAMPLED = "h", "_row", "_probed", "_sampled"
 
 
 def rows_of_log(prepared: Prepared, view: str) -> str:
@@ -31,10 +32,21 @@ def rows_of_log(prepared: Prepared, view: str) -> str:
     return f"SELECT *, {', '.join(f'{columns.values[v].text} AS {column_of(0, v)}' for v in values)} FROM ({rows})"
 
 
-def new_rows(prepared: Prepared, view: str) -> Packed:
-    """The new rows of a log that some node may want."""
-    where = f" WHERE {prepared.condition}" if prepared.condition else ""
-    return _packed(prepared.family.name, prepared.stored, {}, f"({rows_of_log(prepared, view)}){where}")
+def new_rows(prepared: Prepared, view: str, every: int | None) -> Packed:
+    """The new rows of a log that some node may want, and one in so many of all rows, which are marked; None for none.
+
+    Rows that no node wants say how many rows satisfy a condition. The numbers of their values decide, so that there is
+    one pass over the rows, and the condition of the others is still Spark's to check.
+    """
+    plain = [name for name, _ in prepared.stored if name not in (ARRIVAL, LATE)]
+    # Without a condition all rows come anyway.
+    sampled = (
+        "false" if every is None or not prepared.condition else f"pmod(xxhash64({', '.join(plain)}), {every}L) = 0"
+    )
+    conditions = [each for each in (prepared.condition, sampled) if each != "false"]
+    where = f" WHERE {' OR '.join(f'({each})' for each in conditions)}" if prepared.condition else ""
+    listed = [*prepared.stored, (SAMPLED, BOOLEAN)]
+    return _packed(prepared.family.name, listed, {SAMPLED: sampled}, f"({rows_of_log(prepared, view)}){where}")
 
 
 def all_rows(prepared: Prepared, rows: str) -> Packed:

@@ -122,8 +122,7 @@ class Builder:
         """The two parents of a join, and what it has to check of their pairs."""
         first, second, _ = anchors
         width, logs = len(self._nodes[first].legs), self._nodes[second].legs
-        left, right, across = _sides(joined, width)
-        right = with_legs_moved(self._renaming, right, logs, -width)
+        left, right, across = demands_of_sides(self._nodes, self._renaming, anchors, joined)
         left_node, left_open = self._input(first, left)
         right_node, right_open = self._input(second, right)
         right_open = with_legs_moved(self._renaming, right_open, logs, width)
@@ -154,6 +153,16 @@ def _oriented(left: Anchored, right: Anchored) -> tuple[Anchored, Anchored]:
     """Which side of a new join comes first: the longer one, then the older one, then the one that FROM has first."""
     first, second = sorted((left, right), key=lambda each: (-len(each.legs), each.anchor, each.legs))
     return first, second
+
+
+def demands_of_sides(
+    nodes: Nodes, renaming: Renaming, anchors: Anchors, joined: PredicateSet
+) -> tuple[PredicateSet, PredicateSet, PredicateSet]:
+    """What a join demands of each of its anchors' rows, as the anchor has it, and of both together."""
+    first, second, _ = anchors
+    width = len(nodes[first].legs)
+    left, right, across = _sides(joined, width)
+    return left, with_legs_moved(renaming, right, nodes[second].legs, -width), across
 
 
 def _sides(joined: PredicateSet, width: int) -> tuple[PredicateSet, PredicateSet, PredicateSet]:

@@ -86,12 +86,24 @@ class Joined:
 
 Part: TypeAlias = Ready | Joined
 
+#: The order that inputs are joined in: an input, or two orders whose rows are joined.
+Order: TypeAlias = "int | tuple[Order, Order]"
+
 
 class JoinChoice:
     """The search for one select."""
 
-    def __init__(self, request: Request, nodes: Nodes, sharing: Sharing, estimates: Estimates) -> None:
+    def __init__(
+        self,
+        request: Request,
+        nodes: Nodes,
+        sharing: Sharing,
+        estimates: Estimates,
+        without: frozenset[int] = frozenset(),
+    ) -> None:
+        """`without` are nodes that are taken not to be there."""
         self._request, self._nodes, self._sharing, self._estimates = request, nodes, sharing, estimates
+        self._without = without
         self._linked = _links(request)
         self._tables = _bits(number for number, log in enumerate(request.wanted.logs) if is_table(log))
 
@@ -103,6 +115,13 @@ class JoinChoice:
         if self._sharing.strategy is Strategy.MATCH_PLAN:
             return self._matched(self._cheapest(leaves, is_sharing=False))
         return self._cheapest(leaves, is_sharing=True)
+
+    def in_order(self, order: Order) -> Part:
+        """The cheapest way to put the inputs together in an order."""
+        if isinstance(order, int):
+            return self._leaf(order)
+        left, right = map(self.in_order, order)
+        return min(self._put_together(left, right, self._sharing.joins), key=rank)
 
     # -- orders -------------------------------------------------------------------------------------------------------
 
@@ -135,7 +154,7 @@ class JoinChoice:
 
     def _cheapest_of(self, pairs: Iterable[tuple[Part, Part]], is_sharing: bool) -> Part:
         linked = (pair for pair in pairs if self._are_linked(_bits(pair[0].legs), _bits(pair[1].legs)))
-        return min((way for pair in linked for way in self._put_together(*pair, is_sharing)), key=_rank)
+        return min((way for pair in linked for way in self._put_together(*pair, is_sharing)), key=rank)
 
     def _matched(self, part: Part) -> Part:
         """A fixed order with the joins that exist, from the bottom up."""
@@ -145,7 +164,7 @@ class JoinChoice:
         shared: list[Part] = []
         if isinstance(left, Ready) and isinstance(right, Ready):
             shared = [way for way in self._shared(left, right) if self._reads_the_same_selections(way, left, right)]
-        return min(shared, key=_rank) if shared else Joined(left, right, part.selected_rows, part.cost)
+        return min(shared, key=rank) if shared else Joined(left, right, part.selected_rows, part.cost)
 
     def _reads_the_same_selections(self, join: Ready, left: Ready, right: Ready) -> bool:
         """Whether a join reads the very selections of logs that a plan has below it.
@@ -191,6 +210,8 @@ class JoinChoice:
             predicates = self._request.over(legs, wanted)
             same = self._nodes.equal_join(anchors, predicates)
             for number in [same] if same is not None else self._subsuming(anchors, predicates):
+                if number in self._without:
+                    continue
                 known = self._nodes[number].joined
                 open_ = frozenset() if number == same else self._request.not_implied(legs, wanted, known)
                 yield self._ready(number, legs, done | (wanted - open_), open_)
@@ -215,10 +236,11 @@ class JoinChoice:
         if not left:
             return Ready(anchor, legs, done, left, rows, 0, rows)
         predicates = self._request.over(legs, left)
-        if self._nodes.equal_selection(anchor, predicates) is not None:
+        same = self._nodes.equal_selection(anchor, predicates)
+        if same is not None and same not in self._without:
             selecting = 0
         else:
-            above = self._nodes.closest_selections(anchor, predicates)
+            above = (each for each in self._nodes.closest_selections(anchor, predicates) if each not in self._without)
             selecting = min((self._estimates.rows(each) for each in above), default=rows)
         kept = passing(rows, (self._request.shares[number] for number in left))
         return Ready(anchor, legs, done, left, rows, selecting, kept)
@@ -261,11 +283,12 @@ def _bits(inputs: Iterable[int]) -> int:
     return sum(1 << number for number in inputs)
 
 
-def _rank(part: Part) -> tuple[int, int, tuple[int, ...]]:
+def rank(part: Part) -> tuple[int, int, tuple[int, ...]]:
+    """What a way costs, all in all, and then whatever tells two ways apart."""
     return part.cost + part.selecting, part.selected_rows, part.key
 
 
 def _fewest(ways: list[Part]) -> list[Part]:
     """The best few ways, each with another anchor or another order."""
-    ordered = sorted({part.key: part for part in ways}.values(), key=_rank)
+    ordered = sorted({part.key: part for part in ways}.values(), key=rank)
     return ordered[:_KEPT_WAYS]

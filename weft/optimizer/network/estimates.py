@@ -22,14 +22,29 @@ class Estimates:
 
     def __init__(self, nodes: Nodes, statistics: Statistics, renaming: Renaming) -> None:
         self._nodes, self._statistics, self._renaming = nodes, statistics, renaming
+        #: What nodes are expected to have by what is known now; None as long as that is what was known all the time.
+        self._expected: dict[int, int] | None = None
+
+    def expect_anew(self) -> None:
+        """What is known has changed: what was expected of nodes when they were made stands no more."""
+        self._expected = {}
 
     def rows(self, number: int) -> int:
-        """How many rows a node has: measured, or expected when it was made."""
+        """How many rows a node has: measured, or expected."""
         measured = self._statistics.node_rows(number)
         if measured is not None:
             return measured
         entry = self._nodes[number]
-        return entry.rows if entry.parents else log_rows(self._statistics, entry.legs[0])
+        if not entry.parents:
+            return log_rows(self._statistics, entry.legs[0])
+        if self._expected is None:
+            return entry.rows
+        if number not in self._expected:
+            if entry.anchors is None:
+                self._expected[number] = self.selected(entry.anchor, entry.selected)
+            else:
+                self._expected[number] = self.joined(*entry.anchors[:2], entry.joined)
+        return self._expected[number]
 
     def shares(self, anchor: int, predicates: PredicateSet) -> list[Fraction]:
         """The share of an anchor's rows that satisfy each condition."""

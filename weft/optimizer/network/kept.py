@@ -46,15 +46,23 @@ class KeptNetwork:
 
         New ones are registered in the order they are given in; a select never changes under its place.
         """
+        self.register(selects)
+        self.keep()
+        return self.planner.network
+
+    def register(self, selects: Mapping[str, tuple[Select, Sequence[str]]]) -> None:
+        """Make it the network of these selects, without writing anything down yet."""
         # Those that are gone go first: a stream may have been created again with other columns.
         for place in sorted(self.planner.nodes.found.keys() - selects.keys()):
             self.planner.deregister(place)
         for place, (select, logs) in selects.items():
             if place not in self.planner.nodes.found:
                 self.planner.register(place, select, logs)
+
+    def keep(self) -> None:
+        """Write down what has changed, if there is a catalog that can be written to."""
         if self._catalog is not None and self._catalog.writable:
             self._keep(self._catalog)
-        return self.planner.network
 
     def _take_up(self, catalog: Catalog) -> None:
         first = 1

@@ -37,10 +37,10 @@ class Planner:
         self.sharing = sharing
         self.statistics = statistics
         self.nodes = Nodes()
-        self._renaming = Renaming()
+        self.renaming = Renaming()
         self._clocks: dict[str, tuple[tuple[Column, Domain], ...]] = {}
-        self._estimates = Estimates(self.nodes, statistics, self._renaming)
-        self._builder = Builder(self.nodes, sharing, self._estimates, self._renaming)
+        self.estimates = Estimates(self.nodes, statistics, self.renaming)
+        self._builder = Builder(self.nodes, sharing, self.estimates, self.renaming)
 
     @property
     def network(self) -> Network:
@@ -63,7 +63,7 @@ class Planner:
 
     def rows(self, number: int) -> int:
         """How many rows a node has: measured, or expected when it was made."""
-        return self._estimates.rows(number)
+        return self.estimates.rows(number)
 
     def rows_looked_at(self, number: int) -> int:
         """What a node costs: a selection looks at its parent's rows, a join at those of its parents and its own."""
@@ -79,8 +79,8 @@ class Planner:
             raise ValueError(f"{place} is in the network already: deregister it first")
         for column, domain in what.facts.items():
             self._clocks.setdefault(what.logs[int(column.source[1:]) - 1], ((column, domain),))
-        request = Request(what, self._estimates, self._renaming)
-        part = JoinChoice(request, self.nodes, self.sharing, self._estimates).best()
+        request = Request(what, self.estimates, self.renaming)
+        part = JoinChoice(request, self.nodes, self.sharing, self.estimates).best()
         node, inputs = self._builder.build(part, request)
         legs = tuple(inputs.index(number) for number in range(len(inputs)))
         columns = frozenset((legs[number], name) for number, name in what.columns)
@@ -93,5 +93,5 @@ class Planner:
         staying = self.nodes.remove_unused(self.nodes.unsettle(place))
         tighten(self.nodes, self._builder, staying)
         if len(self.nodes.logs) < logs:
-            self._renaming.forget()
+            self.renaming.forget()
             self._clocks = {log: clocks for log, clocks in self._clocks.items() if log in self.nodes.logs}

@@ -1,0 +1,203 @@
+"""Statistics of a network that runs: counts of every cycle, smoothed, and known in steps.
+
+    counted      so many of so many: rows that satisfy a condition, pairs that a join looked at
+    smoothed     what came before counts for three quarters with every cycle in which there is something to count, and
+                 for more as long as little has been counted
+    in steps     the nearest power of two; a step is left when what is measured has doubled, or is half as much
+
+A plan that followed every mood of the data would be drawn up anew all the time. Between the smoothing and the steps, a
+number that swings by less than a factor of two around its mean leaves its step once or never, and one that has changed
+for good is known in a few cycles. Planning sees the steps alone: whole numbers and Fractions, as it must.
+
+Shares are of combinations of rows of logs. What is known of a join's conditions is what was seen among the pairs that
+it looked at, and how many these were; together they say how many rows the join gives, however its conditions hang
+together. How many there are of them is bounded: what has not been seen for longest is forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+from math import ceil, prod
+from typing import TypeVar
+
+from weft.plan.facts import octave
+
+Item = TypeVar("Item")
+
+#: What was counted before counts for so much when something new is.
+REMEMBERED = 0.75
+#: And for so much as long as fewer than `ENOUGH` have been counted: of what is rare it takes longer to know how rare.
+REMEMBERED_IF_RARE = 0.9375
+#: A share of fewer than so many says nothing.
+ENOUGH = 16
+#: So many numbers are kept.
+MOST = 8_192
+
+
+class Kind(Enum):
+    """What a number is about."""
+
+    #: Rows of a log that are kept, and rows that arrive in a cycle.
+    ROWS = "rows"
+    NEW = "new"
+    #: The share of rows of a log, or of combinations of rows of several, that satisfy a condition.
+    SHARE = "share"
+    #: Values of a column.
+    VALUES = "values"
+    #: The share of combinations that are in a node, by what the node computes; that a join looked at, and that its
+    #: left and its right side gave it.
+    NODE = "node"
+    LOOKED_AT = "looked at"
+    LEFT = "left"
+    RIGHT = "right"
+
+
+#: Kinds that are shares, of 1 at most.
+_SHARES = frozenset({Kind.SHARE, Kind.NODE, Kind.LOOKED_AT, Kind.LEFT, Kind.RIGHT})
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known: its kind, the logs that it is about, and the condition, the column, the node or the join."""
+
+    kind: Kind
+    logs: tuple[str, ...]
+    of: str = ""
+
+
+@dataclass(slots=True)
+class _Number:
+    part: float = 0.0
+    whole: float = 0.0
+    step: int | None = None
+
+    def value(self, known: Known) -> float | None:
+        """The smoothed number; a share is never taken to be nothing, only less than could be seen."""
+        if known.kind not in _SHARES:
+            return self.part / self.whole
+        if self.whole < ENOUGH:
+            return None
+        return min(1.0, (self.part + 0.5) / (self.whole + 1))
+
+
+class Observed:
+    """What has been seen so far, as the `Statistics` that plans are made by."""
+
+    def __init__(self) -> None:
+        #: What was seen last comes last.
+        self._numbers: dict[Known, _Number] = {}
+        self._moved: dict[Known, int | None] = {}
+        #: The nodes of the network by the planner's numbers: what is known of them.
+        self.nodes: Mapping[int, Known] = {}
+
+    # -- seeing -------------------------------------------------------------------------------------------------------
+
+    def see(self, known: Known, part: float, whole: float = 1) -> None:
+        """Count so many of so many, for a share; or a number as it is in this cycle."""
+        number = self._renewed(known)
+        is_rare = known.kind in _SHARES and number.part < ENOUGH
+        remembered = REMEMBERED_IF_RARE if is_rare else REMEMBERED
+        number.part = number.part * remembered + part
+        number.whole = number.whole * remembered + whole
+        self._step(known, number)
+
+    def derive(self, known: Known, value: float) -> None:
+        """Take a share that follows from others that are smoothed already."""
+        number = self._renewed(known)
+        number.part, number.whole = value * (ENOUGH + 1) - 0.5, ENOUGH
+        self._step(known, number)
+
+    def _renewed(self, known: Known) -> _Number:
+        number = self._numbers.pop(known, None) or _Number()
+        self._numbers[known] = number
+        if len(self._numbers) > MOST:
+            oldest = next(iter(self._numbers))
+            del self._numbers[oldest]
+        return number
+
+    def _step(self, known: Known, number: _Number) -> None:
+        value = number.value(known)
+        if not value:
+            return
+        before = number.step
+        number.step = stepped(before, Fraction(value))
+        if number.step != before:
+            self._moved.setdefault(known, before)
+
+    def restore(self, values: Mapping[Known, float]) -> None:
+        """Take up what was known when the network last ran; a first cycle soon counts for as much."""
+        for known, value in values.items():
+            if known.kind in _SHARES:
+                self.derive(known, value)
+            else:
+                self.see(known, value)
+
+    def take_moved(self) -> dict[Known, int | None]:
+        """What has changed its step since this was last asked, and the step that it had then."""
+        moved, self._moved = self._moved, {}
+        return {known: before for known, before in moved.items() if self._step_of(known) != before}
+
+    # -- knowing ------------------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Known]:
+        """All that something is known of, what was seen last at the end."""
+        return iter(self._numbers)
+
+    def value(self, known: Known) -> float | None:
+        """What was measured, smoothed."""
+        number = self._numbers.get(known)
+        return None if number is None else number.value(known)
+
+    def step(self, known: Known) -> Fraction | None:
+        """What plans go by: the power of two that a number is known by."""
+        step = self._step_of(known)
+        return None if step is None else Fraction(2) ** step
+
+    def _step_of(self, known: Known) -> int | None:
+        number = self._numbers.get(known)
+        return None if number is None else number.step
+
+    def rows(self, log: str) -> int | None:
+        return _whole(self.step(Known(Kind.ROWS, (log,))))
+
+    def distinct(self, log: str, column: str) -> int | None:
+        return _whole(self.step(Known(Kind.VALUES, (log,), column)))
+
+    def kept(self, logs: tuple[str, ...], condition: str) -> Fraction | None:
+        return self.step(Known(Kind.SHARE, logs, condition))
+
+    def node_rows(self, node: int) -> int | None:
+        known = self.nodes.get(node)
+        share = None if known is None else self.step(known)
+        if known is None or share is None:
+            return None
+        logs = [self.rows(log) for log in known.logs]
+        return ceil(prod((rows for rows in logs if rows is not None), start=share)) if None not in logs else None
+
+
+def stepped(before: int | None, measured: Fraction) -> int:
+    """The exponent of the power of two that a positive number is known by, which is left only for good.
+
+    >>> [stepped(None, Fraction(number)) for number in (1, 2, 3, 5, 6, 8)]
+    [0, 1, 2, 2, 3, 3]
+    >>> [stepped(2, Fraction(number)) for number in (2, 3, 7, 8)]
+    [1, 2, 2, 3]
+    """
+    if before is not None and Fraction(2) ** (before - 1) < measured < Fraction(2) ** (before + 1):
+        return before
+    below = octave(measured)
+    # The nearest by ratio: beyond the geometric mean of two powers, the upper one is nearer.
+    return below + (measured**2 > Fraction(2) ** (2 * below + 1))
+
+
+def in_turn(items: Sequence[Item], cycle: int, most: int) -> Sequence[Item]:
+    """Those items whose turn it is, if there are more than so many."""
+    first = cycle * most % len(items) if len(items) > most else 0
+    return [*items[first:], *items[:first]][:most]
+
+
+def _whole(number: Fraction | None) -> int | None:
+    return None if number is None else ceil(number)

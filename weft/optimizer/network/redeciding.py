@@ -1,0 +1,255 @@
+"""Joins that are chosen anew while they run, when what is observed contradicts what they were chosen by.
+
+    moved        a number has left its step: the selects that it matters to are looked at again, some in every cycle
+    better       the best order now costs less than half of the one they have, or a selection is on the wrong side of
+                 the share that makes it a node: they wait, to see whether that lasts
+    decided      a few cycles later it still does: they leave the network and are registered anew, in one step between
+                 two cycles
+
+Selects that have been moved stay as they are for a while, and longer each time, so that two orders of which each looks
+better while the other runs cannot keep an engine busy. What one cycle does is bounded, however many selects there are.
+
+Nothing of this is state. Answers do not depend on the network: a select that reads a node finds the rows from its first
+cycle on there, and if they had not been kept for it, they are put together again from the logs in the cycle in which it
+comes (`weft/engine/network/keeping.py`). So a network that is drawn up in another way after a crash, or a decision that
+was made in a cycle that never was committed, changes what is computed and never what is answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+
+from weft.optimizer.network.estimates import Estimates
+from weft.optimizer.network.observed import Kind, Known, Observed
+from weft.optimizer.network.planner import Planner
+from weft.optimizer.network.recosting import LOOKED_AT, Costs, costs, first_join, order_of, order_text, together_with
+from weft.optimizer.network.request import Request
+from weft.optimizer.network.wanted import Wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """When joins are chosen anew, and how many at once."""
+
+    #: The best order must cost so many times less than the one that there is,
+    factor: int = 2
+    #: for so many cycles;
+    sustained: int = 3
+    #: and selects that were moved stay for so many cycles, twice as many after every time, up to a limit.
+    interval: int = 8
+    longest_interval: int = 1_024
+    #: In a cycle so many selects are looked at, and so many groups of them, and so many selects in all, are moved.
+    looked_at: int = 32
+    groups: int = 4
+    selects: int = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Redecided:
+    """What was decided anew: in which cycle, for which selects, from which order to which, and what was known then."""
+
+    cycle: int
+    places: tuple[str, ...]
+    #: The order of the first of the selects.
+    before: str
+    after: str
+    cost_before: int
+    cost_after: int
+    #: What was measured of what its costs come from, what had moved last first.
+    observed: tuple[tuple[Known, float], ...]
+
+
+@dataclass
+class _Watched:
+    #: Who came earlier has a smaller number.
+    number: int
+    make: Callable[[], Wanted]
+    #: What its costs depend on; None as long as it has not been looked at.
+    read: frozenset[Known] | None = None
+    #: Since when another order has been better.
+    since: int | None = None
+    gain: int = 0
+    moves: int = 0
+    stays_until: int = 0
+
+    @cached_property
+    def wanted(self) -> Wanted:
+        return self.make()
+
+
+#: Which selects to choose anew whatever they cost, given a cycle and all of them: how tests shake a network.
+Whim = Callable[[int, Sequence[str]], Iterable[str]]
+
+#: So many numbers are given as the reason of a decision.
+_REASONS = 8
+
+
+@dataclass
+class Redeciding:
+    """Watches the selects of a planner."""
+
+    planner: Planner
+    observed: Observed
+    patience: Patience = field(default_factory=Patience)
+    whim: Whim | None = None
+    _watched: dict[str, _Watched] = field(default_factory=dict)
+    _readers: dict[Known, set[str]] = field(default_factory=dict)
+    #: The selects that are still to be looked at, in turn, and those for which another order has been better.
+    _waiting: dict[str, None] = field(default_factory=dict)
+    _better: set[str] = field(default_factory=set)
+    _moved_in: dict[Known, int] = field(default_factory=dict)
+    _next_number: int = 0
+
+    def watch(self, place: str, make: Callable[[], Wanted]) -> None:
+        """Look after a select that is in the network."""
+        self._watched[place] = _Watched(self._next_number, make)
+        self._next_number += 1
+        self._waiting[place] = None
+
+    def forget(self, place: str) -> None:
+        """A select leaves the network."""
+        watched = self._watched.pop(place)
+        self._waiting.pop(place, None)
+        self._better.discard(place)
+        for known in watched.read or ():
+            self._readers[known].discard(place)
+            if not self._readers[known]:
+                del self._readers[known]
+
+    # -- a cycle ------------------------------------------------------------------------------------------------------
+
+    def decide(self, cycle: int) -> list[Redecided]:
+        """Look at what has moved and at what has waited, and choose anew what has been better for long enough."""
+        self._notice(cycle)
+        self._look(cycle)
+        moved: list[Redecided] = []
+        for place in sorted(self._better, key=lambda each: (-self._watched[each].gain, each)):
+            left = self.patience.selects - sum(len(each.places) for each in moved)
+            if len(moved) == self.patience.groups or left <= 0:
+                break
+            if self._is_ripe(place, cycle):
+                # The network may have become another one since.
+                found = self._judged(place, cycle, with_others=True)
+                if found is not None and len(found.places) <= left:
+                    moved.append(self._move(found, cycle))
+        for place in sorted(self.whim(cycle, tuple(self._watched))) if self.whim is not None else ():
+            moved.append(self._move(self._costs((place,)), cycle))
+        return moved
+
+    def _notice(self, cycle: int) -> None:
+        moved = self.observed.take_moved()
+        if not moved:
+            return
+        self.planner.estimates.expect_anew()
+        self._moved_in = {known: when for known, when in self._moved_in.items() if known in self._readers}
+        for known in moved:
+            self._moved_in[known] = cycle
+            self._waiting |= dict.fromkeys(sorted(self._readers.get(known, ())))
+
+    def _look(self, cycle: int) -> None:
+        """Look at some of the selects that wait."""
+        first_joins: set[int] = set()
+        for place in list(self._waiting)[: self.patience.looked_at]:
+            del self._waiting[place]
+            self._index(place, self._watched[place])
+            first = first_join(self.planner.nodes, self.planner.nodes.found[place].result.node)
+            # Of those that share a join, one speaks for all, and the others for themselves.
+            self._judged(place, cycle, with_others=first not in first_joins)
+            first_joins.add(first)
+
+    def _index(self, place: str, watched: _Watched) -> None:
+        read = watched.read
+        watched.read = _read_by(self.planner, self.observed, watched.wanted)
+        for known in (read or frozenset()) - watched.read:
+            self._readers[known].discard(place)
+        for known in watched.read:
+            self._readers.setdefault(known, set()).add(place)
+
+    def _is_ripe(self, place: str, cycle: int) -> bool:
+        watched = self._watched[place]
+        return (
+            watched.since is not None
+            and cycle >= watched.since + self.patience.sustained
+            and cycle >= watched.stays_until
+        )
+
+    def _judged(self, place: str, cycle: int, with_others: bool) -> Costs | None:
+        """What a select would gain: with all that share its first join, or else by itself; None for too little."""
+        together = together_with(self.planner.nodes, place, self.patience.selects) if with_others else (place,)
+        watched = self._watched[place]
+        for places in dict.fromkeys((together, (place,))):
+            found = self._costs(places)
+            if found.is_worth_it(self.patience.factor):
+                watched.since = cycle if watched.since is None else watched.since
+                watched.gain = found.gain
+                self._better.add(place)
+                return found
+        self._settle(place)
+        return None
+
+    def _costs(self, places: tuple[str, ...]) -> Costs:
+        return costs(self.planner, places, {each: self._watched[each].wanted for each in places[:LOOKED_AT]})
+
+    def _settle(self, place: str) -> None:
+        self._watched[place].since = None
+        self._better.discard(place)
+
+    def _move(self, found: Costs, cycle: int) -> Redecided:
+        """Register selects anew."""
+        nodes, place = self.planner.nodes, found.places[0]
+        before = order_text(order_of(nodes, place))
+        for each in found.places:
+            self.planner.deregister(each)
+        # In the order that they came in: what a restart would register first comes first.
+        for each in sorted(found.places, key=lambda place: self._watched[place].number):
+            self.planner.register_wanted(each, self._watched[each].wanted)
+        for each in found.places:
+            watched = self._watched[each]
+            stays = self.patience.interval << min(watched.moves, 20)
+            watched.stays_until = cycle + min(stays, self.patience.longest_interval)
+            watched.moves += 1
+            self._settle(each)
+        after = order_text(order_of(nodes, place))
+        return Redecided(cycle, found.places, before, after, found.now, found.best, self._reasons(place))
+
+    def _reasons(self, place: str) -> tuple[tuple[Known, float], ...]:
+        read = sorted(
+            self._watched[place].read or (), key=lambda each: (-self._moved_in.get(each, -1), each.logs, each.of)
+        )
+        found = [(known, self.observed.value(known)) for known in read]
+        return tuple((known, value) for known, value in found if value is not None)[:_REASONS]
+
+
+class _Noted:
+    """Statistics that write down what they are asked for."""
+
+    def __init__(self, observed: Observed) -> None:
+        self._observed = observed
+        self.asked: set[Known] = set()
+
+    def rows(self, log: str) -> int | None:
+        self.asked.add(Known(Kind.ROWS, (log,)))
+        return self._observed.rows(log)
+
+    def distinct(self, log: str, column: str) -> int | None:
+        self.asked.add(Known(Kind.VALUES, (log,), column))
+        return self._observed.distinct(log, column)
+
+    def kept(self, logs: tuple[str, ...], condition: str) -> Fraction | None:
+        self.asked.add(Known(Kind.SHARE, logs, condition))
+        return self._observed.kept(logs, condition)
+
+    def node_rows(self, node: int) -> int | None:
+        return self._observed.node_rows(node)
+
+
+def _read_by(planner: Planner, observed: Observed, wanted: Wanted) -> frozenset[Known]:
+    """What the costs of a select depend on."""
+    noted = _Noted(observed)
+    request = Request(wanted, Estimates(planner.nodes, noted, planner.renaming), planner.renaming)
+    assert request.shares is not None
+    assert request.input_rows is not None
+    return frozenset(noted.asked)
