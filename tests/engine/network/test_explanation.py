@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -231,3 +232,16 @@ def test_explaining_changes_nothing(tmp_path: Path) -> None:
         assert reader.explain() == explained(_given(), None, Measured(), "TEXT")
     with Catalog.open(tmp_path) as catalog:
         assert not catalog.computations().computations
+
+
+# -- the page ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_examples_of_the_page_are_what_the_code_says() -> None:
+    docs = FIXTURES.parents[1] / "docs"
+    page, story = ((docs / name).read_text(encoding="utf-8") for name in ("explain.md", "sharing.md"))
+    (script,) = re.findall(r"^```sql\n(.*?)^```", story, re.DOTALL | re.MULTILINE)
+    queries = check(script).queries
+    _, network, _ = explained(queries, queries[2], Measured(), "TEXT").split("\n\n")
+    assert f"```\n{network}\n```" in page
+    assert f"```mermaid\n{explained(queries, None, Measured(), 'MERMAID')}\n```" in page
