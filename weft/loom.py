@@ -105,13 +105,13 @@ class Loom:
         """
         from weft.engine.network.explanation import Project
         from weft.engine.statistics import measured
-        from weft.engine.woven.explanation import kept_apart
+        from weft.engine.status import kept_apart
         from weft.engine.woven.hosts import recorded_hosts
 
         queries = self.catalog.queries()
         chosen = None if query is None else self.catalog.query(query)
         known = measured(self.catalog)
-        apart, hosts = kept_apart(self.catalog), recorded_hosts(self.catalog)
+        apart, hosts = kept_apart(self.catalog, lambda state: state.woven), recorded_hosts(self.catalog)
         return explained(queries, chosen, known, format, apart, hosts, Project.of(self.catalog))
 
     # -- running ------------------------------------------------------------------------------------------------------

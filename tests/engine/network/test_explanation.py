@@ -228,6 +228,7 @@ def test_a_query_that_began_without_sharing_stays_out_of_the_network(beside_orac
 def test_explaining_changes_nothing(tmp_path: Path) -> None:
     with Loom.open(tmp_path) as loom:
         loom.execute((FOLDER / "given.sql").read_text(encoding="utf-8"))
+        assert loom.explain() == explained(_given(), None, Measured(), "TEXT")
     with Loom.open(tmp_path, write=False) as reader:
         assert reader.explain() == explained(_given(), None, Measured(), "TEXT")
     with Catalog.open(tmp_path) as catalog:

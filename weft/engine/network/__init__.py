@@ -17,4 +17,5 @@ probes.py        new rows that look for others
 pairs.py         rows of two sides put together
 keeping.py       what is kept from cycle to cycle
 stage.py         the families in a cycle, level by level
+explanation.py   what EXPLAIN says of it
 """

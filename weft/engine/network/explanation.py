@@ -55,11 +55,12 @@ class Project:
     @classmethod
     def of(cls, catalog: Catalog) -> Project:
         """A project as it was last committed."""
-        from weft.engine.status import last_commit
+        from weft.engine.status import kept_apart, last_commit
 
         commit = last_commit(catalog.path.parent)
         counted = NOTHING_KNOWN if commit is None else Supposed(_kept_rows(commit))
-        return cls(catalog.query_numbers(), catalog, _kept_apart(catalog, commit), counted)
+        apart = kept_apart(catalog, lambda state: state.networked)
+        return cls(catalog.query_numbers(), catalog, apart, counted)
 
     @classmethod
     def of_file(cls, queries: Sequence[Query]) -> Project:
@@ -70,21 +71,6 @@ class Project:
 def _kept_rows(commit: Commit) -> dict[str, int]:
     """How many rows of each log are kept."""
     return {log: sum(each.rows for each in segments) for log, segments in commit.logs.items()}
-
-
-def _kept_apart(catalog: Catalog, commit: Commit | None) -> dict[str, str]:
-    """The queries of a project that sharing was off for when they began, or would be if they began now."""
-    begun = {} if commit is None else commit.queries
-    off = catalog.setting("sharing", "on") == "off"
-    reasons = {}
-    for name, number in catalog.query_numbers().items():
-        state = begun.get(name)
-        if state is None or state.number != number:
-            if off:
-                reasons[name] = "sharing is off"
-        elif not state.networked:
-            reasons[name] = "sharing was off when it began"
-    return reasons
 
 
 def shared_network(
@@ -131,7 +117,7 @@ class _Telling:
         listed = [step for each in steps.values() for step in each]
         self._selects = selects_of(listed)
         kept = KeptNetwork(project.catalog)
-        self._planned: Network = kept.network_of(self._selects)
+        self._planned: Network = kept.planned(self._selects)
         self._planner: Planner = kept.planner
         self._families: Families = families_of(self._planned)
         self._logs = _logs(listed, project.numbers)

@@ -9,6 +9,8 @@ request.py              a select on its way into the network
 choose_joins.py         which joins it uses
 build.py                the nodes that it still lacks
 planner.py              register and deregister
+kept.py                 the nodes in the catalog
+nearest.py              why a node is not shared
 network_size.py         the weighted size of a network
 """
 

@@ -38,13 +38,21 @@ class KeptNetwork:
         self.planner = Planner(sharing, statistics)
         #: Whether what is in the catalog is of no use, and has to go when something is written.
         self._is_anew = False
+        self._is_tidy = False
         if catalog is not None:
             self._take_up(catalog)
 
     def network_of(self, selects: Mapping[str, tuple[Select, Sequence[str]]]) -> Network:
-        """The network of all selects that there are now, by place, each with the logs of its inputs.
+        """The network of all selects that there are now, by place, each with the logs of its inputs; it is kept."""
+        network = self.planned(selects)
+        if self._catalog is not None and self._catalog.writable:
+            self._keep(self._catalog)
+        return network
 
-        New ones are registered in the order they are given in; a select never changes under its place.
+    def planned(self, selects: Mapping[str, tuple[Select, Sequence[str]]]) -> Network:
+        """The same without keeping it.
+
+        New selects are registered in the order they are given in; a select never changes under its place.
         """
         # Those that are gone go first: a stream may have been created again with other columns.
         for place in sorted(self.planner.nodes.found.keys() - selects.keys()):
@@ -52,8 +60,6 @@ class KeptNetwork:
         for place, (select, logs) in selects.items():
             if place not in self.planner.nodes.found:
                 self.planner.register(place, select, logs)
-        if self._catalog is not None and self._catalog.writable:
-            self._keep(self._catalog)
         return self.planner.network
 
     def _take_up(self, catalog: Catalog) -> None:
@@ -62,8 +68,6 @@ class KeptNetwork:
             with catalog.transaction():
                 made_by, first = catalog.computations_made_by, catalog.next_computation
                 if made_by == self._made_by:
-                    if catalog.writable:
-                        catalog.tidy_computations()
                     self.planner.nodes.restore(catalog.computations())
                     return
             if made_by:
@@ -84,10 +88,12 @@ class KeptNetwork:
                 if self._is_anew:
                     catalog.forget_computations()
                 catalog.keep_computations(changes, self._made_by)
+                if not self._is_tidy:
+                    catalog.tidy_computations()
         except CatalogError:
             _log.warning("the shared network could not be written to %s", catalog.path, exc_info=True)
             return
-        self._is_anew = False
+        self._is_anew, self._is_tidy = False, True
         self.planner.nodes.changes_are_kept()
 
 
