@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from weft.engine.engine import Engine, Progress
-    from weft.engine.network.explanation import Project
+    from weft.engine.network.project import Project
     from weft.engine.woven.ahead import Left
 
 
@@ -103,7 +103,7 @@ class Loom:
 
         `format` is TEXT, JSON, MERMAID, DOT or SVG: the last three are pictures.
         """
-        from weft.engine.network.explanation import Project
+        from weft.engine.network.project import Project
         from weft.engine.statistics import measured
         from weft.engine.status import kept_apart
         from weft.engine.woven.hosts import recorded_hosts
@@ -285,7 +285,8 @@ def explained(
     `apart` has the reasons of queries that are not woven although they could be; `hosts` says where kernels live;
     `project` is what else is known of the queries, if they are those of a project.
     """
-    from weft.engine.network.explanation import Project, shared_network
+    from weft.engine.network.explanation import shared_network
+    from weft.engine.network.project import Project
     from weft.engine.statistics import rates
     from weft.engine.woven.explanation import sharing
 

@@ -18,7 +18,8 @@ from tests.engine.workload_run import Run
 from tests.golden import FIXTURES, Example, read_golden, rewrite_golden
 from weft.algebra import Query
 from weft.catalog import Catalog
-from weft.engine.network.explanation import Project, shared_network
+from weft.engine.network.explanation import shared_network
+from weft.engine.network.project import Project
 from weft.engine.woven.explanation import sharing
 from weft.loom import Loom, explained
 from weft.optimizer.network import KeptNetwork

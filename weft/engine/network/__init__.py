@@ -18,4 +18,5 @@ pairs.py         rows of two sides put together
 keeping.py       what is kept from cycle to cycle
 stage.py         the families in a cycle, level by level
 explanation.py   what EXPLAIN says of it
+project.py       … of the queries of a project, or of a file
 """

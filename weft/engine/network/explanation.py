@@ -7,17 +7,16 @@ queries that were registered since are planned as the next cycle will plan them.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 from weft.algebra import DataType, Query, Select
 from weft.algebra.clocks import clock_type
 from weft.algebra.sources import reads
-from weft.catalog import Catalog
-from weft.engine.commits import Commit
 from weft.engine.network.families import Families, families_of
+from weft.engine.network.project import Project
 from weft.engine.network.steps import Step, has_networked, is_networked, selects_of, steps_of, why_not_networked
-from weft.optimizer.network import NOTHING_KNOWN, KeptNetwork, Planner, Statistics, Supposed
+from weft.optimizer.network import KeptNetwork, Planner
 from weft.optimizer.network.nearest import Nearest, Neighbours
 from weft.optimizer.network.nodes import Entry, equations
 from weft.plan.clockwork import Birth, Registered
@@ -38,39 +37,6 @@ from weft.predicates import Disjunction
 
 #: What queries cost alone is worked out for so many of them at most: each is planned once more for that.
 _MOST_ALONE = 200
-
-
-@dataclass(frozen=True)
-class Project:
-    """What is known of the queries that are explained, beside themselves: if they are those of a project.
-
-    `apart` has the reasons of queries that share nothing although they could; `measured` is what was counted.
-    """
-
-    numbers: Mapping[str, int]
-    catalog: Catalog | None = None
-    apart: Mapping[str, str] | None = None
-    measured: Statistics = NOTHING_KNOWN
-
-    @classmethod
-    def of(cls, catalog: Catalog) -> Project:
-        """A project as it was last committed."""
-        from weft.engine.status import kept_apart, last_commit
-
-        commit = last_commit(catalog.path.parent)
-        counted = NOTHING_KNOWN if commit is None else Supposed(_kept_rows(commit))
-        apart = kept_apart(catalog, lambda state: state.networked)
-        return cls(catalog.query_numbers(), catalog, apart, counted)
-
-    @classmethod
-    def of_file(cls, queries: Sequence[Query]) -> Project:
-        """Queries that nobody has registered, numbered as they come."""
-        return cls({each.name: number for number, each in enumerate(queries, start=1)})
-
-
-def _kept_rows(commit: Commit) -> dict[str, int]:
-    """How many rows of each log are kept."""
-    return {log: sum(each.rows for each in segments) for log, segments in commit.logs.items()}
 
 
 def shared_network(

@@ -10,6 +10,7 @@ choose_joins.py         which joins it uses
 build.py                the nodes that it still lacks
 planner.py              register and deregister
 kept.py                 the nodes in the catalog
+soundness.py            whether what was kept is a network
 nearest.py              why a node is not shared
 network_size.py         the weighted size of a network
 """

@@ -21,6 +21,7 @@ from weft.algebra import Select
 from weft.catalog import Catalog, CatalogError
 from weft.optimizer.network.planner import Planner
 from weft.optimizer.network.sharing import ALL_SHARING, Sharing
+from weft.optimizer.network.soundness import require_sound
 from weft.optimizer.network.statistics import NOTHING_KNOWN, Statistics
 from weft.plan.network import Network
 
@@ -69,6 +70,7 @@ class KeptNetwork:
                 made_by, first = catalog.computations_made_by, catalog.next_computation
                 if made_by == self._made_by:
                     self.planner.nodes.restore(catalog.computations())
+                    require_sound(self.planner.nodes)
                     return
             if made_by:
                 _log.warning("the shared network in %s is another weft's: it is planned anew", catalog.path)
