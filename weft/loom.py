@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from weft.engine.engine import Engine, Progress
-    from weft.engine.network.explanation import Project
+    from weft.engine.network.project import Project
     from weft.engine.tables import GivenRows
     from weft.engine.woven.ahead import Left
 
@@ -105,15 +105,15 @@ class Loom:
 
         `format` is TEXT, JSON, MERMAID, DOT or SVG: the last three are pictures.
         """
-        from weft.engine.network.explanation import Project
+        from weft.engine.network.project import Project
         from weft.engine.statistics import measured
-        from weft.engine.woven.explanation import kept_apart
+        from weft.engine.status import kept_apart
         from weft.engine.woven.hosts import recorded_hosts
 
         queries = self.catalog.queries()
         chosen = None if query is None else self.catalog.query(query)
         known = measured(self.catalog)
-        apart, hosts = kept_apart(self.catalog), recorded_hosts(self.catalog)
+        apart, hosts = kept_apart(self.catalog, lambda state: state.woven), recorded_hosts(self.catalog)
         return explained(queries, chosen, known, format, apart, hosts, Project.of(self.catalog))
 
     # -- running ------------------------------------------------------------------------------------------------------
@@ -315,7 +315,8 @@ def explained(
     `apart` has the reasons of queries that are not woven although they could be; `hosts` says where kernels live;
     `project` is what else is known of the queries, if they are those of a project.
     """
-    from weft.engine.network.explanation import Project, shared_network
+    from weft.engine.network.explanation import shared_network
+    from weft.engine.network.project import Project
     from weft.engine.statistics import rates
     from weft.engine.woven.explanation import sharing
 

@@ -211,7 +211,7 @@ def test_what_could_not_be_written_is_written_with_the_next_change(
         assert KeptNetwork(catalog).planner.network == network
 
 
-def test_conditions_that_nobody_has_any_more_are_dropped_when_a_project_is_opened(tmp_path: Path) -> None:
+def test_conditions_that_nobody_has_any_more_are_dropped_with_the_first_change(tmp_path: Path) -> None:
     def count() -> int:
         with closing(sqlite3.connect(tmp_path / CATALOG_FILE)) as connection:
             return int(connection.execute("SELECT count(*) FROM conditions").fetchone()[0])
@@ -219,8 +219,20 @@ def test_conditions_that_nobody_has_any_more_are_dropped_when_a_project_is_opene
     with Catalog.open(tmp_path) as catalog:
         KeptNetwork(catalog).network_of(some("3"))
         fewer = count()
-        KeptNetwork(catalog).network_of(some(*TEXTS))
+        kept = KeptNetwork(catalog)
+        kept.network_of(some(*TEXTS))
+        kept.network_of(some("3"))
+        more = count()
+        assert more > fewer
         KeptNetwork(catalog).network_of(some("3"))
-        assert count() > fewer
-        KeptNetwork(catalog)
+        assert count() == more, "nothing has changed, nothing is written"
+        KeptNetwork(catalog).network_of(some("3", "6"))
+        KeptNetwork(catalog).network_of(some("3"))
         assert count() == fewer
+
+
+def test_planning_alone_writes_nothing(tmp_path: Path) -> None:
+    with Catalog.open(tmp_path) as catalog:
+        before = KeptNetwork(catalog).network_of(some("1"))
+        assert "2" in KeptNetwork(catalog).planned(some("1", "2")).results
+        assert KeptNetwork(catalog).planner.network == before

@@ -19,7 +19,7 @@ from tests.generator import Cycle
 from weft.catalog import Catalog
 from weft.engine.commits import START, Commit, StreamState
 from weft.engine.statistics import KEPT, Recorder, measured, rates, selectivities
-from weft.engine.woven.explanation import kept_apart
+from weft.engine.status import kept_apart
 from weft.engine.woven.partials import CELL, ROWS, Layout, Partials
 from weft.engine.woven.signatures import Condition, satisfying, signatures
 from weft.loom import Loom
@@ -240,10 +240,10 @@ def test_what_was_decided_when_a_query_began_is_explained(beside_oracle: Callabl
     assert run.cycle(Cycle({"trades": rows}, {})) == ""
     run.loom.execute("SET sharing = off")
     run.execute(f"CREATE CONTINUOUS QUERY late {counts}")
-    assert kept_apart(run.loom.catalog) == {"late": "sharing is off"}
+    assert kept_apart(run.loom.catalog, lambda state: state.woven) == {"late": "sharing is off"}
     assert run.cycle(Cycle({"trades": rows}, {})) == ""
     run.loom.execute("SET sharing = on")
-    assert kept_apart(run.loom.catalog) == {"late": "sharing was off when it began"}
+    assert kept_apart(run.loom.catalog, lambda state: state.woven) == {"late": "sharing was off when it began"}
     assert "neither woven nor in the network: sharing was off when it began" in run.loom.explain("late")
     assert "woven over stream trades: tree 0" in run.loom.explain("early")
 

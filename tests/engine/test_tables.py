@@ -219,7 +219,7 @@ def test_queries_that_come_later_see_the_whole_table_and_share_its_rows(beside_o
     assert run.take(s=[(2, "b")], t=[(2, "a"), (3, "c")]) == ""
     run.execute("CREATE CONTINUOUS QUERY o AS SELECT s.n, r.k FROM s, r WHERE s.n = r.w")
     assert run.take(s=[(1, "x"), (3, "y")], t=[(4, "b")]) == ""
-    assert all(state.networked for state in run.engine.last.queries.values())
+    assert all(state.shared for state in run.engine.last.queries.values())
 
 
 def test_rows_that_meet_tables_alone_are_not_kept(beside_oracle: Callable[[str], Run]) -> None:

@@ -12,7 +12,8 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.engine.network.workloads import workload
-from weft.engine.network.explanation import Project, shared_network
+from weft.engine.network.explanation import shared_network
+from weft.engine.network.project import Project
 from weft.engine.woven.explanation import sharing
 from weft.plan.box_text import WIDTH, box_lines, thickness
 from weft.plan.dot import dot

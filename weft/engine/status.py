@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from weft.catalog import Catalog, CatalogLocked
-from weft.engine.commits import Commit, decode
+from weft.engine.commits import Commit, QueryState, decode
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,25 @@ def last_commit(directory: Path) -> Commit | None:
     """The newest commit of the project in `directory`."""
     commits = sorted(each for each in (directory / "state" / "commits").glob("*.json") if each.stem.isdigit())
     return decode(json.loads(commits[-1].read_text())) if commits else None
+
+
+def kept_apart(catalog: Catalog, shares: Callable[[QueryState], bool]) -> dict[str, str]:
+    """The queries of a project that sharing was off for when they began, or would be if they began now, and why.
+
+    `shares` says whether a query has shared since it began.
+    """
+    commit = last_commit(catalog.path.parent)
+    begun = {} if commit is None else commit.queries
+    off = catalog.setting("sharing", "on") == "off"
+    reasons = {}
+    for name, number in catalog.query_numbers().items():
+        state = begun.get(name)
+        if state is None or state.number != number:
+            if off:
+                reasons[name] = "sharing is off"
+        elif not shares(state):
+            reasons[name] = "sharing was off when it began"
+    return reasons
 
 
 def _writer(directory: Path) -> str | None:

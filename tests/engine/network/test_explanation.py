@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -17,7 +18,8 @@ from tests.engine.workload_run import Run
 from tests.golden import FIXTURES, Example, read_golden, rewrite_golden
 from weft.algebra import Query
 from weft.catalog import Catalog
-from weft.engine.network.explanation import Project, shared_network
+from weft.engine.network.explanation import shared_network
+from weft.engine.network.project import Project
 from weft.engine.woven.explanation import sharing
 from weft.loom import Loom, explained
 from weft.optimizer.network import KeptNetwork
@@ -227,7 +229,21 @@ def test_a_query_that_began_without_sharing_stays_out_of_the_network(beside_orac
 def test_explaining_changes_nothing(tmp_path: Path) -> None:
     with Loom.open(tmp_path) as loom:
         loom.execute((FOLDER / "given.sql").read_text(encoding="utf-8"))
+        assert loom.explain() == explained(_given(), None, Measured(), "TEXT")
     with Loom.open(tmp_path, write=False) as reader:
         assert reader.explain() == explained(_given(), None, Measured(), "TEXT")
     with Catalog.open(tmp_path) as catalog:
         assert not catalog.computations().computations
+
+
+# -- the page ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_examples_of_the_page_are_what_the_code_says() -> None:
+    docs = FIXTURES.parents[1] / "docs"
+    page, story = ((docs / name).read_text(encoding="utf-8") for name in ("explain.md", "sharing.md"))
+    (script,) = re.findall(r"^```sql\n(.*?)^```", story, re.DOTALL | re.MULTILINE)
+    queries = check(script).queries
+    _, network, _ = explained(queries, queries[2], Measured(), "TEXT").split("\n\n")
+    assert f"```\n{network}\n```" in page
+    assert f"```mermaid\n{explained(queries, None, Measured(), 'MERMAID')}\n```" in page

@@ -19,4 +19,6 @@ observing.py     what a cycle tells about sizes
 evidence.py      what is written down of it, and of joins that were chosen anew
 keeping.py       what is kept from cycle to cycle
 stage.py         the families in a cycle, level by level
+explanation.py   what EXPLAIN says of it
+project.py       … of the queries of a project, or of a file
 """

@@ -139,7 +139,7 @@ class CurrentNetwork:
         for place, piece in self._pieces.items():
             if place not in present and len(piece.inputs) > 1:
                 self._redeciding.forget(place)
-        self._kept.register(selects_of(present.values()))
+        self._kept.planned(selects_of(present.values()))
         for place, piece in present.items():
             if place not in self._pieces and len(piece.inputs) > 1:
                 assert isinstance(piece.relation, Select)

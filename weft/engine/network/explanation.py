@@ -7,27 +7,21 @@ queries that were registered since are planned as the next cycle will plan them.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from weft.algebra import DataType, Query, Relation, Select, Stream, Table
 from weft.algebra.clocks import clock_type
 from weft.algebra.types import BIGINT
-from weft.catalog import Catalog
-from weft.engine.commits import Commit
 from weft.engine.derived.shape import derived
 from weft.engine.network.families import Families, families_of
-from weft.engine.pieces.choice import evaluator_for
-from weft.engine.pieces.pieces import Evaluator, Piece, Root, pieces_of, root_of, selects_of
-from weft.engine.places import Place
-from weft.engine.woven.shape import NotWoven, woven
-from weft.optimizer.network import NOTHING_KNOWN, KeptNetwork, Planner, Statistics, Supposed
+from weft.engine.network.project import Project, why_not_woven
+from weft.engine.pieces.pieces import Evaluator, Piece, selects_of
+from weft.engine.woven.shape import NotWoven
+from weft.optimizer.network import KeptNetwork, Planner
 from weft.optimizer.network.nearest import Nearest, Neighbours
 from weft.optimizer.network.nodes import Entry, equations
-from weft.plan.clockwork import Birth, Registered
 from weft.plan.condition_text import Leg, column_text, disjunction_text, named_legs
 from weft.plan.network import Network
-from weft.plan.normal import normalised
 from weft.plan.shared_network import (
     JOIN,
     LOG,
@@ -42,74 +36,6 @@ from weft.predicates import Disjunction
 
 #: What queries cost alone is worked out for so many of them at most: each is planned once more for that.
 _MOST_ALONE = 200
-
-
-@dataclass(frozen=True)
-class Project:
-    """What is known of the queries that are explained, beside themselves: if they are those of a project.
-
-    `births` are those of queries that have begun; others begin in cycle `following`. `apart` has the reasons of queries
-    that share nothing although they could; `measured` is what was counted.
-    """
-
-    births: Mapping[str, Birth]
-    following: int = 0
-    catalog: Catalog | None = None
-    apart: Mapping[str, str] | None = None
-    measured: Statistics = NOTHING_KNOWN
-
-    @classmethod
-    def of(cls, catalog: Catalog) -> Project:
-        """A project as it was last committed."""
-        from weft.engine.status import last_commit
-
-        commit = last_commit(catalog.path.parent)
-        apart = _kept_apart(catalog, commit)
-        if commit is None:
-            return cls({}, 0, catalog, apart)
-        numbers = catalog.query_numbers()
-        begun = {name: state.birth for name, state in commit.queries.items() if numbers.get(name) == state.number}
-        return cls(begun, commit.cycle + 1, catalog, apart, Supposed(_kept_rows(commit)))
-
-    def pieces(self, query: Query) -> tuple[Piece, ...]:
-        """The relations of a query, with the names that its user gave, where they stand in the engine."""
-        birth = self.births.get(query.name, Birth(0, self.following, {}))
-        registered = Registered(replace(query, relation=normalised(query.relation)), birth)
-        place = root_of(registered, shared=True).place
-        roots = {query.name: Root(registered.query.relation, place)}
-        return pieces_of({query.name: registered}, roots, _evaluator_of)
-
-
-def _evaluator_of(registered: Registered, relation: Relation, place: Place) -> Evaluator:
-    return evaluator_for(relation, place, registered.birth.first, lambda query, number: _why_not_woven(query) is None)
-
-
-def _why_not_woven(query: Query) -> str | None:
-    try:
-        woven(query)
-    except NotWoven as reason:
-        return str(reason)
-    return None
-
-
-def _kept_rows(commit: Commit) -> dict[str, int]:
-    """How many rows of each log are kept."""
-    return {log: sum(each.rows for each in segments) for log, segments in commit.logs.items()}
-
-
-def _kept_apart(catalog: Catalog, commit: Commit | None) -> dict[str, str]:
-    """The queries of a project that sharing was off for when they began, or would be if they began now."""
-    begun = {} if commit is None else commit.queries
-    off = catalog.setting("sharing", "on") == "off"
-    reasons = {}
-    for name, number in catalog.query_numbers().items():
-        state = begun.get(name)
-        if state is None or state.number != number:
-            if off:
-                reasons[name] = "sharing is off"
-        elif not state.shared:
-            reasons[name] = "sharing was off when it began"
-    return reasons
 
 
 def shared_network(
@@ -156,7 +82,7 @@ def _why_by_itself(relation: Relation) -> str:
     if not relation.is_grouped:
         return "its rows come out when their windows close"
     if isinstance(relation.inputs[0].source, Stream):
-        return _why_not_woven(Query("", relation, None)) or ""
+        return why_not_woven(Query("", relation, None)) or ""
     try:
         derived(relation, "", 0)
     except NotWoven as reason:
@@ -174,7 +100,7 @@ class _Telling:
         listed = [piece for each in pieces.values() for piece in each]
         self._selects = selects_of(listed)
         kept = KeptNetwork(project.catalog)
-        self._planned: Network = kept.network_of(self._selects)
+        self._planned: Network = kept.planned(self._selects)
         self._planner: Planner = kept.planner
         self._families: Families = families_of(self._planned)
         self._logs = _logs(pieces)

@@ -16,7 +16,6 @@ from weft.aggregation.demand import demand
 from weft.aggregation.kernels import ALGORITHMS
 from weft.algebra import Query, Stream
 from weft.algebra.clocks import clock_type
-from weft.catalog import Catalog
 from weft.engine.readable import readable
 from weft.engine.woven.cells import edges_of
 from weft.engine.woven.groups import SOME_KEYS, Grouping, Terms, finest_rate, grouped, lanes_of, terms
@@ -91,24 +90,6 @@ def sharing(
         {query.name: running[query.name] for query in queries if query.name in running},
         not_woven,
     )
-
-
-def kept_apart(catalog: Catalog) -> dict[str, str]:
-    """The queries of a project that sharing was off for when they began, or would be if they began now, and why."""
-    from weft.engine.status import last_commit
-
-    commit = last_commit(catalog.path.parent)
-    begun = {} if commit is None else commit.queries
-    off = catalog.setting("sharing", "on") == "off"
-    reasons = {}
-    for name, number in catalog.query_numbers().items():
-        state = begun.get(name)
-        if state is None or state.number != number:
-            if off:
-                reasons[name] = "sharing is off"
-        elif not state.woven:
-            reasons[name] = "sharing was off when it began"
-    return reasons
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,9 @@ build.py                the nodes that it still lacks
 planner.py              register and deregister
 recosting.py            what selects cost that are there, and what they would cost now
 redeciding.py           joins chosen anew while they run
+kept.py                 the nodes in the catalog
+soundness.py            whether what was kept is a network
+nearest.py              why a node is not shared
 network_size.py         the weighted size of a network
 """
 

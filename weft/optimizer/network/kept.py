@@ -21,6 +21,7 @@ from weft.algebra import Select
 from weft.catalog import Catalog, CatalogError
 from weft.optimizer.network.planner import Planner
 from weft.optimizer.network.sharing import ALL_SHARING, Sharing
+from weft.optimizer.network.soundness import require_sound
 from weft.optimizer.network.statistics import NOTHING_KNOWN, Statistics
 from weft.plan.network import Network
 
@@ -38,26 +39,28 @@ class KeptNetwork:
         self.planner = Planner(sharing, statistics)
         #: Whether what is in the catalog is of no use, and has to go when something is written.
         self._is_anew = False
+        self._is_tidy = False
         if catalog is not None:
             self._take_up(catalog)
 
     def network_of(self, selects: Mapping[str, tuple[Select, Sequence[str]]]) -> Network:
-        """The network of all selects that there are now, by place, each with the logs of its inputs.
-
-        New ones are registered in the order they are given in; a select never changes under its place.
-        """
-        self.register(selects)
+        """The network of all selects that there are now, by place, each with the logs of its inputs; it is kept."""
+        network = self.planned(selects)
         self.keep()
-        return self.planner.network
+        return network
 
-    def register(self, selects: Mapping[str, tuple[Select, Sequence[str]]]) -> None:
-        """Make it the network of these selects, without writing anything down yet."""
+    def planned(self, selects: Mapping[str, tuple[Select, Sequence[str]]]) -> Network:
+        """The same without keeping it.
+
+        New selects are registered in the order they are given in; a select never changes under its place.
+        """
         # Those that are gone go first: a stream may have been created again with other columns.
         for place in sorted(self.planner.nodes.found.keys() - selects.keys()):
             self.planner.deregister(place)
         for place, (select, logs) in selects.items():
             if place not in self.planner.nodes.found:
                 self.planner.register(place, select, logs)
+        return self.planner.network
 
     def keep(self) -> None:
         """Write down what has changed, if there is a catalog that can be written to."""
@@ -70,9 +73,8 @@ class KeptNetwork:
             with catalog.transaction():
                 made_by, first = catalog.computations_made_by, catalog.next_computation
                 if made_by == self._made_by:
-                    if catalog.writable:
-                        catalog.tidy_computations()
                     self.planner.nodes.restore(catalog.computations())
+                    require_sound(self.planner.nodes)
                     return
             if made_by:
                 _log.warning("the shared network in %s is another weft's: it is planned anew", catalog.path)
@@ -92,10 +94,12 @@ class KeptNetwork:
                 if self._is_anew:
                     catalog.forget_computations()
                 catalog.keep_computations(changes, self._made_by)
+                if not self._is_tidy:
+                    catalog.tidy_computations()
         except CatalogError:
             _log.warning("the shared network could not be written to %s", catalog.path, exc_info=True)
             return
-        self._is_anew = False
+        self._is_anew, self._is_tidy = False, True
         self.planner.nodes.changes_are_kept()
 
 

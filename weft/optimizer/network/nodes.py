@@ -217,10 +217,7 @@ class Nodes:
         self._changed, self._places_changed = set(), set()
 
     def restore(self, kept: Changes) -> None:
-        """Takes up what was kept, parents before children, into nodes that are empty so far.
-
-        Raises KeyError or ValueError if that is not a network.
-        """
+        """Takes up what was kept, parents before children, into nodes that are empty so far."""
         for each in kept.computations:
             anchors = (*each.join_anchors, each.timely) if each.join_anchors is not None else None
             self._add(
@@ -241,30 +238,7 @@ class Nodes:
         for place, found in kept.found.items():
             self.settle(place, found)
         self.next_number = kept.next_number
-        for entry in self.entries.values():
-            self._check(entry)
         self.changes_are_kept()
-
-    def _check(self, entry: Entry) -> None:
-        """That what is said of a node agrees with what is said of those below it, and that somebody needs it."""
-        below = [self.entries[parent] for parent in entry.parents]
-        legs = tuple(leg for each in below for leg in each.legs)
-        width = len(entry.legs)
-        read = {column.source for column in columns_of_set(entry.predicates)}
-        agrees = {
-            "its legs": entry.legs == legs if below else width == 1,
-            "its level": entry.level == max((each.level for each in below), default=0) + (len(below) == 2),
-            "its anchor": entry.anchor == (below[0].anchor if entry.is_selection else entry.number),
-            "its join": (entry.anchors is None) == (len(below) < 2)
-            and (entry.anchors is None or entry.anchors[:2] == tuple(each.anchor for each in below)),
-            "its conditions": read <= {f"T{leg + 1}" for leg in range(width)},
-            "its number": entry.number < self.next_number,
-            "its readers": bool(entry.children or entry.places),
-            "its selects": all(sorted(self.found[place].result.legs) == list(range(width)) for place in entry.places),
-        }
-        wrong = [what for what, is_right in agrees.items() if not is_right]
-        if wrong:
-            raise ValueError(f"node {entry.number} does not fit into its network: {', '.join(wrong)}")
 
     # -- the outside --------------------------------------------------------------------------------------------------
 

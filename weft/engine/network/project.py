@@ -1,0 +1,70 @@
+"""What is known of queries that are explained, beside themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from weft.algebra import Query, Relation
+from weft.catalog import Catalog
+from weft.engine.commits import Commit
+from weft.engine.pieces.choice import evaluator_for
+from weft.engine.pieces.pieces import Evaluator, Piece, Root, pieces_of, root_of
+from weft.engine.places import Place
+from weft.engine.status import kept_apart, last_commit
+from weft.engine.woven.shape import NotWoven, woven
+from weft.optimizer.network import NOTHING_KNOWN, Statistics, Supposed
+from weft.plan.clockwork import Birth, Registered
+from weft.plan.normal import normalised
+
+
+@dataclass(frozen=True)
+class Project:
+    """What is known of the queries that are explained, beside themselves: if they are those of a project.
+
+    `births` are those of queries that have begun; others begin in cycle `following`. `apart` has the reasons of queries
+    that share nothing although they could; `measured` is what was counted.
+    """
+
+    births: Mapping[str, Birth]
+    following: int = 0
+    catalog: Catalog | None = None
+    apart: Mapping[str, str] | None = None
+    measured: Statistics = NOTHING_KNOWN
+
+    @classmethod
+    def of(cls, catalog: Catalog) -> Project:
+        """A project as it was last committed."""
+        commit = last_commit(catalog.path.parent)
+        apart = kept_apart(catalog, lambda state: state.shared)
+        if commit is None:
+            return cls({}, 0, catalog, apart)
+        numbers = catalog.query_numbers()
+        begun = {name: state.birth for name, state in commit.queries.items() if numbers.get(name) == state.number}
+        return cls(begun, commit.cycle + 1, catalog, apart, Supposed(_kept_rows(commit)))
+
+    def pieces(self, query: Query) -> tuple[Piece, ...]:
+        """The relations of a query, with the names that its user gave, where they stand in the engine."""
+        birth = self.births.get(query.name, Birth(0, self.following, {}))
+        registered = Registered(replace(query, relation=normalised(query.relation)), birth)
+        place = root_of(registered, shared=True).place
+        roots = {query.name: Root(registered.query.relation, place)}
+        return pieces_of({query.name: registered}, roots, _evaluator_of)
+
+
+def why_not_woven(query: Query) -> str | None:
+    """Why a query does not share partials; None if it does."""
+    try:
+        woven(query)
+    except NotWoven as reason:
+        return str(reason)
+    return None
+
+
+def _evaluator_of(registered: Registered, relation: Relation, place: Place) -> Evaluator:
+    return evaluator_for(relation, place, registered.birth.first, lambda query, number: why_not_woven(query) is None)
+
+
+def _kept_rows(commit: Commit) -> dict[str, int]:
+    """How many rows of each log are kept."""
+    return {log: sum(each.rows for each in segments) for log, segments in commit.logs.items()}
