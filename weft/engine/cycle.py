@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from weft.algebra import Relation, Source, Stream
+from weft.algebra import Relation, Stream
 from weft.algebra.clocks import clock_type
 from weft.algebra.sources import reads
 from weft.algebra.types import TIMESTAMP
@@ -39,14 +39,14 @@ from weft.engine.dead_letter import write_dead_letters
 from weft.engine.derived.stage import DerivedStage
 from weft.engine.expiry import Expiry
 from weft.engine.intake import advanced, judged_batch, measures_of_batch
+from weft.engine.network.conditions import clock_of_rows
 from weft.engine.network.current import CurrentNetwork
-from weft.engine.network.prepared import Prepared
 from weft.engine.network.stage import NetworkPass
 from weft.engine.pieces.choice import evaluator_for
 from weft.engine.pieces.evaluation import Evaluation
 from weft.engine.pieces.pieces import Evaluator, Piece, Root, pieces_of, root_of
 from weft.engine.places import Place
-from weft.engine.rows import CORRUPT, STREAM
+from weft.engine.rows import CLOCK, CORRUPT, STREAM
 from weft.engine.sets.stage import SetsStage
 from weft.engine.spark import compile_plans
 from weft.engine.storage import Storage
@@ -392,7 +392,9 @@ class CycleRunner:
             segments = [*last.logs.get(log, ()), *arrived]
             live = [each for each in segments if not needs.expired(each, log)]
             if len(live) > _MOST_SEGMENTS:
-                live = [self._compacted(source, live, f"{folder_of(cycle)}/compacted-{len(logs)}", cycle)]
+                self._on_step("compact", cycle)
+                path = f"{folder_of(cycle)}/compacted-{len(logs)}"
+                live = self._logs.compacted(self._logs.read(source, live), CLOCK, needs.since.get(log), path)
             if live:
                 logs[log] = tuple(live)
         for index, stream in enumerate(plan.streams):
@@ -423,18 +425,13 @@ class CycleRunner:
             if len(live) > _MOST_SEGMENTS:
                 self._on_step("compact", commit.cycle)
                 path = f"{folder_of(commit.cycle)}/network-compacted-{len(logs)}"
-                segments = [self._family_compacted(family, live, network, path)]
+                rows, since = network.keeping.read(family, live), network.keeping.needed_since(family)
+                segments = self._logs.compacted(rows, clock_of_rows(len(family.family.legs)), since, path)
             if segments:
                 logs[family.family.name] = tuple(segments)
         queries = {name: replace(state, shared=name in shared) for name, state in commit.queries.items()}
         evaluators = {each.place.log: each.evaluator.value for each in pieces if each.place.query < 0}
         return replace(commit, logs=logs, queries=queries, network=network.keeping.states, evaluators=evaluators)
-
-    def _family_compacted(
-        self, family: Prepared, segments: Sequence[Segment], network: NetworkPass, path: str
-    ) -> Segment:
-        network.keeping.read(family, segments).coalesce(1).write.mode("overwrite").parquet(self._storage.path(path))
-        return _of_all(segments, path)
 
     def _partials_kept(self, cycle: int, index: int, stream: Stream, last: Commit, work: Work) -> list[Segment]:
         """The live partials of a stream after this cycle."""
@@ -448,7 +445,8 @@ class CycleRunner:
         if len(live) <= _MOST_SEGMENTS:
             return live
         self._on_step("compact", cycle)
-        return self._stage.log.compacted(live, f"{folder_of(cycle)}/partials-{index}-compacted")
+        since = self._stage.needed_since(stream.name, work.clockwork.watermark(stream))
+        return self._stage.log.compacted(live, since, f"{folder_of(cycle)}/partials-{index}-compacted")
 
     def _totals_kept(self, cycle: int, index: int, stream: Stream, last: Commit) -> list[Segment]:
         """The files that together have the groups of a stream's aggregates that never close."""
@@ -457,18 +455,6 @@ class CycleRunner:
             self._on_step("compact", cycle)
         path = f"{folder_of(cycle)}/totals-{index}.parquet"
         return self._stage.keep_totals(stream.name, segments, path, _MOST_SEGMENTS)
-
-    def _compacted(self, source: Source, segments: Sequence[Segment], path: str, cycle: int) -> Segment:
-        self._on_step("compact", cycle)
-        self._logs.read(source, segments).coalesce(1).write.mode("overwrite").parquet(self._storage.path(path))
-        return _of_all(segments, path)
-
-
-def _of_all(segments: Sequence[Segment], path: str) -> Segment:
-    """Some segments in one file."""
-    lows = [each.min_clock for each in segments if each.min_clock is not None]
-    highs = [each.max_clock for each in segments if each.max_clock is not None]
-    return Segment(path, sum(each.rows for each in segments), min(lows, default=None), max(highs, default=None))
 
 
 def _is_shared(name: str, registered: Registered, last: Commit, sharing: bool) -> bool:

@@ -143,6 +143,16 @@ class Logs:
             work.lowest[log] = found["min"]
             self.add_segment(log, relation, Segment(path, found["rows"], found["min"], found["max"]), work)
 
+    def compacted(self, rows: DataFrame, clock: str, since: Clock, path: str) -> list[Segment]:
+        """Rows of a log in one file, without those that are older than anybody needs; no file if none are left."""
+        needed = rows if since is None else rows.where(f"{clock} >= {since}L")
+        observation = Observation()
+        measures = [F.count(F.lit(1)).alias("rows"), F.expr(f"min({clock})").alias("min")]
+        observed = needed.coalesce(1).observe(observation, *measures, F.expr(f"max({clock})").alias("max"))
+        observed.write.mode("overwrite").parquet(self._storage.path(path))
+        found = observation.get
+        return [Segment(path, found["rows"], found["min"], found["max"])] if found["rows"] else []
+
     # -- snapshots ----------------------------------------------------------------------------------------------------
 
     def read_snapshot(self, path: str) -> DataFrame:

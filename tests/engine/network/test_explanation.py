@@ -204,11 +204,11 @@ def test_another_process_is_shown_the_network_that_runs(beside_oracle: Callable[
     with Loom.open(run.directory, write=False) as reader:
         document = json.loads(reader.explain(format="JSON"))
         kept = KeptNetwork(reader.catalog).planner.network
+        project, queries = Project.of(reader.catalog), {each.name: each for each in reader.catalog.queries()}
     assert [each["node"] for each in document["network"]["nodes"]] == list(kept.nodes)
-    numbers = run.loom.catalog.query_numbers()
     for query in document["queries"]:
         ((answer),) = query["network"]["answers"]
-        assert answer["node"] == kept.results[str(numbers[query["query"]])].node
+        assert answer["node"] == kept.results[project.pieces(queries[query["query"]])[-1].place.log].node
     logs = [each for each in document["network"]["nodes"] if each["kind"] == LOG]
     assert [each["measured"] for each in logs] == [sum(s.rows for s in run.engine.last.logs["stream f"])]
 

@@ -47,6 +47,12 @@ def clock_of(leg: int) -> str:
     return f"t{leg}_clock"
 
 
+def clock_of_rows(legs: int) -> str:
+    """The clock of a combination of so many legs, as SQL: the newest of them."""
+    clocks = [clock_of(leg) for leg in range(legs)]
+    return clocks[0] if legs == 1 else f"greatest({', '.join(clocks)})"
+
+
 def column_of(leg: int, local: str) -> str:
     """The column that holds a column, or a value, of a leg's row."""
     return f"t{leg}_{local}"

@@ -198,9 +198,13 @@ class Keeping:
         self._since = {each.family.name: needed_since(each.reach, clockwork) for each in families}
         for each in families:
             if each.family.feeding and each.sides:
-                since = self._since[each.family.name]
+                since = self.needed_since(each)
                 segments = [*self._segments(each.family.name), *self._added.get(each.family.name, ())]
                 yield each, [s for s in segments if since is None or s.max_clock is None or s.max_clock >= since]
+
+    def needed_since(self, prepared: Prepared) -> Clock:
+        """The least clock of rows of a family that somebody may still need after this cycle; None for all."""
+        return self._since[prepared.family.name]
 
     def hold(self, families: Sequence[Prepared], fresh: Mapping[str, Fresh]) -> None:
         """Hold the rows of this cycle as well, now that it is committed."""

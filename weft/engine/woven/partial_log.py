@@ -10,6 +10,7 @@ from weft.engine.commits import Segment
 from weft.engine.storage import Storage
 from weft.engine.woven.executors import Files, files_by_layout
 from weft.engine.woven.partials import Layout, Partials, decoded, encoded, joined
+from weft.plan.clockwork import Clock
 
 
 class PartialLog:
@@ -39,9 +40,10 @@ class PartialLog:
             self._described[path] = partials.layout, partials.table.schema
         return self._written[path]
 
-    def compacted(self, segments: Sequence[Segment], path: str) -> list[Segment]:
-        """The same partials in fewer files, one for each layout."""
-        tables = joined([self.read(each) for each in segments])
+    def compacted(self, segments: Sequence[Segment], since: Clock, path: str) -> list[Segment]:
+        """The same partials in fewer files, one for each layout, without those that are older than anybody needs."""
+        needed = [each if since is None else each.since(since) for each in map(self.read, segments)]
+        tables = [each for each in joined(needed) if len(each)]
         return [self.keep(each, f"{path}-{number}.parquet") for number, each in enumerate(tables)]
 
     def files(self, stream: str, kept: Iterable[Segment], arrived: Segment | None) -> list[Files]:

@@ -69,6 +69,10 @@ class Partials:
         starts, which = np.unique(self.cells, return_inverse=True)
         return starts, which
 
+    def since(self, clock: int) -> Partials:
+        """Those whose cells begin at a clock or after it."""
+        return Partials(self.layout, self.table.filter(pa.array(self.cells >= clock)))
+
     def codes(self, column: int) -> NDArray[np.int64]:
         """A column of the signatures, counted from 0 on; that is where intervals have NULL."""
         return np.asarray(self.table[f"g{column}"].to_numpy()).astype(np.int64) + 1

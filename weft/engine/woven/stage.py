@@ -382,8 +382,12 @@ class WovenStage:
 
     def live(self, stream: str, segments: Sequence[Segment], watermark: Clock) -> list[Segment]:
         """The segments that some open window needs."""
-        since = self._weaves[stream].needed_since(watermark)
+        since = self.needed_since(stream, watermark)
         return [each for each in segments if since is None or each.max_clock is None or each.max_clock >= since]
+
+    def needed_since(self, stream: str, watermark: Clock) -> Clock:
+        """The least clock that some open window of a stream needs; None for all."""
+        return self._weaves[stream].needed_since(watermark)
 
     def committed(self, cycle: int) -> None:
         """A cycle has been committed: what is in memory is its state."""
