@@ -274,7 +274,7 @@ def workloads(
 ) -> Workload:
     """Streams, queries, and cycles in which rows arrive, late and out of order, while queries come and go."""
     declared = [draw(streams(name, backfills=backfills)) for name in ("trades", "quotes")[: draw(st.integers(1, 2))]]
-    static = [draw(tables(name)) for name in ("symbols", "venues")[: draw(st.integers(0, 2))]]
+    static = [draw(tables(name)) for name in ("symbols", "venues")[: draw(st.integers(1, 2))]]
     texts = draw(queries(declared, grammar, draw(st.integers(1, most_queries)), static=static))
     arrivals = draw(batches(declared))
     return Workload(

@@ -135,6 +135,9 @@ def _decimal_arithmetic(call: Call, left: str, right: str) -> str:
         raise Unsupported("DECIMAL division is on DOUBLEs in DuckDB")
     if call.op == "*" and sum(arg.type.precision for arg in call.args) > 38:
         raise Unsupported("DuckDB has no room for this product")
+    if call.op == "*" and all(arg.type.precision <= 18 for arg in call.args):
+        # It would look for room in 64 bits, since each of the two fits into them.
+        left = f"CAST({left} AS DECIMAL(19, {call.args[0].type.scale}))"
     if call.op == "%":
         right = f"nullif({right}, 0)"
     return f"TRY_CAST(TRY({left} {call.op} {right}) AS {type_name(call.type)})"
