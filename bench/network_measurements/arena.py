@@ -108,6 +108,13 @@ class Arena:
             history = self.effort.history[stream.name]
             return stream.write(self.folder / stream.name, self.effort.increments, history=history)
 
+    def many_rows(self, stream: RecordStream) -> Path:
+        """History, and increments so large that their rows cost more than the start of a job."""
+        history, each = self.effort.history[stream.name], self.effort.selection_rows
+        with self._writing:
+            folder = self.folder / f"many-{stream.name}"
+            return stream.write(folder, self.effort.increments, history=history, increment=each)
+
     def few_rows(self, stream: RecordStream) -> Path:
         """Enough to see whether somebody runs a query at all."""
         return stream.write(self.folder / f"few-{stream.name}", 1, history=500, increment=500)
