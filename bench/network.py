@@ -43,8 +43,8 @@ DEFINITIONS = {
     "network; extrapolated",
     "spark_refused_share": "the share of chains, examples, aggregates and medical queries that Spark does not run as "
     "a stream; one query tried for each form",
-    "ti_over_noti_q1": "CPU per cycle of example Q1 without inferred conditions, over that with them: the whole cycle, "
-    "with reading its rows, starting jobs and committing",
+    "ti_over_noti_q1": "CPU per cycle of 100,000 records of example Q1 without inferred conditions, over that with "
+    "them: the whole cycle, with reading its rows, starting jobs and committing",
     "ti_over_noti_q3": "the same for Q3",
     "ti_over_noti_network_q1": "the same for Q1, of the network alone: CPU of all processes while its nodes are "
     "evaluated and their rows taken into memory",

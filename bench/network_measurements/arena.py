@@ -59,7 +59,7 @@ FULL = Effort(
 )  # fmt: skip
 QUICK = Effort(
     quick=True, checked=(9_000, 1_000), checked_chains=4, history={"fed": 10_000, "med": 10_000}, increments=2,
-    chain_sizes=(10, 50), alone=2, again=2, registrations=200, selection_files=3, selection_rows=20_000,
+    chain_sizes=(10, 50), alone=1, again=1, registrations=200, selection_files=3, selection_rows=20_000,
     flight_days=9, flight_step="3 days", flight_joins=12,
 )  # fmt: skip
 
@@ -107,6 +107,13 @@ class Arena:
         with self._writing:
             history = self.effort.history[stream.name]
             return stream.write(self.folder / stream.name, self.effort.increments, history=history)
+
+    def many_rows(self, stream: RecordStream) -> Path:
+        """History, and increments so large that their rows cost more than the start of a job."""
+        history, each = self.effort.history[stream.name], self.effort.selection_rows
+        with self._writing:
+            folder = self.folder / f"many-{stream.name}"
+            return stream.write(folder, self.effort.increments, history=history, increment=each)
 
     def few_rows(self, stream: RecordStream) -> Path:
         """Enough to see whether somebody runs a query at all."""

@@ -1,6 +1,7 @@
 """What the planner does, without rows and without Spark: the size of the network, and the time to register.
 
-As many configurations are planned at a time as there are cores. A quick run leaves out the one that no figure is for.
+As many configurations are planned at a time as there are cores, each in a process of its own. A quick run leaves out
+the one that no figure is for, and lets a process plan several of them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from weft.optimizer.network import CONFIGURATIONS
 
 def measure(arena: Arena) -> Found:
     rows = arena.effort.history[FED.name]
-    with ProcessPoolExecutor(report.cores(), get_context("spawn")) as pool:
+    tasks = None if arena.effort.quick else 1
+    with ProcessPoolExecutor(report.cores(), get_context("spawn"), max_tasks_per_child=tasks) as pool:
         # The longest first.
         registering = pool.submit(registration.registered, arena.effort.registrations, rows)
         chosen = network_size.KEYS if arena.effort.quick else CONFIGURATIONS
