@@ -32,8 +32,9 @@ DEFINITIONS = {
     "cpu_1000_over_1": "CPU of warm cycles at 1,000 queries over CPU at one, without sinks (less is better)",
     "cpu_10000_over_1": "the same at 10,000",
     "spark_floor_share_1000": "rows per CPU second at 1,000 queries over those of one plain Spark batch "
-    "groupBy(fragment, key) with the same statistics",
-    "machine_floor_share_1000": "the same over those of one process with pyarrow and Numba",
+    "groupBy(fragment, key) of the same files with the same statistics, at 10 million rows in a cycle, the largest "
+    "size measured; with fewer rows the cost of a cycle itself counts for more",
+    "machine_floor_share_1000": "the same over those of one process with pyarrow and Numba, at the same size",
     "flink_over_weft_10": "CPU per row of Flink's HOP windows, without reading, over weft's with reading; null without "
     "Flink",
     "flink_over_weft_100": "the same for 100",

@@ -29,6 +29,9 @@ _WIDTH_OF_A_PIPE = 140
 _PROCESSES = Path("/proc")
 _PARENT, _USER, _SYSTEM, _CHILDREN_USER, _CHILDREN_SYSTEM = 1, 11, 12, 13, 14
 
+# The threads of Java's two compilers, as far as Linux has room for their names.
+_COMPILERS = ("C1 CompilerThre", "C2 CompilerThre")
+
 # What the machine was busy with before the benchmark made it busy.
 _load_before = os.getloadavg()
 
@@ -98,30 +101,51 @@ def cpu_seconds() -> float:
     return here + _ticks_of_living_descendants() / os.sysconf("SC_CLK_TCK")
 
 
+def compiler_seconds() -> float:
+    """The part of it that the compilers of living Java processes have taken; take differences.
+
+    Java compiles what is called often, first quickly and then well. That goes on for hundreds of cycles, and ends.
+    """
+    threads = (
+        fields
+        for process in _living_descendants()
+        for name, _, fields in _stat_fields(f"{process}/task/[0-9]*/stat")
+        if name in _COMPILERS
+    )
+    return sum(fields[_USER] + fields[_SYSTEM] for fields in threads) / os.sysconf("SC_CLK_TCK")
+
+
 def _ticks_of_living_descendants() -> int:
     """Clock ticks of all processes under this one, with those of their own ended children."""
-    fields = dict(_process_fields())
+    spent = (_USER, _SYSTEM, _CHILDREN_USER, _CHILDREN_SYSTEM)
+    return sum(fields[at] for fields in _living_descendants().values() for at in spent)
+
+
+def _living_descendants() -> dict[int, list[int]]:
+    """All processes under this one, with their fields."""
+    fields = {number: of_process for _, number, of_process in _stat_fields("[0-9]*/stat")}
     children: dict[int, list[int]] = {}
     for process, of_process in fields.items():
         children.setdefault(of_process[_PARENT], []).append(process)
-    ticks, waiting = 0, list(children.get(os.getpid(), ()))
+    found, waiting = {}, list(children.get(os.getpid(), ()))
     while waiting:
         process = waiting.pop()
         waiting.extend(children.get(process, ()))
-        ticks += sum(fields[process][at] for at in (_USER, _SYSTEM, _CHILDREN_USER, _CHILDREN_SYSTEM))
-    return ticks
+        found[process] = fields[process]
+    return found
 
 
-def _process_fields() -> Iterator[tuple[int, list[int]]]:
-    """The fields of /proc/<pid>/stat after the process's name, counted from its state (which is no number: −1)."""
-    for path in _PROCESSES.glob("[0-9]*/stat"):
+def _stat_fields(pattern: str) -> Iterator[tuple[str, int, list[int]]]:
+    """Names and numbers of processes or threads, and the fields of their `stat` after the name, counted from the state
+    (which is no number: −1)."""
+    for path in _PROCESSES.glob(pattern):
         try:
             text = path.read_text()
         except OSError:  # it ended while we looked
             continue
         # The name is in parentheses and may hold any character, so the last one closes it.
-        fields = text.rpartition(")")[2].split()
-        yield int(path.parent.name), [-1, *map(int, fields[1:])]
+        before, _, after = text.rpartition(")")
+        yield before.partition("(")[2], int(path.parent.name), [-1, *map(int, after.split()[1:])]
 
 
 # --- printing and keeping --------------------------------------------------------------------------------------------

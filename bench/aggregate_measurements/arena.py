@@ -31,7 +31,9 @@ class Effort:
     """Numbers of queries."""
     files: int
     rows: int
-    """Of each file, where weft is compared with limits and with itself."""
+    """Of each file, where weft is compared with itself."""
+    cycle_sizes: tuple[tuple[int, int], ...]
+    """Where it is compared with limits: so many files of so many rows."""
     rival_files: int
     rival_rows: int
     """Where it is compared with others."""
@@ -45,11 +47,12 @@ class Effort:
 
 
 FULL = Effort(
-    (1, 10, 100, 1_000, 10_000), 20, 500_000, 10, 200_000, sample=10, checks=CHECKED, model_overlap=200,
+    (1, 10, 100, 1_000, 10_000), 20, 500_000, ((20, 500_000), (12, 2_000_000), (10, 5_000_000), (10, 10_000_000)),
+    10, 200_000, sample=10, checks=CHECKED, model_overlap=200,
     model_widths=(1, 100), quick=False,
 )  # fmt: skip
 QUICK = Effort(
-    (1, 10, 100), 4, 100_000, 4, 100_000, sample=1, checks=1, model_overlap=20, model_widths=(1,), quick=True,
+    (1, 10, 100), 4, 100_000, (), 4, 100_000, sample=1, checks=1, model_overlap=20, model_widths=(1,), quick=True,
 )  # fmt: skip
 
 
@@ -99,7 +102,7 @@ class Arena:
 
     @property
     def rows(self) -> Path:
-        """The readings for comparisons with limits."""
+        """The readings for comparisons with itself."""
         return self.readings(self.effort.files, self.effort.rows)
 
     @property

@@ -65,17 +65,25 @@ def against(spent: Mapping[int, Mapping[str, Spent]], flights: Mapping[str, Spen
     return figure
 
 
-def parts(milliseconds: Mapping[str, float]) -> Figure:
-    """Where a cycle's time goes."""
-    figure, (panel,) = _canvas(1, width=8.0, height=2.8)
-    left = 0.0
-    for place, (name, value) in enumerate(milliseconds.items()):
-        panel.barh(
-            [0], [max(value, 0.0)], left=left, color=_COLOURS[place % len(_COLOURS)], label=f"{name}: {value:,.0f} ms"
-        )
-        left += max(value, 0.0)
-    panel.set(title="Where a cycle's CPU time goes", xlabel="CPU milliseconds", yticks=[])
-    panel.legend(frameon=False, fontsize=8, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.25))
+def limits(shares: Mapping[int, Mapping[str, float]], parts: Mapping[int, Mapping[str, float]]) -> Figure:
+    """weft's shares of limits by the rows of a cycle, and where the time of some cycles goes."""
+    figure, (curve, bars) = _canvas(2, width=6.4)
+    sizes = sorted(shares)
+    for place, name in enumerate(shares[sizes[0]]):
+        curve.plot(sizes, [shares[rows][name] for rows in sizes], "o-", color=_COLOURS[place], label=name)
+    curve.set(
+        title="weft's rows per CPU second over those of …", xlabel="rows in a cycle", xscale="log", ylim=(0, None)
+    )
+    curve.legend(frameon=False, fontsize=8)
+    names = [f"{rows:,} rows" for rows in parts]
+    left = [0.0] * len(parts)
+    for place, part in enumerate(next(iter(parts.values()))):
+        # What runs of their own cannot account for may also be less than nothing.
+        shown = [max(each[part], 0.0) / sum(each.values()) for each in parts.values()]
+        bars.barh(names, shown, left=left, color=_COLOURS[place % len(_COLOURS)], label=part)
+        left = [before + more for before, more in zip(left, shown, strict=True)]
+    bars.set(title="Where a cycle's CPU time goes", xlabel="share of it")
+    bars.legend(frameon=False, fontsize=8, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.15))
     return figure
 
 

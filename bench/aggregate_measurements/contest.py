@@ -103,16 +103,19 @@ def serve(contestant: Callable[[Job], Mapping[str, Any]]) -> None:
 
 @dataclass(frozen=True)
 class Mark:
-    """The end of a batch: the time until then, of all processes and of Python's own, and the rows of the batch."""
+    """The end of a batch: the time until then, of all processes, of Python's own and of Java's compilers, and the rows
+    of the batch."""
 
     cpu: float
     wall: float
     python: float
     rows: int
+    compiling: float = 0.0
 
 
 def mark(rows: int) -> Mark:
-    return Mark(report.cpu_seconds(), time.perf_counter(), time.process_time(), rows)
+    cpu, compiling = report.cpu_seconds(), report.compiler_seconds()
+    return Mark(cpu, time.perf_counter(), time.process_time(), rows, compiling)
 
 
 @dataclass(frozen=True)
@@ -124,6 +127,8 @@ class Spent:
     rows: int
     python: float = 0.0
     scaled: float = 1.0
+    compiling: float = 0.0
+    """The part of the CPU time that Java's compilers took: they are not done after two batches."""
 
     @property
     def cpu_per_row(self) -> float:
@@ -144,7 +149,13 @@ def warm(marks: Sequence[Mark], cold: int = COLD) -> Spent:
         raise ValueError(f"{len(marks)} batches, of which {cold} are cold: there is nothing to measure")
     begin, end = marks[cold - 1], marks[-1]
     rows = sum(each.rows for each in marks[cold:])
-    return Spent(end.cpu - begin.cpu, end.wall - begin.wall, rows, end.python - begin.python)
+    return Spent(
+        end.cpu - begin.cpu,
+        end.wall - begin.wall,
+        rows,
+        end.python - begin.python,
+        compiling=end.compiling - begin.compiling,
+    )
 
 
 def warm_of(result: Mapping[str, Any]) -> Spent:

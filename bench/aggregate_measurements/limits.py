@@ -1,7 +1,14 @@
-"""Against the limits: what Spark needs for the rows alone, what the machine needs, and where the rest goes."""
+"""Against the limits: what Spark needs for the rows alone, what the machine needs, and where the rest goes.
+
+A cycle costs something by itself, whatever comes in it, so weft's share of a limit depends on how many rows a cycle
+has. It is measured over sizes of cycles: a file is a cycle and a minute of event time, so more rows are a faster
+stream, with as many partials and answers as before. All contestants read the same files. Those of a batch job are read
+at once: it pays for its start once, and weft once for each file.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,6 +25,8 @@ _TINY_FILES, _TINY_ROWS = 12, 100
 
 @dataclass(frozen=True)
 class Limits:
+    """Cycles of one size against the limits."""
+
     weft: WeftRun
     tiny: WeftRun
     """One query, and next to no rows: what a cycle costs by itself."""
@@ -28,24 +37,28 @@ class Limits:
         """weft's rows per CPU second over those of a limit."""
         return self.weft.spent.rows_per_cpu_second / limit.rows_per_cpu_second
 
-    def ratios(self) -> dict[str, float | None]:
+    @property
+    def shares(self) -> dict[str, float]:
+        """weft's share of each limit."""
         return {
-            "spark_floor_share_1000": self.share(self.spark["aggregation"]),
-            "machine_floor_share_1000": self.share(self.machine),
+            "one plain Spark batch": self.share(self.spark["aggregation"]),
+            "the same with signatures": self.share(self.spark["with_signatures"]),
+            "one process, pyarrow and Numba": self.share(self.machine),
         }
 
     def parts(self) -> dict[str, float]:
-        """Where a cycle's CPU milliseconds go. Python is measured; so are the others, each in a run by itself."""
+        """Where a cycle's CPU milliseconds go: Python and compilers by the run itself, the others by their own runs."""
         cycles, rows = len(self.weft.warm_cycles), self.weft.spent.rows
         per_cycle = {name: each.cpu_per_row * rows / cycles for name, each in self.spark.items()}
-        overhead = (self.tiny.spent.cpu - self.tiny.spent.python) / len(self.tiny.warm_cycles)
-        python = self.weft.spent.python / cycles
+        alone = self.tiny.spent
+        overhead = (alone.cpu - alone.python - alone.compiling) / len(self.tiny.warm_cycles)
         parts = {
             "scan": per_cycle["scan"],
             "aggregation by fragment and key": per_cycle["aggregation"] - per_cycle["scan"],
             "signatures in the aggregation": per_cycle["with_signatures"] - per_cycle["aggregation"],
             "Spark's overhead of a cycle": overhead,
-            "Python: kernels, answers, state": python,
+            "Java's compilers": self.weft.spent.compiling / cycles,
+            "Python: kernels, answers, state": self.weft.spent.python / cycles,
         }
         whole = self.weft.spent.cpu / cycles
         parts["not accounted for"] = whole - sum(parts.values())
@@ -54,44 +67,89 @@ class Limits:
     def details(self) -> dict[str, Any]:
         return {
             "weft": asdict(self.weft.spent),
+            "cycles": len(self.weft.warm_cycles),
             "spark": {name: asdict(each) for name, each in self.spark.items()},
-            "spark_with_signatures_share": self.share(self.spark["with_signatures"]),
             "machine": asdict(self.machine),
+            "shares": self.shares,
             "milliseconds_of_a_cycle": self.parts(),
         }
 
 
-def measure(arena: Arena) -> Limits | None:
+@dataclass(frozen=True)
+class LimitsBySize:
+    by_rows: Mapping[int, Limits]
+    """By the rows of a cycle, ascending."""
+
+    @property
+    def largest(self) -> Limits:
+        return self.by_rows[max(self.by_rows)]
+
+    def ratios(self) -> dict[str, float | None]:
+        return {
+            "spark_floor_share_1000": self.largest.share(self.largest.spark["aggregation"]),
+            "machine_floor_share_1000": self.largest.share(self.largest.machine),
+        }
+
+    def details(self) -> dict[str, Any]:
+        return {str(rows): each.details() for rows, each in self.by_rows.items()}
+
+
+def measure(arena: Arena) -> LimitsBySize | None:
     """None where a thousand queries are left out."""
     if QUERIES not in arena.effort.sizes:
         return None
-    weft = arena.weft(arena.rows, QUERIES)
     tiny = arena.weft(arena.readings(_TINY_FILES, _TINY_ROWS), 1)
-    floor = arena.contest("spark_floor", arena.job("spark_floor", arena.rows, QUERIES))
-    machine = warm_of(arena.contest("machine_floor", arena.job("machine_floor", arena.rows, QUERIES)))
+    return LimitsBySize({rows: _of_size(arena, files, rows, tiny) for files, rows in arena.effort.cycle_sizes})
+
+
+def _of_size(arena: Arena, files: int, rows: int, tiny: WeftRun) -> Limits:
+    report.progress(f"  cycles of {rows:,} rows")
+    folder = arena.readings(files, rows)
+    weft = arena.weft(folder, QUERIES)
+    floor = arena.contest("spark_floor", arena.job("spark_floor", folder, QUERIES))
+    machine = warm_of(arena.contest("machine_floor", arena.job("machine_floor", folder, QUERIES)))
     return Limits(weft, tiny, {name: Spent(**each) for name, each in floor.items()}, machine)
 
 
-def show(found: Limits | None) -> None:
+def show(found: LimitsBySize | None) -> None:
     if found is None:
         return
-    rows: list[list[object]] = [["weft", found.weft.spent.rows_per_cpu_second, None]]
-    named = {
-        "Spark, reading alone": found.spark["scan"],
-        "Spark, batch groupBy(fragment, key)": found.spark["aggregation"],
-        "Spark, batch groupBy(fragment, signature, key)": found.spark["with_signatures"],
-        "one process, pyarrow and Numba": found.machine,
-    }
-    rows += [[name, each.rows_per_cpu_second, found.share(each)] for name, each in named.items()]
-    report.table(f"{QUERIES:,} queries against the limits", ["", "rows per CPU s", "weft's share of it"], rows)
-    whole = sum(found.parts().values())
     report.table(
-        "Where a cycle's CPU time goes",
-        ["", "CPU ms", "share"],
-        [[name, milliseconds, f"{milliseconds / whole:.0%}"] for name, milliseconds in found.parts().items()],
-        "Python is measured in the run itself, the others in runs of their own; what they miss is the last line",
+        f"{QUERIES:,} queries against the limits: millions of rows per CPU second, and weft's share of them",
+        ["rows in a cycle", "weft", *_named(found.largest), *found.largest.shares],
+        [
+            [
+                f"{rows:,}",
+                each.weft.spent.rows_per_cpu_second / 1e6,
+                *(limit.rows_per_cpu_second / 1e6 for limit in _named(each).values()),
+                *each.shares.values(),
+            ]
+            for rows, each in found.by_rows.items()
+        ],
     )
+    for rows in (min(found.by_rows), max(found.by_rows)):
+        parts = found.by_rows[rows].parts()
+        whole = sum(parts.values())
+        report.table(
+            f"Where the CPU time of a cycle of {rows:,} rows goes",
+            ["", "CPU ms", "share"],
+            [[name, milliseconds, f"{milliseconds / whole:.0%}"] for name, milliseconds in parts.items()],
+            "Python and compilers are measured in the run itself, the others in runs of their own",
+        )
 
 
-def draw(found: Limits | None) -> dict[str, Figure]:
-    return {} if found is None else {"aggregates_limits": charts.parts(found.parts())}
+def _named(found: Limits) -> dict[str, Spent]:
+    return {
+        "Spark, reading alone": found.spark["scan"],
+        "Spark, groupBy(fragment, key)": found.spark["aggregation"],
+        "Spark, groupBy(fragment, signature, key)": found.spark["with_signatures"],
+        "pyarrow and Numba": found.machine,
+    }
+
+
+def draw(found: LimitsBySize | None) -> dict[str, Figure]:
+    if found is None:
+        return {}
+    shares = {rows: each.shares for rows, each in found.by_rows.items()}
+    parts = {rows: found.by_rows[rows].parts() for rows in (min(found.by_rows), max(found.by_rows))}
+    return {"aggregates_limits": charts.limits(shares, parts)}

@@ -18,7 +18,7 @@ from bench.aggregate_measurements.contest import Job, Spent, mark, serve
 from bench.aggregate_measurements.workload import Topic
 from weft.engine.spark import session
 
-_RUNS = 4
+_RUNS = 3
 
 
 def contestant(job: Job) -> dict[str, Any]:

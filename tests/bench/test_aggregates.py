@@ -200,9 +200,11 @@ def test_what_is_extrapolated_says_so() -> None:
 # --- figures ---------------------------------------------------------------------------------------------------------
 
 
-def _run(queries: int, cpu: float, jobs: int = 1) -> WeftRun:
+def _run(queries: int, cpu: float, jobs: int = 1, compiling: float = 0.0) -> WeftRun:
     cycle = {"seconds": 1.0, "answers": 5, "late": 0, "jobs": jobs, "python_bytes": 100, "partials": 7}
-    return WeftRun(queries, Spent(cpu, cpu, 100, python=cpu / 4), tuple(MARKS), (cycle,) * 4, 0.1, {})
+    return WeftRun(
+        queries, Spent(cpu, cpu, 100, python=cpu / 4, compiling=compiling), tuple(MARKS), (cycle,) * 4, 0.1, {}
+    )
 
 
 def test_flatness_is_relative_to_one_query_and_null_where_a_size_is_missing() -> None:
@@ -224,11 +226,24 @@ def test_contestants_are_compared_by_cpu_per_row() -> None:
 
 def test_the_parts_of_a_cycle_add_up_to_it() -> None:
     floors = {"scan": Spent(0.1, 1, 100), "aggregation": Spent(0.3, 1, 100), "with_signatures": Spent(0.4, 1, 100)}
-    found = limits.Limits(_run(1_000, 2.0), _run(1, 0.4), floors, Spent(0.2, 1, 100))
+    found = limits.Limits(_run(1_000, 2.0, compiling=0.2), _run(1, 0.4, compiling=0.1), floors, Spent(0.2, 1, 100))
     assert isclose(sum(found.parts().values()), 1_000.0)
-    assert isclose(found.parts()["not accounted for"], 1e3 * (1.0 - 0.2 - 0.15 - 0.25))
+    assert isclose(found.parts()["Spark's overhead of a cycle"], 1e3 * (0.4 - 0.1 - 0.1) / 2)
+    assert isclose(found.parts()["not accounted for"], 1e3 * (1.0 - 0.2 - 0.1 - 0.1 - 0.25))
+
+
+def test_shares_of_limits_are_taken_at_the_largest_cycles() -> None:
+    floors = {"scan": Spent(0.1, 1, 100), "aggregation": Spent(0.3, 1, 100), "with_signatures": Spent(0.4, 1, 100)}
+    small, large = (limits.Limits(_run(1_000, cpu), _run(1, 0.4), floors, Spent(0.2, 1, 100)) for cpu in (4.0, 2.0))
+    found = limits.LimitsBySize({500_000: small, 10_000_000: large})
     assert isclose(found.ratios()["machine_floor_share_1000"] or 0, 0.1)
     assert isclose(found.ratios()["spark_floor_share_1000"] or 0, 0.15)
+    assert isclose(found.details()["500000"]["shares"]["one plain Spark batch"], 0.075)
+
+
+def test_flatness_is_also_told_without_the_compilers() -> None:
+    found = flatness.Flatness([_run(1, 2.0, compiling=1.0), _run(1_000, 3.0, compiling=1.0)], {})
+    assert found.compiled_growth(1_000) == 2.0
 
 
 def test_the_tree_of_the_model_finds_where_windows_begin() -> None:

@@ -37,6 +37,7 @@ from weft.engine.sinks import CallableSink, Memory, Sink, sink_of
 from weft.engine.sources import tagged
 from weft.engine.statistics import Recorder
 from weft.engine.storage import Storage
+from weft.engine.straight import StraightReader, can_be_read_straight
 from weft.engine.tables import GivenRows, Tables
 from weft.engine.woven.ahead import Ahead
 from weft.engine.woven.hosts import hosting
@@ -111,6 +112,7 @@ class Engine:
         self._replays = catalog.path.parent / "replay"
         self._query: StreamingQuery | None = None
         self._interval: float | None = None
+        self._straight: StraightReader | None = None
         self._stopping = threading.Event()
         self._in_cycle = threading.Lock()
         self._cycling: int | None = None
@@ -150,6 +152,9 @@ class Engine:
         self._ended.clear()
         self._failure = self._spark_error = None
         ticks = self._duration("heartbeat", "off") is not None and not until_idle
+        read = tuple(streams.values())
+        is_straight = not ticks and not self.frames and can_be_read_straight(read)
+        self._straight = StraightReader(read) if is_straight else None
         with self._sources_by_name():
             frame = tagged(self._spark, streams, self.frames, self._replays, ticks=ticks)
             writer = frame.writeStream.queryName("weft").foreachBatch(self._on_batch)
@@ -221,13 +226,20 @@ class Engine:
             raise EngineError("the engine is stopping")
         self._cycling = threading.get_ident()
         try:
-            self.cycle(batch, batch_id)
+            self.cycle(self._as_read(batch), batch_id)
         except BaseException as error:
             self._failure = error
             raise
         finally:
             self._cycling = None
             self._in_cycle.release()
+
+    def _as_read(self, batch: DataFrame) -> DataFrame:
+        """The rows of a batch in the cheapest way that there is to them."""
+        # The first batch may be there before whoever started the query knows it.
+        if self._straight is None or self._query is None:
+            return batch
+        return self._straight.read(batch, self._query)
 
     def cycle(
         self, batch: DataFrame | None, cycle: int, heartbeats: Mapping[str, int] | None = None

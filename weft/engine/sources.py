@@ -13,7 +13,7 @@ from functools import reduce
 from pathlib import Path
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     BinaryType,
@@ -92,11 +92,16 @@ def _ticks(spark: SparkSession, structs: Sequence[str], *, named: bool) -> DataF
 
 def tag(frame: DataFrame, stream: Stream, index: int, schemas: Sequence[str]) -> DataFrame:
     """The rows of one stream as tagged rows."""
-    known = {name.lower(): name for name in frame.columns}
+    return frame.select(*tagging(frame.columns, stream, index, schemas))
+
+
+def tagging(names: Sequence[str], stream: Stream, index: int, schemas: Sequence[str]) -> list[Column]:
+    """What makes tagged rows of a source that has columns of these names."""
+    known = {name.lower(): name for name in names}
     missing = [field.name for field in stream.fields if field.name.lower() not in known]
     if missing:
         raise SourceError(
-            f"stream '{stream.name}' declares {', '.join(missing)}, but its source has only {', '.join(frame.columns)}"
+            f"stream '{stream.name}' declares {', '.join(missing)}, but its source has only {', '.join(names)}"
         )
     columns = [
         F.expr(f"try_cast({quoted(known[field.name.lower()])} AS {spark_type(field.type)})").alias(column(position))
@@ -106,9 +111,9 @@ def tag(frame: DataFrame, stream: Stream, index: int, schemas: Sequence[str]) ->
         F.struct(*columns).alias(f"s{other}") if other == index else F.lit(None).cast(schema).alias(f"s{other}")
         for other, schema in enumerate(schemas)
     ]
-    corrupt = F.col(CORRUPT) if CORRUPT in frame.columns else F.lit(None).cast("string")
+    corrupt = F.col(CORRUPT) if CORRUPT in names else F.lit(None).cast("string")
     tick = F.lit(None).cast("bigint").alias(TICK)
-    return frame.select(F.lit(index).alias(STREAM), *structs, corrupt.alias(CORRUPT), tick)
+    return [F.lit(index).alias(STREAM), *structs, corrupt.alias(CORRUPT), tick]
 
 
 def schemas(streams: Sequence[Stream]) -> list[str]:
