@@ -166,7 +166,8 @@ class WovenStage:
         self.log.begin(each.path for name in wanted for each in last.logs.get(log_of(name), ()))
         for stream in streams:
             if stream.name in wanted:
-                known = self._weaves.get(stream.name)
+                # A stream that the last commit does not know begins now, whatever had its name before.
+                known = self._weaves.get(stream.name) if stream.name in last.streams else None
                 if known is not None and known.is_overgrown:
                     known = None
                 segments = last.logs.get(log_of(stream.name), ())
