@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from weft.algebra import Query, Relation
 from weft.catalog import Catalog
+from weft.catalog.codec import dumps
 from weft.engine.commits import Commit
 from weft.engine.pieces.choice import evaluator_for
 from weft.engine.pieces.pieces import Evaluator, Piece, Root, pieces_of, root_of
@@ -16,6 +17,8 @@ from weft.engine.woven.shape import NotWoven, woven
 from weft.optimizer.network import NOTHING_KNOWN, Statistics, Supposed
 from weft.plan.clockwork import Birth, Registered
 from weft.plan.normal import normalised
+from weft.plan.operand_order import with_ordered_operands
+from weft.plan.plain_names import without_names
 
 
 @dataclass(frozen=True)
@@ -46,9 +49,11 @@ class Project:
     def pieces(self, query: Query) -> tuple[Piece, ...]:
         """The relations of a query, with the names that its user gave, where they stand in the engine."""
         birth = self.births.get(query.name, Birth(0, self.following, {}))
-        registered = Registered(replace(query, relation=normalised(query.relation)), birth)
-        place = root_of(registered, shared=True).place
-        roots = {query.name: Root(registered.query.relation, place)}
+        relation = normalised(query.relation)
+        registered = Registered(replace(query, relation=relation), birth)
+        # Operands stand where they stand in the engine, which knows no names.
+        named = with_ordered_operands(relation, lambda each: dumps(without_names(each)))
+        roots = {query.name: Root(named, root_of(registered, shared=True).place)}
         return pieces_of({query.name: registered}, roots, _evaluator_of)
 
 

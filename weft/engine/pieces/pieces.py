@@ -8,9 +8,11 @@ from enum import Enum
 
 from weft.algebra import Query, Relation, Select, SetOperation, Source
 from weft.algebra.sources import reads
+from weft.catalog.codec import dumps
 from weft.engine.compile import looks_again
 from weft.engine.places import Place, log_of, shared_place
 from weft.plan.clockwork import Birth, Registered
+from weft.plan.operand_order import with_ordered_operands
 from weft.plan.plain_names import without_names
 
 
@@ -38,10 +40,10 @@ class Root:
 
 
 def root_of(registered: Registered, *, shared: bool) -> Root:
-    """The root of a query. If it may have things in common with others, names play no part in it."""
+    """The root of a query. If it may share, the names that users gave and the order of operands play no part."""
     if not shared:
         return Root(registered.query.relation, Place(registered.birth.number))
-    relation = without_names(registered.query.relation)
+    relation = with_ordered_operands(without_names(registered.query.relation), dumps)
     return Root(relation, shared_place(relation, registered.birth))
 
 
