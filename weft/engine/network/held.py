@@ -18,12 +18,31 @@ import pyarrow as pa
 
 from weft.engine.network.keys import KeyNumbers
 from weft.engine.network.ordinals import Mask, Numbers
-from weft.engine.network.pairs import Positions, matches_of_sorted
+from weft.engine.network.pairs import Ordered, Positions, ordered
 from weft.plan.clockwork import Clock
 
-#: What rows are looked up by: a name for it, and how it is got from a table and the numbers of its keys; rows that have
-#: none are left out.
-Numbering = tuple[str, Callable[[pa.Table, KeyNumbers], tuple[Numbers, Mask]]]
+
+@dataclass(frozen=True)
+class Numbering:
+    """What rows are looked up by: a name for it, numbers, and a clock among rows with equal numbers.
+
+    Numbers are got from a table and the numbers of its keys; rows that have none are left out.
+    """
+
+    name: str
+    numbers: Callable[[pa.Table, KeyNumbers], tuple[Numbers, Mask]]
+    clock: str
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Numbers that are looked for, a clock for each of them, and how far from it those of the rows may be."""
+
+    numbers: Numbers
+    clocks: Positions
+    low: int | None
+    high: int | None
+
 
 #: Rows that are of no more use leave a chunk when they are more than this share of it.
 _WORTH_LEAVING = 0.25
@@ -33,21 +52,20 @@ _WORTH_LEAVING = 0.25
 class _Chunk:
     table: pa.Table
     clocks: Positions
-    #: By what was asked for: the positions of rows in the order of their numbers, and these.
-    sorted: dict[str, tuple[Positions, Numbers]] = field(default_factory=dict)
+    #: By what was asked for: the positions of rows in the order of their numbers and clocks, and these.
+    sorted: dict[str, tuple[Positions, Ordered]] = field(default_factory=dict)
 
     @cached_property
     def keys(self) -> KeyNumbers:
         return KeyNumbers(self.table)
 
-    def by(self, numbering: Numbering) -> tuple[Positions, Numbers]:
-        name, numbers_of = numbering
-        if name not in self.sorted:
-            numbers, present = numbers_of(self.table, self.keys)
+    def by(self, numbering: Numbering) -> tuple[Positions, Ordered]:
+        if numbering.name not in self.sorted:
+            numbers, present = numbering.numbers(self.table, self.keys)
             rows = np.flatnonzero(present)
-            order = rows[np.argsort(numbers[rows], kind="stable")]
-            self.sorted[name] = order, numbers[order]
-        return self.sorted[name]
+            order, known = ordered(numbers[rows], np.asarray(self.table[numbering.clock])[rows])
+            self.sorted[numbering.name] = rows[order], known
+        return self.sorted[numbering.name]
 
 
 @dataclass
@@ -91,20 +109,20 @@ class Held:
         self.chunks = kept
 
     def found(
-        self, numbers: Numbers, numbering: Numbering, columns: Sequence[tuple[str, pa.DataType]]
+        self, asked: Asked, numbering: Numbering, columns: Sequence[tuple[str, pa.DataType]]
     ) -> list[tuple[Positions, pa.Table]]:
-        """Rows with one of some numbers: for each chunk the positions among the numbers, and the rows beside them.
+        """The rows that are looked for: for each chunk the positions among the numbers, and the rows beside them.
 
         Columns that nobody wanted when a row came are NULL.
         """
         result = []
         for chunk in self.chunks:
             order, known = chunk.by(numbering)
-            asked, places = matches_of_sorted(numbers, known)
-            if len(asked):
+            which, places = known.matches(asked.numbers, asked.clocks, asked.low, asked.high)
+            if len(which):
                 rows = pa.array(order[places])
                 arrays = [_taken(chunk.table, name, type_, rows) for name, type_ in columns]
-                result.append((asked, pa.table(arrays, names=[name for name, _ in columns])))
+                result.append((which, pa.table(arrays, names=[name for name, _ in columns])))
         return result
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from weft.engine.network.texts import side_columns
 from weft.engine.rows import ARRIVAL
 
 Positions = NDArray[np.int64]
+Pairs = tuple[Positions, Positions]
 
 
 def pairs_of(prepared: Prepared, left: pa.Table, right: pa.Table) -> pa.Table:
@@ -39,25 +41,46 @@ def clocks_of(table: pa.Table, legs: int) -> Positions:
     return np.asarray(np.maximum.reduce([np.asarray(table[clock_of(leg)]) for leg in range(legs)]))
 
 
-def matches(left: Positions, right: Positions) -> tuple[Positions, Positions]:
-    """All pairs of positions of equal numbers.
+@dataclass(frozen=True)
+class Ordered:
+    """Numbers in ascending order, and for each of them a clock: in ascending order too among equal numbers."""
 
-    >>> first, second = matches(np.array([7, 8, 7]), np.array([7, 9, 8]))
-    >>> list(zip(first.tolist(), second.tolist()))
-    [(0, 0), (1, 2), (2, 0)]
-    """
-    order = np.argsort(right, kind="stable")
-    first, second = matches_of_sorted(left, right[order])
-    return first, np.asarray(order[second])
+    numbers: Positions
+    clocks: Positions
+
+    def matches(self, numbers: Positions, clocks: Positions, low: int | None, high: int | None) -> Pairs:
+        """All pairs of positions of equal numbers whose clock, less the one asked with, is from `low` to `high`.
+
+        >>> ordered = Ordered(np.array([7, 7, 7, 9]), np.array([1, 4, 8, 4]))
+        >>> asked, found = ordered.matches(np.array([9, 7]), np.array([4, 5]), -1, 3)
+        >>> list(zip(asked.tolist(), found.tolist()))
+        [(0, 3), (1, 1), (1, 2)]
+        """
+        begin, end = np.searchsorted(self.numbers, numbers, "left"), np.searchsorted(self.numbers, numbers, "right")
+        if low is not None:
+            begin = self._first_from(clocks + low, begin, end)
+        if high is not None:
+            end = self._first_from(clocks + (high + 1), begin, end)
+        lengths = end - begin
+        ends = np.cumsum(lengths)
+        within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - lengths, lengths)
+        return np.repeat(np.arange(len(numbers)), lengths), np.repeat(begin, lengths) + within
+
+    def _first_from(self, clocks: Positions, begin: Positions, end: Positions) -> Positions:
+        """In each of some stretches, the first place whose clock is not below another, by binary search."""
+        low, high = begin.copy(), end.copy()
+        while (is_open := low < high).any():
+            middle = (low + high) // 2
+            below = is_open & (self.clocks[np.where(is_open, middle, 0)] < clocks)
+            low = np.where(below, middle + 1, low)
+            high = np.where(is_open & ~below, middle, high)
+        return low
 
 
-def matches_of_sorted(left: Positions, ordered: Positions) -> tuple[Positions, Positions]:
-    """The same, if the numbers on the right are in ascending order."""
-    begin, end = np.searchsorted(ordered, left, "left"), np.searchsorted(ordered, left, "right")
-    lengths = end - begin
-    ends = np.cumsum(lengths)
-    within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - lengths, lengths)
-    return np.repeat(np.arange(len(left)), lengths), np.repeat(begin, lengths) + within
+def ordered(numbers: Positions, clocks: Positions) -> tuple[Positions, Ordered]:
+    """Numbers and clocks in order, and where each of them was."""
+    order = np.lexsort((clocks, numbers))
+    return order, Ordered(numbers[order], clocks[order])
 
 
 def buckets_met(clocks: Positions, band: Band, side: int) -> tuple[Positions, Positions]:

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from weft.engine.arrow_types import arrow_type
-from weft.engine.network.held import Held, Numbering
+from weft.engine.network.held import Asked, Held, Numbering
 from weft.engine.network.keys import KeyNumbers
 from weft.engine.network.membership import Membership, Positions
 from weft.engine.network.ordinals import Mask
-from weft.engine.network.pairs import buckets_met, matches, pairs_of, taken, whole_numbers
+from weft.engine.network.pairs import buckets_met, ordered, pairs_of, taken, whole_numbers
 from weft.engine.network.prepared import LATE, Prepared
 from weft.engine.network.texts import HASH, PROBED_CLOCK, ROW, band_clock, side_columns
 
@@ -55,7 +55,10 @@ class Probe:
     @property
     def clocks(self) -> Positions:
         """The clock of each row that tells how far the rows are that it can meet."""
-        return np.asarray(self.table[band_clock(self.prepared, self.side)])[self.rows]
+        return self.clocks_of(self.rows)
+
+    def clocks_of(self, rows: Positions) -> Positions:
+        return np.asarray(self.table[band_clock(self.prepared, self.side)])[rows]
 
     def taken(self, rows: Positions) -> pa.Table:
         """New rows with the columns that the join needs."""
@@ -92,7 +95,7 @@ def _probe(prepared: Prepared, side: int, new: Fresh, wanted: Mask) -> Probe:
         rows = np.flatnonzero(wanted & present)
         return Probe(prepared, side, table, rows, numbers[rows])
     rows = np.flatnonzero(wanted)
-    if prepared.band is None:
+    if prepared.band is None or not prepared.on_executors:
         return Probe(prepared, side, table, rows, np.zeros(len(rows), dtype=np.int64))
     clocks = np.asarray(table[band_clock(prepared, side)])[rows]
     which, buckets = buckets_met(clocks, prepared.band, side)
@@ -101,37 +104,41 @@ def _probe(prepared: Prepared, side: int, new: Fresh, wanted: Mask) -> Probe:
 
 def both_new(left: Probe, right: Probe) -> pa.Table:
     """New rows of both sides that may meet."""
-    rows, numbers = right.rows, right.numbers
-    band = left.prepared.band
-    if not left.prepared.key_columns and band is not None:
-        # The left rows look into buckets; the right ones stand in one each.
-        rows = np.unique(right.rows)
-        numbers = np.asarray(right.table[band_clock(left.prepared, 1)])[rows] // band.width
-    first, second = matches(left.numbers, numbers)
-    return pairs_of(left.prepared, left.taken(left.rows[first]), right.taken(rows[second]))
+    left_rows, right_rows, numbers = left.rows, right.rows, (left.numbers, right.numbers)
+    if not left.prepared.key_columns:
+        # Executors have them look into buckets of time, some rows into two.
+        left_rows, right_rows = np.unique(left.rows), np.unique(right.rows)
+        numbers = np.zeros(len(left_rows), dtype=np.int64), np.zeros(len(right_rows), dtype=np.int64)
+    order, known = ordered(numbers[1], right.clocks_of(right_rows))
+    first, second = known.matches(numbers[0], left.clocks_of(left_rows), *_bounds(left.prepared, 1))
+    return pairs_of(left.prepared, left.taken(left_rows[first]), right.taken(right_rows[order[second]]))
 
 
 def with_held(probe: Probe, held: Held) -> Iterator[pa.Table]:
     """New rows of a side with the rows of the other that the driver holds."""
     prepared, other = probe.prepared, 1 - probe.side
     columns = [(name, arrow_type(type_)) for name, type_ in side_columns(prepared, other)]
-    clocks = probe.clocks
-    for asked, kept in held.found(probe.numbers, _numbering(prepared, other), columns):
-        near = _near(prepared, other, clocks[asked], np.asarray(kept[band_clock(prepared, other)]))
-        if near.any():
-            yield probe.met(probe.rows[asked[near]], kept.filter(pa.array(near)))
+    looked_for = Asked(probe.numbers, probe.clocks, *_bounds(prepared, other))
+    for asked, kept in held.found(looked_for, _numbering(prepared, other), columns):
+        yield probe.met(probe.rows[asked], kept)
+
+
+def _bounds(prepared: Prepared, side: int) -> tuple[int | None, int | None]:
+    """How much the clock of a row of a side can be ahead of that of a row of the other: at least, and at most."""
+    band = prepared.band
+    if band is None:
+        return None, None
+    return (band.low, band.high) if side == 1 else (-band.high, -band.low)
 
 
 def _numbering(prepared: Prepared, side: int) -> Numbering:
-    """What the rows of a side are looked up by: the numbers of their keys, a bucket of time, or nothing at all."""
-    if prepared.key_columns:
-        columns = prepared.key_columns[side]
-        return " ".join(columns), lambda table, keys: _keys_if_known(table, keys, columns)
-    clock, band = band_clock(prepared, side), prepared.band
-    if band is None:
-        return "all", lambda table, _: (np.zeros(table.num_rows, dtype=np.int64), _all(table))
-    width = band.width
-    return f"{clock} by {width}", lambda table, _: (np.asarray(table[clock]) // width, _all(table))
+    """What the rows of a side are looked up by: the numbers of their keys, if there are any, and by time."""
+    clock = band_clock(prepared, side)
+    if not prepared.key_columns:
+        return Numbering(clock, lambda table, _: (np.zeros(table.num_rows, dtype=np.int64), _all(table)), clock)
+    columns = prepared.key_columns[side]
+    name = " ".join((*columns, clock))
+    return Numbering(name, lambda table, keys: _keys_if_known(table, keys, columns), clock)
 
 
 def _all(table: pa.Table) -> Mask:
@@ -143,15 +150,6 @@ def _keys_if_known(table: pa.Table, keys: KeyNumbers, columns: Sequence[str]) ->
     if all(name in table.column_names for name in columns):
         return keys.of(columns)
     return np.zeros(table.num_rows, dtype=np.int64), ~_all(table)
-
-
-def _near(prepared: Prepared, side: int, new: Positions, kept: Positions) -> Mask:
-    """Which kept rows of a side lie in the band around the new rows beside them."""
-    band = prepared.band
-    if band is None:
-        return np.ones(len(new), dtype=bool)
-    low, high = (band.low, band.high) if side == 1 else (-band.high, -band.low)
-    return np.asarray((kept >= new + low) & (kept <= new + high))
 
 
 def salt(number: int) -> int:
