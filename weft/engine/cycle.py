@@ -1,8 +1,10 @@
 """One cycle: rows in, answers out, and one commit that makes it true.
 
     ingest      every row once: clock checked, late and malformed rows set aside, the rest written to the streams' logs
-    keep        the rows of subqueries, and the groups of running aggregates, that later cycles need
-    answer      all queries in one Spark job
+    weave       aggregates over streams, from partials
+    network     all other relations, each once, by whoever evaluates it (`pieces/`)
+    keep        what Spark evaluates by itself, and later cycles or others need
+    answer      what Spark evaluates by itself, in one job; and what is kept of everything else
     deliver     answers to their sinks, under the cycle's number
     commit      one atomic record
 
