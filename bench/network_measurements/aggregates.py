@@ -28,32 +28,16 @@ class OnAndOff:
 
 
 def measure(arena: Arena) -> Found:
-    return _first_set(arena) if arena.effort.quick else _all_sets(arena)
+    return _left_out() if arena.effort.quick else _measured(arena)
 
 
-def _first_set(arena: Arena) -> Found:
-    """Of a quick run: over so few rows, computing again costs no more than the start of a job."""
-    found = on_and_off(arena, FED, "QAggreFed")
-    left_out = "a quick run has too few rows"
-    table = Printed(
-        "Aggregates, CPU seconds per cycle of 4,000 records",
-        ["", "weft", "otherwise", "times", ""],
-        [_listed("over transfers", found)],
-    )
-    return Found(
-        {"shared_aggregates_gain_350": found.gain},
-        [table],
-        reasons=dict.fromkeys(("incremental_aggregation_gain", "med_aggregates_gain"), left_out),
-        details={"over transfers": asdict(found)},
-    )
+def _left_out() -> Found:
+    keys = ("incremental_aggregation_gain", "shared_aggregates_gain_350", "med_aggregates_gain")
+    reason = "a quick run has too few rows, and no time to start hundreds of aggregates"
+    return Found(dict.fromkeys(keys), reasons=dict.fromkeys(keys, reason))
 
 
-def _listed(name: str, found: OnAndOff) -> list[object]:
-    otherwise = "each by itself, extrapolated"
-    return [f"{found.queries} {name}", found.shared.cpu, found.alone.cpu, found.gain, otherwise]
-
-
-def _all_sets(arena: Arena) -> Found:
+def _measured(arena: Arena) -> Found:
     sets = {
         "over transfers": on_and_off(arena, FED, "QAggreFed"),
         "over discharges": on_and_off(arena, MED, "QAggreMed"),
@@ -63,7 +47,10 @@ def _all_sets(arena: Arena) -> Found:
     kept = per_cycle(result["marks"], COLD)
     again = all_again(arena, "spark_again", arena.table_task("four groupings again", FED, pairs, len(pairs)))
     rows: list[list[object]] = [["four groupings", kept.cpu, again.cpu, again.cpu / kept.cpu, "all again by Spark"]]
-    rows += [_listed(name, each) for name, each in sets.items()]
+    rows += [
+        [f"{each.queries} {name}", each.shared.cpu, each.alone.cpu, each.gain, "each by itself, extrapolated"]
+        for name, each in sets.items()
+    ]
     figure, panels = canvas(3, width=5.0)
     costs(panels[0], "Four groupings", {"kept up to date": kept.cpu, "again by Spark": again.cpu})
     for panel, (name, each) in zip(panels[1:], sets.items(), strict=True):

@@ -47,20 +47,16 @@ class Effort:
     registrations: int
     selection_files: int
     selection_rows: int
-    flight_days: int
-    flight_step: str
-    flight_joins: int
 
 
 FULL = Effort(
     quick=False, checked=(58_000, 1_000, 1_000), checked_chains=16, history={"fed": 300_000, "med": 600_000},
     increments=3, chain_sizes=(10, 768), alone=4, again=16, registrations=10_000, selection_files=6,
-    selection_rows=100_000, flight_days=120, flight_step="10 days", flight_joins=200,
+    selection_rows=100_000,
 )  # fmt: skip
 QUICK = Effort(
-    quick=True, checked=(9_000, 1_000), checked_chains=4, history={"fed": 10_000, "med": 10_000}, increments=2,
+    quick=True, checked=(9_000, 1_000), checked_chains=4, history={"fed": 10_000}, increments=2,
     chain_sizes=(10, 50), alone=1, again=1, registrations=200, selection_files=3, selection_rows=20_000,
-    flight_days=9, flight_step="3 days", flight_joins=12,
 )  # fmt: skip
 
 

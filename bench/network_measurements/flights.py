@@ -9,6 +9,8 @@ from bench.network_measurements.contest import Task, per_cycle
 from bench.network_measurements.found import Found, Printed, canvas, costs
 from bench.network_workloads.flights import flight_joins, flight_streams
 
+_DAYS, _STEP, _JOINS = 120, "10 days", 200
+
 
 def measure(arena: Arena) -> Found:
     # No ratio of the last line is from here, so a quick run does without.
@@ -16,8 +18,8 @@ def measure(arena: Arena) -> Found:
 
 
 def _measured(arena: Arena) -> Found:
-    streams = flight_streams(arena.folder / "flights", arena.effort.flight_days, arena.effort.flight_step)
-    joins = flight_joins(arena.effort.flight_joins)
+    streams = flight_streams(arena.folder / "flights", _DAYS, _STEP)
+    joins = flight_joins(_JOINS)
     sample = spread(joins, arena.effort.alone)
     on, off = arena.run(
         "weft_cycles",
@@ -33,7 +35,7 @@ def _measured(arena: Arena) -> Found:
     figure, (panel,) = canvas(1, width=6.4, height=2.6)
     costs(panel, f"{len(joins)} joins", {"weft, shared": shared.cpu, "each by itself": alone.cpu}, ["each by itself"])
     table = Printed(
-        f"{len(joins)} joins of flights and weather, cycles of {arena.effort.flight_step}, {answers:,} answers",
+        f"{len(joins)} joins of flights and weather, cycles of {_STEP}, {answers:,} answers",
         ["", "CPU s per cycle", "times", "wall s per cycle", "jobs per cycle"],
         [
             ["shared", shared.cpu, None, shared.wall, jobs],

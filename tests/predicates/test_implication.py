@@ -26,13 +26,14 @@ from weft.predicates import (
     PredicateSet,
     boxes_contained,
     conjunctive_form,
+    disjunction_implies,
     disjunctive_form,
     entails,
     is_contradiction,
     literal_implies,
     set_implies,
 )
-from weft.predicates.implication import DECREASING, EQUAL, INCREASING, SUBSUMABLE, SUBSUMABLE_UNEQUAL
+from weft.predicates.implication import DECREASING, EQUAL, INCREASING, SUBSUMABLE, SUBSUMABLE_UNEQUAL, follows_from_one
 from weft.predicates.intervals import is_subset
 
 _ORDERS = {EQUAL: (2, 2), DECREASING: (3, 2), INCREASING: (2, 3)}
@@ -215,6 +216,18 @@ def test_an_empty_index_has_nothing_left_in_it() -> None:
     index.remove("other")
     assert not index.implied_by(whole("a > 1 AND a < b"))
     assert not index.implying(whole("a > 0"))
+
+
+def test_what_follows_from_one_is_what_some_pair_tells() -> None:
+    """Whatever the order of the literals, and where values are asked for."""
+    pick, found = random.Random(5), 0
+    for _ in range(400):
+        given, asked = (predicates(conjunction_of_disjunctions(pick, WHOLE, True), WHOLE) for _ in range(2))
+        for each in asked.disjunctions:
+            told = any(disjunction_implies(other, each) for other in given.disjunctions)
+            assert follows_from_one(each, given) == told, (given.text, each.text)
+            found += told
+    assert found > 40
 
 
 def test_everything_implies_itself() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 
 import pytest
 from hypothesis import assume, given, settings
@@ -12,11 +13,12 @@ from hypothesis.strategies import DrawFn
 
 from tests.generator_expressions import ColumnText, choose
 from tests.generator_expressions import condition as random_condition
-from tests.predicates.given import COLUMNS, VALUES, condition, is_true, select
-from weft.algebra import Column, Expression, Value
-from weft.algebra.types import BIGINT
-from weft.predicates import condition_of, conjunctive_form, difference, entails, set_implies
+from tests.predicates.given import COLUMNS, VALUES, condition, is_true, select, stream_text
+from weft.algebra import Call, Column, Expression, Literal, Value
+from weft.algebra.types import BIGINT, BOOLEAN, DOUBLE
+from weft.predicates import Domain, condition_of, conjunctive_form, difference, entails, set_implies
 from weft.predicates.domains import clock_facts
+from weft.predicates.terms import columns_of
 from weft.sql import SqlError
 
 FAMILY = {
@@ -196,3 +198,19 @@ def test_a_part_that_would_grow_too_large_stays_whole() -> None:
     (only,) = conjunctive_form(condition(f"({large})")).disjunctions
     assert len(only.literals) == 1
     assert conjunctive_form(condition(f"({large}) AND d1 > 5")).text.endswith("AND s.d1 > 5")
+
+
+def test_comparisons_that_were_read_before_are_not_taken_for_others() -> None:
+    """Columns of the same name have other types elsewhere, other facts, and 0.0 is equal to -0.0."""
+    in_ints = conjunctive_form(condition("a > 5.5", "s", stream_text("s", {"a": "INT"})))
+    in_decimals = conjunctive_form(condition("a > 5.5", "s", stream_text("s", {"a": "DECIMAL(4, 1)"})))
+    assert (in_ints.text, in_decimals.text) == ("s.a >= 6", "s.a > 5.5")
+    x, one = Column("s", "x", DOUBLE), Literal(1.0, DOUBLE)
+    quotients = [Call("/", (x, Literal(value, DOUBLE)), DOUBLE) for value in (0.0, -0.0)]
+    plus, minus = (conjunctive_form(Call("=", (each, one), BOOLEAN)) for each in quotients)
+    assert plus.text != minus.text
+    sum_ = condition("a + 1 > 5", "s", stream_text("s", {"a": "INT"}))
+    (column,) = columns_of(sum_)
+    bounded = conjunctive_form(sum_, {column: Domain(Fraction(0), Fraction(9), Fraction(1), nullable=False)})
+    assert bounded.text == "s.a >= 5"
+    assert conjunctive_form(sum_).text == "s.a <= 2147483646 AND s.a >= 5"
