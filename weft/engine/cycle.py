@@ -127,8 +127,9 @@ class CycleRunner:
         self._network = network or CurrentNetwork(self._hosting)
         self._derived = DerivedStage(storage, self._hosting.max_state)
         self._sets = SetsStage(storage, self._hosting.max_state)
-        #: The roots of queries that are evaluated with others, by number.
+        #: The roots of queries, by number; and their relations, as long as the queries are the same.
         self._roots: dict[int, Root] = {}
+        self._known_pieces: tuple[object, tuple[Piece, ...]] = (None, ())
 
     def run(self, batch: DataFrame | None, cycle: int, decision: Decision, last: Commit) -> Answered:
         """Evaluate a cycle. Nothing is true before the caller commits the record that comes back."""
@@ -185,6 +186,12 @@ class CycleRunner:
 
     def _pieces(self, queries: Mapping[str, Registered], shared: set[str], known: Commit) -> tuple[Piece, ...]:
         """The relations of queries that are not woven as a whole."""
+        same = {name: (each.birth.number, each.birth.first, name in shared) for name, each in queries.items()}
+        if self._known_pieces[0] != same:
+            self._known_pieces = same, self._found_pieces(queries, shared, known)
+        return self._known_pieces[1]
+
+    def _found_pieces(self, queries: Mapping[str, Registered], shared: set[str], known: Commit) -> tuple[Piece, ...]:
         numbers = {each.birth.number for each in queries.values()}
         self._roots = {number: root for number, root in self._roots.items() if number in numbers}
         for name, each in queries.items():

@@ -85,5 +85,5 @@ def test_shares_are_those_of_all_rows_not_of_those_that_somebody_wants(beside_or
     let_through = known[Known(Kind.SHARE, ("stream f", "stream f"), "T1.k - T2.k = 0")]
     assert 0.08 < let_through < 0.27
     (pairs,) = evidence(run.loom.catalog).pairs.values()
-    # A row finds itself and, among the rows of two cycles before, those of its key; half of the pairs are in order.
-    assert pairs[0] > pairs[1] > 0
+    # Among the rows of two cycles before, a row finds those of its key: what it looks at is what it meets.
+    assert pairs[0] >= pairs[1] > 0
