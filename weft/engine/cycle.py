@@ -271,8 +271,10 @@ class CycleRunner:
         states = states_of(last, plan)
         before = {name: state.largest for name, state in states.items()}
         earlier = Clockwork(cycle, before, before, queries)
-        # A batch comes with a session of its own, whose settings are those of when the streaming query started.
+        # A batch comes with a session of its own, whose settings are those of when the streaming query started. Its
+        # files go by ours: with plans that are not compiled, they would be read row by row and not column by column.
         compile_plans(batch.sparkSession, True)
+        compile_plans(self._spark, True)
         reduced: dict[str, Reduced] = {}
         for index, each in enumerate(plan.streams):
             found = self._stage.reduce(each.name, batch.where(f"{STREAM} = {index}").select(f"s{index}.*", CORRUPT))
@@ -313,7 +315,9 @@ class CycleRunner:
             checked = judged_batch(batch, plan.streams, decision.latest, earlier, queries)
             observation = Observation()
             observed = checked.observe(observation, F.expr(measures_of_batch(plan.streams)).alias("measured"))
-            observed.write.partitionBy("stream", "reason").mode("overwrite").parquet(self._storage.path(path))
+            # Rows are read once or twice more: to look for values that repeat takes longer than it saves.
+            writer = observed.write.option("parquet.enable.dictionary", "false").partitionBy("stream", "reason")
+            writer.mode("overwrite").parquet(self._storage.path(path))
             measured = observation.get["measured"].asDict()
         streams: dict[str, StreamState] = {}
         segments: dict[str, Segment] = {}

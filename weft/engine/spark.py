@@ -25,6 +25,8 @@ _ALWAYS = {
     "spark.sql.session.timeZone": "UTC",
     # weft closes windows itself.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    # The rows of a cycle go to a folder for each stream and reason: a writer for each is cheaper than to sort them.
+    "spark.sql.maxConcurrentOutputFileWriters": "16",
     # Adaptive execution re-plans every small job and adds threads with each micro-batch.
     "spark.sql.adaptive.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
