@@ -9,7 +9,7 @@ spark      a select of its own: written to a log if somebody else reads it, or i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -50,19 +50,18 @@ class Evaluation:
 
     def run(self, pieces: Sequence[Piece], settled: set[str]) -> dict[str, pa.Table]:
         """Evaluate all relations. `settled` are the logs that have got their rows; the answers of queries are given."""
-        waiting = [piece for piece in pieces if piece.evaluator is not Evaluator.WEAVE]
+        waiting = {each.place.log: each for each in pieces if each.evaluator is not Evaluator.WEAVE}
         while waiting:
             done = self._given_by_network(waiting, settled)
             self.before_each()
-            ready = [each for each in waiting if each not in done and settled.issuperset(each.inputs)]
-            for piece in ready:
-                if piece.evaluator is not Evaluator.NETWORK:
+            for place, piece in waiting.items():
+                is_ready = piece.evaluator is not Evaluator.NETWORK and settled.issuperset(piece.inputs)
+                if is_ready:
                     self._evaluate(piece)
                     self._settle(piece, settled)
-                    done.append(piece)
+                    done.add(place)
             assert done, "some query reads what nobody gives"
-            finished = {each.place.log for each in done}
-            waiting = [each for each in waiting if each.place.log not in finished]
+            waiting = {place: each for place, each in waiting.items() if place not in done}
         self.answers |= self._of_spark([each for each in pieces if each.evaluator is Evaluator.SPARK])
         return self.answers
 
@@ -93,15 +92,14 @@ class Evaluation:
         settled.add(piece.log)
         settled.update(f"answers {name}" for name in piece.names)
 
-    def _given_by_network(self, waiting: Sequence[Piece], settled: set[str]) -> list[Piece]:
+    def _given_by_network(self, waiting: Mapping[str, Piece], settled: set[str]) -> set[str]:
+        """The places of relations that the network has given their rows, if there are any."""
         places, found = self.network.advance(frozenset(settled), self.work.views)
-        by_place = {each.place.log: each for each in waiting}
-        done = [by_place[place] for place in places]
-        for piece in done:
-            if piece.place.log in found:
-                self.give(piece, found[piece.place.log])
-            self._settle(piece, settled)
-        return done
+        for place in places:
+            if place in found:
+                self.give(waiting[place], found[place])
+            self._settle(waiting[place], settled)
+        return places
 
     def _evaluate(self, piece: Piece) -> None:
         if piece.evaluator is Evaluator.DERIVED:
