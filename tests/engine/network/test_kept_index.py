@@ -64,9 +64,7 @@ def test_queries_come_and_go_while_nothing_runs(beside_oracle: Callable[[str], R
     assert numbers & kept(run).nodes.keys()
 
 
-@pytest.mark.parametrize(
-    "step", ["network", "rename", *(pytest.param(each, marks=pytest.mark.prove) for each in UNCOMMITTED)]
-)
+@pytest.mark.parametrize("step", ["network", *(pytest.param(each, marks=pytest.mark.prove) for each in UNCOMMITTED)])
 def test_a_cycle_that_fails_leaves_an_index_that_the_next_attempt_can_use(
     beside_oracle: Callable[[str], Run], step: str, caplog: pytest.LogCaptureFixture
 ) -> None:
