@@ -85,6 +85,9 @@ class SparkDialect(Dialect):
                 return f"count({'DISTINCT ' * aggregate.distinct}{args[0]})"
             case "sum" if aggregate.type.kind is Kind.HUGEINT:
                 return f"sum(CAST({args[0]} AS DECIMAL(38, 0)))"
+            case "avg" if aggregate.args[0].type.kind in (Kind.BIGINT, Kind.HUGEINT):
+                # Spark's own adds DOUBLEs in any order: large numbers of opposite signs leave nothing of small ones.
+                return f"try_divide(CAST(sum(CAST({args[0]} AS DECIMAL(38, 0))) AS DOUBLE), count({args[0]}))"
             case "min_by" | "max_by":
                 order = f"struct({args[1]}, {args[0]})"
                 return f"{aggregate.function}({args[0]}, {order}) FILTER (WHERE {args[1]} IS NOT NULL)"
