@@ -55,6 +55,7 @@ def distinct(pieces: Sequence[Sequence[tuple[Evaluator, str]]], evaluator: Evalu
     return len({place for query in pieces for found, place in query if found is evaluator})
 
 
+@pytest.mark.spark
 def test_t_16_joins_and_aggregates_below_joins_in_one_network(beside_oracle: Callable[[str], Run]) -> None:
     run = beside_oracle(
         F + created(j2=CHAIN.format(days=4), s3=CHAIN.format(days=2), j3=both(50, 50), s4=both(100, 50))
@@ -68,6 +69,7 @@ def test_t_16_joins_and_aggregates_below_joins_in_one_network(beside_oracle: Cal
     assert sorted(run.engine.last.evaluators.values()) == ["network"] * 4 + ["weave"] * 2
 
 
+@pytest.mark.spark
 def test_t_18_an_aggregate_is_kept_up_to_date(beside_oracle: Callable[[str], Run]) -> None:
     run = beside_oracle(MED + created(a=QUERY_A))
     assert run.take(med=[(1, "flu", "H1", 100), (1, "flu", "H1", 200)]) == ""
@@ -76,6 +78,7 @@ def test_t_18_an_aggregate_is_kept_up_to_date(beside_oracle: Callable[[str], Run
     assert last_answers(run, "a", 2) == [("cold", "H1", 1, 1, 40.0), ("flu", "H1", 1, 3, 120.0)]
 
 
+@pytest.mark.spark
 def test_t_19_a_coarser_aggregate_counts_each_increment_once(beside_oracle: Callable[[str], Run]) -> None:
     run = beside_oracle(MED + created(a=QUERY_A, b=QUERY_B))
     assert run.take(med=[(1, "flu", "H1", 100), (1, "flu", "H1", 200)]) == ""
@@ -83,6 +86,7 @@ def test_t_19_a_coarser_aggregate_counts_each_increment_once(beside_oracle: Call
     assert last_answers(run, "b", 1) == [("H1", 1, 100.0)], "400 over 4; totals added to totals would make 700 over 6"
 
 
+@pytest.mark.spark
 def test_t_20_coarser_aggregates_come_from_the_finest_partials(beside_oracle: Callable[[str], Run]) -> None:
     """A new grouping between two others changes nothing for either: all of them roll up the same partials."""
     c = "SELECT hospital, AVG(fee) AS fee FROM med GROUP BY hospital"
@@ -95,6 +99,7 @@ def test_t_20_coarser_aggregates_come_from_the_finest_partials(beside_oracle: Ca
     assert last_answers(run, "c", 1) == [("H1", pytest.approx(200 / 3))]
 
 
+@pytest.mark.spark
 def test_t_21_holistic_aggregates_are_computed_from_rows(beside_oracle: Callable[[str], Run]) -> None:
     same = "SELECT hospital, MEDIAN(fee) AS middle FROM med [RANGE UNBOUNDED] GROUP BY hospital"
     run = beside_oracle(MED + created(b=QUERY_B, same=same))
@@ -134,6 +139,7 @@ def test_t_27_a_view_that_is_registered_twice_adds_nothing() -> None:
     assert distinct(once, Evaluator.NETWORK) == 1
 
 
+@pytest.mark.spark
 def test_t_29_nothing_new_takes_no_job(beside_oracle: Callable[[str], Run]) -> None:
     run = beside_oracle(F + created(q=CHAIN.format(days=4)))
     assert run.take(f=transfers(0)) == ""
