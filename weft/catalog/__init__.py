@@ -1,6 +1,6 @@
 """What is registered, measured and planned, in one SQLite file."""
 
-from weft.catalog.catalog import CATALOG_FILE, Catalog
+from weft.catalog.catalog import CATALOG_FILE, Catalog, is_member
 from weft.catalog.codec import decode, encode, register
 from weft.catalog.errors import (
     CatalogCorrupt,
@@ -17,7 +17,7 @@ from weft.catalog.errors import (
     NotACatalog,
     UnknownName,
 )
-from weft.catalog.records import PlanVersion, Request, RequestStatus, Statistics, View
+from weft.catalog.records import Itinerary, PlanVersion, Representative, Request, RequestStatus, Statistics, View
 
 __all__ = [
     "CATALOG_FILE",
@@ -32,9 +32,11 @@ __all__ = [
     "CatalogUnavailable",
     "CodecError",
     "DuplicateName",
+    "Itinerary",
     "NameInUse",
     "NotACatalog",
     "PlanVersion",
+    "Representative",
     "Request",
     "RequestStatus",
     "Statistics",
@@ -42,5 +44,6 @@ __all__ = [
     "View",
     "decode",
     "encode",
+    "is_member",
     "register",
 ]

@@ -37,9 +37,10 @@ from weft.catalog.codec import dumps
 from weft.catalog.computations import Computations
 from weft.catalog.database import Database, Row
 from weft.catalog.definitions import Definition, Definitions, folded
+from weft.catalog.deliveries import Deliveries
 from weft.catalog.errors import CatalogUnavailable, DuplicateName, UnknownName
 from weft.catalog.lock import WriterLock
-from weft.catalog.records import PlanVersion, Request, RequestStatus, Statistics, View
+from weft.catalog.records import PlanVersion, Representative, Request, RequestStatus, Statistics, View
 from weft.plan.network import Changes
 
 CATALOG_FILE: Final = "catalog.sqlite"
@@ -53,6 +54,8 @@ class Catalog:
         self._lock = lock
         self._definitions = Definitions(database)
         self._computations = Computations(database)
+        #: What is kept of delivery, besides representatives.
+        self.deliveries = Deliveries(database)
 
     @classmethod
     def open(cls, directory: str | Path, *, write: bool = True) -> Self:
@@ -156,6 +159,26 @@ class Catalog:
     def query_numbers(self) -> dict[str, int]:
         """A number for every query, by name; one that is dropped and created again gets a new number."""
         return self._definitions.numbers(Query)
+
+    def add_representative(self, representative: Representative) -> None:
+        self._add(representative)
+
+    def drop_representative(self, name: str) -> None:
+        self._drop(Representative, name)
+
+    def representatives(self) -> tuple[Representative, ...]:
+        """The queries that run for groups of others, in the order of creation."""
+        return self._definitions.all(Representative)
+
+    def running(self) -> dict[int, Query]:
+        """The queries that are evaluated, by number, in the order of creation.
+
+        A query INTO subscribers is not, unless others read its answers: the representative of its group is.
+        """
+        numbers, read = self.query_numbers(), self._definitions.read_queries()
+        own = {numbers[each.name]: each for each in self.queries() if not is_member(each) or each.name in read}
+        numbers = self._definitions.numbers(Representative)
+        return dict(sorted({**own, **{numbers[each.name]: each.query for each in self.representatives()}}.items()))
 
     def stream_numbers(self) -> dict[str, int]:
         """A number for every stream, by name; one that is dropped and created again gets a new number."""
@@ -367,6 +390,11 @@ class Catalog:
     def _plan_version(self, row: Row) -> PlanVersion:
         number, plan = row
         return PlanVersion(number, self._database.decode(f"plan {number}", plan))
+
+
+def is_member(query: Query) -> bool:
+    """Whether a query's answers go to subscribers."""
+    return query.sink is not None and query.sink.format == "subscribers"
 
 
 _SUBMIT: Final = "INSERT INTO requests (statement) VALUES (?)"

@@ -19,10 +19,10 @@ from weft.catalog.canonical import canonical_form
 from weft.catalog.codec import dumps
 from weft.catalog.database import Database, Row
 from weft.catalog.errors import DuplicateName, NameInUse, UnknownName
-from weft.catalog.records import View
+from weft.catalog.records import Representative, View
 
-Definition: TypeAlias = Stream | Table | View | Query
-D = TypeVar("D", Stream, Table, View, Query)
+Definition: TypeAlias = Stream | Table | View | Query | Representative
+D = TypeVar("D", Stream, Table, View, Query, Representative)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,7 @@ _KINDS: Final[dict[type[Definition], _Kind]] = {
     Table: _Kind("table", "tables", ("bound",)),
     View: _Kind("view", "views", ("text", "bound")),
     Query: _Kind("query", "queries", ("text", "bound", "canonical", "clock", "sharing", "sink")),
+    Representative: _Kind("representative", "representatives", ("stream", "epoch", "part", "ends", "bound")),
 }
 
 
@@ -48,7 +49,7 @@ def folded(name: str) -> str:
 
 
 class Definitions:
-    """What is registered in a database. `kind` is the class: Stream, Table, View or Query."""
+    """What is registered in a database. `kind` is the class: Stream, Table, View, Query or Representative."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -111,8 +112,9 @@ class Definitions:
         return dict(rows)
 
     def names(self) -> list[str]:
-        """The name of everything, in the order of creation."""
-        return [name for (name,) in self._database.execute("SELECT name FROM names ORDER BY id")]
+        """The name of everything that users have created, in the order of creation."""
+        statement = "SELECT name FROM names WHERE kind != ? ORDER BY id"
+        return [name for (name,) in self._database.execute(statement, (_KINDS[Representative].word,))]
 
     def bound_to(self, relation: Relation) -> tuple[Query, ...]:
         """The queries whose canonical form is that of `relation`, in the order of creation."""
@@ -120,6 +122,11 @@ class Definitions:
             form = canonical_form(self._bound(relation))
             rows = self._database.execute("SELECT id FROM queries WHERE canonical = ? ORDER BY id", (form,))
             return tuple(self._load(Query, [number for (number,) in rows]))
+
+    def read_queries(self) -> set[str]:
+        """The names of the queries whose answers something reads."""
+        statement = "SELECT DISTINCT name FROM dependencies JOIN names ON id = read WHERE kind = ?"
+        return {name for (name,) in self._database.execute(statement, (_KINDS[Query].word,))}
 
     def readers(self, name: str) -> tuple[str, ...]:
         """The names of the views and queries that read `name` directly, in the order of creation."""
@@ -152,6 +159,9 @@ class Definitions:
         if kind in (Stream, Table):
             (bound,) = columns
             return decode(what, bound)
+        if kind is Representative:
+            stream, epoch, part, ends, bound = columns
+            return Representative(name, stream, epoch, part, decode(what, bound), ends)
         if kind is View:
             text, bound = columns
             return View(name, text, decode(what, bound, source))
@@ -162,6 +172,10 @@ class Definitions:
         """What goes into the columns of the definition's kind."""
         if isinstance(definition, Stream | Table):
             return (dumps(definition),)
+        if isinstance(definition, Representative):
+            # Whole, with the streams it was made for: members may go, and streams after them, before it does.
+            each = definition
+            return each.stream, each.epoch, each.part, each.ends, dumps(each.query)
         bound = self._bound(definition.relation)
         if isinstance(definition, View):
             return definition.text, bound
@@ -179,8 +193,8 @@ class Definitions:
         return dumps(relation, given)
 
     def _reads(self, definition: Definition) -> set[int]:
-        """The numbers of what a definition reads."""
-        if isinstance(definition, Stream | Table):
+        """The numbers of what a definition reads, and so keeps from being dropped."""
+        if isinstance(definition, Stream | Table | Representative):
             return set()
         return {
             self._number(Query if isinstance(leaf, Answers) else type(leaf), name_of(leaf))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from weft.algebra import Relation
+from weft.algebra import Query, Relation
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,35 @@ class View:
     name: str
     text: str
     relation: Relation
+
+
+@dataclass(frozen=True, slots=True)
+class Representative:
+    """A query that runs for all members of a group of queries, whose answers are published under the group's name.
+
+    A group has a new epoch when what runs for it changes, and an epoch has several parts if no single query gives the
+    answers of all members. `ends` is the clock at which the watermark of one that has a successor finds it done.
+    """
+
+    name: str
+    stream: str
+    epoch: int
+    part: int
+    query: Query
+    ends: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Itinerary:
+    """Where the answers of a member of a group are found, as plain data, and the first cycle in which that is so.
+
+    `number` tells the member from queries that had its name before. Without a document the member is gone.
+    """
+
+    number: int
+    name: str
+    cycle: int
+    document: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,6 +181,48 @@ MIGRATIONS: tuple[Migration, ...] = (
         )
         """,
     ),
+    (
+        # Representatives are one more kind of name; what kinds there are is no longer said twice.
+        """
+        CREATE TABLE all_names (
+            id   INTEGER PRIMARY KEY AUTOINCREMENT,
+            key  TEXT NOT NULL UNIQUE,
+            name TEXT NOT NULL,
+            kind TEXT NOT NULL
+        )
+        """,
+        "INSERT INTO all_names (id, key, name, kind) SELECT id, key, name, kind FROM names",
+        "DELETE FROM sqlite_sequence WHERE name = 'all_names'",
+        "INSERT INTO sqlite_sequence (name, seq) SELECT 'all_names', seq FROM sqlite_sequence WHERE name = 'names'",
+        "DROP TABLE names",
+        "ALTER TABLE all_names RENAME TO names",
+        """
+        CREATE TABLE representatives (
+            id     INTEGER PRIMARY KEY REFERENCES names (id) ON DELETE CASCADE,
+            stream TEXT NOT NULL,
+            epoch  INTEGER NOT NULL,
+            part   INTEGER NOT NULL,
+            ends   INTEGER,
+            bound  TEXT NOT NULL
+        )
+        """,
+        # Where the answers of each member are found, since which cycle; `document` is NULL once the member is gone.
+        """
+        CREATE TABLE itineraries (
+            member   INTEGER PRIMARY KEY,
+            name     TEXT NOT NULL,
+            cycle    INTEGER NOT NULL,
+            document TEXT
+        )
+        """,
+        """
+        CREATE INDEX itineraries_by_cycle ON itineraries (cycle)
+        """,
+        """
+        CREATE INDEX itineraries_by_name ON itineraries (name)
+        """,
+        "CREATE TABLE delivery_groups (document TEXT NOT NULL)",
+    ),
 )
 
 

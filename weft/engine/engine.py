@@ -316,10 +316,11 @@ class Engine:
         # Streams that were registered after the start join in at the next one.
         streams = self._streams if self._streams is not None else self._registered_streams()
         with self._catalog.transaction():
-            born = self._catalog.query_numbers()
+            running = self._catalog.running()
+            born = {each.name: number for number, each in running.items()}
             if known is None or known.stream_births != tuple(streams) or known.born != born:
                 number = known.number + 1 if known else 1
-                known = build(number, streams, self._catalog.queries(), born, self._catalog.table_numbers())
+                known = build(number, streams, tuple(running.values()), born, self._catalog.table_numbers())
                 self._catalog.append_plan(known.number, known)
                 self._plan = known
         return known

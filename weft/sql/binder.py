@@ -32,7 +32,7 @@ SETTINGS: dict[str, tuple[str, ...] | None] = {
 }
 
 #: Where answers can be written.
-SINKS = ("memory", "console", "parquet", "json")
+SINKS = ("memory", "console", "parquet", "json", "subscribers")
 
 EXPLAIN_FORMATS = ("TEXT", "JSON", "MERMAID", "DOT", "SVG")
 
