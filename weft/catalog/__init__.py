@@ -1,6 +1,6 @@
 """What is registered, measured and planned, in one SQLite file."""
 
-from weft.catalog.catalog import CATALOG_FILE, Catalog, is_member
+from weft.catalog.catalog import CATALOG_FILE, Catalog
 from weft.catalog.codec import decode, encode, register
 from weft.catalog.errors import (
     CatalogCorrupt,
@@ -44,6 +44,5 @@ __all__ = [
     "View",
     "decode",
     "encode",
-    "is_member",
     "register",
 ]

@@ -170,15 +170,22 @@ class Catalog:
         """The queries that run for groups of others, in the order of creation."""
         return self._definitions.all(Representative)
 
-    def running(self) -> dict[int, Query]:
-        """The queries that are evaluated, by number, in the order of creation.
+    def members(self) -> dict[str, int]:
+        """The number of every query whose answers go to subscribers, by name."""
+        return self._definitions.members()
 
-        A query INTO subscribers is not, unless others read its answers: the representative of its group is.
+    def running_numbers(self) -> dict[str, int]:
+        """A number for every query that is evaluated, by name, in the order of creation: queries and representatives.
+
+        A query INTO subscribers is not evaluated itself, unless others read its answers.
         """
-        numbers, read = self.query_numbers(), self._definitions.read_queries()
-        own = {numbers[each.name]: each for each in self.queries() if not is_member(each) or each.name in read}
-        numbers = self._definitions.numbers(Representative)
-        return dict(sorted({**own, **{numbers[each.name]: each.query for each in self.representatives()}}.items()))
+        return self._definitions.running()
+
+    def running(self) -> tuple[Query, ...]:
+        """Every query that is evaluated, in the order of creation."""
+        queries = {each.name: each for each in self.queries()}
+        queries |= {each.name: each.query for each in self.representatives()}
+        return tuple(queries[name] for name in self.running_numbers())
 
     def stream_numbers(self) -> dict[str, int]:
         """A number for every stream, by name; one that is dropped and created again gets a new number."""
@@ -390,11 +397,6 @@ class Catalog:
     def _plan_version(self, row: Row) -> PlanVersion:
         number, plan = row
         return PlanVersion(number, self._database.decode(f"plan {number}", plan))
-
-
-def is_member(query: Query) -> bool:
-    """Whether a query's answers go to subscribers."""
-    return query.sink is not None and query.sink.format == "subscribers"
 
 
 _SUBMIT: Final = "INSERT INTO requests (statement) VALUES (?)"

@@ -38,9 +38,22 @@ _KINDS: Final[dict[type[Definition], _Kind]] = {
     Stream: _Kind("stream", "streams", ("bound",)),
     Table: _Kind("table", "tables", ("bound",)),
     View: _Kind("view", "views", ("text", "bound")),
-    Query: _Kind("query", "queries", ("text", "bound", "canonical", "clock", "sharing", "sink")),
+    Query: _Kind("query", "queries", ("text", "bound", "canonical", "clock", "sharing", "sink", "member")),
     Representative: _Kind("representative", "representatives", ("stream", "epoch", "part", "ends", "bound")),
 }
+
+
+_RUNNING: Final = """
+    SELECT name, id FROM names LEFT JOIN queries USING (id)
+    WHERE kind = 'representative'
+       OR kind = 'query' AND (NOT member OR EXISTS (SELECT 1 FROM dependencies WHERE read = id))
+    ORDER BY id
+"""
+
+
+def is_member(query: Query) -> bool:
+    """Whether a query's answers go to subscribers."""
+    return query.sink is not None and query.sink.format == "subscribers"
 
 
 def folded(name: str) -> str:
@@ -123,10 +136,16 @@ class Definitions:
             rows = self._database.execute("SELECT id FROM queries WHERE canonical = ? ORDER BY id", (form,))
             return tuple(self._load(Query, [number for (number,) in rows]))
 
-    def read_queries(self) -> set[str]:
-        """The names of the queries whose answers something reads."""
-        statement = "SELECT DISTINCT name FROM dependencies JOIN names ON id = read WHERE kind = ?"
-        return {name for (name,) in self._database.execute(statement, (_KINDS[Query].word,))}
+    def members(self) -> dict[str, int]:
+        """The number of every query whose answers go to subscribers, by name."""
+        return dict(self._database.execute("SELECT name, id FROM names JOIN queries USING (id) WHERE member"))
+
+    def running(self) -> dict[str, int]:
+        """The number of every query that is evaluated, and of every representative, by name.
+
+        One whose answers go to subscribers is not, unless somebody reads them: a representative is, in its place.
+        """
+        return dict(self._database.execute(_RUNNING))
 
     def readers(self, name: str) -> tuple[str, ...]:
         """The names of the views and queries that read `name` directly, in the order of creation."""
@@ -165,7 +184,7 @@ class Definitions:
         if kind is View:
             text, bound = columns
             return View(name, text, decode(what, bound, source))
-        text, bound, _, clock, sharing, sink = columns
+        text, bound, _, clock, sharing, sink, _ = columns
         return Query(name, decode(what, bound, source), clock, text, bool(sharing), decode(what, sink))
 
     def _columns(self, definition: Definition) -> Row:
@@ -180,7 +199,8 @@ class Definitions:
         if isinstance(definition, View):
             return definition.text, bound
         form = canonical_form(bound)
-        return definition.text, bound, form, definition.clock, definition.sharing, dumps(definition.sink)
+        query, sink = definition, dumps(definition.sink)
+        return query.text, bound, form, query.clock, query.sharing, sink, is_member(query)
 
     def _bound(self, relation: Relation) -> str:
         """A relation as text, in which the registered streams and tables are only named."""

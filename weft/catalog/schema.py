@@ -196,6 +196,8 @@ MIGRATIONS: tuple[Migration, ...] = (
         "INSERT INTO sqlite_sequence (name, seq) SELECT 'all_names', seq FROM sqlite_sequence WHERE name = 'names'",
         "DROP TABLE names",
         "ALTER TABLE all_names RENAME TO names",
+        # Whether a query's answers go to subscribers.
+        "ALTER TABLE queries ADD COLUMN member INTEGER NOT NULL DEFAULT 0",
         """
         CREATE TABLE representatives (
             id     INTEGER PRIMARY KEY REFERENCES names (id) ON DELETE CASCADE,

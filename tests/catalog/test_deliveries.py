@@ -1,0 +1,93 @@
+"""What the catalog keeps of delivery: representatives, itineraries and groups."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.catalog.examples import TRADES, query
+from weft.algebra import Answers, Query, Sink
+from weft.catalog import Catalog, DuplicateName, Itinerary, Representative
+
+
+def member(name: str) -> Query:
+    return replace(query(name), sink=Sink("subscribers"))
+
+
+def representative(name: str, *, ends: int | None = None) -> Representative:
+    return Representative(name, "g1", 2, 0, query(name), ends)
+
+
+def test_representatives_run_in_the_place_of_members(catalog: Catalog) -> None:
+    catalog.add_query(query("plain"))
+    catalog.add_query(member("wanted"))
+    catalog.add_representative(representative("g1.2", ends=7))
+    assert catalog.members() == {"wanted": catalog.query_numbers()["wanted"]}
+    assert [each.name for each in catalog.running()] == ["plain", "g1.2"]
+    assert catalog.representatives() == (representative("g1.2", ends=7),)
+    assert "g1.2" not in catalog.known_names()
+    assert [each.name for each in catalog.queries()] == ["plain", "wanted"]
+
+
+def test_a_member_that_others_read_runs_itself(catalog: Catalog) -> None:
+    catalog.add_query(member("wanted"))
+    read = catalog.query("wanted")
+    answers = Answers("wanted", read.relation.fields, None, read.relation.clock_type)
+    above = replace(query("above").relation, inputs=(replace(query("above").relation.inputs[0], source=answers),))
+    catalog.add_query(replace(query("above"), relation=above))
+    assert list(catalog.running_numbers()) == ["wanted", "above"]
+
+
+def test_numbers_are_those_of_no_query_before_or_after(catalog: Catalog, tmp_path: Path) -> None:
+    catalog.add_representative(representative("g1.2"))
+    first = catalog.running_numbers()["g1.2"]
+    catalog.drop_representative("g1.2")
+    catalog.add_query(query("next"))
+    assert catalog.query_numbers()["next"] == first + 1
+
+
+def test_a_stream_may_go_before_the_representatives_that_read_it(catalog: Catalog) -> None:
+    catalog.add_representative(representative("g1.2"))
+    catalog.drop_stream(TRADES.name)
+    assert catalog.representatives() == (representative("g1.2"),)
+
+
+def test_a_name_means_one_thing(catalog: Catalog) -> None:
+    catalog.add_representative(representative("g1.2"))
+    with pytest.raises(DuplicateName, match=r"has a representative 'g1\.2'"):
+        catalog.add_query(query("g1.2"))
+
+
+def test_itineraries_are_found_by_name_and_by_cycle(catalog: Catalog) -> None:
+    kept = catalog.deliveries
+    first, second = Itinerary(1, "a", 5, {"x": 1}), Itinerary(2, "b", 6, {"x": 2})
+    for each in (first, second):
+        kept.keep(each)
+    assert kept.itineraries() == (first, second)
+    assert kept.itinerary("b") == second
+    moved = replace(first, cycle=6, document={"x": 3})
+    kept.keep(moved)
+    assert kept.changed_in(6) == (moved, second)
+    assert kept.changed_in(5) == ()
+
+
+def test_members_that_went_are_told_once_and_then_forgotten(catalog: Catalog) -> None:
+    kept = catalog.deliveries
+    gone = Itinerary(1, "a", 5, None)
+    kept.keep(gone)
+    assert kept.changed_in(5) == (gone,)
+    assert kept.itinerary("a") is None
+    assert kept.itineraries() == ()
+    kept.forget_gone(before=5)
+    assert kept.changed_in(5) == (gone,)
+    kept.forget_gone(before=6)
+    assert kept.changed_in(5) == ()
+
+
+def test_groups_are_kept_as_they_are(catalog: Catalog) -> None:
+    assert catalog.deliveries.groups() is None
+    catalog.deliveries.keep_groups({"g1": [1, 2]})
+    catalog.deliveries.keep_groups({"g2": {"a": None}})
+    assert catalog.deliveries.groups() == {"g2": {"a": None}}
