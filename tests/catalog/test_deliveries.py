@@ -9,7 +9,7 @@ import pytest
 
 from tests.catalog.examples import TRADES, query
 from weft.algebra import Answers, Query, Sink
-from weft.catalog import Catalog, DuplicateName, Itinerary, Representative
+from weft.catalog import Catalog, DuplicateName, KeptItinerary, Representative
 
 
 def member(name: str) -> Query:
@@ -60,30 +60,32 @@ def test_a_name_means_one_thing(catalog: Catalog) -> None:
         catalog.add_query(query("g1.2"))
 
 
-def test_itineraries_are_found_by_name_and_by_cycle(catalog: Catalog) -> None:
+def test_itineraries_are_found_by_number_and_by_cycle(catalog: Catalog) -> None:
     kept = catalog.deliveries
-    first, second = Itinerary(1, "a", 5, {"x": 1}), Itinerary(2, "b", 6, {"x": 2})
+    first, second = KeptItinerary(1, 5, {"x": 1}), KeptItinerary(2, 6, {"x": 2})
     for each in (first, second):
         kept.keep(each)
     assert kept.itineraries() == (first, second)
-    assert kept.itinerary("b") == second
+    assert kept.itinerary(2) == second
+    assert kept.itinerary(3) is None
     moved = replace(first, cycle=6, document={"x": 3})
     kept.keep(moved)
     assert kept.changed_in(6) == (moved, second)
     assert kept.changed_in(5) == ()
 
 
-def test_members_that_went_are_told_once_and_then_forgotten(catalog: Catalog) -> None:
+def test_members_that_ended_are_told_of_until_they_are_forgotten(catalog: Catalog) -> None:
     kept = catalog.deliveries
-    gone = Itinerary(1, "a", 5, None)
+    gone, there = KeptItinerary(1, 5, {"x": 1}, ended=True), KeptItinerary(2, 4, {"x": 1})
     kept.keep(gone)
+    kept.keep(there)
     assert kept.changed_in(5) == (gone,)
-    assert kept.itinerary("a") is None
-    assert kept.itineraries() == ()
-    kept.forget_gone(before=5)
+    assert kept.itineraries() == (there,)
+    kept.forget_ended(before=5)
     assert kept.changed_in(5) == (gone,)
-    kept.forget_gone(before=6)
+    kept.forget_ended(before=6)
     assert kept.changed_in(5) == ()
+    assert kept.itineraries() == (there,)
 
 
 def test_groups_are_kept_as_they_are(catalog: Catalog) -> None:

@@ -17,7 +17,7 @@ from weft.catalog.errors import (
     NotACatalog,
     UnknownName,
 )
-from weft.catalog.records import Itinerary, PlanVersion, Representative, Request, RequestStatus, Statistics, View
+from weft.catalog.records import KeptItinerary, PlanVersion, Representative, Request, RequestStatus, Statistics, View
 
 __all__ = [
     "CATALOG_FILE",
@@ -32,7 +32,7 @@ __all__ = [
     "CatalogUnavailable",
     "CodecError",
     "DuplicateName",
-    "Itinerary",
+    "KeptItinerary",
     "NameInUse",
     "NotACatalog",
     "PlanVersion",

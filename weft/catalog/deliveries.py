@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from weft.catalog.database import Database, Row
-from weft.catalog.records import Itinerary
+from weft.catalog.records import KeptItinerary
 
-_ITINERARIES = "SELECT member, name, cycle, document FROM itineraries"
+_ITINERARIES = "SELECT member, cycle, document, ended FROM itineraries"
 
 
 class Deliveries:
@@ -22,33 +22,30 @@ class Deliveries:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def itineraries(self) -> tuple[Itinerary, ...]:
+    def itineraries(self) -> tuple[KeptItinerary, ...]:
         """Those of all members that there are, in the order of their creation."""
-        rows = self._database.execute(f"{_ITINERARIES} WHERE document IS NOT NULL ORDER BY member")
-        return tuple(map(_itinerary, rows))
+        return tuple(map(_itinerary, self._database.execute(f"{_ITINERARIES} WHERE NOT ended ORDER BY member")))
 
-    def itinerary(self, name: str) -> Itinerary | None:
-        """That of the member of this name, if there is one."""
-        rows = self._database.execute(f"{_ITINERARIES} WHERE name = ? AND document IS NOT NULL", (name,))
+    def itinerary(self, number: int) -> KeptItinerary | None:
+        """That of the query with this number, if it has one."""
+        rows = self._database.execute(f"{_ITINERARIES} WHERE member = ?", (number,))
         return _itinerary(rows[0]) if rows else None
 
-    def changed_in(self, cycle: int) -> tuple[Itinerary, ...]:
-        """Those that are other than they were since this cycle, members that went then included."""
-        return tuple(
-            map(_itinerary, self._database.execute(f"{_ITINERARIES} WHERE cycle = ? ORDER BY member", (cycle,)))
-        )
+    def changed_in(self, cycle: int) -> tuple[KeptItinerary, ...]:
+        """Those that are other than they were since this cycle, members that ended with it included."""
+        rows = self._database.execute(f"{_ITINERARIES} WHERE cycle = ? ORDER BY member", (cycle,))
+        return tuple(map(_itinerary, rows))
 
-    def keep(self, itinerary: Itinerary) -> None:
+    def keep(self, itinerary: KeptItinerary) -> None:
         """Write down an itinerary in place of the one that the member had."""
-        document = None if itinerary.document is None else json.dumps(itinerary.document)
         self._database.execute(
-            "INSERT OR REPLACE INTO itineraries (member, name, cycle, document) VALUES (?, ?, ?, ?)",
-            (itinerary.number, itinerary.name, itinerary.cycle, document),
+            "INSERT OR REPLACE INTO itineraries (member, cycle, document, ended) VALUES (?, ?, ?, ?)",
+            (itinerary.number, itinerary.cycle, json.dumps(itinerary.document), itinerary.ended),
         )
 
-    def forget_gone(self, before: int) -> None:
-        """Drop what is kept of members that went before a cycle."""
-        self._database.execute("DELETE FROM itineraries WHERE document IS NULL AND cycle < ?", (before,))
+    def forget_ended(self, before: int) -> None:
+        """Drop what is kept of members that ended before a cycle."""
+        self._database.execute("DELETE FROM itineraries WHERE ended AND cycle < ?", (before,))
 
     def groups(self) -> Mapping[str, Any] | None:
         """How members are grouped, as it was last kept."""
@@ -56,11 +53,12 @@ class Deliveries:
         return None if not rows else json.loads(rows[0][0])
 
     def keep_groups(self, document: Mapping[str, Any]) -> None:
+        """Write down how members are grouped now."""
         with self._database.transaction():
             self._database.execute("DELETE FROM delivery_groups")
             self._database.execute("INSERT INTO delivery_groups (document) VALUES (?)", (json.dumps(document),))
 
 
-def _itinerary(row: Row) -> Itinerary:
-    number, name, cycle, document = row
-    return Itinerary(number, name, cycle, None if document is None else json.loads(document))
+def _itinerary(row: Row) -> KeptItinerary:
+    number, cycle, document, ended = row
+    return KeptItinerary(number, cycle, json.loads(document), bool(ended))

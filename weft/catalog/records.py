@@ -36,16 +36,16 @@ class Representative:
 
 
 @dataclass(frozen=True, slots=True)
-class Itinerary:
+class KeptItinerary:
     """Where the answers of a member of a group are found, as plain data, and the first cycle in which that is so.
 
-    `number` tells the member from queries that had its name before. Without a document the member is gone.
+    A member that `ended` was dropped before that cycle. `number` is the query's.
     """
 
     number: int
-    name: str
     cycle: int
-    document: Mapping[str, Any] | None
+    document: Mapping[str, Any]
+    ended: bool = False
 
 
 @dataclass(frozen=True, slots=True)

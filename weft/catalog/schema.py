@@ -208,20 +208,17 @@ MIGRATIONS: tuple[Migration, ...] = (
             bound  TEXT NOT NULL
         )
         """,
-        # Where the answers of each member are found, since which cycle; `document` is NULL once the member is gone.
+        # Where the answers of each member are found, since which cycle, and whether the member has ended with that.
         """
         CREATE TABLE itineraries (
             member   INTEGER PRIMARY KEY,
-            name     TEXT NOT NULL,
             cycle    INTEGER NOT NULL,
-            document TEXT
+            ended    INTEGER NOT NULL,
+            document TEXT NOT NULL
         )
         """,
         """
         CREATE INDEX itineraries_by_cycle ON itineraries (cycle)
-        """,
-        """
-        CREATE INDEX itineraries_by_name ON itineraries (name)
         """,
         "CREATE TABLE delivery_groups (document TEXT NOT NULL)",
     ),
