@@ -16,17 +16,17 @@ def member(name: str) -> Query:
     return replace(query(name), sink=Sink("subscribers"))
 
 
-def representative(name: str, *, ends: int | None = None) -> Representative:
-    return Representative(name, "g1", 2, 0, query(name), ends)
+def representative(name: str) -> Representative:
+    return Representative(name, "g1", 2, 0, query(name), {"reach": 7})
 
 
 def test_representatives_run_in_the_place_of_members(catalog: Catalog) -> None:
     catalog.add_query(query("plain"))
     catalog.add_query(member("wanted"))
-    catalog.add_representative(representative("g1.2", ends=7))
+    catalog.add_representative(representative("g1.2"))
     assert catalog.members() == {"wanted": catalog.query_numbers()["wanted"]}
     assert [each.name for each in catalog.running()] == ["plain", "g1.2"]
-    assert catalog.representatives() == (representative("g1.2", ends=7),)
+    assert catalog.representatives() == (representative("g1.2"),)
     assert "g1.2" not in catalog.known_names()
     assert [each.name for each in catalog.queries()] == ["plain", "wanted"]
 
@@ -88,8 +88,13 @@ def test_members_that_ended_are_told_of_until_they_are_forgotten(catalog: Catalo
     assert kept.itineraries() == (there,)
 
 
-def test_groups_are_kept_as_they_are(catalog: Catalog) -> None:
-    assert catalog.deliveries.groups() is None
-    catalog.deliveries.keep_groups({"g1": [1, 2]})
-    catalog.deliveries.keep_groups({"g2": {"a": None}})
-    assert catalog.deliveries.groups() == {"g2": {"a": None}}
+def test_groups_are_kept_by_name(catalog: Catalog) -> None:
+    kept = catalog.deliveries
+    kept.keep_group("g1", {"members": [1, 2]})
+    kept.keep_group("g2", {"members": [3]})
+    kept.keep_group("g1", {"members": [2]})
+    assert kept.groups() == {"g1": {"members": [2]}, "g2": {"members": [3]}}
+    kept.keep_group("g1", None)
+    assert kept.groups() == {"g2": {"members": [3]}}
+    kept.forget()
+    assert kept.groups() == {}

@@ -6,6 +6,7 @@ number: what is stored under a number never changes and no number is used twice,
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -39,7 +40,7 @@ _KINDS: Final[dict[type[Definition], _Kind]] = {
     Table: _Kind("table", "tables", ("bound",)),
     View: _Kind("view", "views", ("text", "bound")),
     Query: _Kind("query", "queries", ("text", "bound", "canonical", "clock", "sharing", "sink", "member")),
-    Representative: _Kind("representative", "representatives", ("stream", "epoch", "part", "ends", "bound")),
+    Representative: _Kind("representative", "representatives", ("stream", "epoch", "part", "about", "bound")),
 }
 
 
@@ -179,8 +180,8 @@ class Definitions:
             (bound,) = columns
             return decode(what, bound)
         if kind is Representative:
-            stream, epoch, part, ends, bound = columns
-            return Representative(name, stream, epoch, part, decode(what, bound), ends)
+            stream, epoch, part, about, bound = columns
+            return Representative(name, stream, epoch, part, decode(what, bound), json.loads(about))
         if kind is View:
             text, bound = columns
             return View(name, text, decode(what, bound, source))
@@ -194,7 +195,7 @@ class Definitions:
         if isinstance(definition, Representative):
             # Whole, with the streams it was made for: members may go, and streams after them, before it does.
             each = definition
-            return each.stream, each.epoch, each.part, each.ends, dumps(each.query)
+            return each.stream, each.epoch, each.part, json.dumps(each.about), dumps(each.query)
         bound = self._bound(definition.relation)
         if isinstance(definition, View):
             return definition.text, bound

@@ -47,16 +47,24 @@ class Deliveries:
         """Drop what is kept of members that ended before a cycle."""
         self._database.execute("DELETE FROM itineraries WHERE ended AND cycle < ?", (before,))
 
-    def groups(self) -> Mapping[str, Any] | None:
-        """How members are grouped, as it was last kept."""
-        rows = self._database.execute("SELECT document FROM delivery_groups")
-        return None if not rows else json.loads(rows[0][0])
+    def forget(self) -> None:
+        """Drop all itineraries and groups."""
+        for table in ("itineraries", "delivery_groups"):
+            self._database.execute(f"DELETE FROM {table}")
 
-    def keep_groups(self, document: Mapping[str, Any]) -> None:
-        """Write down how members are grouped now."""
-        with self._database.transaction():
-            self._database.execute("DELETE FROM delivery_groups")
-            self._database.execute("INSERT INTO delivery_groups (document) VALUES (?)", (json.dumps(document),))
+    def groups(self) -> dict[str, Mapping[str, Any]]:
+        """How members are grouped, by the names of the groups."""
+        rows = self._database.execute("SELECT name, document FROM delivery_groups ORDER BY name")
+        return {name: json.loads(document) for name, document in rows}
+
+    def keep_group(self, name: str, document: Mapping[str, Any] | None) -> None:
+        """Write down how a group is made up now; None if there is no such group any more."""
+        if document is None:
+            self._database.execute("DELETE FROM delivery_groups WHERE name = ?", (name,))
+        else:
+            self._database.execute(
+                "INSERT OR REPLACE INTO delivery_groups (name, document) VALUES (?, ?)", (name, json.dumps(document))
+            )
 
 
 def _itinerary(row: Row) -> KeptItinerary:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -24,7 +24,7 @@ class Representative:
     """A query that runs for all members of a group of queries, whose answers are published under the group's name.
 
     A group has a new epoch when what runs for it changes, and an epoch has several parts if no single query gives the
-    answers of all members. `ends` is the clock at which the watermark of one that has a successor finds it done.
+    answers of all members. `about` is what whoever publishes its rows has to know, as plain data.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Representative:
     epoch: int
     part: int
     query: Query
-    ends: int | None = None
+    about: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,7 +204,7 @@ MIGRATIONS: tuple[Migration, ...] = (
             stream TEXT NOT NULL,
             epoch  INTEGER NOT NULL,
             part   INTEGER NOT NULL,
-            ends   INTEGER,
+            about  TEXT NOT NULL,
             bound  TEXT NOT NULL
         )
         """,
@@ -220,7 +220,12 @@ MIGRATIONS: tuple[Migration, ...] = (
         """
         CREATE INDEX itineraries_by_cycle ON itineraries (cycle)
         """,
-        "CREATE TABLE delivery_groups (document TEXT NOT NULL)",
+        """
+        CREATE TABLE delivery_groups (
+            name     TEXT PRIMARY KEY,
+            document TEXT NOT NULL
+        ) WITHOUT ROWID
+        """,
     ),
 )
 

@@ -29,7 +29,6 @@ SETTINGS: dict[str, tuple[str, ...] | None] = {
     "max_state_mb": None,
     "max_driver_partials": None,
     "kernels": ("auto", "driver", "executors"),
-    "delivery": ("on", "off"),
     "delivery_delay": None,
     "delivery_every": None,
     "max_delivery_mb": None,
