@@ -3,7 +3,7 @@
 Ranges are the larger ones. The slide depends on how late a combination may appear (`containment`):
 
     (a) never late      every instant of both is an instant
-    (b) a little late   the largest slide of a few candidates for which both are contained, and late by no more than that
+    (b) a little late   the largest slide of a few candidates for which both are contained, and late by no more
     (c) any slide       the ranges grow by the longest wait: more rows are kept, and instants are as rare as one likes
 """
 
@@ -53,9 +53,8 @@ def _candidate_of_input(left: JoinWindows, right: JoinWindows, here: int, there:
     """The printed rule: in step with the larger range, which has no slack; in step with both if the other has not
     enough of it either."""
     if here == there:
-        slide = min(left.slide, right.slide)
-    else:
-        slide = left.slide if here > there else right.slide
+        return common
+    slide = left.slide if here > there else right.slide
     return slide if slide <= abs(here - there) else common
 
 
