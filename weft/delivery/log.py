@@ -42,6 +42,11 @@ class Limits:
     queue: int = 64
 
 
+def delivery_directory(project: Path) -> Path:
+    """Where the delivery log of the project in a directory is."""
+    return project / "delivery"
+
+
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
