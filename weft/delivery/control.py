@@ -46,7 +46,7 @@ class Control:
         self._say = say
         self._assignment: Assignment | None = None
         self._publisher: Publisher | None = None
-        self._next_round = 0.0
+        self._next_round = time.monotonic() + self._duration("delivery_every", _EVERY) / 1e6
 
     def settle(self, last: Commit) -> None:
         """Group the members that there are for the cycle after `last`."""
@@ -58,6 +58,10 @@ class Control:
         if due:
             self._next_round = time.monotonic() + self._duration("delivery_every", _EVERY) / 1e6
         assignment.settle(_moment(self._catalog, last), statistics)
+
+    def regroup(self) -> None:
+        """Ask before the next cycle whether groups still pay, and not only when it is time to."""
+        self._next_round = 0.0
 
     def wait_for_room(self) -> None:
         if self._publisher is not None:
