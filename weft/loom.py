@@ -30,10 +30,10 @@ from weft.sql import SqlError, bind_or_repeat, parse, split, statements
 from weft.sql.binder import SETTINGS
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     import pyarrow as pa
     from pyspark.sql import DataFrame
-
-    from datetime import datetime
 
     from weft.delivery import Subscriber
     from weft.delivery.control import Control
@@ -112,16 +112,36 @@ class Loom:
 
         `format` is TEXT, JSON, MERMAID, DOT or SVG: the last three are pictures.
         """
+        from weft.delivery.explanation import delivered, delivered_document, delivered_text
         from weft.engine.network.project import Project
         from weft.engine.statistics import measured
         from weft.engine.status import kept_apart
         from weft.engine.woven.hosts import recorded_hosts
 
-        queries = self.catalog.queries()
+        queries = self._explained_queries()
         chosen = None if query is None else self.catalog.query(query)
+        found = None if chosen is None else delivered(self.catalog, chosen.name)
+        if found is not None and found.parts and chosen not in queries:
+            chosen = found.parts[0].query
         known = measured(self.catalog)
         apart, hosts = kept_apart(self.catalog, lambda state: state.woven), recorded_hosts(self.catalog)
-        return explained(queries, chosen, known, format, apart, hosts, Project.of(self.catalog))
+        text = explained(queries, chosen, known, format, apart, hosts, Project.of(self.catalog))
+        if found is not None and format == "TEXT":
+            return f"{delivered_text(found)}\n\n{text}"
+        if found is not None and format == "JSON":
+            return json.dumps({**json.loads(text), "delivery": delivered_document(found)}, indent=2, ensure_ascii=False)
+        return text
+
+    def _explained_queries(self) -> tuple[Query, ...]:
+        """What is evaluated: queries, and representatives in the place of those that go to subscribers.
+
+        Members that have not been grouped yet stand for themselves.
+        """
+        grouped = {each.number for each in self.catalog.deliveries.itineraries()}
+        ungrouped = {name for name, number in self.catalog.members().items() if number not in grouped}
+        running = self.catalog.running()
+        known = {each.name for each in running}
+        return (*running, *(each for each in self.catalog.queries() if each.name in ungrouped - known))
 
     # -- running ------------------------------------------------------------------------------------------------------
 
@@ -251,9 +271,7 @@ class Loom:
             raise ValueError(
                 f"query '{found.name}' has no subscribers; CREATE CONTINUOUS QUERY {found.name} INTO subscribers AS …"
             )
-        return subscribe(
-            delivery_directory(self.directory), found.name, last=last, since=since, token=token, wait=True
-        )
+        return subscribe(delivery_directory(self.directory), found.name, last=last, since=since, token=token, wait=True)
 
     @property
     def directory(self) -> Path:
