@@ -12,6 +12,8 @@ from weft.delivery.errors import AccessDenied, BrokerError, DeliveryError, LogEr
 from weft.delivery.itinerary import Itinerary, Span
 from weft.delivery.log import Limits
 from weft.delivery.publisher import Published, Publisher
+from weft.delivery.subscribe import subscribe
+from weft.delivery.subscriber import Subscriber
 
 __all__ = [
     "AccessDenied",
@@ -25,5 +27,7 @@ __all__ = [
     "Published",
     "Publisher",
     "Span",
+    "Subscriber",
     "UnknownQuery",
+    "subscribe",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +25,10 @@ class Batch:
         """The answers as dictionaries."""
         rows: list[dict[str, Any]] = self.table.to_pylist()
         return rows
+
+    def newest(self, count: int) -> Batch:
+        """The batch with at most so many of its answers, the last ones."""
+        return replace(self, table=self.table.slice(max(0, self.table.num_rows - count)))
 
 
 @dataclass(frozen=True, slots=True)
