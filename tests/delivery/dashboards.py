@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
@@ -49,32 +52,54 @@ def selections(draw: DrawFn) -> str:
     return f"SELECT {columns} FROM trades" + draw(st.sampled_from(["", f" WHERE {draw(conditions())}"]))
 
 
+@dataclass(frozen=True)
+class Theme:
+    """What the queries of one dashboard have in common; they differ in the rest."""
+
+    draws: Callable[[DrawFn], str]
+
+    def query(self, draw: DrawFn) -> str:
+        return self.draws(draw)
+
+
 @st.composite
-def joins(draw: DrawFn) -> str:
-    first, second = draw(st.integers(1, 12)), draw(st.integers(1, 12))
-    slide = draw(st.sampled_from(["", "", " SLIDE 2", " SLIDE 3", " SLIDE 4"]))
-    columns = draw(st.sampled_from(["t.n, q.m", "t.sym, t.qty, q.bid", "t.n, t.price - q.bid AS gap"]))
+def join_themes(draw: DrawFn) -> Theme:
+    slides = draw(st.sampled_from([("",), ("",), (" SLIDE 2", " SLIDE 4"), ("", " SLIDE 3")]))
     where = draw(st.sampled_from(["t.sym = q.sym", "t.sym = q.sym", "t.price > q.bid"]))
-    more = draw(st.sampled_from(["", "", f" AND t.qty > {draw(st.integers(-3, 5))}", " AND t.sym < 'c'"]))
-    return (
-        f"SELECT {columns} FROM trades [ROWS {first}{slide}] AS t, quotes [ROWS {second}{slide}] AS q "
-        f"WHERE {where}{more}"
-    )
+
+    def one(draw: DrawFn) -> str:
+        first, second = draw(st.integers(1, 10)), draw(st.integers(1, 10))
+        slide = draw(st.sampled_from(slides))
+        columns = draw(st.sampled_from(["t.n, q.m", "t.sym, t.qty, q.bid", "t.n, t.price - q.bid AS gap"]))
+        more = draw(st.sampled_from(["", "", f" AND t.qty > {draw(st.integers(-3, 5))}", " AND t.sym < 'c'"]))
+        inputs = f"trades [ROWS {first}{slide}] AS t, quotes [ROWS {second}{slide}] AS q"
+        return f"SELECT {columns} FROM {inputs} WHERE {where}{more}"
+
+    return Theme(one)
 
 
 @st.composite
-def aggregates(draw: DrawFn) -> str:
+def aggregate_themes(draw: DrawFn) -> Theme:
     stream = draw(st.sampled_from(["trades", "trades", "history"]))
-    range_, slide = draw(st.sampled_from([6, 6, 12])), draw(st.sampled_from([1, 2, 3, 4, 6]))
-    functions = ["COUNT(*) AS c", "SUM(qty) AS s", "MIN(qty) AS least, MAX(qty) AS most", "AVG(qty) AS mean"]
-    chosen = ", ".join(draw(st.lists(st.sampled_from(functions), min_size=1, max_size=3, unique=True)))
-    where = draw(st.sampled_from(["", "", " WHERE qty > 0", f" WHERE sym = '{draw(_SYMBOLS)}'", " WHERE sym < 'c'"]))
-    having = draw(st.sampled_from(["", "", f" HAVING COUNT(*) > {draw(st.integers(0, 3))}", " HAVING SUM(qty) > 4"]))
+    range_, slides = draw(st.sampled_from([6, 12])), draw(st.sampled_from([(2, 4), (3,), (4, 6), (1, 2, 3, 4, 6)]))
+    where = draw(st.sampled_from(["", "", "qty > 0"]))
     grouped = draw(st.sampled_from([True, True, True, False]))
-    return (
-        f"SELECT {'sym, ' * grouped}{chosen} FROM {stream} [ROWS {range_} SLIDE {slide}]{where}"
-        f"{' GROUP BY sym' * grouped}{having}"
-    )
+
+    def one(draw: DrawFn) -> str:
+        functions = ["COUNT(*) AS c", "SUM(qty) AS s", "MIN(qty) AS least, MAX(qty) AS most", "AVG(qty) AS mean"]
+        chosen = ", ".join(draw(st.lists(st.sampled_from(functions), min_size=1, max_size=3, unique=True)))
+        of_key = draw(st.sampled_from(["", "", f"sym = '{draw(_SYMBOLS)}'", "sym < 'c'"])) if grouped else ""
+        conditions = " AND ".join(filter(None, (where, of_key)))
+        having = draw(
+            st.sampled_from(["", "", f" HAVING COUNT(*) > {draw(st.integers(0, 3))}", " HAVING SUM(qty) > 4"])
+        )
+        window = f"[ROWS {range_} SLIDE {draw(st.sampled_from(slides))}]"
+        return (
+            f"SELECT {'sym, ' * grouped}{chosen} FROM {stream} {window}"
+            f"{f' WHERE {conditions}' if conditions else ''}{' GROUP BY sym' * grouped}{having}"
+        )
+
+    return Theme(one)
 
 
 def others() -> SearchStrategy[str]:
@@ -111,10 +136,12 @@ def rows_of_cycle(draw: DrawFn, now: int) -> dict[str, list[dict[str, object]]]:
 @st.composite
 def dashboards(draw: DrawFn, most_queries: int = 14, cycles: int = 9) -> Workload:
     """Queries of few kinds, created and dropped between cycles."""
-    selects = st.one_of(selections(), selections(), joins(), joins(), aggregates(), aggregates(), others())
+    plain = [Theme(lambda draw: draw(selections())), Theme(lambda draw: draw(others()))]
+    kinds = st.one_of(st.sampled_from(plain), join_themes(), aggregate_themes())
+    themes = draw(st.lists(kinds, min_size=1, max_size=3))
     queries = {
-        f"q{number}": f"CREATE CONTINUOUS QUERY q{number} AS {draw(selects)}"
-        for number in range(draw(st.integers(2, most_queries)))
+        f"q{number}": f"CREATE CONTINUOUS QUERY q{number} AS {draw(st.sampled_from(themes)).query(draw)}"
+        for number in range(draw(st.integers(3, most_queries)))
     }
     born = {name: draw(st.integers(0, cycles - 2)) if draw(st.booleans()) else 0 for name in queries}
     dies = {

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from weft.delivery.members import Members
 
 from tests.engine.workload_run import Run
 from weft.delivery.control import Control
 from weft.delivery.log import delivery_directory, read_parcel, read_routes
+from weft.delivery.members import Members
 
 _CREATE = re.compile(r"(CREATE CONTINUOUS QUERY \S+) (?!INTO)")
 
@@ -34,6 +34,7 @@ class DeliveredRun(Run):
         super().execute(into_subscribers(script))
 
     def restart(self) -> None:
+        """A new engine, and whoever publishes for it, over the same state."""
         if hasattr(self, "control"):
             self.control.close()
         super().restart()

@@ -18,8 +18,11 @@ from weft.catalog import Catalog, KeptItinerary
 from weft.delivery.itinerary import Itinerary, Span, as_json, from_json
 from weft.delivery.runners import Runner, run, runners
 from weft.delivery.switching import Moment, is_past, joins_at, switch_place
-from weft.optimizer.group_results import Change, Groups, Statistics
+from weft.optimizer.group_results import Change, Groups, Statistics, members_in
 from weft.plan.subscription import Subscription
+
+#: Under which it is kept how groups are numbered: no number is used twice.
+_NUMBERS = ""
 
 #: Spans that an itinerary keeps: as far back late joiners can go.
 _MOST_SPANS = 32
@@ -31,14 +34,14 @@ class Assignment:
     def __init__(self, catalog: Catalog, statistics: Statistics, most_delay: int) -> None:
         self._catalog = catalog
         self._most_delay = most_delay
-        self._groups = Groups(statistics, most_delay=most_delay)
+        self._groups = _kept_groups(catalog, statistics, most_delay)
+        placed = {int(member) for group in self._groups.names() for member in self._groups.members(group)}
         self._runners = runners(catalog)
         self._itineraries = {each.number: from_json(dict(each.document)) for each in catalog.deliveries.itineraries()}
-        kept = catalog.deliveries.groups()
-        if kept:
-            queries = _by_number(catalog)
-            for document in kept.values():
-                self._groups.restore(document, queries)
+
+        #: Members whose groups could not be taken up, since others in them went while nothing ran.
+        self._unplaced = self._itineraries.keys() - placed
+        self._broken = catalog.deliveries.groups().keys() - {_NUMBERS, *self._groups.names()}
 
     @property
     def runners(self) -> Mapping[tuple[str, int], Runner]:
@@ -53,18 +56,20 @@ class Assignment:
         """Bring everything in line with the members that there are; with statistics, regroup what does not pay."""
         numbers = frozenset(self._catalog.members().values())
         with self._catalog.transaction():
-            if statistics is not None or numbers != self._itineraries.keys():
+            if statistics is not None or self._unplaced or numbers != self._itineraries.keys():
                 self._change(numbers, moment, statistics)
             self._retire(moment)
 
     # -- changes ------------------------------------------------------------------------------------------------------
 
     def _change(self, numbers: frozenset[int], moment: Moment, statistics: Statistics | None) -> None:
-        changes = [self._groups.terminate(str(number)) for number in sorted(self._itineraries.keys() - numbers)]
-        for number in sorted(self._itineraries.keys() - numbers):
+        gone = sorted(self._itineraries.keys() - numbers)
+        changes = [self._groups.terminate(str(number)) for number in gone if number not in self._unplaced]
+        for number in gone:
             self._end(number, moment)
         queries = _by_number(self._catalog)
-        new = sorted(numbers - self._itineraries.keys())
+        new = sorted(numbers - self._itineraries.keys() | self._unplaced & numbers)
+        self._unplaced = set()
         changes += [self._groups.insert(str(number), queries[str(number)], _hop(queries, number)) for number in new]
         if statistics is not None:
             changes.append(self._groups.reoptimise(statistics))
@@ -73,9 +78,11 @@ class Assignment:
         stayed = {int(member) for group in begun for member in self._groups.members(group)}
         for number in sorted(moved | stayed | set(new)):
             self._route(number, queries[str(number)], begun, moment)
-        for group in _touched(changes):
+        for group in _touched(changes) | self._broken:
             exists = group in self._groups.names()
-            self._catalog.deliveries.keep_group(group, self._groups.as_data(group) if exists else None)
+            self._catalog.deliveries.keep_group(group, self._groups.group_as_data(group) if exists else None)
+        self._broken = set()
+        self._catalog.deliveries.keep_group(_NUMBERS, {"next": self._groups.next_number})
 
     def _begin_epochs(self, changes: Iterable[Change], *, regrouping: bool) -> set[str]:
         """Let the groups that need it begin a new epoch; those that could do with less wait until all are regrouped."""
@@ -174,6 +181,14 @@ def _switched(spans: tuple[Span, ...], to: Span, place: int | None) -> tuple[Spa
         # It has not begun yet, and takes nothing. What was before it goes on until it would have begun.
         return (*before, replace(to, since=last.since))
     return (*before, replace(last, until=place), replace(to, since=place))
+
+
+def _kept_groups(catalog: Catalog, statistics: Statistics, most_delay: int) -> Groups:
+    """The groups as they were when the last process ended."""
+    kept, queries = catalog.deliveries.groups(), _by_number(catalog)
+    numbers = kept.pop(_NUMBERS, {"next": 1})
+    whole = {name: each for name, each in kept.items() if queries.keys() >= set(members_in(each))}
+    return Groups.from_data({**numbers, "groups": whole}, queries, statistics, most_delay=most_delay)
 
 
 def _by_number(catalog: Catalog) -> dict[str, Query]:
