@@ -117,7 +117,7 @@ def disjunctive_form(predicates: PredicateSet, most_boxes: int = MOST_BOXES) -> 
     for clause in sorted(predicates.disjunctions, key=lambda each: len(each.by_subject)):
         choices = clause.by_subject.items()
         narrowed = (_narrowed(box, subject, values) for box in boxes for subject, values in choices)
-        boxes = largest_boxes(box for box in narrowed if box is not None)
+        boxes = _largest(box for box in narrowed if box is not None)
         if len(boxes) > most_boxes:
             return None
     return tuple(boxes)
@@ -128,8 +128,7 @@ def _narrowed(box: Box, subject: Subject, values: ValueSet) -> Box | None:
     return None if left.is_empty else {**box, subject: left}
 
 
-def largest_boxes(boxes: Iterable[Box]) -> list[Box]:
-    """The boxes that lie in no other one; of equal ones the first."""
+def _largest(boxes: Iterable[Box]) -> list[Box]:
     kept: list[Box] = []
     for box in boxes:
         if not any(box_contained(box, other) for other in kept):
