@@ -6,8 +6,10 @@ other machines can get at them. It must hold a parcel durably when `send` return
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
+from weft.delivery.itinerary import Itinerary
 from weft.delivery.parcel import Parcel
 
 
@@ -17,6 +19,9 @@ class Broker(Protocol):
     @property
     def name(self) -> str:
         """What to call it, without what is secret in its address."""
+
+    def learn(self, routes: Iterable[Itinerary]) -> None:
+        """Tell it the itineraries of before the first parcel that it is sent."""
 
     def held(self) -> int | None:
         """The newest cycle whose parcel it holds whole. Raises BrokerError when it cannot be asked."""

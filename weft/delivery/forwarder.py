@@ -14,7 +14,7 @@ from typing import Final
 
 from weft.delivery.broker import Broker
 from weft.delivery.errors import BrokerError, LogError
-from weft.delivery.log import cycles, read_parcel, write_json
+from weft.delivery.log import cycles, read_parcel, read_routes, write_json
 
 ACKNOWLEDGED: Final = "acknowledged.json"
 _PATIENCE: Final = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
@@ -44,6 +44,7 @@ class Forwarder:
         self._closing = False
         self.problem: str | None = None
         self.acknowledged = acknowledged(directory)
+        broker.learn(read_routes(directory).values())
         self._thread = threading.Thread(target=self._run, name="weft-forwarder", daemon=True)
         self._thread.start()
 

@@ -86,6 +86,11 @@ class Reader(Generic[Item]):
             if not found and self._hub.go_live(self):
                 return None
 
+    def go_back(self) -> None:
+        """Let go of what waits, to cut it anew: what `cut` gives has changed."""
+        self._hub.leave(self)
+        self.queue.clear()
+
     def close(self) -> None:
         """Take nothing more."""
         self._hub.leave(self)
@@ -118,6 +123,7 @@ class Hub:
         self._members = Members()
         self.through = max(cycles(directory), default=BEGINNING)
         self.routes: dict[str, Itinerary] = read_routes(directory)
+        self._horizon = self.through
         self._new = threading.Event()
         self._closed = False
         self._failure: DeliveryError | None = None
@@ -162,6 +168,16 @@ class Hub:
         with self._lock:
             return self.routes.get(query), self.through
 
+    def learn(self, route: Itinerary) -> None:
+        """Know a query's itinerary that no parcel here has."""
+        with self._lock:
+            self._amend([route])
+
+    def advance(self, cycle: int) -> None:
+        """Know that up to a cycle there is nothing but what the log has by now."""
+        self._horizon = max(self._horizon, cycle)
+        self._new.set()
+
     def close(self) -> None:
         """Stop following."""
         self._closed = True
@@ -194,11 +210,19 @@ class Hub:
         return None if time.time_ns() - changed < _SAME_INSTANT else changed
 
     def _read_new(self) -> None:
+        horizon = self._horizon
         for cycle in cycles(self.directory):
             if cycle > self.through:
                 parcel = read_parcel(self.directory, cycle)
                 if parcel is not None:
                     self._distribute(parcel)
+        with self._lock:
+            self._reach(max(self.through, horizon))
+
+    def _reach(self, cycle: int) -> None:
+        self.through = cycle
+        for reader in self._readers():
+            reader.through = cycle
 
     def _distribute(self, parcel: Parcel) -> None:
         with self._lock:
@@ -210,9 +234,7 @@ class Hub:
                 item = reader.cut(parcel)
                 if item is not None:
                     self._give(reader, parcel.cycle, item)
-            self.through = parcel.cycle
-            for reader in self._readers():
-                reader.through = parcel.cycle
+            self._reach(parcel.cycle)
             ended = [reader for each in parcel.routes for reader in self._live.get(each.query, ())]
         for reader in ended:
             reader.wake()

@@ -33,7 +33,8 @@ class LocalSubscriber(Subscriber):
             self.close()
             raise UnknownQuery(unknown(query, known))
         self._members = Members([route] if route else [])
-        self._first: deque[Batch | Dropped] = deque()
+        self._first: deque[Batch] = deque()
+        self._until = start.until
         after = self._first_place(start)
         self._reader: Reader[Batch | Dropped] = Reader(
             self._hub, after, self._cut, self._dropped, self._wake, limits.queue, query
@@ -41,7 +42,7 @@ class LocalSubscriber(Subscriber):
 
     @property
     def position(self) -> int:
-        return self._reader.place
+        return self._first[0].cycle - 1 if self._first else self._reader.place
 
     def _take(self) -> Batch | Dropped | None:
         if self._first:
@@ -49,9 +50,15 @@ class LocalSubscriber(Subscriber):
         if self._is_closed:
             raise StopIteration
         item = self._reader.take()
-        if item is None and self._has_ended():
+        if self._is_past(item) or (item is None and self._has_ended()):
             raise StopIteration
         return item
+
+    def _is_past(self, item: Batch | Dropped | None) -> bool:
+        """Whether all that was asked for has been taken."""
+        return self._until is not None and (
+            self.position > self._until or (item is None and self.position == self._until)
+        )
 
     def _takes_long(self) -> bool:
         return not self._reader.is_live
@@ -71,9 +78,10 @@ class LocalSubscriber(Subscriber):
             return start.after
         if start.since is not None:
             return self._before(start.since)
+        here = self._as_of if start.until is None else min(self._as_of, start.until)
         if start.last is not None:
-            self._first.extend(self._newest(start.last))
-        return self._as_of
+            self._first.extend(self._newest(start.last, here))
+        return here
 
     def _before(self, since: int) -> int:
         """The place before the first parcel that was published at a time or later."""
@@ -86,12 +94,12 @@ class LocalSubscriber(Subscriber):
                 return BEGINNING
         return self._as_of
 
-    def _newest(self, count: int) -> list[Batch]:
-        """The newest answers, as many as were asked for or as there are."""
+    def _newest(self, count: int, until: int) -> list[Batch]:
+        """The newest answers up to a cycle, as many as were asked for or as there are."""
         found: list[Batch] = []
         missing = count
         for cycle in reversed(cycles(self._hub.directory)):
-            parcel = read_parcel(self._hub.directory, cycle) if cycle <= self._as_of and missing > 0 else None
+            parcel = read_parcel(self._hub.directory, cycle) if cycle <= until and missing > 0 else None
             for batch in self._members.batches(parcel) if parcel is not None else ():
                 found.append(batch.newest(missing))
                 missing -= batch.table.num_rows

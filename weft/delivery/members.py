@@ -40,6 +40,14 @@ class Members:
     def __contains__(self, query: str) -> bool:
         return query in self._routes
 
+    def route(self, query: str) -> Itinerary:
+        """The itinerary of a member."""
+        return self._routes[query]
+
+    def routes(self) -> list[Itinerary]:
+        """The itineraries of all members."""
+        return list(self._routes.values())
+
     def put(self, route: Itinerary) -> None:
         """Take a query in, or amend its itinerary."""
         self.remove(route.query)

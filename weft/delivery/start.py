@@ -14,11 +14,13 @@ class Start:
 
     `last`: the newest so many answers first. `since`: what was published at a time, in microseconds, or later.
     `after`: what comes after a cycle, as one goes on with who kept its position.
+    `until` is where it ends again: at a cycle, which is still taken.
     """
 
     last: int | None = None
     since: int | None = None
     after: int | None = None
+    until: int | None = None
 
     def __post_init__(self) -> None:
         if sum(each is not None for each in (self.last, self.since, self.after)) > 1:
