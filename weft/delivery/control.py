@@ -9,7 +9,6 @@ A project without members has no log, and nothing of this costs it anything.
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -23,7 +22,7 @@ from weft.delivery.assignment import Assignment
 from weft.delivery.broker import Broker
 from weft.delivery.errors import DeliveryError
 from weft.delivery.itinerary import from_json
-from weft.delivery.log import Limits, cycles, delivery_directory
+from weft.delivery.log import Limits, clear, cycles, delivery_directory
 from weft.delivery.publisher import Published, Publisher
 from weft.delivery.runners import Runner
 from weft.delivery.switching import Moment
@@ -107,7 +106,7 @@ class Control:
         directory = delivery_directory(self._catalog.path.parent)
         if _is_of_another_life(self._catalog, directory, last):
             _forget_all(self._catalog)
-            shutil.rmtree(directory, ignore_errors=True)
+            clear(directory)
         megabytes = int(str(self._catalog.setting("max_delivery_mb", 256)))
         limits = Limits(bytes=megabytes << 20, waiting_bytes=megabytes << 20)
         self._publisher = Publisher(
@@ -183,7 +182,7 @@ def _broker(catalog: Catalog) -> Broker | None:
     if address == "none":
         return None
     if address.startswith("nats://"):
-        from weft.delivery.nats import NatsBroker
+        from weft.delivery.nats_broker import NatsBroker
 
         return NatsBroker(address, catalog.project)
     raise DeliveryError(f"broker '{address}' is of no known kind; SET broker = 'nats://host:port', or 'none'")

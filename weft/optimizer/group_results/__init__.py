@@ -14,5 +14,6 @@ changes            what comes out
 from weft.optimizer.group_results.changes import Change, Kind, Part, Representative
 from weft.optimizer.group_results.cost import Statistics
 from weft.optimizer.group_results.groups import Groups
+from weft.optimizer.group_results.kept import members_in
 
-__all__ = ["Change", "Groups", "Kind", "Part", "Representative", "Statistics"]
+__all__ = ["Change", "Groups", "Kind", "Part", "Representative", "Statistics", "members_in"]

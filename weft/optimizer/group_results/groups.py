@@ -227,6 +227,11 @@ class Groups:
 
     # Keeping groups
 
+    @property
+    def next_number(self) -> int:
+        """The number of the next group: none is used twice."""
+        return self._next
+
     def as_data(self) -> dict[str, Any]:
         """All groups as plain data, without the queries of their members."""
         return {"next": self._next, "groups": {label: self.group_as_data(label) for label in self._trees}}

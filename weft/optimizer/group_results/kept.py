@@ -29,6 +29,11 @@ def node_as_data(node: Node) -> dict[str, Any]:
     return document
 
 
+def members_in(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """The members of a group that was kept."""
+    return (document["alone"],) if "alone" in document else tuple(names_in(document["tree"]))
+
+
 def names_in(document: Mapping[str, Any]) -> Iterator[str]:
     """The members of a sub-tree that was kept."""
     if "name" in document:
