@@ -171,6 +171,17 @@ class Assignment:
                 del self._runners[key]
 
 
+def forget_all(catalog: Catalog) -> None:
+    """Let members be grouped from the start. Groups are not numbered from the start: what they published is known."""
+    with catalog.transaction():
+        for each in catalog.representatives():
+            catalog.drop_representative(each.name)
+        numbers = catalog.deliveries.groups().get(_NUMBERS)
+        catalog.deliveries.forget()
+        if numbers is not None:
+            catalog.deliveries.keep_group(_NUMBERS, numbers)
+
+
 def _switched(spans: tuple[Span, ...], to: Span, place: int | None) -> tuple[Span, ...]:
     """Spans that end where another one begins, which has no end; it takes all if there is no such place."""
     if place is None:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from weft.algebra.relations import WINDOW_END
 from weft.catalog import Catalog
-from weft.delivery.assignment import Assignment
+from weft.delivery.assignment import Assignment, forget_all
 from weft.delivery.broker import Broker
 from weft.delivery.errors import DeliveryError
 from weft.delivery.itinerary import from_json
@@ -105,7 +105,7 @@ class Control:
             return self._assignment
         directory = delivery_directory(self._catalog.path.parent)
         if _is_of_another_life(self._catalog, directory, last):
-            _forget_all(self._catalog)
+            forget_all(self._catalog)
             clear(directory)
         megabytes = int(str(self._catalog.setting("max_delivery_mb", 256)))
         limits = Limits(bytes=megabytes << 20, waiting_bytes=megabytes << 20)
@@ -162,13 +162,6 @@ def _is_of_another_life(catalog: Catalog, directory: Path, last: Commit) -> bool
     """Whether what is kept was made before the project's state was removed, and cycles counted from the start again."""
     changed = (each.cycle > last.cycle + 1 for each in catalog.deliveries.itineraries())
     return any(changed) or any(cycle > last.cycle for cycle in cycles(directory))
-
-
-def _forget_all(catalog: Catalog) -> None:
-    with catalog.transaction():
-        for each in catalog.representatives():
-            catalog.drop_representative(each.name)
-        catalog.deliveries.forget()
 
 
 def _statistics(catalog: Catalog) -> Statistics:

@@ -14,9 +14,8 @@ from typing import Final
 
 from weft.delivery.broker import Broker
 from weft.delivery.errors import BrokerError, LogError
-from weft.delivery.log import cycles, read_parcel, read_routes, write_json
+from weft.delivery.log import ACKNOWLEDGED, cycles, read_parcel, read_routes, write_json
 
-ACKNOWLEDGED: Final = "acknowledged.json"
 _PATIENCE: Final = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 
 

@@ -24,6 +24,8 @@ from weft.delivery.itinerary import Itinerary
 from weft.delivery.parcel import Damaged, Head, Parcel, decode, encode, read_head
 
 ROUTES: Final = "routes.json"
+#: How far a broker has come, see `forwarder.py`.
+ACKNOWLEDGED: Final = "acknowledged.json"
 _PARCEL = re.compile(r"(\d{12})\.parcel")
 _PENDING = re.compile(r"(\d{12})\.pending")
 
@@ -126,6 +128,16 @@ def _stamp(directory: Path) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     return found.st_ino, found.st_mtime_ns
+
+
+def clear(directory: Path) -> None:
+    """Let go of all that a log has. Whatever else is in its directory stays."""
+    for name in (ROUTES, ACKNOWLEDGED):
+        (directory / name).unlink(missing_ok=True)
+    for cycle in cycles(directory):
+        parcel_path(directory, cycle).unlink(missing_ok=True)
+    for cycle in _numbered(directory, _PENDING):
+        (directory / f"{cycle:012d}.pending").unlink(missing_ok=True)
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------
