@@ -30,9 +30,13 @@ from weft.sql import SqlError, bind_or_repeat, parse, split, statements
 from weft.sql.binder import SETTINGS
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from weft.delivery import Subscriber
+    from weft.delivery.control import Control
     from weft.engine.engine import Engine, Progress
     from weft.engine.network.project import Project
     from weft.engine.tables import GivenRows
@@ -57,6 +61,7 @@ class Loom:
         self._frames: dict[str, DataFrame] = {}
         self._tables: dict[str, GivenRows] = {}
         self._callables: dict[str, Callable[[pa.Table, int], object]] = {}
+        self._control: Control | None = None
 
     @classmethod
     def open(cls, directory: str | Path, *, write: bool = True) -> Self:
@@ -68,6 +73,8 @@ class Loom:
     def close(self) -> None:
         """Stop, if need be, and let go of the project."""
         self.stop()
+        if self._control is not None:
+            self._control.close()
         self.catalog.close()
 
     def __enter__(self) -> Self:
@@ -105,16 +112,36 @@ class Loom:
 
         `format` is TEXT, JSON, MERMAID, DOT or SVG: the last three are pictures.
         """
+        from weft.delivery.explanation import delivered, delivered_document, delivered_text
         from weft.engine.network.project import Project
         from weft.engine.statistics import measured
         from weft.engine.status import kept_apart
         from weft.engine.woven.hosts import recorded_hosts
 
-        queries = self.catalog.queries()
+        queries = self._explained_queries()
         chosen = None if query is None else self.catalog.query(query)
+        found = None if chosen is None else delivered(self.catalog, chosen.name)
+        if found is not None and found.parts and chosen not in queries:
+            chosen = found.parts[0].query
         known = measured(self.catalog)
         apart, hosts = kept_apart(self.catalog, lambda state: state.woven), recorded_hosts(self.catalog)
-        return explained(queries, chosen, known, format, apart, hosts, Project.of(self.catalog))
+        text = explained(queries, chosen, known, format, apart, hosts, Project.of(self.catalog))
+        if found is not None and format == "TEXT":
+            return f"{delivered_text(found)}\n\n{text}"
+        if found is not None and format == "JSON":
+            return json.dumps({**json.loads(text), "delivery": delivered_document(found)}, indent=2, ensure_ascii=False)
+        return text
+
+    def _explained_queries(self) -> tuple[Query, ...]:
+        """What is evaluated: queries, and representatives in the place of those that go to subscribers.
+
+        Members that have not been grouped yet stand for themselves.
+        """
+        grouped = {each.number for each in self.catalog.deliveries.itineraries()}
+        ungrouped = {name for name, number in self.catalog.members().items() if number not in grouped}
+        running = self.catalog.running()
+        known = {each.name for each in running}
+        return (*running, *(each for each in self.catalog.queries() if each.name in ungrouped - known))
 
     # -- running ------------------------------------------------------------------------------------------------------
 
@@ -164,17 +191,24 @@ class Loom:
         until_idle: bool = False,
         interval: str | None = None,
         on_progress: Callable[[Progress], None] | None = None,
+        say: Callable[[str], None] = lambda sentence: None,
     ) -> Engine:
-        """Start the queries on Spark: `local[*]` or any master. `until_idle` stops when what is there now is done."""
+        """Start the queries on Spark: `local[*]` or any master. `until_idle` stops when what is there now is done.
+
+        `on_progress` is called after each cycle, `say` with sentences for people when something is in the way.
+        """
         from weft.engine.spark import session
 
         if self._engine is not None and self._engine.is_running:
             raise RuntimeError("this loom is running already")
+        if self._control is not None:
+            self._control.close()
         stored = {name: str(value) for name, value in self.catalog.settings().items() if name.startswith("spark.")}
         beside = ThreadPoolExecutor(max_workers=1, thread_name_prefix="weft-ahead")
         ahead = beside.submit(_left, self.directory)
         beside.shutdown(wait=False)
         spark = session(master, {**stored, **(settings or {})})
+        from weft.delivery.control import Control
         from weft.engine.engine import Engine, state_directory
 
         limit = int(str(self.catalog.setting("max_results", 100_000)))
@@ -185,7 +219,8 @@ class Loom:
             engine.add_callable(name, function)
         if on_progress is not None:
             engine.listeners.append(on_progress)
-        engine.before_cycle = self._execute_requests
+        self._control = Control(self.catalog, say)
+        self._control.attach(engine, self._execute_requests)
         engine.start(until_idle=until_idle, interval=interval)
         self._engine = engine
         return engine
@@ -204,7 +239,39 @@ class Loom:
         from weft.engine.results import newest_answers
 
         found = self.catalog.query(query)
+        if found.name in self.catalog.members():
+            return self._delivered(found)
         return newest_answers(self.directory, found, self.catalog.query_numbers()[found.name])
+
+    def _delivered(self, query: Query) -> pa.Table:
+        """The answers of a query INTO subscribers that the delivery log keeps."""
+        import pyarrow as pa
+
+        from weft.delivery.kept import kept_answers
+        from weft.delivery.log import delivery_directory
+        from weft.engine.arrow_types import arrow_type
+
+        schema = pa.schema([(field.name, arrow_type(field.type)) for field in query.relation.fields])
+        most = int(str(self.catalog.setting("max_results", 100_000)))
+        kept = kept_answers(delivery_directory(self.directory), query.name, most)
+        return pa.concat_tables([schema.empty_table(), *(each.cast(schema) for each in kept)])
+
+    def subscribe(
+        self, query: str, *, last: int | None = None, since: datetime | int | None = None, token: str | None = None
+    ) -> Subscriber:
+        """Follow the answers of a query INTO subscribers, as they come: an iterator of batches, also of `async for`.
+
+        Those from now on, unless the `last` so many are wanted first, or what was published `since` a time.
+        """
+        from weft.delivery import subscribe
+        from weft.delivery.log import delivery_directory
+
+        found = self.catalog.query(query)
+        if found.name not in self.catalog.members():
+            raise ValueError(
+                f"query '{found.name}' has no subscribers; CREATE CONTINUOUS QUERY {found.name} INTO subscribers AS …"
+            )
+        return subscribe(delivery_directory(self.directory), found.name, last=last, since=since, token=token, wait=True)
 
     @property
     def directory(self) -> Path:

@@ -185,17 +185,15 @@ class TestMigration:
         with pytest.raises(CatalogTooOld, match="version 1 and this weft reads 2; open it for writing once"):
             Catalog.open(old.parent, write=False)
 
-    def test_names_and_numbers_survive_the_migration_that_makes_room_for_tables(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        with monkeypatch.context() as patch:
-            patch.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:3])
-            with Catalog.open(tmp_path) as catalog:
-                catalog.add_stream(TRADES)
-                for name in ("a", "b", "c"):
-                    catalog.add_query(query(name))
-                catalog.drop_query("c")
-                numbers = catalog.query_numbers()
+    def test_names_and_numbers_survive_the_migration_that_makes_room_for_tables(self, tmp_path: Path) -> None:
+        (tmp_path / "now").mkdir()
+        with Catalog.open(tmp_path / "now") as catalog:
+            catalog.add_stream(TRADES)
+            for name in ("a", "b", "c"):
+                catalog.add_query(query(name))
+            catalog.drop_query("c")
+            numbers = catalog.query_numbers()
+        self.write_as_version_3(tmp_path / "now" / CATALOG_FILE, tmp_path / CATALOG_FILE)
         with Catalog.open(tmp_path) as catalog:
             assert catalog.query_numbers() == numbers
             assert catalog.query("b") == query("b")
@@ -211,6 +209,16 @@ class TestMigration:
             catalog.drop_query("a")
         assert pragma(tmp_path / CATALOG_FILE, "foreign_key_check") is None
         assert pragma(tmp_path / CATALOG_FILE, "integrity_check") == "ok"
+
+    def write_as_version_3(self, now: Path, old: Path) -> None:
+        """Write what is registered in a catalog of today as a weft of that time had written it."""
+        with closing(sqlite3.connect(old, isolation_level=None)) as connection:
+            schema.migrate(connection, schema.MIGRATIONS[:3])
+            connection.execute("ATTACH DATABASE ? AS now", (str(now),))
+            for table in ("names", "dependencies", "streams", "queries"):
+                listed = ", ".join(column for _, column, *_ in connection.execute(f"PRAGMA main.table_info({table})"))
+                connection.execute(f"INSERT INTO {table} ({listed}) SELECT {listed} FROM now.{table}")
+            connection.execute("UPDATE sqlite_sequence SET seq = (SELECT max(seq) FROM now.sqlite_sequence)")
 
     def test_a_migration_that_fails_leaves_the_version_before_it(
         self, old: Path, monkeypatch: pytest.MonkeyPatch

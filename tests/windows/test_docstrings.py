@@ -4,11 +4,13 @@ import doctest
 
 import pytest
 
-from weft.windows import conditioning, counting, residues, schedule, slicing, steps
+from weft.windows import conditioning, containment, counting, merging, residues, schedule, slicing, steps
 
 
 @pytest.mark.parametrize(
-    "module", [conditioning, counting, residues, schedule, slicing, steps], ids=lambda m: m.__name__
+    "module",
+    [conditioning, containment, counting, merging, residues, schedule, slicing, steps],
+    ids=lambda m: m.__name__,
 )
 def test_examples_in_docstrings(module: object) -> None:
     failures, attempts = doctest.testmod(module)  # type: ignore[arg-type]

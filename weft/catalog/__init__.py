@@ -17,7 +17,7 @@ from weft.catalog.errors import (
     NotACatalog,
     UnknownName,
 )
-from weft.catalog.records import PlanVersion, Request, RequestStatus, Statistics, View
+from weft.catalog.records import KeptItinerary, PlanVersion, Representative, Request, RequestStatus, Statistics, View
 
 __all__ = [
     "CATALOG_FILE",
@@ -32,9 +32,11 @@ __all__ = [
     "CatalogUnavailable",
     "CodecError",
     "DuplicateName",
+    "KeptItinerary",
     "NameInUse",
     "NotACatalog",
     "PlanVersion",
+    "Representative",
     "Request",
     "RequestStatus",
     "Statistics",

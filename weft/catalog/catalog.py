@@ -37,9 +37,10 @@ from weft.catalog.codec import dumps
 from weft.catalog.computations import Computations
 from weft.catalog.database import Database, Row
 from weft.catalog.definitions import Definition, Definitions, folded
+from weft.catalog.deliveries import Deliveries
 from weft.catalog.errors import CatalogUnavailable, DuplicateName, UnknownName
 from weft.catalog.lock import WriterLock
-from weft.catalog.records import PlanVersion, Request, RequestStatus, Statistics, View
+from weft.catalog.records import PlanVersion, Representative, Request, RequestStatus, Statistics, View
 from weft.plan.network import Changes
 
 CATALOG_FILE: Final = "catalog.sqlite"
@@ -53,6 +54,8 @@ class Catalog:
         self._lock = lock
         self._definitions = Definitions(database)
         self._computations = Computations(database)
+        #: What is kept of delivery, besides representatives.
+        self.deliveries = Deliveries(database)
 
     @classmethod
     def open(cls, directory: str | Path, *, write: bool = True) -> Self:
@@ -156,6 +159,33 @@ class Catalog:
     def query_numbers(self) -> dict[str, int]:
         """A number for every query, by name; one that is dropped and created again gets a new number."""
         return self._definitions.numbers(Query)
+
+    def add_representative(self, representative: Representative) -> None:
+        self._add(representative)
+
+    def drop_representative(self, name: str) -> None:
+        self._drop(Representative, name)
+
+    def representatives(self) -> tuple[Representative, ...]:
+        """The queries that run for groups of others, in the order of creation."""
+        return self._definitions.all(Representative)
+
+    def members(self) -> dict[str, int]:
+        """The number of every query whose answers go to subscribers, by name."""
+        return self._definitions.members()
+
+    def running_numbers(self) -> dict[str, int]:
+        """A number for every query that is evaluated, by name, in the order of creation: queries and representatives.
+
+        A query INTO subscribers is not evaluated itself, unless others read its answers.
+        """
+        return self._definitions.running()
+
+    def running(self) -> tuple[Query, ...]:
+        """Every query that is evaluated, in the order of creation."""
+        queries = {each.name: each for each in self.queries()}
+        queries |= {each.name: each.query for each in self.representatives()}
+        return tuple(queries[name] for name in self.running_numbers())
 
     def stream_numbers(self) -> dict[str, int]:
         """A number for every stream, by name; one that is dropped and created again gets a new number."""

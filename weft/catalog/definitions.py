@@ -6,6 +6,7 @@ number: what is stored under a number never changes and no number is used twice,
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -19,10 +20,10 @@ from weft.catalog.canonical import canonical_form
 from weft.catalog.codec import dumps
 from weft.catalog.database import Database, Row
 from weft.catalog.errors import DuplicateName, NameInUse, UnknownName
-from weft.catalog.records import View
+from weft.catalog.records import Representative, View
 
-Definition: TypeAlias = Stream | Table | View | Query
-D = TypeVar("D", Stream, Table, View, Query)
+Definition: TypeAlias = Stream | Table | View | Query | Representative
+D = TypeVar("D", Stream, Table, View, Query, Representative)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +39,22 @@ _KINDS: Final[dict[type[Definition], _Kind]] = {
     Stream: _Kind("stream", "streams", ("bound",)),
     Table: _Kind("table", "tables", ("bound",)),
     View: _Kind("view", "views", ("text", "bound")),
-    Query: _Kind("query", "queries", ("text", "bound", "canonical", "clock", "sharing", "sink")),
+    Query: _Kind("query", "queries", ("text", "bound", "canonical", "clock", "sharing", "sink", "member")),
+    Representative: _Kind("representative", "representatives", ("stream", "epoch", "part", "about", "bound")),
 }
+
+
+_RUNNING: Final = """
+    SELECT name, id FROM names LEFT JOIN queries USING (id)
+    WHERE kind = 'representative'
+       OR kind = 'query' AND (NOT member OR EXISTS (SELECT 1 FROM dependencies WHERE read = id))
+    ORDER BY id
+"""
+
+
+def is_member(query: Query) -> bool:
+    """Whether a query's answers go to subscribers."""
+    return query.sink is not None and query.sink.format == "subscribers"
 
 
 def folded(name: str) -> str:
@@ -48,7 +63,7 @@ def folded(name: str) -> str:
 
 
 class Definitions:
-    """What is registered in a database. `kind` is the class: Stream, Table, View or Query."""
+    """What is registered in a database. `kind` is the class: Stream, Table, View, Query or Representative."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -111,8 +126,9 @@ class Definitions:
         return dict(rows)
 
     def names(self) -> list[str]:
-        """The name of everything, in the order of creation."""
-        return [name for (name,) in self._database.execute("SELECT name FROM names ORDER BY id")]
+        """The name of everything that users have created, in the order of creation."""
+        statement = "SELECT name FROM names WHERE kind != ? ORDER BY id"
+        return [name for (name,) in self._database.execute(statement, (_KINDS[Representative].word,))]
 
     def bound_to(self, relation: Relation) -> tuple[Query, ...]:
         """The queries whose canonical form is that of `relation`, in the order of creation."""
@@ -120,6 +136,17 @@ class Definitions:
             form = canonical_form(self._bound(relation))
             rows = self._database.execute("SELECT id FROM queries WHERE canonical = ? ORDER BY id", (form,))
             return tuple(self._load(Query, [number for (number,) in rows]))
+
+    def members(self) -> dict[str, int]:
+        """The number of every query whose answers go to subscribers, by name."""
+        return dict(self._database.execute("SELECT name, id FROM names JOIN queries USING (id) WHERE member"))
+
+    def running(self) -> dict[str, int]:
+        """The number of every query that is evaluated, and of every representative, by name.
+
+        One whose answers go to subscribers is not, unless somebody reads them: a representative is, in its place.
+        """
+        return dict(self._database.execute(_RUNNING))
 
     def readers(self, name: str) -> tuple[str, ...]:
         """The names of the views and queries that read `name` directly, in the order of creation."""
@@ -152,21 +179,29 @@ class Definitions:
         if kind in (Stream, Table):
             (bound,) = columns
             return decode(what, bound)
+        if kind is Representative:
+            stream, epoch, part, about, bound = columns
+            return Representative(name, stream, epoch, part, decode(what, bound), json.loads(about))
         if kind is View:
             text, bound = columns
             return View(name, text, decode(what, bound, source))
-        text, bound, _, clock, sharing, sink = columns
+        text, bound, _, clock, sharing, sink, _ = columns
         return Query(name, decode(what, bound, source), clock, text, bool(sharing), decode(what, sink))
 
     def _columns(self, definition: Definition) -> Row:
         """What goes into the columns of the definition's kind."""
         if isinstance(definition, Stream | Table):
             return (dumps(definition),)
+        if isinstance(definition, Representative):
+            # Whole, with the streams it was made for: members may go, and streams after them, before it does.
+            each = definition
+            return each.stream, each.epoch, each.part, json.dumps(each.about), dumps(each.query)
         bound = self._bound(definition.relation)
         if isinstance(definition, View):
             return definition.text, bound
         form = canonical_form(bound)
-        return definition.text, bound, form, definition.clock, definition.sharing, dumps(definition.sink)
+        query, sink = definition, dumps(definition.sink)
+        return query.text, bound, form, query.clock, query.sharing, sink, is_member(query)
 
     def _bound(self, relation: Relation) -> str:
         """A relation as text, in which the registered streams and tables are only named."""
@@ -179,8 +214,8 @@ class Definitions:
         return dumps(relation, given)
 
     def _reads(self, definition: Definition) -> set[int]:
-        """The numbers of what a definition reads."""
-        if isinstance(definition, Stream | Table):
+        """The numbers of what a definition reads, and so keeps from being dropped."""
+        if isinstance(definition, Stream | Table | Representative):
             return set()
         return {
             self._number(Query if isinstance(leaf, Answers) else type(leaf), name_of(leaf))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from weft.algebra import Relation
+from weft.algebra import Query, Relation
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,35 @@ class View:
     name: str
     text: str
     relation: Relation
+
+
+@dataclass(frozen=True, slots=True)
+class Representative:
+    """A query that runs for all members of a group of queries, whose answers are published under the group's name.
+
+    A group has a new epoch when what runs for it changes, and an epoch has several parts if no single query gives the
+    answers of all members. `about` is what whoever publishes its rows has to know, as plain data.
+    """
+
+    name: str
+    stream: str
+    epoch: int
+    part: int
+    query: Query
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptItinerary:
+    """Where the answers of a member of a group are found, as plain data, and the first cycle in which that is so.
+
+    A member that `ended` was dropped before that cycle. `number` is the query's.
+    """
+
+    number: int
+    cycle: int
+    document: Mapping[str, Any]
+    ended: bool = False
 
 
 @dataclass(frozen=True, slots=True)

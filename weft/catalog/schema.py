@@ -181,6 +181,52 @@ MIGRATIONS: tuple[Migration, ...] = (
         )
         """,
     ),
+    (
+        # Representatives are one more kind of name; what kinds there are is no longer said twice.
+        """
+        CREATE TABLE all_names (
+            id   INTEGER PRIMARY KEY AUTOINCREMENT,
+            key  TEXT NOT NULL UNIQUE,
+            name TEXT NOT NULL,
+            kind TEXT NOT NULL
+        )
+        """,
+        "INSERT INTO all_names (id, key, name, kind) SELECT id, key, name, kind FROM names",
+        "DELETE FROM sqlite_sequence WHERE name = 'all_names'",
+        "INSERT INTO sqlite_sequence (name, seq) SELECT 'all_names', seq FROM sqlite_sequence WHERE name = 'names'",
+        "DROP TABLE names",
+        "ALTER TABLE all_names RENAME TO names",
+        # Whether a query's answers go to subscribers.
+        "ALTER TABLE queries ADD COLUMN member INTEGER NOT NULL DEFAULT 0",
+        """
+        CREATE TABLE representatives (
+            id     INTEGER PRIMARY KEY REFERENCES names (id) ON DELETE CASCADE,
+            stream TEXT NOT NULL,
+            epoch  INTEGER NOT NULL,
+            part   INTEGER NOT NULL,
+            about  TEXT NOT NULL,
+            bound  TEXT NOT NULL
+        )
+        """,
+        # Where the answers of each member are found, since which cycle, and whether the member has ended with that.
+        """
+        CREATE TABLE itineraries (
+            member   INTEGER PRIMARY KEY,
+            cycle    INTEGER NOT NULL,
+            ended    INTEGER NOT NULL,
+            document TEXT NOT NULL
+        )
+        """,
+        """
+        CREATE INDEX itineraries_by_cycle ON itineraries (cycle)
+        """,
+        """
+        CREATE TABLE delivery_groups (
+            name     TEXT PRIMARY KEY,
+            document TEXT NOT NULL
+        ) WITHOUT ROWID
+        """,
+    ),
 )
 
 

@@ -11,6 +11,7 @@ import typer
 from weft import __version__
 from weft.cli.check import check
 from weft.cli.demo import demo
+from weft.cli.edge import edge
 from weft.cli.explain import explain
 from weft.cli.init import init
 from weft.cli.queries import queries
@@ -18,6 +19,8 @@ from weft.cli.register import register
 from weft.cli.results import results
 from weft.cli.run import run
 from weft.cli.status import status
+from weft.cli.tail import tail
+from weft.cli.token import token
 from weft.cli.warm_up import warm_up
 
 app = typer.Typer(
@@ -27,7 +30,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (init, check, register, queries, explain, run, results, status, demo, warm_up):
+for command in (init, check, register, queries, explain, run, results, status, tail, edge, token, demo, warm_up):
     app.command()(command)
 
 

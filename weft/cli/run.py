@@ -112,7 +112,12 @@ def _run(
 
         try:
             loom.start(
-                master=master, settings=settings, until_idle=until_idle, interval=interval, on_progress=on_progress
+                master=master,
+                settings=settings,
+                until_idle=until_idle,
+                interval=interval,
+                on_progress=on_progress,
+                say=show,
             )
             while not stopped.is_set() and not loom.wait(timeout=0.2):
                 pass

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.algebra import Stream
 from weft.algebra.clocks import clock_type
@@ -19,6 +20,10 @@ from weft.cli.output import (
 )
 from weft.plan.sharing_json import measured_document
 from weft.plan.text import clock_text
+
+if TYPE_CHECKING:
+    from weft.catalog import Catalog
+    from weft.engine.commits import Commit
 
 
 def status(project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
@@ -41,6 +46,10 @@ def status(project: ProjectOption = Path(), as_json: JsonOption = False) -> None
         print_table(("stream", "rows", "late", "bad", "watermark"), rows)
     if document["queries"]:
         print_table(("query", "answers"), [(name, f"{count:,}") for name, count in document["queries"].items()])
+    if document["groups"]:
+        groups = document["groups"].items()
+        published = [(name, str(each["epoch"]), f"{each['members']:,}", f"{each['answers']:,}") for name, each in groups]
+        print_table(("group", "epoch", "members", "rows published"), published)
 
 
 def _document(project: Path) -> dict[str, Any]:
@@ -49,7 +58,9 @@ def _document(project: Path) -> dict[str, Any]:
 
     with open_project(project, write=False) as loom:
         streams = {each.name: each for each in loom.catalog.streams()}
-        queries = [each.name for each in loom.catalog.queries()]
+        members = loom.catalog.members()
+        queries = [each.name for each in loom.catalog.queries() if each.name not in members]
+        groups = _groups(loom.catalog)
         statistics = measured(loom.catalog)
     found = read_status(project)
     commit = found.commit
@@ -66,8 +77,30 @@ def _document(project: Path) -> dict[str, Any]:
             for name, state in (commit.streams.items() if commit else ())
         },
         "queries": {name: commit.queries[name].answers if commit and name in commit.queries else 0 for name in queries},
+        "groups": {
+            name: {**each, "answers": _answers(commit, each["evaluated_as"]) if commit else 0}
+            for name, each in groups.items()
+        },
         "measured": measured_document(statistics),
     }
+
+
+def _groups(catalog: Catalog) -> dict[str, dict[str, Any]]:
+    """The groups whose rows are published: their newest epochs, how many members take them, and what is evaluated."""
+    members = Counter(each.document["spans"][-1]["stream"] for each in catalog.deliveries.itineraries())
+    newest = {each.stream: each.epoch for each in sorted(catalog.representatives(), key=lambda each: each.epoch)}
+    return {
+        stream: {
+            "epoch": epoch,
+            "members": members[stream],
+            "evaluated_as": [each.name for each in catalog.representatives() if each.stream == stream],
+        }
+        for stream, epoch in sorted(newest.items())
+    }
+
+
+def _answers(commit: Commit, names: Sequence[str]) -> int:
+    return sum(commit.queries[name].answers for name in names if name in commit.queries)
 
 
 def _last_cycle(cycles: Sequence[dict[str, Any]]) -> Iterator[str]:

@@ -33,6 +33,7 @@ from weft.engine.cycle import CycleRunner, Decision, Step
 from weft.engine.errors import EngineError
 from weft.engine.network.current import CurrentNetwork
 from weft.engine.network.evidence import observed_before
+from weft.engine.publishing import Publisher, is_published, published_rows
 from weft.engine.sinks import CallableSink, Memory, Sink, sink_of
 from weft.engine.sources import tagged
 from weft.engine.statistics import Recorder
@@ -125,6 +126,8 @@ class Engine:
         self.tables: dict[str, GivenRows] = {}
         self._tables = Tables(spark, self._storage, self.tables)
         self.listeners: list[Callable[[Progress], None]] = []
+        #: Takes the rows that are published for groups of queries, if there are any.
+        self.publisher: Publisher | None = None
         #: Called before each new cycle, when changes of the plan may still be part of it.
         self.before_cycle: Callable[[], None] = lambda: None
         self._sweep()
@@ -253,6 +256,8 @@ class Engine:
                 f"Spark's checkpoint is at cycle {cycle}, the state at {last.cycle}: they belong to different runs; "
                 "restore both together, or remove the state directory to start afresh"
             )
+        if self.publisher is not None:
+            self.publisher.wait_for_room()
         started = time.monotonic()
         self._recorder.begin()
         decision = self._decide(cycle, heartbeats or {})
@@ -260,16 +265,21 @@ class Engine:
         answered = self._runner.run(batch, cycle, decision, last)
         self._on_step("deliver", cycle)
         queries = {each.name: each for each in decision.plan.queries}
-        for name, table in answered.answers.items():
+        answers = {name: table for name, table in answered.answers.items() if not is_published(queries[name])}
+        for name, table in answers.items():
             self._deliver(queries[name], table, cycle)
-        self._files.write(cycle, answered.answers)
+        self._files.write(cycle, answers)
+        if self.publisher is not None:
+            self.publisher.write(cycle, published_rows(decision.plan, answered.commit, answered.answers))
         self._on_step("commit", cycle)
         self._commits.draft(answered.commit)
         self._on_step("rename", cycle)
         self._commits.commit(answered.commit)
         self._runner.committed(answered.commit)
         self._on_step("after commit", cycle)
-        for name, table in answered.answers.items():
+        if self.publisher is not None:
+            self.publisher.committed(cycle)
+        for name, table in answers.items():
             self.memory.add(name, table)
         for path in answered.garbage:
             self._storage.delete(path)
@@ -316,10 +326,10 @@ class Engine:
         # Streams that were registered after the start join in at the next one.
         streams = self._streams if self._streams is not None else self._registered_streams()
         with self._catalog.transaction():
-            born = self._catalog.query_numbers()
+            born = self._catalog.running_numbers()
             if known is None or known.stream_births != tuple(streams) or known.born != born:
                 number = known.number + 1 if known else 1
-                known = build(number, streams, self._catalog.queries(), born, self._catalog.table_numbers())
+                known = build(number, streams, self._catalog.running(), born, self._catalog.table_numbers())
                 self._catalog.append_plan(known.number, known)
                 self._plan = known
         return known

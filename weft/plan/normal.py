@@ -74,8 +74,8 @@ def _over_groups(select: Select) -> Select:
     }
     return Select(
         inputs=(Input(replace(select, outputs=outputs, having=None), _GROUPS),),
-        where=None if select.having is None else _substituted(select.having, columns),
-        outputs=tuple(replace(each, expression=_substituted(each.expression, columns)) for each in select.outputs),
+        where=None if select.having is None else substituted(select.having, columns),
+        outputs=tuple(replace(each, expression=substituted(each.expression, columns)) for each in select.outputs),
         clock_type=select.clock_type,
     )
 
@@ -114,12 +114,12 @@ def _without_selections(select: Select) -> Select:
             for each in below.source.fields
         }
         meaning: dict[Expression, Expression] = {
-            Column(item.alias, each.name, each.expression.type): _substituted(each.expression, renamed)
+            Column(item.alias, each.name, each.expression.type): substituted(each.expression, renamed)
             for each in inner.outputs
         }
         conditions = [
-            *([_substituted(inner.where, renamed)] if inner.where is not None else []),
-            *([_substituted(select.where, meaning)] if select.where is not None else []),
+            *([substituted(inner.where, renamed)] if inner.where is not None else []),
+            *([substituted(select.where, meaning)] if select.where is not None else []),
         ]
         inputs = list(select.inputs)
         inputs[position] = replace(item, source=below.source)
@@ -127,19 +127,19 @@ def _without_selections(select: Select) -> Select:
             select,
             inputs=tuple(inputs),
             where=Call("and", tuple(conditions), BOOLEAN) if len(conditions) > 1 else next(iter(conditions), None),
-            keys=tuple(_substituted(key, meaning) for key in select.keys),
+            keys=tuple(substituted(key, meaning) for key in select.keys),
             aggregates=tuple(
-                replace(each, args=tuple(_substituted(arg, meaning) for arg in each.args)) for each in select.aggregates
+                replace(each, args=tuple(substituted(arg, meaning) for arg in each.args)) for each in select.aggregates
             ),
-            outputs=tuple(replace(each, expression=_substituted(each.expression, meaning)) for each in select.outputs),
+            outputs=tuple(replace(each, expression=substituted(each.expression, meaning)) for each in select.outputs),
         )
     return select
 
 
-def _substituted(expression: Expression, meaning: Mapping[Expression, Expression]) -> Expression:
+def substituted(expression: Expression, meaning: Mapping[Expression, Expression]) -> Expression:
     """An expression in which some of the leaves stand for other expressions; all others stay as they are."""
     if isinstance(expression, Call):
-        return replace(expression, args=tuple(_substituted(arg, meaning) for arg in expression.args))
+        return replace(expression, args=tuple(substituted(arg, meaning) for arg in expression.args))
     return meaning.get(expression, expression)
 
 

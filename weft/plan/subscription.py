@@ -124,7 +124,9 @@ def _comparison(each: Comparison) -> list[Any]:
         return [each.column, each.op, {"column": each.other}]
     if each.op in ("is null", "is not null"):
         return [each.column, each.op]
-    constant = [_plain(one) for one in each.value] if isinstance(each.value, tuple) else _plain(each.value)
+    constant = (
+        [constant_as_json(one) for one in each.value] if isinstance(each.value, tuple) else constant_as_json(each.value)
+    )
     return [each.column, each.op, constant]
 
 
@@ -135,10 +137,14 @@ def _compared(document: list[Any]) -> Comparison:
     (operand,) = rest
     if isinstance(operand, dict) and "column" in operand:
         return Comparison(column, op, other=operand["column"])
-    return Comparison(column, op, tuple(map(_value, operand)) if isinstance(operand, list) else _value(operand))
+    return Comparison(
+        column,
+        op,
+        tuple(map(constant_from_json, operand)) if isinstance(operand, list) else constant_from_json(operand),
+    )
 
 
-def _plain(value: Value) -> Any:
+def constant_as_json(value: Value) -> Any:
     """A constant as JSON has it; what JSON has no form for says what it is."""
     if isinstance(value, float) and not math.isfinite(value):
         return {"double": str(value)}
@@ -151,7 +157,8 @@ def _plain(value: Value) -> Any:
     return value
 
 
-def _value(plain: Any) -> Value:
+def constant_from_json(plain: Any) -> Value:
+    """The constant that JSON has for one."""
     if not isinstance(plain, dict):
         return plain  # type: ignore[no-any-return]
     ((kind, text),) = plain.items()

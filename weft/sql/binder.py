@@ -20,7 +20,7 @@ from weft.sql.names import Names
 from weft.sql.scope import Scope, refuse
 from weft.sql.select import bind_relation, ticks
 
-#: Settings that SET takes, and the values each of them may have (None: any number).
+#: Settings that SET takes, and the values each of them may have (None: any number; none at all: any text).
 SETTINGS: dict[str, tuple[str, ...] | None] = {
     "sharing": ("on", "off"),
     "heartbeat": None,
@@ -29,10 +29,14 @@ SETTINGS: dict[str, tuple[str, ...] | None] = {
     "max_state_mb": None,
     "max_driver_partials": None,
     "kernels": ("auto", "driver", "executors"),
+    "delivery_delay": None,
+    "delivery_every": None,
+    "max_delivery_mb": None,
+    "broker": (),
 }
 
 #: Where answers can be written.
-SINKS = ("memory", "console", "parquet", "json")
+SINKS = ("memory", "console", "parquet", "json", "subscribers")
 
 EXPLAIN_FORMATS = ("TEXT", "JSON", "MERMAID", "DOT", "SVG")
 
@@ -197,6 +201,8 @@ def _bind_query(tree: dialect.CreateQuery, names: Names, text: str) -> Query:
             raise refuse(
                 Code.BAD_SETTING, f"INTO {kind} needs a path", format_, f"write INTO {kind} OPTIONS (path '…')"
             )
+        if kind == "subscribers":
+            _check_hop(options, format_)
         sink = Sink(kind, options)
     relation = bind_relation(tree.expression, names)
     return Query(
@@ -207,6 +213,14 @@ def _bind_query(tree: dialect.CreateQuery, names: Names, text: str) -> Query:
         sharing=tree.args["sharing"],
         sink=sink,
     )
+
+
+def _check_hop(options: tuple[tuple[str, str], ...], format_: exp.Expr) -> None:
+    """Subscribers may say where they are: queries with another first hop on the way to them are not merged."""
+    for name, _ in options:
+        if name != "hop":
+            hint = did_you_mean(name, ["hop"], "write OPTIONS (hop 'berlin') for subscribers that are behind one link")
+            raise refuse(Code.BAD_SETTING, f"INTO subscribers has no option '{name}'", format_, hint)
 
 
 def _bind_drop(tree: dialect.DropObject, names: Names) -> statements.Statement:
@@ -268,6 +282,8 @@ def _bind_setting(tree: dialect.SetOption) -> statements.SetOption:
                 tree.expression,
                 "write a number or a length of time",
             )
+    elif not choices:
+        return statements.SetOption(name, value)
     elif value.lower() not in choices:
         raise refuse(
             Code.BAD_SETTING, f"'{value}' is no value for {name}", tree.expression, f"it takes {' or '.join(choices)}"

@@ -247,7 +247,7 @@ class WeftParser(SparkParser):
             elif self._match_text_seq("SHARING", "ON"):
                 sharing = True
             elif self._match_text_seq("INTO"):
-                clauses["format"] = self._name("a sink: parquet, json, console or memory")
+                clauses["format"] = self._name("a sink: parquet, json, console, memory or subscribers")
                 if self._match_text_seq("OPTIONS"):
                     clauses["options"] = self._parse_options()
             else:

@@ -6,6 +6,9 @@ counting       how many edges per tick, exactly
 conditioning   … when their common period is too long for anything else
 schedule       edges, fragments and due answers, lazily, in the order of time
 steps          the same for a window kernel, which counts fragments and knows no clock
+meeting        how far apart the clocks of rows of a join may be
+containment    which windows of joins, and which schedules of aggregates, contain which
+merging        windows that contain two others
 """
 
 from weft.windows.counting import (

@@ -1,0 +1,100 @@
+"""What the catalog keeps of delivery: representatives, itineraries and groups."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.catalog.examples import TRADES, query
+from weft.algebra import Answers, Query, Sink
+from weft.catalog import Catalog, DuplicateName, KeptItinerary, Representative
+
+
+def member(name: str) -> Query:
+    return replace(query(name), sink=Sink("subscribers"))
+
+
+def representative(name: str) -> Representative:
+    return Representative(name, "g1", 2, 0, query(name), {"reach": 7})
+
+
+def test_representatives_run_in_the_place_of_members(catalog: Catalog) -> None:
+    catalog.add_query(query("plain"))
+    catalog.add_query(member("wanted"))
+    catalog.add_representative(representative("g1.2"))
+    assert catalog.members() == {"wanted": catalog.query_numbers()["wanted"]}
+    assert [each.name for each in catalog.running()] == ["plain", "g1.2"]
+    assert catalog.representatives() == (representative("g1.2"),)
+    assert "g1.2" not in catalog.known_names()
+    assert [each.name for each in catalog.queries()] == ["plain", "wanted"]
+
+
+def test_a_member_that_others_read_runs_itself(catalog: Catalog) -> None:
+    catalog.add_query(member("wanted"))
+    read = catalog.query("wanted")
+    answers = Answers("wanted", read.relation.fields, None, read.relation.clock_type)
+    above = replace(query("above").relation, inputs=(replace(query("above").relation.inputs[0], source=answers),))
+    catalog.add_query(replace(query("above"), relation=above))
+    assert list(catalog.running_numbers()) == ["wanted", "above"]
+
+
+def test_numbers_are_those_of_no_query_before_or_after(catalog: Catalog, tmp_path: Path) -> None:
+    catalog.add_representative(representative("g1.2"))
+    first = catalog.running_numbers()["g1.2"]
+    catalog.drop_representative("g1.2")
+    catalog.add_query(query("next"))
+    assert catalog.query_numbers()["next"] == first + 1
+
+
+def test_a_stream_may_go_before_the_representatives_that_read_it(catalog: Catalog) -> None:
+    catalog.add_representative(representative("g1.2"))
+    catalog.drop_stream(TRADES.name)
+    assert catalog.representatives() == (representative("g1.2"),)
+
+
+def test_a_name_means_one_thing(catalog: Catalog) -> None:
+    catalog.add_representative(representative("g1.2"))
+    with pytest.raises(DuplicateName, match=r"has a representative 'g1\.2'"):
+        catalog.add_query(query("g1.2"))
+
+
+def test_itineraries_are_found_by_number_and_by_cycle(catalog: Catalog) -> None:
+    kept = catalog.deliveries
+    first, second = KeptItinerary(1, 5, {"x": 1}), KeptItinerary(2, 6, {"x": 2})
+    for each in (first, second):
+        kept.keep(each)
+    assert kept.itineraries() == (first, second)
+    assert kept.itinerary(2) == second
+    assert kept.itinerary(3) is None
+    moved = replace(first, cycle=6, document={"x": 3})
+    kept.keep(moved)
+    assert kept.changed_in(6) == (moved, second)
+    assert kept.changed_in(5) == ()
+
+
+def test_members_that_ended_are_told_of_until_they_are_forgotten(catalog: Catalog) -> None:
+    kept = catalog.deliveries
+    gone, there = KeptItinerary(1, 5, {"x": 1}, ended=True), KeptItinerary(2, 4, {"x": 1})
+    kept.keep(gone)
+    kept.keep(there)
+    assert kept.changed_in(5) == (gone,)
+    assert kept.itineraries() == (there,)
+    kept.forget_ended(before=5)
+    assert kept.changed_in(5) == (gone,)
+    kept.forget_ended(before=6)
+    assert kept.changed_in(5) == ()
+    assert kept.itineraries() == (there,)
+
+
+def test_groups_are_kept_by_name(catalog: Catalog) -> None:
+    kept = catalog.deliveries
+    kept.keep_group("g1", {"members": [1, 2]})
+    kept.keep_group("g2", {"members": [3]})
+    kept.keep_group("g1", {"members": [2]})
+    assert kept.groups() == {"g1": {"members": [2]}, "g2": {"members": [3]}}
+    kept.keep_group("g1", None)
+    assert kept.groups() == {"g2": {"members": [3]}}
+    kept.forget()
+    assert kept.groups() == {}

@@ -1,0 +1,129 @@
+"""The one theorem: what a subscription cuts out of its group's rows is what its query answers alone.
+
+Whom to merge with is drawn here, and not left to what it costs: all merges must be exact, those that do not pay too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+from unittest.mock import patch
+
+from hypothesis import HealthCheck, given, note, settings
+from hypothesis import strategies as st
+
+from tests.generator import batches, table_rows
+from tests.optimizer.group_results.delivering import delivered, published
+from tests.optimizer.group_results.drawn import QUOTES, TRADES, VENUES, alike, bound
+from tests.oracle import Oracle
+from tests.oracle_values import row_key
+from weft.algebra import Query
+from weft.optimizer.group_results import Groups, Kind, Statistics
+from weft.optimizer.group_results.screening import Line, Screen
+from weft.plan.subscription import as_json, from_json
+
+PROPERTY = settings(
+    max_examples=150, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
+)
+
+arrivals = batches([TRADES, QUOTES], count=4, most=8, pace=5)
+
+
+def answers_of(
+    queries: Sequence[Query], cycles: Sequence[tuple[Any, Any]], venues: Sequence[Any]
+) -> list[Mapping[str, list[tuple[Any, ...]]]]:
+    """What queries answer alone, cycle by cycle, with all windows closed in the end."""
+    oracle = Oracle([TRADES, QUOTES])
+    oracle.load(VENUES, venues)
+    for query in queries:
+        oracle.create(query)
+    closing = ({}, {"trades": 3_000, "quotes": 3_000})
+    return [oracle.cycle(rows, heartbeats) for rows, heartbeats in [*cycles, closing]]
+
+
+def check(groups: Groups, queries: Mapping[str, Query], cycles: Sequence[Any], venues: Sequence[Any]) -> None:
+    """Every member gets exactly its answers, in each cycle."""
+    representatives = {group: groups.representative(group) for group in groups.names()}
+    parts = [part.query for each in representatives.values() for part in each.parts]
+    alone, together = answers_of(list(queries.values()), cycles, venues), answers_of(parts, cycles, venues)
+    for name in queries:
+        representative = representatives[groups.group_of(name)]
+        subscription = from_json(as_json(groups.subscription(name)))
+        assert subscription.needed <= set(representative.columns)
+        for cycle, answers in enumerate(together):
+            got = delivered(subscription, published(representative, answers))
+            wanted = alone[cycle][name]
+            if Counter(map(row_key, got)) != Counter(map(row_key, wanted)):
+                note(f"{name} in cycle {cycle}: {as_json(subscription)}")
+                note(f"representative: {[part.query.relation for part in representative.parts]}")
+            assert Counter(map(row_key, got)) == Counter(map(row_key, wanted))
+
+
+def merging_with(data: st.DataObject) -> Any:
+    """Whatever it costs: a new query joins any group, or none."""
+
+    def best(screen: Screen, new: Line, overhead: float) -> tuple[int, float] | None:
+        chosen = data.draw(st.integers(0, len(screen)))
+        return None if chosen == len(screen) else (chosen, 1.0)
+
+    return patch.object(Screen, "best", best)
+
+
+@PROPERTY
+@given(alike(), arrivals, table_rows(VENUES), st.integers(0, 6), st.booleans(), st.data())
+def test_every_member_gets_exactly_its_answers(
+    queries: dict[str, Query], cycles: Any, venues: Any, most_delay: int, lean: bool, data: st.DataObject
+) -> None:
+    groups = Groups(Statistics(sample=64), most_delay=most_delay, lean=lean)
+    with merging_with(data):
+        for name, query in queries.items():
+            groups.insert(name, query)
+    check(groups, queries, cycles, venues)
+
+
+@PROPERTY
+@given(alike(most=9), arrivals, table_rows(VENUES), st.booleans(), st.data())
+def test_it_stays_so_when_queries_come_and_go(
+    queries: dict[str, Query], cycles: Any, venues: Any, lean: bool, data: st.DataObject
+) -> None:
+    groups = Groups(Statistics(sample=64), lean=lean)
+    standing: dict[str, Query] = {}
+    with merging_with(data):
+        for name, query in queries.items():
+            groups.insert(name, query)
+            standing[name] = query
+            if len(standing) > 2 and data.draw(st.booleans()):
+                gone = data.draw(st.sampled_from(sorted(standing)))
+                groups.terminate(gone)
+                del standing[gone]
+            if data.draw(st.integers(0, 4)) == 4:
+                groups.reoptimise()
+    check(groups, standing, cycles, venues)
+
+
+@PROPERTY
+@given(alike(), st.data())
+def test_groups_outlive_a_restart(queries: dict[str, Query], data: st.DataObject) -> None:
+    groups = Groups(Statistics(sample=64))
+    with merging_with(data):
+        for name, query in queries.items():
+            groups.insert(name, query)
+    again = Groups.from_data(groups.as_data(), queries, Statistics(sample=32))
+    assert again.as_data() == groups.as_data()
+    for group in groups.names():
+        assert again.members(group) == groups.members(group)
+        assert again.representative(group) == groups.representative(group)
+    assert all(again.subscription(name) == groups.subscription(name) for name in queries)
+
+
+def test_a_function_may_tell_zeros_apart_that_are_one_key() -> None:
+    """CAST(price AS STRING) is '0.0' or '-0.0' within one group: it is no condition on groups."""
+    where = "WHERE CAST(x.price AS STRING) = '0.0'"
+    texts = [f"SELECT x.price AS p, COUNT(*) AS k FROM trades x [ROWS 6 SLIDE 6] {each}" for each in ("", where)]
+    queries = {f"q{n}": bound(f"q{n}", f"{text} GROUP BY x.price") for n, text in enumerate(texts)}
+    groups = Groups()
+    for name, query in queries.items():
+        groups.insert(name, query)
+    assert groups.group_of("q0") != groups.group_of("q1")
+    assert groups.representative(groups.group_of("q1")).kind is Kind.AGGREGATE

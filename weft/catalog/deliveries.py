@@ -1,0 +1,72 @@
+"""What is kept of delivery: who runs for whom, where members find their answers, and how they are grouped.
+
+Representatives are definitions like queries, with numbers from the same sequence; the rest is plain data that only
+whoever delivers can read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from weft.catalog.database import Database, Row
+from weft.catalog.records import KeptItinerary
+
+_ITINERARIES = "SELECT member, cycle, document, ended FROM itineraries"
+
+
+class Deliveries:
+    """Itineraries and groups in a database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def itineraries(self) -> tuple[KeptItinerary, ...]:
+        """Those of all members that there are, in the order of their creation."""
+        return tuple(map(_itinerary, self._database.execute(f"{_ITINERARIES} WHERE NOT ended ORDER BY member")))
+
+    def itinerary(self, number: int) -> KeptItinerary | None:
+        """That of the query with this number, if it has one."""
+        rows = self._database.execute(f"{_ITINERARIES} WHERE member = ?", (number,))
+        return _itinerary(rows[0]) if rows else None
+
+    def changed_in(self, cycle: int) -> tuple[KeptItinerary, ...]:
+        """Those that are other than they were since this cycle, members that ended with it included."""
+        rows = self._database.execute(f"{_ITINERARIES} WHERE cycle = ? ORDER BY member", (cycle,))
+        return tuple(map(_itinerary, rows))
+
+    def keep(self, itinerary: KeptItinerary) -> None:
+        """Write down an itinerary in place of the one that the member had."""
+        self._database.execute(
+            "INSERT OR REPLACE INTO itineraries (member, cycle, document, ended) VALUES (?, ?, ?, ?)",
+            (itinerary.number, itinerary.cycle, json.dumps(itinerary.document), itinerary.ended),
+        )
+
+    def forget_ended(self, before: int) -> None:
+        """Drop what is kept of members that ended before a cycle."""
+        self._database.execute("DELETE FROM itineraries WHERE ended AND cycle < ?", (before,))
+
+    def forget(self) -> None:
+        """Drop all itineraries and groups."""
+        for table in ("itineraries", "delivery_groups"):
+            self._database.execute(f"DELETE FROM {table}")
+
+    def groups(self) -> dict[str, Mapping[str, Any]]:
+        """How members are grouped, by the names of the groups."""
+        rows = self._database.execute("SELECT name, document FROM delivery_groups ORDER BY name")
+        return {name: json.loads(document) for name, document in rows}
+
+    def keep_group(self, name: str, document: Mapping[str, Any] | None) -> None:
+        """Write down how a group is made up now; None if there is no such group any more."""
+        if document is None:
+            self._database.execute("DELETE FROM delivery_groups WHERE name = ?", (name,))
+        else:
+            self._database.execute(
+                "INSERT OR REPLACE INTO delivery_groups (name, document) VALUES (?, ?)", (name, json.dumps(document))
+            )
+
+
+def _itinerary(row: Row) -> KeptItinerary:
+    number, cycle, document, ended = row
+    return KeptItinerary(number, cycle, json.loads(document), bool(ended))

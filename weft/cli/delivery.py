@@ -1,0 +1,39 @@
+"""What the commands of delivery share: where answers come from, and how what is wrong with that is said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from weft.catalog import CATALOG_FILE
+from weft.cli.output import Failure, failing_clearly
+
+#: The folder of a project that its delivery log is in.
+DELIVERY: Final = "delivery"
+
+TokenOption = Annotated[
+    str | None, typer.Option("--token", envvar="WEFT_TOKEN", help="What allows you to take the answers.")
+]
+
+
+def delivery_directory(project: Path) -> Path:
+    """The delivery directory of a project. Raises Failure if there is no project."""
+    if not (project / CATALOG_FILE).exists():
+        raise Failure(f"there is no project in {project}; create one with: weft init {project}")
+    return project / DELIVERY
+
+
+@contextmanager
+def delivering_clearly(as_json: bool) -> Iterator[None]:
+    """Turns failures of delivery, too, into one sentence."""
+    from weft.delivery import DeliveryError
+
+    with failing_clearly(as_json):
+        try:
+            yield
+        except DeliveryError as error:
+            raise Failure(str(error)) from error

@@ -1,0 +1,223 @@
+"""Who takes answers from where, as members come and go: decided between two cycles, and kept in the catalog.
+
+    members, in groups            `weft/optimizer/group_results` decides which queries share a representative
+    representatives, in epochs    what is evaluated for a group; a new epoch begins when it no longer serves a member
+    itineraries, in spans         which rows of which epoch are a member's, see `switching.py`
+
+All of it changes in one transaction, together with what is registered. What a cycle goes by is in the catalog before
+the cycle is decided on, so a cycle that is run again finds it as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from weft.algebra import Query
+from weft.catalog import Catalog, KeptItinerary
+from weft.delivery.itinerary import Itinerary, Span, as_json, from_json
+from weft.delivery.runners import Runner, run, runners
+from weft.delivery.switching import Moment, is_past, joins_at, switch_place
+from weft.optimizer.group_results import Change, Groups, Statistics, members_in
+from weft.plan.subscription import Subscription
+
+#: Under which it is kept how groups are numbered: no number is used twice.
+_NUMBERS = ""
+
+#: Spans that an itinerary keeps: as far back late joiners can go.
+_MOST_SPANS = 32
+
+
+class Assignment:
+    """The members of a project and where their answers are found."""
+
+    def __init__(self, catalog: Catalog, statistics: Statistics, most_delay: int) -> None:
+        self._catalog = catalog
+        self._most_delay = most_delay
+        self._groups = _kept_groups(catalog, statistics, most_delay)
+        placed = {int(member) for group in self._groups.names() for member in self._groups.members(group)}
+        self._runners = runners(catalog)
+        self._itineraries = {each.number: from_json(dict(each.document)) for each in catalog.deliveries.itineraries()}
+
+        #: Members whose groups could not be taken up, since others in them went while nothing ran.
+        self._unplaced = self._itineraries.keys() - placed
+        self._broken = catalog.deliveries.groups().keys() - {_NUMBERS, *self._groups.names()}
+
+    @property
+    def runners(self) -> Mapping[tuple[str, int], Runner]:
+        """What is evaluated for groups, by stream and epoch."""
+        return self._runners
+
+    @property
+    def groups(self) -> Groups:
+        return self._groups
+
+    def settle(self, moment: Moment, statistics: Statistics | None = None) -> None:
+        """Bring everything in line with the members that there are; with statistics, regroup what does not pay."""
+        numbers = frozenset(self._catalog.members().values())
+        with self._catalog.transaction():
+            if statistics is not None or self._unplaced or numbers != self._itineraries.keys():
+                self._change(numbers, moment, statistics)
+            self._retire(moment)
+
+    # -- changes ------------------------------------------------------------------------------------------------------
+
+    def _change(self, numbers: frozenset[int], moment: Moment, statistics: Statistics | None) -> None:
+        gone = sorted(self._itineraries.keys() - numbers)
+        changes = [self._groups.terminate(str(number)) for number in gone if number not in self._unplaced]
+        for number in gone:
+            self._end(number, moment)
+        queries = _by_number(self._catalog)
+        new = sorted(numbers - self._itineraries.keys() | self._unplaced & numbers)
+        self._unplaced = set()
+        changes += [self._groups.insert(str(number), queries[str(number)], _hop(queries, number)) for number in new]
+        if statistics is not None:
+            changes.append(self._groups.reoptimise(statistics))
+        begun = self._begin_epochs(changes, regrouping=statistics is not None)
+        moved = {int(member) for change in changes for member, (_, to) in change.moved.items() if to is not None}
+        stayed = {int(member) for group in begun for member in self._groups.members(group)}
+        for number in sorted(moved | stayed | set(new)):
+            self._route(number, queries[str(number)], begun, moment)
+        for group in _touched(changes) | self._broken:
+            exists = group in self._groups.names()
+            self._catalog.deliveries.keep_group(group, self._groups.group_as_data(group) if exists else None)
+        self._broken = set()
+        self._catalog.deliveries.keep_group(_NUMBERS, {"next": self._groups.next_number})
+
+    def _begin_epochs(self, changes: Iterable[Change], *, regrouping: bool) -> set[str]:
+        """Let the groups that need it begin a new epoch; those that could do with less wait until all are regrouped."""
+        changed = {group for change in changes for group in change.changed}
+        needed = {group for change in changes for group in change.changed if group not in change.narrowed}
+        begun = set()
+        for group in self._groups.names() if regrouping else changed:
+            if group not in self._groups.names():
+                continue
+            running, wanted = self._current(group), self._groups.representative(group)
+            if running is not None and (running.epoch == wanted.epoch or not (regrouping or group in needed)):
+                continue
+            runner = run(self._catalog, wanted, group, wanted.epoch)
+            self._runners[group, wanted.epoch] = runner
+            begun.add(group)
+        return begun
+
+    def _current(self, group: str) -> Runner | None:
+        epochs = [epoch for stream, epoch in self._runners if stream == group]
+        return self._runners[group, max(epochs)] if epochs else None
+
+    def _route(self, number: int, query: Query, begun: set[str], moment: Moment) -> None:
+        """Say where a member's answers are found from now on."""
+        group = self._groups.group_of(str(number))
+        runner = self._current(group)
+        assert runner is not None
+        known = self._itineraries.get(number)
+        subscriptions = {group: self._groups.subscription(str(number))}
+        whole = Span(group, runner.epoch, runner.by)
+        if known is not None:
+            spans = _switched(known.spans, whole, switch_place(runner.kind, runner.relation, runner.reach, moment))
+            subscriptions = {each.stream: each for each in known.subscriptions} | subscriptions
+        elif group in begun:
+            spans = (whole,)
+        else:
+            at_once, since = joins_at(runner.kind, runner.relation, moment)
+            spans = (replace(whole, since=since),)
+            if not at_once:
+                bridge, subscription = self._bridge(number, query)
+                spans = _switched((bridge,), whole, switch_place(runner.kind, runner.relation, runner.reach, moment))
+                subscriptions[bridge.stream] = subscription
+        spans = spans[-_MOST_SPANS:]
+        needed = {each.stream for each in spans}
+        listed = tuple(each for stream, each in subscriptions.items() if stream in needed)
+        found = Itinerary(query.name, listed, spans)
+        if found != known:
+            self._itineraries[number] = found
+            self._catalog.deliveries.keep(KeptItinerary(number, moment.cycle, as_json(found)))
+
+    def _bridge(self, number: int, query: Query) -> tuple[Span, Subscription]:
+        """Evaluate a new member by itself until the representative of its group lacks none of its answers."""
+        alone = Groups(most_delay=self._most_delay)
+        alone.insert(str(number), query)
+        (group,) = alone.names()
+        stream = f"m{number}"
+        runner = run(self._catalog, alone.representative(group), stream, 1)
+        self._runners[stream, 1] = runner
+        return Span(stream, 1, runner.by), replace(alone.subscription(str(number)), stream=stream)
+
+    def _end(self, number: int, moment: Moment) -> None:
+        """A member is gone: of the next cycle it takes nothing any more."""
+        ended = replace(self._itineraries.pop(number), ended=moment.cycle)
+        self._catalog.deliveries.keep(KeptItinerary(number, moment.cycle, as_json(ended), ended=True))
+
+    # -- epochs that are over -----------------------------------------------------------------------------------------
+
+    def _retire(self, moment: Moment) -> None:
+        """Let go of epochs that no member takes rows from any more."""
+        current = {group: self._current(group) for group in self._groups.names()}
+        in_use = {(group, runner.epoch) for group, runner in current.items() if runner is not None}
+        past = {key: each for key, each in self._runners.items() if key not in in_use}
+        if not past:
+            return
+        ends: dict[tuple[str, int], list[int | None]] = {}
+        for itinerary in self._itineraries.values():
+            for span in itinerary.spans:
+                if (span.stream, span.epoch) in past:
+                    ends.setdefault((span.stream, span.epoch), []).append(span.until)
+        for key, runner in past.items():
+            waiting = (
+                until is None or not is_past(runner.kind, runner.relation, until, moment) for until in ends.get(key, ())
+            )
+            if not any(waiting):
+                for name in runner.names:
+                    self._catalog.drop_representative(name)
+                del self._runners[key]
+
+
+def forget_all(catalog: Catalog) -> None:
+    """Let members be grouped from the start. Groups are not numbered from the start: what they published is known."""
+    with catalog.transaction():
+        for each in catalog.representatives():
+            catalog.drop_representative(each.name)
+        numbers = catalog.deliveries.groups().get(_NUMBERS)
+        catalog.deliveries.forget()
+        if numbers is not None:
+            catalog.deliveries.keep_group(_NUMBERS, numbers)
+
+
+def _switched(spans: tuple[Span, ...], to: Span, place: int | None) -> tuple[Span, ...]:
+    """Spans that end where another one begins, which has no end; it takes all if there is no such place."""
+    if place is None:
+        return (to,)
+    *before, last = spans
+    assert last.until is None, "the last span has no end"
+    if last.since is not None and last.since >= place:
+        # It has not begun yet, and takes nothing. What was before it goes on until it would have begun.
+        return (*before, replace(to, since=last.since))
+    return (*before, replace(last, until=place), replace(to, since=place))
+
+
+def _kept_groups(catalog: Catalog, statistics: Statistics, most_delay: int) -> Groups:
+    """The groups as they were when the last process ended."""
+    kept, queries = catalog.deliveries.groups(), _by_number(catalog)
+    numbers = kept.pop(_NUMBERS, {"next": 1})
+    whole = {name: each for name, each in kept.items() if queries.keys() >= set(members_in(each))}
+    return Groups.from_data({**numbers, "groups": whole}, queries, statistics, most_delay=most_delay)
+
+
+def _by_number(catalog: Catalog) -> dict[str, Query]:
+    numbers = catalog.members()
+    return {str(numbers[each.name]): each for each in catalog.queries() if each.name in numbers}
+
+
+def _hop(queries: Mapping[str, Query], number: int) -> str:
+    """The first link on the way to a query's users; that of one that shares nothing is its own."""
+    query = queries[str(number)]
+    assert query.sink is not None
+    return dict(query.sink.options).get("hop", "") if query.sharing else f"query {number}"
+
+
+def _touched(changes: Iterable[Change]) -> set[str]:
+    """The groups that are made up differently after some changes."""
+    touched: set[str] = set()
+    for change in changes:
+        touched |= {*change.changed, *change.ended}
+        touched |= {group for pair in change.moved.values() for group in pair if group is not None}
+    return touched

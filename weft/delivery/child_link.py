@@ -1,0 +1,115 @@
+"""The link from an edge to another one that takes its rows from it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Callable
+from typing import Any
+
+from weft.delivery import itinerary
+from weft.delivery.errors import DeliveryError, UnknownQuery
+from weft.delivery.frames import HEARTBEAT, PARCEL, frame, json_frame, read_frame
+from weft.delivery.hub import Hub, Reader
+from weft.delivery.members import Members
+from weft.delivery.parcel import Parcel, encode
+from weft.delivery.relay import Covered
+from weft.delivery.router import LinkCount, share
+from weft.delivery.source import Gone
+
+Cover = Callable[[str], contextlib.AbstractAsyncContextManager[Covered]]
+
+
+class ChildLink:
+    """Sends another edge parcels with the rows that it has asked for, each row once."""
+
+    def __init__(self, hub: Hub, after: int | None, limit: int) -> None:
+        self.count = LinkCount()
+        self._hub = hub
+        self._members = Members()
+        self._event = asyncio.Event()
+        self._asked: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        self._held: dict[str, contextlib.AsyncExitStack] = {}
+        self._loop = asyncio.get_running_loop()
+        self._parcels: Reader[Parcel | Gone] = Reader(
+            hub,
+            hub.through if after is None else after,
+            lambda parcel: share(parcel, self._members),
+            lambda after, until: Gone(until),
+            self._wake,
+            limit,
+        )
+
+    def _wake(self) -> None:
+        self._loop.call_soon_threadsafe(self._event.set)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, cover: Cover) -> None:
+        """Do what the other edge asks for until it hangs up."""
+        listening = asyncio.ensure_future(self._listen(reader))
+        writer.write(json_frame(ok=self._parcels.place))
+        try:
+            while True:
+                self._event.clear()
+                while not self._asked.empty():
+                    command = self._asked.get_nowait()
+                    if command is None:
+                        return
+                    writer.write(await self._changed(command, cover))
+                writer.write(await self._next_frame())
+                await writer.drain()
+        finally:
+            listening.cancel()
+            self._parcels.close()
+            for each in self._held.values():
+                await each.aclose()
+
+    async def _listen(self, reader: asyncio.StreamReader) -> None:
+        """Put what the other edge asks for into a queue; None when it has hung up."""
+        try:
+            while True:
+                _, content = await read_frame(reader)
+                self._asked.put_nowait(json.loads(content))
+                self._event.set()
+        except (OSError, ValueError):
+            self._asked.put_nowait(None)
+            self._event.set()
+
+    async def _changed(self, command: dict[str, Any], cover: Cover) -> bytes:
+        """Send a query's rows too, or not any more; returns the answer."""
+        # What waits was cut for the queries of before: it is cut again, from the place up to which all was sent.
+        self._parcels.go_back()
+        place = self._parcels.place
+        if "remove" in command:
+            self._members.remove(command["remove"])
+            if (held := self._held.pop(command["remove"], None)) is not None:
+                await held.aclose()
+            return b""
+        query = command["add"]
+        stack = contextlib.AsyncExitStack()
+        try:
+            covered = await stack.enter_async_context(cover(query))
+        except UnknownQuery:
+            return json_frame(added=query, route=None, through=place)
+        except DeliveryError as error:
+            return json_frame(added=query, route=None, through=place, refused=str(error))
+        self._held[query] = stack
+        newest, _ = self._hub.route(query)
+        self._members.put(newest or covered.route)
+        route = itinerary.as_json(self._members.route(query))
+        return json_frame(added=query, route=route, through=max(place, covered.after))
+
+    async def _next_frame(self) -> bytes:
+        """What comes next; nothing if there is something else to do first."""
+        item = self._parcels.take() if self._parcels.is_live else await asyncio.to_thread(self._parcels.take)
+        if isinstance(item, Parcel):
+            data = encode(item)
+            self.count.add(item, len(data))
+            return frame(PARCEL, data)
+        if item is not None:
+            return json_frame(gone=item.until)
+        try:
+            await asyncio.wait_for(self._event.wait(), HEARTBEAT)
+        except TimeoutError:
+            return json_frame(through=self._parcels.place)
+        return b""

@@ -1,0 +1,181 @@
+"""Delivery while an engine runs: members come and go between cycles, rows go out with each of them.
+
+    before a cycle       members are grouped, representatives begin and end (`assignment.py`)
+    before its commit    what representatives answered is written to the log, with the itineraries that changed
+    after it             readers see it
+
+A project without members has no log, and nothing of this costs it anything.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from weft.algebra.relations import WINDOW_END
+from weft.catalog import Catalog
+from weft.delivery.assignment import Assignment, forget_all
+from weft.delivery.broker import Broker
+from weft.delivery.errors import DeliveryError
+from weft.delivery.itinerary import from_json
+from weft.delivery.log import Limits, clear, cycles, delivery_directory
+from weft.delivery.publisher import Published, Publisher
+from weft.delivery.runners import Runner
+from weft.delivery.switching import Moment
+from weft.engine.commits import Commit
+from weft.engine.engine import Engine
+from weft.engine.publishing import PublishedRows
+from weft.engine.statistics import measured, rates
+from weft.optimizer.group_results import Statistics
+from weft.sql import durations
+
+#: How often it is asked whether groups still pay, unless the setting `delivery_every` says otherwise.
+_EVERY = "5 minutes"
+
+
+class Control:
+    """What an engine's answers to subscribers go through. `say` is given sentences for people."""
+
+    def __init__(self, catalog: Catalog, say: Callable[[str], None] = lambda sentence: None) -> None:
+        self._catalog = catalog
+        self._say = say
+        self._assignment: Assignment | None = None
+        self._publisher: Publisher | None = None
+        self._next_round = time.monotonic() + self._duration("delivery_every", _EVERY) / 1e6
+
+    def settle(self, last: Commit) -> None:
+        """Group the members that there are for the cycle after `last`."""
+        if self._assignment is None and not self._catalog.members() and not self._catalog.deliveries.itineraries():
+            return
+        assignment = self._opened(last)
+        due = time.monotonic() >= self._next_round
+        statistics = _statistics(self._catalog) if due else None
+        if due:
+            self._next_round = time.monotonic() + self._duration("delivery_every", _EVERY) / 1e6
+        assignment.settle(_moment(self._catalog, last), statistics)
+
+    def regroup(self) -> None:
+        """Ask before the next cycle whether groups still pay, and not only when it is time to."""
+        self._next_round = 0.0
+
+    def wait_for_room(self) -> None:
+        if self._publisher is not None:
+            self._publisher.wait_for_room()
+
+    def write(self, cycle: int, published: Sequence[PublishedRows]) -> None:
+        """Keep what a cycle publishes until it is committed."""
+        if self._assignment is None:
+            return
+        assert self._publisher is not None
+        rows = [each for group in _by_epoch(published).values() for each in self._as_published(group)]
+        changed = self._catalog.deliveries.changed_in(cycle)
+        self._publisher.write(cycle, rows, [from_json(dict(each.document)) for each in changed])
+
+    def committed(self, cycle: int) -> None:
+        """Show readers what the cycle has published."""
+        if self._publisher is not None:
+            self._publisher.committed(cycle)
+            self._catalog.deliveries.forget_ended(before=cycle)
+
+    def close(self) -> None:
+        """Let go; what a broker has not taken yet waits for the next start."""
+        if self._publisher is not None:
+            self._publisher.close()
+
+    def attach(self, engine: Engine, before_cycle: Callable[[], None] = lambda: None) -> None:
+        """Publish what an engine answers to subscribers; `before_cycle` is called first when a cycle is decided on."""
+
+        def settle() -> None:
+            before_cycle()
+            self.settle(engine.last)
+
+        engine.publisher, engine.before_cycle = self, settle
+        if self._catalog.members() or self._catalog.deliveries.itineraries():
+            # A cycle that was begun goes on as it was decided on.
+            self._opened(engine.last)
+
+    # -----------------------------------------------------------------------------------------------------------------
+
+    def _opened(self, last: Commit) -> Assignment:
+        if self._assignment is not None:
+            return self._assignment
+        directory = delivery_directory(self._catalog.path.parent)
+        if _is_of_another_life(self._catalog, directory, last):
+            forget_all(self._catalog)
+            clear(directory)
+        megabytes = int(str(self._catalog.setting("max_delivery_mb", 256)))
+        limits = Limits(bytes=megabytes << 20, waiting_bytes=megabytes << 20)
+        self._publisher = Publisher(
+            directory, self._catalog.project, limits=limits, broker=_broker(self._catalog), say=self._say
+        )
+        self._publisher.committed(last.cycle)
+        delay = self._duration("delivery_delay", "0 seconds")
+        self._assignment = Assignment(self._catalog, _statistics(self._catalog), delay)
+        return self._assignment
+
+    def _as_published(self, parts: Sequence[PublishedRows]) -> list[Published]:
+        """The rows of one epoch: what several parts answer is published by the first of them alone."""
+        assert self._assignment is not None
+        runner = self._assignment.runners.get((parts[0].stream, parts[0].epoch))
+        found = []
+        for each in parts:
+            if each.rows is not None and each.rows.num_rows:
+                rows = each.rows if runner is None else _without_others(each.rows, each.part, runner)
+                found.append(Published(each.stream, each.epoch, rows, each.watermark))
+        return found
+
+    def _duration(self, setting: str, default: str) -> int:
+        value = str(self._catalog.setting(setting, default))
+        return int(value) * 1_000_000 if value.isdigit() else durations.parse(value)
+
+
+def _by_epoch(published: Sequence[PublishedRows]) -> Mapping[tuple[str, int], list[PublishedRows]]:
+    found: dict[tuple[str, int], list[PublishedRows]] = {}
+    for each in sorted(published, key=lambda one: one.part):
+        found.setdefault((each.stream, each.epoch), []).append(each)
+    return found
+
+
+def _without_others(rows: pa.Table, part: int, runner: Runner) -> pa.Table:
+    """The rows of window instances that no part before this one answers."""
+    earlier = [ends for ends in runner.ends[:part] if ends is not None]
+    if not earlier:
+        return rows
+    ends = rows[WINDOW_END].combine_chunks().cast(pa.int64()).to_numpy(zero_copy_only=False)
+    own = np.ones(len(ends), dtype=bool)
+    for modulus, residue in earlier:
+        own &= ends % modulus != residue
+    return rows.filter(pa.array(own))
+
+
+def _moment(catalog: Catalog, last: Commit) -> Moment:
+    numbers = catalog.stream_numbers()
+    largest = {name: state.largest for name, state in last.streams.items() if numbers.get(name) == state.number}
+    return Moment(last.cycle + 1, largest)
+
+
+def _is_of_another_life(catalog: Catalog, directory: Path, last: Commit) -> bool:
+    """Whether what is kept was made before the project's state was removed, and cycles counted from the start again."""
+    changed = (each.cycle > last.cycle + 1 for each in catalog.deliveries.itineraries())
+    return any(changed) or any(cycle > last.cycle for cycle in cycles(directory))
+
+
+def _statistics(catalog: Catalog) -> Statistics:
+    """What is known of the streams when members are grouped."""
+    return Statistics(rates={name: float(rate) for name, rate in rates(measured(catalog)).items()})
+
+
+def _broker(catalog: Catalog) -> Broker | None:
+    """The broker that a project's rows are forwarded to; none unless it is set."""
+    address = str(catalog.setting("broker", "none"))
+    if address == "none":
+        return None
+    if address.startswith("nats://"):
+        from weft.delivery.nats_broker import NatsBroker
+
+        return NatsBroker(address, catalog.project)
+    raise DeliveryError(f"broker '{address}' is of no known kind; SET broker = 'nats://host:port', or 'none'")

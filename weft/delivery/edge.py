@@ -1,0 +1,227 @@
+"""The edge: a process that takes each row once over the link to where rows come from, and serves many users.
+
+It looks up the rows of all its users' queries together (`hub`), gives each user what it shows, and other edges what
+those behind them need (`router`). What it has taken is in its directory: when it is killed and started again it goes
+on there, and so do its users, who ask again from where they were.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from weft.delivery.access import Access
+from weft.delivery.batch import Batch, Dropped
+from weft.delivery.child_link import ChildLink
+from weft.delivery.errors import DeliveryError, UnknownQuery
+from weft.delivery.feed import feed_from
+from weft.delivery.frames import HEARTBEAT, VERSION, batch_frame, error_frame, json_frame, read_frame
+from weft.delivery.hub import BEGINNING
+from weft.delivery.local import LocalSubscriber
+from weft.delivery.log import Limits
+from weft.delivery.relay import Covered, Relay
+from weft.delivery.router import LinkCount
+from weft.delivery.start import Start
+from weft.delivery.subscribe import open_subscriber
+from weft.delivery.subscriber import Subscriber
+
+_COVER_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeSettings:
+    """How an edge is set up. Nothing but this machine reaches it unless `host` says so.
+
+    `upstream` is where rows come from: nats://…, weft://… or a delivery directory. `linger` is how many seconds a
+    query's rows are still taken after its last user has gone, so that one who comes back finds them.
+    """
+
+    upstream: str
+    directory: Path
+    host: str = "127.0.0.1"
+    port: int = 0
+    access: Path | None = None
+    token: str | None = None
+    linger: float = 600.0
+    limits: Limits = field(default_factory=Limits)
+
+
+class Edge:
+    """Serves users and other edges until it is closed."""
+
+    def __init__(self, settings: EdgeSettings) -> None:
+        self._settings = settings
+        self._relay = Relay(settings.directory, feed_from(settings.upstream, settings.token), settings.limits)
+        self._users: dict[str, int] = {}
+        self._served = {"users": 0, "batches": 0, "rows": 0}
+        self._links: list[LinkCount] = []
+        self._server: asyncio.Server | None = None
+        self._open: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> int:
+        """Begin to listen; returns the port."""
+        self._server = await asyncio.start_server(self._welcome, self._settings.host, self._settings.port)
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def close(self) -> None:
+        """Hang up, and keep the place."""
+        if self._server is not None:
+            self._server.close()
+        for task in list(self._open):
+            task.cancel()
+        await asyncio.gather(*self._open, return_exceptions=True)
+        await asyncio.to_thread(self._relay.close)
+
+    def status(self) -> dict[str, Any]:
+        """How much has come and gone, and what is wrong if anything is."""
+        return {
+            "problem": self._relay.problem,
+            "through": self._relay.hub.through,
+            "queries": len(self._relay.covered),
+            "received": asdict(self._relay.count),
+            "served": dict(self._served),
+            "links": [asdict(each) for each in self._links],
+        }
+
+    # -- who connects -------------------------------------------------------------------------------------------------
+
+    async def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._open.add(task)
+        try:
+            _, content = await asyncio.wait_for(read_frame(reader), HEARTBEAT)
+            request = json.loads(content)
+            if not isinstance(request, dict) or request.get("weft") != VERSION:
+                raise DeliveryError(f"this edge speaks version {VERSION} of the protocol; use the same release of weft")
+            if request["role"] == "user":
+                await self._serve_user(request, writer)
+            elif request["role"] == "link":
+                link = ChildLink(self._relay.hub, request["after"], self._settings.limits.queue)
+                self._links.append(link.count)
+                try:
+                    await link.serve(reader, writer, partial(self._covered_for, self._access(), request.get("token")))
+                finally:
+                    self._links.remove(link.count)
+            else:
+                writer.write(json_frame(ok=self.status()))
+            await writer.drain()
+        except DeliveryError as error:
+            with contextlib.suppress(ConnectionError):
+                writer.write(error_frame(error))
+                await writer.drain()
+        except (OSError, TimeoutError, ValueError, KeyError, asyncio.CancelledError):
+            pass
+        finally:
+            self._open.discard(task)
+            writer.close()
+
+    def _access(self) -> Access:
+        # Read anew for each who comes, so that a token that is revoked is worthless at once.
+        return Access.read(self._settings.access) if self._settings.access is not None else Access()
+
+    @contextlib.asynccontextmanager
+    async def _covered(self, query: str) -> AsyncIterator[Covered]:
+        """Have a query's rows here as long as somebody wants them, and a while longer."""
+        self._users[query] = self._users.get(query, 0) + 1
+        try:
+            yield await self._cover(query)
+        finally:
+            self._users[query] -= 1
+            if not self._users[query]:
+                loop = asyncio.get_running_loop()
+                loop.call_later(self._settings.linger, self._let_go, query)
+
+    async def _cover(self, query: str) -> Covered:
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(self._relay.cover(query)), _COVER_SECONDS)
+        except TimeoutError as error:
+            raise DeliveryError(f"this edge cannot get rows now: {self._relay.problem or 'nothing answers'}") from error
+
+    @contextlib.asynccontextmanager
+    async def _covered_for(self, access: Access, token: str | None, query: str) -> AsyncIterator[Covered]:
+        """The same for who has a token."""
+        access.check(token, query)
+        async with self._covered(query) as covered:
+            yield covered
+
+    def _let_go(self, query: str) -> None:
+        if not self._users.get(query):
+            self._users.pop(query, None)
+            self._relay.uncover(query)
+
+    # -- users --------------------------------------------------------------------------------------------------------
+
+    async def _serve_user(self, request: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        query = request["query"]
+        self._access().check(request.get("token"), query)
+        start = Start(request["last"], request["since"], request["after"], request["until"])
+        while True:
+            try:
+                async with self._covered(query) as covered:
+                    await self._serve_covered(query, start, covered, writer)
+                return
+            except UnknownQuery:
+                if not request.get("wait"):
+                    raise
+                await asyncio.sleep(0.2)
+
+    async def _serve_covered(self, query: str, start: Start, covered: Covered, writer: asyncio.StreamWriter) -> None:
+        here = max(self._relay.hub.through, covered.after)
+        if start.until is not None:
+            here = min(here, start.until)
+        needs_history = (
+            start.last or start.since is not None or (start.after is not None and start.after < covered.after)
+        )
+        place = here if needs_history or start.after is None else start.after
+        # Who is cut off before anything came goes on from the beginning of what it asked for.
+        first = start.after if start.after is not None else BEGINNING if needs_history else here
+        writer.write(json_frame(ok=first))
+        self._served["users"] += 1
+        if needs_history:
+            earlier = Start(start.last, start.since, start.after, here)
+            upstream, token = self._settings.upstream, self._settings.token
+            open_ = lambda: open_subscriber(upstream, query, earlier, token, self._settings.limits)  # noqa: E731
+            with contextlib.closing(await asyncio.to_thread(open_)) as history:
+                await self._pour(history, writer)
+            writer.write(json_frame(through=here))
+        limits = self._settings.limits
+        with LocalSubscriber(
+            self._settings.directory, query, Start(after=place, until=start.until), None, limits
+        ) as live:
+            await self._pour(live, writer)
+        writer.write(json_frame(end=True))
+
+    async def _pour(self, answers: Subscriber, writer: asyncio.StreamWriter) -> None:
+        """Send a user its answers until they end, and how far they are when there are none."""
+        coming = asyncio.ensure_future(anext(answers, None))
+        try:
+            while True:
+                await asyncio.wait({coming}, timeout=HEARTBEAT)
+                if not coming.done():
+                    writer.write(json_frame(through=answers.position))
+                else:
+                    item = coming.result()
+                    if item is None:
+                        return
+                    self._send(item, writer)
+                    coming = asyncio.ensure_future(anext(answers, None))
+                await writer.drain()
+        finally:
+            coming.cancel()
+            with contextlib.suppress(asyncio.CancelledError, DeliveryError):
+                await coming
+
+    def _send(self, item: Batch | Dropped, writer: asyncio.StreamWriter) -> None:
+        if isinstance(item, Dropped):
+            writer.write(json_frame(after=item.after, until=item.until))
+            return
+        writer.write(batch_frame(item))
+        self._served["batches"] += 1
+        self._served["rows"] += item.table.num_rows

@@ -1,0 +1,23 @@
+"""What delivery says when it cannot go on. Nothing that was committed is lost by any of these."""
+
+from __future__ import annotations
+
+
+class DeliveryError(Exception):
+    """Rows cannot be published or taken. The message says why and what to do."""
+
+
+class LogError(DeliveryError):
+    """The delivery log cannot be written or read. The message says which file, why, and what to do."""
+
+
+class BrokerError(DeliveryError):
+    """The broker cannot be reached, or does not take what it is given."""
+
+
+class AccessDenied(DeliveryError):
+    """The token does not allow what was asked for."""
+
+
+class UnknownQuery(DeliveryError):
+    """No query of that name delivers its answers here."""

@@ -1,0 +1,132 @@
+"""What an edge and those who connect to it say to each other.
+
+A frame is its length in four bytes, a letter that says what it is, and its content:
+
+    J   JSON: what is asked for, and what is said about it
+    P   a parcel, for another edge
+    B   a batch, for a user: the length of its head in four bytes, the head as JSON, rows as an Arrow stream
+
+Who connects says first what it is and wants, {"weft": 1, "role": "user" or "link", …}; the answer is {"ok": …} or
+{"error": …, "kind": …}. Then come batches or parcels, and {"through": cycle} when there has been nothing for a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+import struct
+from typing import Any, Final
+
+from weft.delivery.batch import Batch
+from weft.delivery.errors import AccessDenied, DeliveryError, UnknownQuery
+from weft.delivery.parcel import stream_of, table_of
+
+JSON, PARCEL, BATCH = b"J", b"P", b"B"
+VERSION: Final = 1
+
+#: Seconds after which an edge says how far it is if it has nothing else to say.
+HEARTBEAT: Final = 3.0
+
+#: Seconds of silence after which the other side is taken to be gone.
+SILENCE: Final = 15.0
+
+_HEAD: Final = struct.Struct(">I1s")
+_LENGTH: Final = struct.Struct(">I")
+_LARGEST: Final = 1 << 30
+_KINDS: Final[dict[str, type[DeliveryError]]] = {"access": AccessDenied, "unknown": UnknownQuery}
+
+
+def frame(kind: bytes, content: bytes) -> bytes:
+    """A frame as bytes."""
+    return _HEAD.pack(len(content), kind) + content
+
+
+def json_frame(**document: Any) -> bytes:
+    """A frame with JSON."""
+    return frame(JSON, json.dumps(document, separators=(",", ":")).encode())
+
+
+def batch_frame(batch: Batch) -> bytes:
+    """A frame with a batch."""
+    head = json.dumps({"cycle": batch.cycle, "at": batch.at, "watermark": batch.watermark}).encode()
+    return frame(BATCH, _LENGTH.pack(len(head)) + head + stream_of(batch.table))
+
+
+def batch_of(query: str, content: bytes) -> Batch:
+    """The batch in a frame."""
+    (length,) = _LENGTH.unpack(content[: _LENGTH.size])
+    start = _LENGTH.size + length
+    head = json.loads(content[_LENGTH.size : start])
+    return Batch(query, head["cycle"], head["at"], head["watermark"], table_of(memoryview(content)[start:]))
+
+
+def error_frame(error: DeliveryError) -> bytes:
+    """A frame that says what went wrong."""
+    kind = next((name for name, each in _KINDS.items() if isinstance(error, each)), "other")
+    return json_frame(error=str(error), kind=kind)
+
+
+def error_of(document: dict[str, Any]) -> DeliveryError:
+    """What a frame says went wrong."""
+    return _KINDS.get(document.get("kind", ""), DeliveryError)(document["error"])
+
+
+async def read_frame(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
+    """The next frame, in a coroutine. Raises ConnectionError at the end."""
+    try:
+        length, kind = _HEAD.unpack(await reader.readexactly(_HEAD.size))
+        if length > _LARGEST:
+            raise ConnectionError("what came is no frame")
+        return kind, await reader.readexactly(length)
+    except asyncio.IncompleteReadError as error:
+        raise ConnectionError("the other side has hung up") from error
+
+
+class FrameSocket:
+    """A connection to an edge, for code that waits in threads."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._socket = socket.create_connection((host, port), timeout=5.0)
+        self._socket.settimeout(SILENCE)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def send(self, data: bytes) -> None:
+        self._socket.sendall(data)
+
+    def receive(self) -> tuple[bytes, bytes]:
+        """The next frame. Raises OSError at the end, and after a long silence."""
+        length, kind = _HEAD.unpack(self._exactly(_HEAD.size))
+        return kind, self._exactly(length)
+
+    def receive_json(self) -> dict[str, Any]:
+        """The next frame, which has JSON. Raises what it says went wrong."""
+        _, content = self.receive()
+        document: dict[str, Any] = json.loads(content)
+        if "error" in document:
+            raise error_of(document)
+        return document
+
+    def close(self) -> None:
+        # Closing alone would not wake a thread that waits to receive.
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+    def _exactly(self, size: int) -> bytes:
+        parts = bytearray()
+        while len(parts) < size:
+            part = self._socket.recv(min(size - len(parts), 1 << 20))
+            if not part:
+                raise ConnectionError("the other side has hung up")
+            parts += part
+        return bytes(parts)
+
+
+def split_host(address: str) -> tuple[str, int]:
+    """Host and port of an address like weft://localhost:7070."""
+    host, _, port = address.removeprefix("weft://").strip("/").rpartition(":")
+    if not host or not port.isdigit():
+        raise DeliveryError(f"{address} is no address of an edge; write weft://host:port")
+    return host.strip("[]"), int(port)

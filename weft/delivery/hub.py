@@ -1,0 +1,291 @@
+"""The hub: reads each parcel of a log once, and gives all users in this process their parts of it.
+
+A reader has a place in the log, a cycle. It is either *behind*, and reads the log by itself, or *live*, and is given
+its items by the hub. It goes live when it has caught up, and falls behind when it lets its queue fill up. So a reader
+that comes late, one that comes back and one that is slow are the same thing, none takes more memory than its queue, and
+none holds up another. What the log lets go of before a reader comes to it is dropped for it, and it is told.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
+
+from weft.delivery.batch import Batch
+from weft.delivery.errors import DeliveryError
+from weft.delivery.itinerary import Itinerary
+from weft.delivery.log import cycles, read_parcel, read_routes
+from weft.delivery.members import Members
+from weft.delivery.parcel import Parcel
+from weft.delivery.wakeup import listen
+
+Item = TypeVar("Item")
+
+#: The place before all cycles.
+BEGINNING: Final = -1
+
+# How often the log is looked at for what other processes have put there.
+_LOOK_EVERY = 0.05
+
+# Nanoseconds within which file systems may give two changes the same time.
+_SAME_INSTANT = 100_000_000
+
+
+class Reader(Generic[Item]):
+    """A place in the log of a hub, and what is to be had from there on.
+
+    `cut` says what of a parcel is the reader's, `dropped` makes the notice that cycles after one, up to another, are
+    gone.
+    `wake` is called, from another thread, when there may be something new. At most `limit` items wait in memory. A
+    `query` is what the hub looks its users' rows up by; a reader without one has a `cut` that is always asked.
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        after: int,
+        cut: Callable[[Parcel], Item | None],
+        dropped: Callable[[int, int], Item],
+        wake: Callable[[], None],
+        limit: int,
+        query: str | None = None,
+    ) -> None:
+        self.place = after
+        self.limit = limit
+        self.query = query
+        self.cut = cut
+        self.wake = wake
+        self._hub = hub
+        self._dropped = dropped
+        self.queue: deque[tuple[int, Item]] = deque()
+        self.is_live = False
+        self.through = after
+        self.failure: DeliveryError | None = None
+        hub.go_live(self)
+
+    def take(self) -> Item | None:
+        """The next item, or None if there is none yet. Raises what has made the hub stop."""
+        while True:
+            # First how far the hub had come, then the queue: what it had put there by then is not overlooked.
+            through, was_live = self.through, self.is_live
+            if self.queue:
+                self.place, item = self.queue.popleft()
+                return item
+            if was_live:
+                self.place = max(self.place, through)
+                return None
+            if self.failure is not None:
+                raise self.failure
+            found, item_or_none = self._catch_up()
+            if item_or_none is not None:
+                return item_or_none
+            if not found and self._hub.go_live(self):
+                return None
+
+    def go_back(self) -> None:
+        """Let go of what waits, to cut it anew: what `cut` gives has changed."""
+        self._hub.leave(self)
+        self.queue.clear()
+
+    def close(self) -> None:
+        """Take nothing more."""
+        self._hub.leave(self)
+
+    def _catch_up(self) -> tuple[bool, Item | None]:
+        """Go on by one parcel. Whether there was one, and what it has for this reader."""
+        for cycle in cycles(self._hub.directory):
+            if cycle <= self.place:
+                continue
+            parcel = read_parcel(self._hub.directory, cycle)
+            if parcel is None:
+                return True, None
+            gone = parcel.previous
+            if gone is not None and gone > self.place:
+                before, self.place = self.place, gone
+                return True, self._dropped(before, gone)
+            self.place = cycle
+            return True, self.cut(parcel)
+        return False, None
+
+
+class Hub:
+    """Follows the log in a directory for all readers of this process."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._lock = threading.RLock()
+        self._live: dict[str, list[Reader[Any]]] = {}
+        self._links: list[Reader[Any]] = []
+        self._members = Members()
+        self.through = max(cycles(directory), default=BEGINNING)
+        self.routes: dict[str, Itinerary] = read_routes(directory)
+        self._horizon = self.through
+        self._new = threading.Event()
+        self._closed = False
+        self._failure: DeliveryError | None = None
+        self._unlisten = listen(directory, self._new.set)
+        self._thread = threading.Thread(target=self._follow, name="weft-hub", daemon=True)
+        self._thread.start()
+
+    def go_live(self, reader: Reader[Any]) -> bool:
+        """Give a reader its items from now on; false if it has something to catch up with first."""
+        with self._lock:
+            if self._failure is not None:
+                reader.failure = self._failure
+                return False
+            if reader.place < self.through:
+                return False
+            reader.is_live = True
+            reader.through = reader.place
+            if reader.query is None:
+                self._links.append(reader)
+                return True
+            self._live.setdefault(reader.query, []).append(reader)
+            if reader.query not in self._members and reader.query in self.routes:
+                self._members.put(self.routes[reader.query])
+            return True
+
+    def leave(self, reader: Reader[Any]) -> None:
+        """Give a reader nothing more."""
+        with self._lock:
+            reader.is_live = False
+            if reader.query is None:
+                self._links = [each for each in self._links if each is not reader]
+                return
+            left = [each for each in self._live.get(reader.query, ()) if each is not reader]
+            if left:
+                self._live[reader.query] = left
+            else:
+                self._live.pop(reader.query, None)
+                self._members.remove(reader.query)
+
+    def route(self, query: str) -> tuple[Itinerary | None, int]:
+        """The itinerary of a query, and the cycle up to which it is the newest."""
+        with self._lock:
+            return self.routes.get(query), self.through
+
+    def learn(self, route: Itinerary) -> None:
+        """Know a query's itinerary that no parcel here has."""
+        with self._lock:
+            self._amend([route])
+
+    def advance(self, cycle: int) -> None:
+        """Know that up to a cycle there is nothing but what the log has by now."""
+        self._horizon = max(self._horizon, cycle)
+        self._new.set()
+
+    def close(self) -> None:
+        """Stop following."""
+        self._closed = True
+        self._unlisten()
+        self._new.set()
+        self._thread.join()
+
+    # -- the thread ---------------------------------------------------------------------------------------------------
+
+    def _follow(self) -> None:
+        seen, told = None, True
+        while not self._closed:
+            try:
+                stamp = self._stamp()
+                if told or stamp is None or stamp != seen:
+                    self._read_new()
+                    seen = stamp
+            except DeliveryError as error:
+                self._fail(error)
+                return
+            told = self._new.wait(_LOOK_EVERY)
+            self._new.clear()
+
+    def _stamp(self) -> int | None:
+        """When the directory was changed last; None if that is so near that a second change could look the same."""
+        try:
+            changed = self.directory.stat().st_mtime_ns
+        except FileNotFoundError:
+            return 0
+        return None if time.time_ns() - changed < _SAME_INSTANT else changed
+
+    def _read_new(self) -> None:
+        horizon = self._horizon
+        for cycle in cycles(self.directory):
+            if cycle > self.through:
+                parcel = read_parcel(self.directory, cycle)
+                if parcel is not None:
+                    self._distribute(parcel)
+        with self._lock:
+            self._reach(max(self.through, horizon))
+
+    def _reach(self, cycle: int) -> None:
+        self.through = cycle
+        for reader in self._readers():
+            reader.through = cycle
+
+    def _distribute(self, parcel: Parcel) -> None:
+        with self._lock:
+            self._amend(parcel.routes)
+            for batch in self._members.batches(parcel):
+                for reader in list(self._live.get(batch.query, ())):
+                    self._give(reader, parcel.cycle, batch)
+            for reader in list(self._links):
+                item = reader.cut(parcel)
+                if item is not None:
+                    self._give(reader, parcel.cycle, item)
+            self._reach(parcel.cycle)
+            ended = [reader for each in parcel.routes for reader in self._live.get(each.query, ())]
+        for reader in ended:
+            reader.wake()
+
+    def _amend(self, routes: Iterable[Itinerary]) -> None:
+        for each in routes:
+            self.routes[each.query] = each
+            if each.query in self._live:
+                self._members.put(each)
+
+    def _give(self, reader: Reader[Any], cycle: int, item: Batch | Any) -> None:
+        if len(reader.queue) >= reader.limit:
+            # What is in the queue comes first; from there the reader goes on by itself.
+            self.leave(reader)
+        else:
+            reader.queue.append((cycle, item))
+        reader.wake()
+
+    def _readers(self) -> list[Reader[Any]]:
+        return [*self._links, *(reader for readers in self._live.values() for reader in readers)]
+
+    def _fail(self, error: DeliveryError) -> None:
+        with self._lock:
+            self._failure = error
+            for reader in self._readers():
+                reader.failure = error
+                self.leave(reader)
+                reader.wake()
+
+
+# -- one hub for each directory ---------------------------------------------------------------------------------------
+
+_hubs: dict[Path, tuple[Hub, int]] = {}
+_hubs_lock = threading.Lock()
+
+
+def borrow_hub(directory: Path) -> Hub:
+    """The hub of a directory, which is made for its first user and ends with its last: see `return_hub`."""
+    path = directory.resolve()
+    with _hubs_lock:
+        hub, users = _hubs.get(path) or (Hub(path), 0)
+        _hubs[path] = hub, users + 1
+        return hub
+
+
+def return_hub(hub: Hub) -> None:
+    """Say that one user less needs a hub."""
+    with _hubs_lock:
+        _, users = _hubs[hub.directory]
+        if users > 1:
+            _hubs[hub.directory] = hub, users - 1
+            return
+        del _hubs[hub.directory]
+    hub.close()

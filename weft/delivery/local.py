@@ -1,0 +1,133 @@
+"""Users who read the delivery log itself: in the process that publishes, or in another one of the same machine."""
+
+from __future__ import annotations
+
+from collections import deque
+from pathlib import Path
+
+from weft.delivery.access import Access
+from weft.delivery.batch import Batch, Dropped
+from weft.delivery.errors import UnknownQuery
+from weft.delivery.hub import BEGINNING, Reader, borrow_hub, return_hub
+from weft.delivery.itinerary import Itinerary
+from weft.delivery.log import Limits, cycles, head_of, read_parcel
+from weft.delivery.members import Members
+from weft.delivery.parcel import Parcel
+from weft.delivery.start import Start
+from weft.delivery.subscriber import Subscriber
+
+
+class LocalSubscriber(Subscriber):
+    """A reader of the hub that this process has for the directory."""
+
+    def __init__(
+        self, directory: Path, query: str, start: Start, token: str | None, limits: Limits, wait: bool = False
+    ) -> None:
+        super().__init__(query)
+        Access.of(directory).check(token, query)
+        self._hub = borrow_hub(directory)
+        self._is_closed = False
+        route, self._as_of = self._hub.route(query)
+        if route is None and not wait:
+            known = self._hub.routes
+            self.close()
+            raise UnknownQuery(unknown(query, known))
+        self._members = Members([route] if route else [])
+        self._first: deque[Batch] = deque()
+        self._until = start.until
+        after = self._first_place(start)
+        self._reader: Reader[Batch | Dropped] = Reader(
+            self._hub, after, self._cut, self._dropped, self._wake, limits.queue, query
+        )
+
+    @property
+    def position(self) -> int:
+        return self._first[0].cycle - 1 if self._first else self._reader.place
+
+    def _take(self) -> Batch | Dropped | None:
+        if self._first:
+            return self._first.popleft()
+        if self._is_closed:
+            raise StopIteration
+        item = self._reader.take()
+        if self._is_past(item) or (item is None and self._has_ended()):
+            raise StopIteration
+        return item
+
+    def _is_past(self, item: Batch | Dropped | None) -> bool:
+        """Whether all that was asked for has been taken."""
+        return self._until is not None and (
+            self.position > self._until or (item is None and self.position == self._until)
+        )
+
+    def _takes_long(self) -> bool:
+        return not self._reader.is_live
+
+    def close(self) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            if hasattr(self, "_reader"):
+                self._reader.close()
+            return_hub(self._hub)
+            self._wake()
+
+    # -- where to begin -----------------------------------------------------------------------------------------------
+
+    def _first_place(self, start: Start) -> int:
+        if start.after is not None:
+            return start.after
+        if start.since is not None:
+            return self._before(start.since)
+        here = self._as_of if start.until is None else min(self._as_of, start.until)
+        if start.last is not None:
+            self._first.extend(self._newest(start.last, here))
+        return here
+
+    def _before(self, since: int) -> int:
+        """The place before the first parcel that was published at a time or later."""
+        listed = [cycle for cycle in cycles(self._hub.directory) if cycle <= self._as_of]
+        for at, cycle in enumerate(listed):
+            head = head_of(self._hub.directory, cycle)
+            if head is not None and head.parcel.at >= since:
+                if at:
+                    return listed[at - 1]
+                return BEGINNING
+        return self._as_of
+
+    def _newest(self, count: int, until: int) -> list[Batch]:
+        """The newest answers up to a cycle, as many as were asked for or as there are."""
+        found: list[Batch] = []
+        missing = count
+        for cycle in reversed(cycles(self._hub.directory)):
+            parcel = read_parcel(self._hub.directory, cycle) if cycle <= until and missing > 0 else None
+            for batch in self._members.batches(parcel) if parcel is not None else ():
+                found.append(batch.newest(missing))
+                missing -= batch.table.num_rows
+        return found[::-1]
+
+    # -- catching up --------------------------------------------------------------------------------------------------
+
+    def _cut(self, parcel: Parcel) -> Batch | None:
+        route, as_of = self._hub.route(self.query)
+        if route is not None and as_of > self._as_of:
+            self._members.put(route)
+            self._as_of = as_of
+        if parcel.cycle > self._as_of:
+            for each in parcel.routes:
+                if each.query == self.query:
+                    self._members.put(each)
+            self._as_of = parcel.cycle
+        return next(self._members.batches(parcel), None)
+
+    def _dropped(self, after: int, until: int) -> Dropped:
+        return Dropped(self.query, None if after == BEGINNING else after, until)
+
+    def _has_ended(self) -> bool:
+        route, _ = self._hub.route(self.query)
+        return route is not None and route.ended is not None and self.position >= route.ended
+
+
+def unknown(query: str, known: dict[str, Itinerary]) -> str:
+    """What to say of a query that has no itinerary."""
+    names = ", ".join(sorted(name for name, each in known.items() if each.ended is None)[:10]) or "none yet"
+    return f"query '{query}' does not deliver its answers here; queries that do: {names}"

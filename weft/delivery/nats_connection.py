@@ -1,0 +1,138 @@
+"""A connection to NATS for code that does not wait in coroutines: the client runs in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import re
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+from weft.delivery.errors import BrokerError
+
+Result = TypeVar("Result")
+
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_-]{1,60}")
+_CONNECT_SECONDS: Final = 3
+_CALL_SECONDS: Final = 5.0
+
+
+def subject_token(name: str) -> str:
+    """A name as one token of a subject: itself if it can be, else a hash of it."""
+    return name if _PLAIN.fullmatch(name) else "x" + hashlib.blake2b(name.encode(), digest_size=12).hexdigest()
+
+
+def split_address(address: str) -> tuple[str, str]:
+    """The server and the project of an address like nats://localhost:4222/project."""
+    parts = urlsplit(address)
+    project = parts.path.strip("/")
+    if not project or "/" in project:
+        raise BrokerError(f"{without_secrets(address)} names no project; write nats://host:port/project")
+    return f"{parts.scheme}://{parts.netloc}", project
+
+
+def without_secrets(address: str) -> str:
+    """An address as it may be shown: without user and password."""
+    parts = urlsplit(address)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+class NatsConnection:
+    """One connection, made when it is first needed and made again when it is lost."""
+
+    def __init__(self, server: str) -> None:
+        self.shown = without_secrets(server)
+        self._server = server
+        self._client: Any = None
+        self._stream: Any = None
+        self._connecting: asyncio.Lock | None = None
+        self._on_connected: list[Callable[[Any], Coroutine[Any, Any, None]]] = []
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="weft-nats", daemon=True)
+        self._thread.start()
+
+    def call(self, work: Callable[[Any], Coroutine[Any, Any, Result]], timeout: float = 30.0) -> Result:
+        """Do something with JetStream, and wait for it. Raises BrokerError for all that can go wrong on the way."""
+        import nats.errors
+
+        future = asyncio.run_coroutine_threadsafe(self._do(work), self._loop)
+        try:
+            return future.result(timeout)
+        except BrokerError:
+            raise
+        except nats.errors.MaxPayloadError as error:
+            raise BrokerError(f"a message is larger than NATS at {self.shown} takes; raise its max_payload") from error
+        except (nats.errors.Error, OSError, TimeoutError) as error:
+            future.cancel()
+            raise BrokerError(f"NATS at {self.shown} does not answer ({error or type(error).__name__})") from error
+
+    def on_connected(self, work: Callable[[Any], Coroutine[Any, Any, None]]) -> None:
+        """Have something done with each new client, such as to subscribe."""
+        self._on_connected.append(work)
+
+    @property
+    def bytes_received(self) -> int:
+        """What has come over the connection."""
+        return int(self._client.stats["in_bytes"]) if self._client is not None else 0
+
+    @property
+    def largest_payload(self) -> int:
+        """The most bytes that a message may have."""
+        return int(self._client.max_payload)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+
+        async def end() -> None:
+            if self._client is not None:
+                await self._client.close()
+
+        # Nobody is left to whom a failure to say goodbye would matter.
+        with contextlib.suppress(Exception):
+            asyncio.run_coroutine_threadsafe(end(), self._loop).result(_CALL_SECONDS)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_CALL_SECONDS)
+
+    async def _do(self, work: Callable[[Any], Coroutine[Any, Any, Result]]) -> Result:
+        return await work(await self._jetstream())
+
+    async def _jetstream(self) -> Any:
+        if self._connecting is None:
+            self._connecting = asyncio.Lock()
+        async with self._connecting:
+            if self._client is None or not self._client.is_connected:
+                if self._client is not None:
+                    await self._client.close()
+                self._client = await self._connect()
+                self._stream = self._client.jetstream(timeout=_CALL_SECONDS)
+                for work in self._on_connected:
+                    await work(self._client)
+            return self._stream
+
+    async def _connect(self) -> Any:
+        try:
+            import nats
+            import nats.errors
+        except ImportError as error:
+            raise BrokerError("NATS needs the package nats-py; install it with: pip install 'weft[nats]'") from error
+
+        async def silent(error: Exception) -> None:
+            """What fails is said by who asked for it."""
+
+        try:
+            return await nats.connect(
+                self._server,
+                allow_reconnect=False,
+                connect_timeout=_CONNECT_SECONDS,
+                error_cb=silent,
+                name="weft",
+                max_reconnect_attempts=1,
+            )
+        except (nats.errors.Error, OSError, TimeoutError) as error:
+            raise BrokerError(
+                f"NATS at {self.shown} cannot be reached ({error or type(error).__name__}); "
+                "start it with JetStream: nats-server -js"
+            ) from error

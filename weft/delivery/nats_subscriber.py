@@ -1,0 +1,97 @@
+"""Users who read NATS themselves, without an edge."""
+
+from __future__ import annotations
+
+from weft.delivery.batch import Batch, Dropped
+from weft.delivery.errors import BrokerError, UnknownQuery
+from weft.delivery.fed import FedSubscriber
+from weft.delivery.hub import BEGINNING
+from weft.delivery.log import Limits
+from weft.delivery.members import Members
+from weft.delivery.nats_source import NatsSource
+from weft.delivery.parcel import Parcel
+from weft.delivery.source import Gone
+from weft.delivery.start import Start
+
+
+class NatsSubscriber(FedSubscriber):
+    """Takes a query's messages from NATS. A broker that is away is waited for."""
+
+    def __init__(self, address: str, query: str, start: Start, limits: Limits, wait: bool) -> None:
+        super().__init__(query, limits.queue)
+        self._start = start
+        self._source = NatsSource(address)
+        try:
+            route = self._source.route(query)
+            while route is None and wait and not self._closing.wait(0.2):
+                route = self._source.route(query)
+            if route is None:
+                raise UnknownQuery(f"query '{query}' is not known to this broker; is its project running?")
+            self._members = Members([route])
+            self._place = self._first_place()
+        except BaseException:
+            self._source.close()
+            raise
+        self._position = self._queue[0][0] - 1 if self._queue else self._place
+        self._thread.start()
+
+    def close(self) -> None:
+        super().close()
+        self._thread.join(10)
+        self._source.close()
+
+    def _first_place(self) -> int:
+        start = self._start
+        if start.after is not None:
+            return start.after
+        if start.since is not None:
+            return self._source.published_before(start.since)
+        newest = self._source.newest()
+        here = newest if start.until is None else min(newest, start.until)
+        for batch in self._newest(start.last or 0, here):
+            self._queue.append((batch.cycle, batch))
+        self._queue.append((here, None))
+        return here
+
+    def _newest(self, count: int, until: int) -> list[Batch]:
+        found: list[Batch] = []
+        cycle = until
+        while count > 0 and cycle > BEGINNING:
+            before = self._source.before(cycle)
+            item = self._source.next(before, self._members, 0)
+            for batch in self._members.batches(item) if isinstance(item, Parcel) and item.cycle <= cycle else ():
+                found.append(batch.newest(count))
+                count -= batch.table.num_rows
+            cycle = before
+        return found[::-1]
+
+    def _feed(self) -> None:
+        failures = 0
+        until = self._start.until
+        while not self._closing.is_set() and not self._has_ended() and (until is None or self._place < until):
+            try:
+                item = self._source.next(self._place, self._members, 1.0)
+                failures = 0
+            except BrokerError:
+                self._pause(failures)
+                failures += 1
+                continue
+            if isinstance(item, Gone):
+                self._go_to(
+                    item.until, Dropped(self.query, None if self._place == BEGINNING else self._place, item.until)
+                )
+            elif isinstance(item, Parcel):
+                if until is None or item.cycle <= until:
+                    self._go_to(item.cycle, next(self._members.batches(item), None))
+                else:
+                    return
+            elif item is not None:
+                self._go_to(item.through, None)
+
+    def _go_to(self, place: int, item: Batch | Dropped | None) -> None:
+        self._place = place
+        self._put(place, item)
+
+    def _has_ended(self) -> bool:
+        ended = self._members.route(self.query).ended
+        return ended is not None and self._place >= ended

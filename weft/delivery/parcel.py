@@ -1,0 +1,152 @@
+"""Parcels: what one cycle publishes, and the bytes as which they travel and are kept.
+
+A parcel has a message for each batch of rows (one per group, epoch and part of the epoch) and the itineraries that
+changed in its cycle. As bytes it is
+
+    WEFT1 | length of the head: 4 bytes | CRC-32 of all that follows: 4 bytes | head: JSON | rows: Arrow streams
+
+and is read back whole or not at all. The head has all that is not rows, and can be read alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+import zlib
+from dataclasses import dataclass, replace
+from typing import Any, BinaryIO, Final
+
+import pyarrow as pa
+
+from weft.delivery import itinerary
+from weft.delivery.itinerary import Itinerary
+
+_PREFIX: Final = struct.Struct(">5sII")
+_MAGIC: Final = b"WEFT1"
+
+
+class Damaged(ValueError):
+    """The bytes are no parcel, or not all of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """Rows that a group publishes in one cycle. `ordinal` counts the messages of one group and epoch in the cycle.
+
+    `watermark` is that of the representative query after the cycle: what lies below it is complete.
+    """
+
+    group: str
+    epoch: int
+    ordinal: int
+    watermark: int | None
+    rows: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """All that one cycle publishes.
+
+    `at` is when, in microseconds of the publisher's clock. `previous` is the cycle of the parcel before it: cycles that
+    publish nothing have none. A query of `routes` takes its rows from here on as its itinerary there says.
+    """
+
+    project: str
+    cycle: int
+    at: int
+    previous: int | None = None
+    routes: tuple[Itinerary, ...] = ()
+    messages: tuple[Message, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What is known of a parcel without its rows."""
+
+    parcel: Parcel
+    rows: int
+    size: int
+
+
+def encode(parcel: Parcel) -> bytes:
+    """A parcel as bytes."""
+    streams = [stream_of(each.rows) for each in parcel.messages]
+    document = {
+        "project": parcel.project,
+        "cycle": parcel.cycle,
+        "at": parcel.at,
+        "previous": parcel.previous,
+        "routes": [itinerary.as_json(each) for each in parcel.routes],
+        "messages": [
+            {
+                "group": each.group,
+                "epoch": each.epoch,
+                "ordinal": each.ordinal,
+                "watermark": each.watermark,
+                "schema": schema_id(each.rows.schema),
+                "rows": each.rows.num_rows,
+                "bytes": len(stream),
+            }
+            for each, stream in zip(parcel.messages, streams, strict=True)
+        ],
+    }
+    head = json.dumps(document, separators=(",", ":")).encode()
+    body = b"".join((head, *streams))
+    return _PREFIX.pack(_MAGIC, len(head), zlib.crc32(body)) + body
+
+
+def decode(data: bytes) -> Parcel:
+    """The parcel that bytes hold. Raises Damaged."""
+    length, check = _prefix(data)
+    body = memoryview(data)[_PREFIX.size :]
+    if len(body) < length or zlib.crc32(body) != check:
+        raise Damaged("the checksum does not fit its content")
+    document = json.loads(bytes(body[:length]))
+    messages, start = [], length
+    for each in document["messages"]:
+        rows = table_of(body[start : start + each["bytes"]])
+        messages.append(Message(each["group"], each["epoch"], each["ordinal"], each["watermark"], rows))
+        start += each["bytes"]
+    return replace(_without_rows(document), messages=tuple(messages))
+
+
+def read_head(file: BinaryIO) -> Head:
+    """What a file says before its rows; the rows are not read, nor their checksum tested. Raises Damaged."""
+    length, _ = _prefix(file.read(_PREFIX.size))
+    try:
+        document = json.loads(file.read(length))
+    except ValueError as error:
+        raise Damaged("its head is not whole") from error
+    rows, size = (sum(each[key] for each in document["messages"]) for key in ("rows", "bytes"))
+    return Head(_without_rows(document), rows, _PREFIX.size + length + size)
+
+
+def schema_id(schema: pa.Schema) -> str:
+    """A short name of a schema: the same for equal schemas, and hardly ever for others."""
+    return hashlib.blake2b(schema.serialize(), digest_size=8).hexdigest()
+
+
+def stream_of(rows: pa.Table) -> bytes:
+    """Rows as an Arrow stream in one batch."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows.combine_chunks())
+    return bytes(sink.getvalue())
+
+
+def table_of(stream: bytes | memoryview) -> pa.Table:
+    """The rows of an Arrow stream."""
+    return pa.ipc.open_stream(pa.py_buffer(stream)).read_all()
+
+
+def _without_rows(document: dict[str, Any]) -> Parcel:
+    routes = tuple(itinerary.from_json(each) for each in document["routes"])
+    return Parcel(document["project"], document["cycle"], document["at"], document["previous"], routes)
+
+
+def _prefix(data: bytes) -> tuple[int, int]:
+    if len(data) < _PREFIX.size or data[: len(_MAGIC)] != _MAGIC:
+        raise Damaged("it does not begin as a parcel does")
+    _, length, check = _PREFIX.unpack(data[: _PREFIX.size])
+    return length, check

@@ -1,0 +1,142 @@
+"""The publisher: the engine's side of delivery, a transactional outbox.
+
+    publisher.wait_for_room()
+    publisher.write(cycle, [Published("g17", 3, rows, watermark)], control=[itinerary])      before the commit
+    publisher.committed(cycle)                                                               after it
+
+Readers see a cycle when it is committed, whole. A cycle that is run again writes its file again. At the start,
+`committed(last)` shows what the last process had committed and not shown, and forgets what it had not.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from weft.delivery.broker import Broker
+from weft.delivery.forwarder import Forwarder
+from weft.delivery.itinerary import Itinerary
+from weft.delivery.log import Limits, LogWriter
+from weft.delivery.parcel import Message, Parcel
+from weft.delivery.wakeup import wake
+
+_SAY_EVERY = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Rows that a group publishes in a cycle. An epoch with several parts publishes several of these."""
+
+    group: str
+    epoch: int
+    table: pa.Table
+    watermark: int | None = None
+
+
+class Publisher:
+    """Writes a project's delivery log, and has it forwarded to a broker if there is one.
+
+    `say` is given sentences for people: that the broker cannot be reached, and that it can again. One process at a time
+    may publish a project; the lock on its catalog sees to that.
+    """
+
+    def __init__(
+        self,
+        directory: str | Path,
+        project: str,
+        *,
+        limits: Limits | None = None,
+        broker: Broker | None = None,
+        say: Callable[[str], None] = lambda sentence: None,
+    ) -> None:
+        self._directory = Path(directory)
+        self._project = project
+        self._limits = limits or Limits()
+        self._say = say
+        self._log = LogWriter(self._directory, self._limits)
+        self._changed = threading.Condition()
+        self._problem: str | None = None
+        self._forwarder = Forwarder(self._directory, broker, self._noticed) if broker is not None else None
+
+    def write(self, cycle: int, published: Sequence[Published], control: Sequence[Itinerary] = ()) -> None:
+        """Keep what a cycle publishes until it is committed. Raises LogError; the cycle must then not commit."""
+        messages = _numbered([each for each in published if each.table.num_rows])
+        if not messages and not control:
+            self._log.forget(cycle)
+            return
+        previous = max((each for each in self._log.kept if each < cycle), default=None)
+        now = time.time_ns() // 1000
+        self._log.write(Parcel(self._project, cycle, now, previous, tuple(control), messages))
+
+    def committed(self, cycle: int) -> None:
+        """Show readers what was written up to a cycle, and forget what was written for later ones."""
+        if not self._log.commit(cycle):
+            return
+        wake(self._directory)
+        if self._forwarder is None:
+            self._log.trim()
+        else:
+            self._forwarder.wake()
+            self._log.trim(self._forwarder.acknowledged if self._forwarder.acknowledged is not None else -1)
+
+    def routes(self) -> dict[str, Itinerary]:
+        """The newest committed itinerary of every query."""
+        return self._log.routes()
+
+    def wait_for_room(self, timeout: float | None = None) -> bool:
+        """Wait while the broker has too much to catch up with; False if it still has after `timeout` seconds."""
+        if self._forwarder is None:
+            return True
+        end = None if timeout is None else time.monotonic() + timeout
+        with self._changed:
+            while (waiting := self._waiting_bytes()) > self._limits.waiting_bytes:
+                self._say(
+                    f"{waiting >> 20} MiB wait for {self._forwarder.problem or 'the broker'}; "
+                    "the next cycle begins when it has taken enough of them"
+                )
+                left = _SAY_EVERY if end is None else min(_SAY_EVERY, end - time.monotonic())
+                if left <= 0:
+                    return False
+                self._changed.wait(left)
+        return True
+
+    def wait_until_forwarded(self, timeout: float) -> bool:
+        """Wait until the broker holds all that is committed; False if it does not after `timeout` seconds."""
+        if self._forwarder is None:
+            return True
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._waiting_bytes(), timeout)
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Let go; what the broker has not taken within so many seconds waits in the log for the next start."""
+        if self._forwarder is not None:
+            self._forwarder.close(timeout)
+
+    def _waiting_bytes(self) -> int:
+        taken = self._forwarder.acknowledged if self._forwarder is not None else None
+        return sum(head.size for cycle, head in list(self._log.kept.items()) if taken is None or cycle > taken)
+
+    def _noticed(self) -> None:
+        """The forwarder has come further, or has not."""
+        with self._changed:
+            problem = self._forwarder.problem if self._forwarder is not None else None
+            if problem != self._problem:
+                self._say(problem or "the broker takes what it is given again")
+                self._problem = problem
+            self._changed.notify_all()
+
+
+def _numbered(published: Sequence[Published]) -> tuple[Message, ...]:
+    count: dict[tuple[str, int], int] = {}
+    messages = []
+    for each in published:
+        key = each.group, each.epoch
+        ordinal = count.get(key, 0)
+        count[key] = ordinal + 1
+        messages.append(Message(each.group, each.epoch, ordinal, each.watermark, each.table))
+    return tuple(messages)

@@ -1,0 +1,51 @@
+"""`subscribe`: the one way to take a query's answers, wherever they come from."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+from weft.delivery.local import LocalSubscriber
+from weft.delivery.log import Limits
+from weft.delivery.remote import RemoteSubscriber
+from weft.delivery.start import Start, microseconds
+from weft.delivery.subscriber import Subscriber
+
+
+def subscribe(
+    source: str | Path,
+    query: str,
+    *,
+    last: int | None = None,
+    since: datetime | int | None = None,
+    after: int | None = None,
+    token: str | None = None,
+    limits: Limits | None = None,
+    wait: bool = False,
+) -> Subscriber:
+    """Take the answers of a query, from now on unless `last`, `since` or `after` say otherwise.
+
+    `source` is the delivery directory of a project on this machine, an edge (weft://host:port), or a project in NATS
+    (nats://host:port/project).
+    `last`: the newest so many answers first. `since`: what was published at a time (in UTC, or microseconds) or later.
+    `after`: what comes after a cycle, to go on at the `position` of an earlier subscriber.
+    With `wait`, a query that is not known there yet is waited for.
+
+    Raises UnknownQuery, AccessDenied, and other DeliveryErrors if it cannot be had.
+    """
+    start = Start(last, None if since is None else microseconds(since), after)
+    return open_subscriber(source, query, start, token, limits or Limits(), wait)
+
+
+def open_subscriber(
+    source: str | Path, query: str, start: Start, token: str | None, limits: Limits, wait: bool = False
+) -> Subscriber:
+    """Take a query's answers from a start, which may also say where to end."""
+    address = str(source)
+    if address.startswith("weft://"):
+        return RemoteSubscriber(address, query, start, token, limits, wait)
+    if address.startswith("nats://"):
+        from weft.delivery.nats_subscriber import NatsSubscriber
+
+        return NatsSubscriber(address, query, start, limits, wait)
+    return LocalSubscriber(Path(source), query, start, token, limits, wait)

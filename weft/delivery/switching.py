@@ -1,0 +1,98 @@
+"""From which row on a member takes its answers from another representative.
+
+A representative begins with a cycle, like every query, and lacks what came before it. A member that is older than it
+must not miss that, and one that is younger must not get it. What they go by is the *place* of a row:
+
+    selections     the cycle that publishes the row: rows pass at once
+    aggregates     the start of the window instance: a query answers the instances that start after all rows so far
+    joins          the newest clock in the row, once no row that it joins can have been there before
+
+    largest clock so far ─┐     ┌─ T = largest + reach + 1: whatever joins a row with this clock has come later
+    ──────────────────────┴─────┴──────────────────▶ clock
+      from the old one           from the new one
+
+Until then both run side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from weft.algebra import Relation, Stream
+from weft.algebra.sources import leaves
+from weft.optimizer.group_results import Kind
+from weft.plan.clockwork import Birth, Clock, Clockwork
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Between two cycles: the cycle to come, and the largest clock that each stream has had so far."""
+
+    cycle: int
+    largest: Mapping[str, Clock]
+
+    def largest_under(self, relation: Relation) -> Clock:
+        """The largest clock of the streams that a relation reads; None if they have had no rows."""
+        clocks = [self.largest.get(each.name) for each in leaves(relation) if isinstance(each, Stream)]
+        return max((clock for clock in clocks if clock is not None), default=None)
+
+    def watermark(self, relation: Relation) -> Clock:
+        return self._clockwork.watermark(relation)
+
+    def lacking(self, relation: Relation) -> Clock:
+        """The last start of a window instance that an aggregate which begins now does not answer."""
+        assert relation.window is not None
+        assert relation.window.range is not None
+        horizon = self._clockwork.horizon(relation, Birth(0, self.cycle, self.largest))
+        return None if horizon is None else horizon - relation.window.range
+
+    @property
+    def _clockwork(self) -> Clockwork:
+        return Clockwork(self.cycle, self.largest, self.largest, {})
+
+
+def switch_place(kind: Kind, relation: Relation, reach: int, moment: Moment) -> int | None:
+    """The first place of which an older member takes the rows from a representative that begins now.
+
+    None if it can take all: nothing has come yet.
+    """
+    if kind is Kind.SELECTION:
+        return moment.cycle
+    largest = moment.largest_under(relation)
+    if largest is None:
+        return None
+    if kind is Kind.JOIN:
+        return largest + reach + 1
+    lacking = moment.lacking(relation)
+    return 1 + (largest if lacking is None else max(largest, lacking))
+
+
+def joins_at(kind: Kind, relation: Relation, moment: Moment) -> tuple[bool, int | None]:
+    """Whether a member that begins now can take all its answers from a representative that was there before it.
+
+    If so, with the first place of which it takes rows, or None if that is all of them. A join saw older rows, and these
+    cannot be told from its rows; and what history answers at once, the representative has answered before.
+    """
+    if kind is Kind.SELECTION:
+        return True, moment.cycle
+    if moment.largest_under(relation) is None:
+        return True, None
+    if kind is Kind.JOIN or any(isinstance(each, Stream) and each.backfill for each in leaves(relation)):
+        return False, None
+    lacking = moment.lacking(relation)
+    return True, None if lacking is None else lacking + 1
+
+
+def is_past(kind: Kind, relation: Relation, until: int, moment: Moment) -> bool:
+    """Whether no row with a place before `until` will come any more."""
+    if kind is Kind.SELECTION:
+        return moment.cycle >= until
+    watermark = moment.watermark(relation)
+    if watermark is None:
+        return False
+    if kind is Kind.JOIN:
+        return watermark >= until
+    assert relation.window is not None
+    assert relation.window.range is not None
+    return watermark >= until - 1 + relation.window.range

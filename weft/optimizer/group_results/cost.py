@@ -1,0 +1,202 @@
+"""What it costs to send a group's rows over its first link, estimated from what is known of streams and columns.
+
+    cost of a form  =  rows per tick that meet, or groups that are answered     from rates, windows, schedules
+                     × share of them that its members want                       on a sample of rows, one bit each
+                     × bytes of the columns that are published                    filter columns and clocks included
+
+The share of a union is seen by putting bits together, which no arithmetic on selectivities can do.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+
+from weft.algebra import Column, Expression, Kind, Literal, Stream, Table, Value
+from weft.optimizer.group_results import changes
+from weft.optimizer.group_results.forms import Family
+from weft.predicates import Box
+from weft.predicates.comparisons import place_of
+from weft.predicates.intervals import Cut, Place, ValueSet
+from weft.predicates.subjects import Subject
+from weft.predicates.terms import text_of
+from weft.windows.counting import edge_rate
+from weft.windows.residues import EdgeSet
+
+#: Bytes of a value by the kind of its type; DECIMALs and HUGEINTs are sixteen bytes, texts are guessed.
+_BYTES = {
+    Kind.NULL: 1.0,
+    Kind.BOOLEAN: 0.125,
+    Kind.TINYINT: 1.0,
+    Kind.SMALLINT: 2.0,
+    Kind.INT: 4.0,
+    Kind.FLOAT: 4.0,
+    Kind.DATE: 4.0,
+    Kind.HUGEINT: 16.0,
+    Kind.DECIMAL: 16.0,
+    Kind.STRING: 16.0,
+    Kind.BINARY: 16.0,
+}
+_OTHER_BYTES = 8.0
+
+#: The share of pairs of rows that satisfy an equation of which nothing is known, and the groups of an aggregate.
+_MATCHES, _GROUPS = 0.01, 100
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What is known of streams and columns; what is not in it is guessed.
+
+    - `rates`: rows per tick, by stream.
+    - `widths`: bytes of a column, by "stream.column".
+    - `values`: some values of a column, by "stream.column". Lists of columns of one stream are of the same rows.
+    - `matches`: of the combinations of rows that meet, the share that satisfies a family's equations, by their text.
+    - `groups`: how many groups an aggregate has, by its stream and the names of its keys, sorted.
+    - `sample`: how many rows selectivities are estimated from.
+    """
+
+    rates: Mapping[str, float] = field(default_factory=dict)
+    widths: Mapping[str, float] = field(default_factory=dict)
+    values: Mapping[str, Sequence[Value]] = field(default_factory=dict)
+    matches: Mapping[str, float] = field(default_factory=dict)
+    groups: Mapping[tuple[str, tuple[str, ...]], int] = field(default_factory=dict)
+    sample: int = 1024
+
+
+def column_width(statistics: Statistics, family: Family, expression: Expression) -> float:
+    """Bytes of a published column."""
+    key = _known_as(family, expression)
+    known = statistics.widths.get(key) if key else None
+    return _BYTES.get(expression.type.kind, _OTHER_BYTES) if known is None else known
+
+
+def _known_as(family: Family, expression: Expression) -> str | None:
+    """A column of a stream as statistics know it."""
+    if not isinstance(expression, Column):
+        return None
+    for item in family.inputs:
+        if item.alias == expression.source and isinstance(item.source, (Stream, Table)):
+            return f"{item.source.name}.{expression.name}"
+    return None
+
+
+@dataclass(frozen=True)
+class Flow:
+    """How many rows per tick a family's forms have, apart from their conditions."""
+
+    rates: tuple[float, ...]
+    share: float
+    groups: int
+
+    def combinations(self, ranges: npt.NDArray[np.float64], slides: npt.NDArray[np.float64]) -> Any:
+        """Rows per tick that meet in windows; one row of `ranges` for each of many forms.
+
+        A new row of one stream meets all rows in the windows of the others. Where windows have holes, rows that fall
+        into them meet nothing.
+        """
+        every = np.prod(ranges, axis=1) * np.sum(1.0 / ranges, axis=1) * float(np.prod(self.rates))
+        return self.share * every * np.minimum(1.0, ranges.min(axis=1) / slides)
+
+    def answers(self, ends: EdgeSet) -> float:
+        """Answers per tick of an aggregate."""
+        return self.groups * float(edge_rate(ends))
+
+
+def flow_of(statistics: Statistics, family: Family) -> Flow:
+    """What is known of a family's rates."""
+    streams = [each.source.name for each in family.inputs if isinstance(each.source, Stream)]
+    rates = tuple(statistics.rates.get(name, 1.0) for name in streams)
+    share = statistics.matches.get(family.text, _MATCHES if family.common is not None else 1.0)
+    if family.kind is not changes.Kind.AGGREGATE:
+        return Flow(rates, share, 0)
+    names = tuple(sorted(text_of(key) for key in family.keys))
+    guess = _GROUPS if names else 1
+    return Flow(rates, share, statistics.groups.get((streams[0], names), guess))
+
+
+class Sample:
+    """Some rows of every stream, to see conditions on. What is not known of their values is made up."""
+
+    def __init__(self, statistics: Statistics) -> None:
+        self.statistics = statistics
+        self.size = statistics.sample
+        self._columns: dict[tuple[str, str], tuple[list[Any], npt.NDArray[np.intp]]] = {}
+
+    def rows(self, family: Family, box: Box) -> int:
+        """The rows that lie in a box, one bit each."""
+        found = np.ones(self.size, dtype=bool)
+        for subject, values in box.items():
+            found &= self._inside(family, subject, values)
+        return int.from_bytes(np.packbits(found).tobytes(), "big")
+
+    def _inside(self, family: Family, subject: Subject, values: ValueSet) -> npt.NDArray[np.bool_]:
+        keys, order = self._column(family, subject)
+        inside = np.zeros(self.size, dtype=bool)
+        for low, high in values.spans:
+            inside[order[_position(keys, low) : _position(keys, high)]] = True
+        return inside
+
+    def _column(self, family: Family, subject: Subject) -> tuple[list[Any], npt.NDArray[np.intp]]:
+        term = subject.terms[0] if len(subject.terms) == 1 else None
+        name = _known_as(family, term) if term is not None and text_of(term) == subject.text else None
+        alias = term.source if isinstance(term, Column) else ""
+        place = (alias, name or subject.text)
+        if place not in self._columns:
+            self._columns[place] = self._drawn(alias, name, subject)
+        return self._columns[place]
+
+    def _drawn(self, alias: str, name: str | None, subject: Subject) -> tuple[list[Any], npt.NDArray[np.intp]]:
+        known = self.statistics.values.get(name, ()) if name else ()
+        if known:
+            # The same rows for all columns of an input, and others for the next input.
+            chosen = _generator(f"rows of {alias}").integers(0, len(known), self.size)
+            type_ = subject.terms[0].type
+            keys = [_key(place_of(Literal(known[each], type_))) for each in chosen]
+        else:
+            keys = _made_up(subject, self.size)
+        order = np.array(sorted(range(self.size), key=keys.__getitem__), dtype=np.intp)
+        return [keys[each] for each in order], order
+
+
+def _generator(seed: str) -> np.random.Generator:
+    return np.random.default_rng(crc32(seed.encode()))
+
+
+def _key(place: Place) -> Any:
+    """Something that sorts as places do, and is compared quickly."""
+    if isinstance(place, Fraction):
+        return float(place)
+    if isinstance(place, tuple):
+        return float("inf") if place[0] else place[1]
+    return place
+
+
+def _position(keys: list[Any], cut: Cut) -> int:
+    """How many of the keys lie below a cut."""
+    if len(cut) == 1:
+        return 0 if cut[0] < 0 else len(keys)
+    return (bisect_right if cut[2] else bisect_left)(keys, _key(cut[1]))
+
+
+def _made_up(subject: Subject, size: int) -> list[Any]:
+    """Values of every size, as far as the domain has them."""
+    generator = _generator(subject.text)
+    low, high = subject.domain.low, subject.domain.high
+    if isinstance(low, str | bytes):
+        letters = generator.integers(ord("A"), ord("z") + 1, (size, 4))
+        texts = ["".join(map(chr, each)) for each in letters.tolist()]
+        return [text.encode() for text in texts] if isinstance(low, bytes) else texts
+    sizes = np.exp(generator.uniform(0.0, 20.0, size)) - 1.0
+    numbers = np.where(generator.random(size) < 0.25, -sizes, sizes)
+    if isinstance(low, Fraction) and isinstance(high, Fraction):
+        # Of truth values and signs there are two or three.
+        numbers = np.clip(numbers, float(low), float(high)) if high - low > 2 else np.sign(generator.normal(size=size))
+        numbers = np.maximum(numbers, float(low))
+    return [float(each) for each in numbers]

@@ -1,0 +1,306 @@
+"""Groups of queries with overlapping answers, as queries come and go.
+
+    groups = Groups(statistics)
+    change = groups.insert("hot", query)          # Change(changed=("g1",), moved={"hot": (None, "g1")}, …)
+    groups.representative("g1").parts             # what the engine evaluates, from this epoch on
+    groups.subscription("hot")                    # what cuts the answers of `hot` out of it
+    groups.terminate("hot")                       # Change(ended=("g1",), …)
+
+No disk, no clock, no chance: the same calls in the same order give the same groups, and `as_data` keeps them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from weft.algebra import Query
+from weft.optimizer.group_results import kept
+from weft.optimizer.group_results.changes import Change, Kind, Part, Representative
+from weft.optimizer.group_results.cost import Sample, Statistics
+from weft.optimizer.group_results.forest import Forest, Policy, Tree
+from weft.optimizer.group_results.forms import Family, Form, contains
+from weft.optimizer.group_results.query_trees import members_below
+from weft.optimizer.group_results.representatives import representative
+from weft.optimizer.group_results.shapes import shape_of
+from weft.optimizer.group_results.subscriptions import bare_subscription, subscription
+from weft.plan.subscription import Subscription
+
+
+@dataclass(slots=True)
+class _Alone:
+    """A query that can be merged with none, as a group of its own."""
+
+    query: Query
+    label: str
+    hop: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Published:
+    """What a group published when somebody was last told: its epoch, its rows, its columns as bits."""
+
+    epoch: int
+    form: Form
+    columns: int
+
+
+class Groups:
+    """The queries whose answers are delivered, in groups.
+
+    `most_delay` is by how many ticks a joined row may be late (0: never), `overhead` the relative increase of
+    processing that merging may cause (0.1: ten per cent). `lean` says what a query publishes that is alone in its
+    group: just what its user wants, so that its subscription changes when a second one joins it; otherwise also what
+    its condition needs, and its subscription is the same for as long as it is in the group.
+    """
+
+    def __init__(
+        self,
+        statistics: Statistics | None = None,
+        *,
+        most_delay: int = 0,
+        overhead: float = 0.0,
+        lean: bool = False,
+    ) -> None:
+        self._policy = Policy(most_delay, overhead, lean)
+        self._sample = Sample(statistics or Statistics())
+        self._forests: dict[tuple[Family, str], Forest] = {}
+        self._where: dict[str, Forest | _Alone] = {}
+        self._trees: dict[str, tuple[Forest, Tree] | _Alone] = {}
+        self._published: dict[str, _Published] = {}
+        self._hops: dict[str, str] = {}
+        self._next = 1
+
+    # Queries come and go
+
+    def insert(self, name: str, query: Query, hop: str = "") -> Change:
+        """Adds a query under a name that is not there yet. Only queries with the same first hop share a group."""
+        if name in self._where:
+            raise ValueError(f"{name} is in a group already: terminate it first")
+        shape = shape_of(query)
+        if shape is None:
+            alone = _Alone(query, self._new_label(), hop)
+            self._where[name] = self._trees[alone.label] = alone
+            return Change((alone.label,), moved={name: (None, alone.label)}, resubscribed=frozenset({name}))
+        forest = self._forest(shape.family, hop)
+        tree = forest.insert(forest.member(name, shape))
+        self._where[name] = forest
+        before = tree.label
+        changed, narrowed = self._settled(forest, [tree])
+        resubscribed = {name}
+        if self._policy.lean and before and tree.root.weight == 2:
+            resubscribed |= {each.name for each in members_below(tree.root) if each.name}
+        return Change(
+            changed,
+            narrowed,
+            moved={name: (None, tree.label)},
+            resubscribed=frozenset(resubscribed),
+        )
+
+    def terminate(self, name: str) -> Change:
+        """Removes a query."""
+        place = self._where.pop(name)
+        if isinstance(place, _Alone):
+            del self._trees[place.label]
+            return Change(moved={name: (place.label, None)}, ended=(place.label,))
+        tree, has_ended = place.terminate(name)
+        moved: dict[str, tuple[str | None, str | None]] = {name: (tree.label, None)}
+        if has_ended:
+            self._end(tree.label)
+            return Change(moved=moved, ended=(tree.label,))
+        changed, narrowed = self._settled(place, [tree])
+        alone = members_below(tree.root) if self._policy.lean and tree.root.weight == 1 else ()
+        return Change(changed, narrowed, moved, resubscribed=frozenset(each.name for each in alone if each.name))
+
+    def reoptimise(self, statistics: Statistics | None = None) -> Change:
+        """Regroups what does not pay any more, by what is known now.
+
+        A group keeps its name as long as one of its parts stays together; members that go elsewhere have moved.
+        """
+        if statistics is not None:
+            self._sample = Sample(statistics)
+        changed: list[str] = []
+        narrowed: set[str] = set()
+        moved: dict[str, tuple[str | None, str | None]] = {}
+        resubscribed: set[str] = set()
+        for forest in self._forests.values():
+            before = {name: forest.tree_of(member.node).label for name, member in forest.members.items()}
+            sizes = {tree.label: tree.root.weight for tree in forest.trees}
+            if statistics is not None:
+                forest.remeasure(self._sample)
+            forest.reoptimise()
+            new, less = self._settled(forest, forest.trees)
+            changed += new
+            narrowed |= less
+            for tree in forest.trees:
+                was_alone, is_alone = sizes.get(tree.label) == 1, tree.root.weight == 1
+                for each in members_below(tree.root):
+                    assert each.name is not None
+                    if before[each.name] != tree.label:
+                        moved[each.name] = before[each.name], tree.label
+                    elif self._policy.lean and was_alone != is_alone:
+                        resubscribed.add(each.name)
+        return Change(tuple(changed), frozenset(narrowed), moved, resubscribed=frozenset(resubscribed | moved.keys()))
+
+    def _forest(self, family: Family, hop: str) -> Forest:
+        forest = self._forests.get((family, hop))
+        if forest is None:
+            forest = self._forests[family, hop] = Forest(family, self._policy, self._sample)
+        return forest
+
+    def _new_label(self) -> str:
+        label = f"g{self._next}"
+        self._next += 1
+        return label
+
+    def _end(self, label: str) -> None:
+        del self._trees[label]
+        del self._published[label]
+
+    def _settled(self, forest: Forest, trees: Iterable[Tree]) -> tuple[tuple[str, ...], frozenset[str]]:
+        """Names trees that are new. Returns those that answer or publish anything else than before."""
+        changed, narrowed = [], []
+        for tree in trees:
+            if not tree.label:
+                tree.label = self._new_label()
+                self._trees[tree.label] = forest, tree
+            before = self._published.get(tree.label)
+            form, columns = tree.root.form, forest.published(tree.root)
+            if before is not None and before.columns == columns and _are_equal(before.form, form):
+                continue
+            is_less = (
+                before is not None
+                and columns & ~before.columns == 0
+                and contains(form, before.form, self._policy.most_delay)
+            )
+            narrowed += [tree.label] if is_less else []
+            self._published[tree.label] = _Published(1 if before is None else before.epoch + 1, form, columns)
+            changed.append(tree.label)
+        return tuple(changed), frozenset(narrowed)
+
+    # What there is
+
+    def names(self) -> tuple[str, ...]:
+        """The groups there are."""
+        return tuple(self._trees)
+
+    def members(self, group: str) -> tuple[str, ...]:
+        """The queries in a group."""
+        place = self._trees[group]
+        if isinstance(place, _Alone):
+            return tuple(name for name, other in self._where.items() if other is place)
+        return tuple(each.name for each in members_below(place[1].root) if each.name)
+
+    def group_of(self, member: str) -> str:
+        """The group that a query is in."""
+        place = self._where[member]
+        return place.label if isinstance(place, _Alone) else place.tree_of(place.members[member].node).label
+
+    def representative(self, group: str) -> Representative:
+        """What a group evaluates and publishes now."""
+        place = self._trees[group]
+        if isinstance(place, _Alone):
+            return _alone(group, place.query)
+        forest, tree = place
+        published = self._published[group]
+        columns = forest.named_columns(published.columns)
+        return representative(group, published.epoch, forest.family, tree.root.form, columns, forest.aggregates)
+
+    def subscription(self, member: str) -> Subscription:
+        """What cuts a query's answers out of its group's rows."""
+        place = self._where[member]
+        if isinstance(place, _Alone):
+            names = _unique([field.name for field in place.query.relation.fields])
+            shown = (field.name for field in place.query.relation.fields)
+            return Subscription(place.label, tuple(zip(shown, names, strict=True)))
+        found = place.members[member]
+        tree = place.tree_of(found.node)
+        if self._policy.lean and tree.root.weight == 1:
+            return bare_subscription(tree.label, found.wanted)
+        return subscription(tree.label, found.shape, found.wanted)
+
+    def cost(self, group: str) -> float:
+        """Bytes per tick that a group is estimated to publish; nothing is known of a query that is alone."""
+        place = self._trees[group]
+        return 0.0 if isinstance(place, _Alone) else place[0].cost(place[1].root)
+
+    # Keeping groups
+
+    @property
+    def next_number(self) -> int:
+        """The number of the next group: none is used twice."""
+        return self._next
+
+    def as_data(self) -> dict[str, Any]:
+        """All groups as plain data, without the queries of their members."""
+        return {"next": self._next, "groups": {label: self.group_as_data(label) for label in self._trees}}
+
+    def group_as_data(self, group: str) -> dict[str, Any]:
+        """One group as plain data."""
+        place = self._trees[group]
+        if isinstance(place, _Alone):
+            return {"alone": self.members(group)[0], "hop": place.hop}
+        forest, tree = place
+        hop = next(hop for (_, hop), each in self._forests.items() if each is forest)
+        return {"epoch": self._published[group].epoch, "hop": hop, "tree": kept.node_as_data(tree.root)}
+
+    @classmethod
+    def from_data(
+        cls,
+        data: Mapping[str, Any],
+        queries: Mapping[str, Query],
+        statistics: Statistics | None = None,
+        *,
+        most_delay: int = 0,
+        overhead: float = 0.0,
+        lean: bool = False,
+    ) -> Groups:
+        """The groups that `as_data` wrote down: the same names, epochs, members and representatives."""
+        groups = cls(statistics, most_delay=most_delay, overhead=overhead, lean=lean)
+        for label, document in data["groups"].items():
+            groups._restore(label, document, queries)
+        groups._next = data["next"]
+        return groups
+
+    def _restore(self, label: str, document: Mapping[str, Any], queries: Mapping[str, Query]) -> None:
+        hop = document["hop"]
+        if "alone" in document:
+            name = document["alone"]
+            self._where[name] = self._trees[label] = _Alone(queries[name], label, hop)
+            return
+        names = list(kept.names_in(document["tree"]))
+        shapes = {name: shape_of(queries[name]) for name in names}
+        families = {shape.family for shape in shapes.values() if shape is not None}
+        if len(families) != 1 or None in shapes.values():
+            raise ValueError(f"the queries of group {label} are not what they were: {', '.join(names)}")
+        forest = self._forest(families.pop(), hop)
+        members = {name: forest.member(name, shape) for name, shape in shapes.items() if shape is not None}
+        for name, member in members.items():
+            forest.keep(member)
+            self._where[name] = forest
+        tree = forest.plant(forest.restored(document["tree"], members))
+        tree.label = label
+        self._trees[label] = forest, tree
+        self._published[label] = _Published(document["epoch"], tree.root.form, forest.published(tree.root))
+
+
+def _are_equal(left: Form, right: Form) -> bool:
+    return left is right or (
+        left.windows == right.windows
+        and left.ends == right.ends
+        and len(left.regions) == len(right.regions)
+        and all(any(each.box == other.box for other in right.regions) for each in left.regions)
+    )
+
+
+def _alone(group: str, query: Query) -> Representative:
+    """A query as the representative of a group of its own."""
+    names = _unique([field.name for field in query.relation.fields])
+    part = Part(Query(f"{group}_1", query.relation, query.clock, query.text, query.sharing))
+    return Representative(group, 1, Kind.ALONE, (part,), names)
+
+
+def _unique(names: list[str]) -> tuple[str, ...]:
+    """Names of published columns; those that are there twice are told apart by their place."""
+    return tuple(name if names.count(name) == 1 else f"{name}#{place}" for place, name in enumerate(names))

@@ -1,0 +1,297 @@
+"""Which bound queries can be merged with others, and what of them.
+
+    selection     rows of one stream, perhaps with tables, that satisfy a condition
+    join          combinations of rows of several streams that meet in bounded windows
+    aggregate     groups of the rows of one stream, when windows close
+
+Everything else is alone: UNBOUNDED aggregates and joins, set operators, DISTINCT, EMIT EMPTY, windows that give rows,
+queries over queries, and what said SHARING OFF.
+
+A **shape** has the query in terms that do not depend on its user: inputs have standard aliases, and whatever it needs
+of the published rows has a name that is its own text. What is computed after grouping is written over columns that are
+called like the keys and aggregates they stand for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+from weft.algebra import (
+    WINDOW_END,
+    WINDOW_START,
+    Aggregate,
+    AggregateRef,
+    Call,
+    Column,
+    Expression,
+    Input,
+    KeyRef,
+    Output,
+    Query,
+    Select,
+    Stream,
+    Table,
+    WindowBound,
+)
+from weft.optimizer.group_results.changes import Kind
+from weft.optimizer.group_results.forms import Family
+from weft.plan.normal import normalised, substituted
+from weft.plan.subscription import Meeting, Schedule
+from weft.predicates import (
+    Box,
+    Disjunction,
+    clock_facts,
+    condition_of,
+    conjunctive_form,
+    disjunctive_form,
+    standard_form,
+)
+from weft.predicates.clauses import set_with
+from weft.predicates.conjunctions import predicate_set
+from weft.predicates.subjects import Sum, Term
+from weft.predicates.terms import canonical, columns_of, text_of
+from weft.windows.containment import JoinWindows
+from weft.windows.residues import ResidueClass, residue_class
+
+#: A condition of more boxes than that is not taken apart, and its query stays alone.
+MOST_BOXES_OF_A_MEMBER = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A query that can be merged: its family, its condition as boxes, its windows, and what it shows.
+
+    `outputs` have the names that its user sees. `aggregates` are those that outputs and boxes speak of, by name.
+    """
+
+    family: Family
+    boxes: tuple[Box, ...]
+    outputs: tuple[Output, ...]
+    windows: JoinWindows | None = None
+    end: ResidueClass | None = None
+    aggregates: Mapping[str, Aggregate] = field(default_factory=dict)
+
+    @property
+    def clocks(self) -> tuple[Column, ...]:
+        """The clock columns of a join's flowing inputs."""
+        return clocks_of(self.family) if self.windows else ()
+
+    @property
+    def meeting(self) -> Meeting | None:
+        """The windows of a join, by published clocks."""
+        if self.windows is None:
+            return None
+        ranges = zip(map(text_of, self.clocks), self.windows.ranges, strict=True)
+        return Meeting(tuple(ranges), self.windows.slide, self.windows.origin)
+
+    @property
+    def schedule(self) -> Schedule | None:
+        """The ends of an aggregate's windows."""
+        return Schedule(WINDOW_END, self.end.modulus, self.end.residue) if self.end else None
+
+
+def clocks_of(family: Family) -> tuple[Column, ...]:
+    """The clock columns of the inputs that flow, in the order of the inputs."""
+    return tuple(
+        Column(each.alias, each.source.clock, family.clock_type)
+        for each in family.inputs
+        if isinstance(each.source, Stream)
+    )
+
+
+def shape_of(query: Query) -> Shape | None:
+    """The shape of a query, or None if it is alone."""
+    select = normalised(query.relation) if query.sharing else None
+    if not isinstance(select, Select) or select.distinct or select.retain or select.emit_empty:
+        return None
+    if not all(isinstance(each.source, (Stream, Table)) for each in select.inputs):
+        return None
+    if select.is_grouped:
+        return _aggregate(select)
+    return _combination(select) if select.window is None else None
+
+
+# --- selections and joins --------------------------------------------------------------------------------------------
+
+
+def _combination(select: Select) -> Shape | None:
+    flowing = select.flowing
+    is_join = len(flowing) > 1
+    if any((each.window is None or each.window.is_unbounded) if is_join else each.window for each in flowing):
+        return None
+    select = _with_standard_aliases(select)
+    conditions = conjunctive_form(select.where, clock_facts(select)).disjunctions
+    equations = [each for each in conditions if _is_equation(each)]
+    boxes = _boxes([each for each in conditions if not _is_equation(each)])
+    if boxes is None:
+        return None
+    common = set_with(equations)
+    family = Family(
+        Kind.JOIN if is_join else Kind.SELECTION,
+        tuple(replace(each, window=None) for each in select.inputs),
+        select.clock_type,
+        common.text,
+        condition_of(common),
+    )
+    windows = [each.window for each in select.flowing if each.window is not None]
+    ranges = tuple(each.range for each in windows if each.range is not None)
+    outputs = tuple(Output(each.name, canonical(each.expression)) for each in select.outputs)
+    meeting = JoinWindows(ranges, windows[0].slide, windows[0].origin) if is_join else None
+    return Shape(family, boxes, outputs, meeting)
+
+
+def _is_equation(condition: Disjunction) -> bool:
+    """Whether it is an equation between inputs: what joins can be looked up by."""
+    return len(condition.literals) == 1 and condition.literals[0].operator == "=" and len(condition.sources) > 1
+
+
+def _boxes(conditions: list[Disjunction]) -> tuple[Box, ...] | None:
+    """Conditions as boxes; None if they are too many, or none at all because nothing satisfies them."""
+    return disjunctive_form(set_with(conditions), MOST_BOXES_OF_A_MEMBER) or None
+
+
+def _with_standard_aliases(select: Select) -> Select:
+    """The select with inputs named by what they read, in the order of their names; the only one is called ""."""
+    tables = {each.alias: _name(each) for each in select.inputs}
+    if len(tables) == 1:
+        names: Mapping[str, str] = dict.fromkeys(tables, "")
+    elif max(Counter(tables.values()).values()) == 1:
+        names = tables
+    else:
+        _, names = standard_form(conjunctive_form(select.where, clock_facts(select)), tables)
+    inputs = sorted((replace(each, alias=names[each.alias]) for each in select.inputs), key=lambda each: each.alias)
+    return replace(
+        select,
+        inputs=tuple(inputs),
+        where=None if select.where is None else _renamed(select.where, names),
+        keys=tuple(_renamed(key, names) for key in select.keys),
+        aggregates=tuple(
+            replace(each, args=tuple(canonical(_renamed(arg, names)) for arg in each.args))
+            for each in select.aggregates
+        ),
+        outputs=tuple(replace(each, expression=_renamed(each.expression, names)) for each in select.outputs),
+    )
+
+
+def _name(item: Input) -> str:
+    assert isinstance(item.source, (Stream, Table))
+    return item.source.name
+
+
+def _renamed(expression: Expression, names: Mapping[str, str]) -> Expression:
+    if isinstance(expression, Column):
+        return Column(names[expression.source], expression.name, expression.type)
+    if isinstance(expression, Call):
+        return Call(expression.op, tuple(_renamed(arg, names) for arg in expression.args), expression.type)
+    return expression
+
+
+# --- aggregates ------------------------------------------------------------------------------------------------------
+
+
+def _aggregate(select: Select) -> Shape | None:
+    window = select.window
+    if window is None or window.range is None or len(select.inputs) > 1:
+        return None
+    select = _with_standard_aliases(select)
+    meaning = _after_grouping(select)
+    if meaning is None:
+        return None
+    keys = {column.name: canonical(key) for key, column in zip(select.keys, _keys(select), strict=True)}
+    facts = clock_facts(select)
+    conditions = conjunctive_form(select.where, facts).disjunctions
+    of_groups = [each for each in conditions if is_of_groups(each, keys)]
+    having = conjunctive_form(None if select.having is None else substituted(select.having, meaning), facts)
+    boxes = _boxes(list(predicate_set([*of_groups, *having.disjunctions]).disjunctions))
+    if boxes is None:
+        return None
+    common = set_with(each for each in conditions if each not in of_groups)
+    named = sorted(keys)
+    family = Family(
+        Kind.AGGREGATE,
+        select.inputs,
+        select.clock_type,
+        f"{common.text} GROUP BY {', '.join(named)}",
+        condition_of(common),
+        tuple(keys[name] for name in named),
+        window.range,
+    )
+    return Shape(
+        family,
+        boxes,
+        tuple(Output(each.name, canonical(substituted(each.expression, meaning))) for each in select.outputs),
+        end=residue_class(window.slide, window.origin + window.range),
+        aggregates={aggregate_name(each): each for each in select.aggregates},
+    )
+
+
+def _keys(select: Select) -> tuple[Column, ...]:
+    return tuple(
+        Column("", key.name if isinstance(key, Column) else text_of(key), key.type)
+        for key in map(canonical, select.keys)
+    )
+
+
+def _after_grouping(select: Select) -> Mapping[Expression, Expression] | None:
+    """The columns that keys, aggregates and bounds are written as; None if their names are not enough to tell."""
+    meaning: dict[Expression, Expression] = {
+        WindowBound(end, select.clock_type): Column("", WINDOW_END if end else WINDOW_START, select.clock_type)
+        for end in (False, True)
+    }
+    for number, column in enumerate(_keys(select)):
+        meaning[KeyRef(number, column.type)] = column
+    for number, each in enumerate(select.aggregates):
+        meaning[AggregateRef(number, each.type)] = Column("", aggregate_name(each), each.type)
+    computed = [*select.keys, *(arg for each in select.aggregates for arg in each.args)]
+    odd = (key for key in select.keys if isinstance(key, Column) and not key.name.isidentifier())
+    if any(_reads_bounds(each) for each in computed) or any(odd):
+        return None
+    keys, aggregates = set(_keys(select)), set(map(aggregate_name, select.aggregates))
+    names = {WINDOW_START, WINDOW_END, *(column.name for column in keys), *aggregates}
+    return meaning if len(names) == 2 + len(keys) + len(aggregates) else None
+
+
+def _reads_bounds(expression: Expression) -> bool:
+    if isinstance(expression, Call):
+        return any(map(_reads_bounds, expression.args))
+    return isinstance(expression, WindowBound)
+
+
+@lru_cache(maxsize=10_000)
+def aggregate_name(aggregate: Aggregate) -> str:
+    """The name of an aggregate's column: its text."""
+    args = ", ".join(map(text_of, aggregate.args)) or "*"
+    return f"{aggregate.function.upper()}({'DISTINCT ' * aggregate.distinct}{args})"
+
+
+def published_name(family: Family, expression: Expression) -> str:
+    """The name of a published column: the text of what it shows."""
+    # After grouping, columns are called by their texts already.
+    if family.kind is Kind.AGGREGATE and isinstance(expression, Column):
+        return expression.name
+    return text_of(expression)
+
+
+def is_of_groups(condition: Disjunction, keys: Mapping[str, Expression]) -> bool:
+    """Whether a condition holds for all rows of a group or for none: it reads nothing but grouping columns.
+
+    0.0 and -0.0 are one key. A comparison does not tell them apart; a function may.
+    """
+    return all(
+        _is_bare(literal.subject) or not any(column.type.is_floating for column in _columns(literal.subject))
+        for literal in condition.literals
+    ) and all(keys.get(column.name) == column for literal in condition.literals for column in _columns(literal.subject))
+
+
+def _columns(subject: object) -> frozenset[Column]:
+    terms = getattr(subject, "terms", ())
+    return frozenset().union(*(columns_of(term) for term in terms))
+
+
+def _is_bare(subject: object) -> bool:
+    if isinstance(subject, Sum):
+        return subject.atom is not None and isinstance(subject.atom.expression, Column)
+    return isinstance(subject, Term) and isinstance(subject.expression, Column)
