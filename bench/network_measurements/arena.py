@@ -51,7 +51,7 @@ class Effort:
 
 FULL = Effort(
     quick=False, checked=(58_000, 1_000, 1_000), checked_chains=16, history={"fed": 300_000, "med": 600_000},
-    increments=3, chain_sizes=(10, 768), alone=4, again=16, registrations=10_000, selection_files=6,
+    increments=3, chain_sizes=(10, 768), alone=4, again=16, registrations=10_000, selection_files=16,
     selection_rows=100_000,
 )  # fmt: skip
 QUICK = Effort(

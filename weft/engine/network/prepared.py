@@ -9,17 +9,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from weft.algebra import DataType, Expression, Field, Select, Source
+from weft.algebra import Column, DataType, Expression, Field, Select, Source
 from weft.algebra.types import BIGINT, BOOLEAN, STRING
 from weft.engine.expressions import spark_sql
 from weft.engine.network.conditions import Columns, clock_of, column_of, conjunction_of, holds
 from weft.engine.network.families import Families, Family, Member, demands, hash_of
-from weft.engine.network.hulls import hull
+from weft.engine.network.hulls import condition_of_hulls, hulls
 from weft.engine.network.meeting import Band, Use, band_of, reach_of, use_of, uses_below
 from weft.engine.network.membership import Conjunction, Evaluator, Labelled
 from weft.engine.rows import ARRIVAL
 from weft.plan.network import is_table
-from weft.predicates import Disjunction, condition_of
+from weft.predicates import Disjunction
 from weft.predicates.clauses import set_with
 from weft.predicates.terms import columns_of, with_columns
 
@@ -83,7 +83,25 @@ class Prepared:
     @cached_property
     def condition(self) -> str:
         """What every row that somebody wants of a log satisfies, as SQL; nothing if it is not restricted."""
-        return _condition([demands(self.family, node) for node in self.evaluator.nodes], self.columns, 0)
+        # Its columns are read, and not passed on.
+        return "" if self._hull is None else spark_sql(self._hull, lambda each: column_of(*self._place(each)))
+
+    @cached_property
+    def read_by_condition(self) -> frozenset[str]:
+        """The columns of the log that the condition is about."""
+        return (
+            frozenset(self._place(each)[1] for each in columns_of(self._hull))
+            if self._hull is not None
+            else frozenset()
+        )
+
+    @cached_property
+    def _hull(self) -> Expression | None:
+        return condition_of_hulls(hulls([demands(self.family, node) for node in self.evaluator.nodes]))
+
+    def _place(self, leaf: object) -> tuple[int, str]:
+        assert isinstance(leaf, Column)
+        return self.columns.place_of(leaf, 0)
 
     @property
     def first(self) -> int:
@@ -214,5 +232,5 @@ def _about(names: frozenset[str], member: Member) -> tuple[Disjunction, ...]:
 
 
 def _condition(nodes: Iterable[tuple[Disjunction, ...]], columns: Columns, first_leg: int) -> str:
-    condition = condition_of(hull(list(nodes)))
+    condition = condition_of_hulls(hulls(list(nodes)))
     return "" if condition is None else spark_sql(condition, columns.leaf(first_leg))

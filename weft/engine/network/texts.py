@@ -31,7 +31,8 @@ def _rows(prepared: Prepared, view: str, more: Sequence[str]) -> str:
     wanted = sorted(local for _, local in columns.wanted)
     values = [local for local in wanted if local in columns.values]
     read = {local for local in wanted if local not in columns.values}
-    read |= {local for value in values for local in columns.values[value].read} - {"clock"}
+    read |= prepared.read_by_condition | {local for value in values for local in columns.values[value].read}
+    read -= {"clock"}
     plain = [f"{local} AS {column_of(0, local)}" for local in sorted(read)]
     rows = f"SELECT {', '.join([*plain, f'{CLOCK} AS {clock_of(0)}', *more])} FROM {view}"
     if not values:
