@@ -133,11 +133,13 @@ class Ingest:
     ) -> dict[str, pa.Table]:
         """The rows that the network wants, by log, and what tells of streams of which nothing is known, in one job."""
         asking = Asking(batch.sparkSession)
+        wanted = {each.family.name for each in network.families}
         views = {}
         for index, each in enumerate(streams):
-            clock = f"{clock_sql(each, f's{index}.')} AS {CLOCK}"
-            rows = batch.where(f"{STREAM} = {index}").selectExpr(f"s{index}.*", clock)
-            views[f"stream {each.name}"] = asking.registered(rows)
+            if f"stream {each.name}" in wanted:
+                clock = f"{clock_sql(each, f's{index}.')} AS {CLOCK}"
+                rows = batch.where(f"{STREAM} = {index}").selectExpr(f"s{index}.*", clock)
+                views[f"stream {each.name}"] = asking.registered(rows)
         texts = network.asked_straight(views)
         if unknown:
             texts.append(measures_of_rows(unknown, asking.registered(batch)))
