@@ -38,8 +38,11 @@ TAKEN = (
     "SELECT DISTINCT k FROM (SELECT k FROM s WHERE v > {0}) a RETAIN 9",
     "SELECT v FROM s WHERE v > {0} UNION SELECT n AS v FROM s WHERE k = 'b' RETAIN UNBOUNDED",
 )
-#: What is not: rows of a stream that are looked at again.
-WRITTEN = ("SELECT a.n, b.v FROM s [ROWS 5] a, t [ROWS 5] b WHERE a.v = b.v AND a.v > {0}",)
+#: Joins, of whose rows those are kept that they look for again.
+JOINED = (
+    "SELECT a.n, b.v FROM s [ROWS 5] a, t [ROWS 5] b WHERE a.v = b.v AND a.v > {0}",
+    "SELECT a.k, b.n FROM s [ROWS 6] a, s [ROWS 6] b WHERE a.k = b.k AND a.v > b.v AND b.v > {0} AND a.n <= b.n",
+)
 
 
 def drawn(cycle: int, chance: random.Random) -> dict[str, Rows]:
@@ -59,7 +62,7 @@ def drawn(cycle: int, chance: random.Random) -> dict[str, Rows]:
 def beside(start: Callable[[str], Run], seed: int) -> None:
     """A drawn choice of queries over drawn rows, with crashes, queries that come and go, beside the oracle."""
     chance = random.Random(seed)
-    texts = chance.sample(TAKEN, chance.randint(1, 5)) + (list(WRITTEN) if chance.random() < 0.2 else [])
+    texts = chance.sample(TAKEN, chance.randint(1, 5)) + chance.sample(JOINED, chance.randint(0, 2))
     names = [f"q{number}" for number in range(len(texts))]
     run = start(STREAMS)
     run.straight = True

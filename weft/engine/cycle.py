@@ -160,7 +160,7 @@ class CycleRunner:
         step("answer", cycle)
         commit = self._commit(cycle, plan, known, streams, queries, whole, pieces, answers, work)
         commit = self._with_shared(commit, shared, pieces, network, known, work)
-        network.arrived = {**work.passed, **{log: each.rows for log, each in work.added.items()}}
+        network.arrived = {**{log: each.rows for log, each in work.added.items()}, **work.passed}
         network.asking.drop_views()
         self._logs.drop_views(work)
         self._logs.forget_snapshots(commit)

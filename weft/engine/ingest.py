@@ -1,17 +1,19 @@
 """Taking the rows of a batch in: each once, and those that can take part in nothing set aside.
 
-    straight    no row is written down: woven streams are reduced, and selections take what they want, from the batch
-    written     rows go to the logs of their streams, in one pass: somebody looks at them again, or a relation that
-                Spark evaluates by itself reads them, or some row is late or malformed and goes to the dead letter
+    straight    woven streams are reduced, and the network takes what it wants, from the batch itself; what joins will
+                look for again is written to the logs, nothing else is
+    written     all rows go to the logs of their streams, in one pass: a relation that Spark evaluates by itself reads
+                them, they are kept for queries to come, or some row is late or malformed and goes to the dead letter
 
 Nobody can tell which way it was. What goes straight is good to the last row, or else all is taken in again, written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
@@ -22,10 +24,12 @@ from weft.engine.continuity import folder_of, logged, states_of
 from weft.engine.dead_letter import write_dead_letters
 from weft.engine.decision import Decision
 from weft.engine.intake import MEASURES, Seen, advanced, judged_batch, measures_of_batch, measures_of_rows, seen_in
+from weft.engine.lateness import late_everywhere
 from weft.engine.network.asking import Asking
 from weft.engine.network.stage import NetworkPass
 from weft.engine.pieces.pieces import Evaluator, Piece
 from weft.engine.rows import CLOCK, CORRUPT, STREAM, clock_sql
+from weft.engine.sinks import parquet_file
 from weft.engine.spark import compile_plans
 from weft.engine.storage import Storage
 from weft.engine.work import Logs, Work
@@ -76,11 +80,13 @@ class Ingest:
     # -- straight -----------------------------------------------------------------------------------------------------
 
     def _may_go_straight(self, decision: Decision, readers: Readers, is_straight: bool) -> bool:
-        """Whether nobody needs rows in the logs of streams, and the batch need not be read more than once for each."""
+        """Whether nobody but joins in the driver needs rows in the logs of streams, and the batch is cheap to read."""
         streams = {f"stream {each.name}" for each in decision.plan.streams}
         taken = (Evaluator.WEAVE, Evaluator.NETWORK)
         read = {log for piece in readers.pieces if piece.evaluator not in taken for log in piece.inputs}
-        if not streams.isdisjoint(read | logged(decision.plan, readers.pieces).keys()):
+        backfilled = {f"stream {each.name}" for each in decision.plan.streams if each.backfill}
+        away = {log for each in readers.network.families if each.on_executors for log in each.family.legs}
+        if not streams.isdisjoint(read | backfilled | away):
             return False
         selected = {each.family.name for each in readers.network.families}
         is_woven = all(self._stage.reads(each.name) for each in decision.plan.streams)
@@ -111,12 +117,18 @@ class Ingest:
         if any(each.bad for each in seen.values()):
             return None
         unknown = {index: each for index, each in enumerate(plan.streams) if each.name not in seen}
-        found = self._asked(batch, plan.streams, unknown, readers.network)
+        needed = logged(plan, readers.pieces)
+        found = self._asked(batch, plan.streams, unknown, readers.network, needed)
         seen |= {each.name: seen_in(found[MEASURES], index) for index, each in unknown.items()}
         if not all(seen[each.name].is_good(each, decision.latest) for each in plan.streams):
             return None
         marks = {f"stream {each.name}": earlier.watermark(each, after=False) for each in plan.streams}
-        readers.network.take_straight({log: (found[log], mark) for log, mark in marks.items() if log in found})
+        for each in unknown.values():
+            is_judged = late_everywhere(each, earlier, readers.queries) is not None
+            if is_judged and seen[each.name].is_before(marks[f"stream {each.name}"]):
+                return None
+        wanted = {log: (found[log], mark) for log, mark in marks.items() if log in found}
+        kept = readers.network.take_straight(wanted, needed)
         streams = {}
         for name, state in states.items():
             clocks = (state.largest, seen[name].latest, decision.heartbeats.get(name))
@@ -126,10 +138,26 @@ class Ingest:
         work.reduced = reduced
         work.lowest = {f"stream {name}": each.least for name, each in seen.items() if each.least is not None}
         work.passed = {f"stream {name}": each.rows for name, each in seen.items() if each.rows}
+        for index, each in enumerate(plan.streams):
+            rows = kept.get(f"stream {each.name}")
+            if rows is not None and rows.num_rows:
+                path = f"{folder_of(readers.cycle)}/stream-{index}.parquet"
+                work.added[f"stream {each.name}"] = self._segment(rows, path, seen[each.name].rows)
         return streams, work
 
+    def _segment(self, rows: pa.Table, path: str, arrived: int) -> Segment:
+        """Write down rows of a log, of so many that have arrived."""
+        self._storage.write_bytes(path, parquet_file(rows))
+        clocks = np.asarray(rows[CLOCK])
+        return Segment(path, rows.num_rows, int(clocks.min()), int(clocks.max()), arrived=arrived)
+
     def _asked(
-        self, batch: DataFrame, streams: Sequence[Stream], unknown: Mapping[int, Stream], network: NetworkPass
+        self,
+        batch: DataFrame,
+        streams: Sequence[Stream],
+        unknown: Mapping[int, Stream],
+        network: NetworkPass,
+        needed: Collection[str],
     ) -> dict[str, pa.Table]:
         """The rows that the network wants, by log, and what tells of streams of which nothing is known, in one job."""
         asking = Asking(batch.sparkSession)
@@ -140,7 +168,7 @@ class Ingest:
                 clock = f"{clock_sql(each, f's{index}.')} AS {CLOCK}"
                 rows = batch.where(f"{STREAM} = {index}").selectExpr(f"s{index}.*", clock)
                 views[f"stream {each.name}"] = asking.registered(rows)
-        texts = network.asked_straight(views)
+        texts = network.asked_straight(views, needed)
         if unknown:
             texts.append(measures_of_rows(unknown, asking.registered(batch)))
         found = asking.collected(texts, compiled=True)

@@ -102,6 +102,10 @@ class Seen:
     least: Clock
     latest: Clock
 
+    def is_before(self, watermark: Clock) -> bool:
+        """Whether some row is older than a watermark."""
+        return watermark is not None and self.least is not None and self.least < watermark
+
     def is_good(self, stream: Stream, latest: Clock) -> bool:
         """Whether every clock can be believed; see `judged_batch`."""
         first, last = clock_bounds(stream)

@@ -5,11 +5,11 @@ What is prepared here depends on the network and the queries alone, not on any r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from weft.algebra import Column, DataType, Expression, Field, Select, Source
+from weft.algebra import Column, DataType, Expression, Field, Select, Source, Stream
 from weft.algebra.types import BIGINT, BOOLEAN, STRING
 from weft.engine.expressions import spark_sql
 from weft.engine.network.conditions import Columns, clock_of, column_of, conjunction_of, holds
@@ -17,7 +17,7 @@ from weft.engine.network.families import Families, Family, Member, demands, hash
 from weft.engine.network.hulls import condition_of_hulls, hulls
 from weft.engine.network.meeting import Band, Use, band_of, reach_of, use_of, uses_below
 from weft.engine.network.membership import Conjunction, Evaluator, Labelled
-from weft.engine.rows import ARRIVAL
+from weft.engine.rows import ARRIVAL, column
 from weft.plan.network import is_table
 from weft.predicates import Disjunction
 from weft.predicates.clauses import set_with
@@ -63,6 +63,8 @@ class Prepared:
     awaited_from: dict[int, int] = field(default_factory=dict)
     #: For each node the selects that need its rows, by place, and the first cycle whose rows each of them sees.
     readers: dict[int, dict[str, int]] = field(default_factory=dict)
+    #: The columns of a log that joins refer to, in whatever order they are made.
+    joined_by: set[str] = field(default_factory=set)
     sides: tuple[Prepared, ...] = ()
     #: For each side the columns of its keys (on executors: the one that holds their number), and the conditions that
     #: its rows satisfy, as SQL.
@@ -134,6 +136,9 @@ def prepared(
     for place, (family, result) in families.results.items():
         wish = asked[place]
         made[family.name].taps.append(_tap(place, wish, result.node, result.legs, made[family.name].columns))
+        if family.sides is not None:
+            for leg, local in _places_of(wish.select, result.legs, made[family.name].columns):
+                made[family.legs[leg]].joined_by.add(local)
         for below, node, use in uses_below(family, result.node, use_of(wish.select, result.legs, wish.first)):
             here = made[below.name]
             here.uses.append(use)
@@ -166,6 +171,19 @@ def _tap(place: str, asked: Asked, node: int, legs: tuple[int, ...], columns: Co
         for each, output in zip(asked.select.fields, asked.select.outputs, strict=True)
     ]
     return Tap(place, node, asked.first, tuple(outputs))
+
+
+def _places_of(select: Select, legs: tuple[int, ...], columns: Columns) -> Iterator[tuple[int, str]]:
+    """The columns that a select refers to, each with the leg that it is of; windows refer to clocks."""
+    names = {item.alias: f"T{leg + 1}" for item, leg in zip(select.inputs, legs, strict=True)}
+    for item, leg in zip(select.inputs, legs, strict=True):
+        if isinstance(item.source, Stream):
+            position = next(n for n, each in enumerate(item.source.fields) if each.name == item.source.clock)
+            yield leg, column(position)
+    expressions = [output.expression for output in select.outputs]
+    for expression in expressions if select.where is None else [*expressions, select.where]:
+        for each in columns_of(_over_legs(expression, names)):
+            yield columns.place_of(each, 0)
 
 
 def _over_legs(expression: Expression, names: Mapping[str, str]) -> Expression:

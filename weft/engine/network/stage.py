@@ -14,7 +14,7 @@ of joins for the joins above them is in logs, like the rows of streams; all of i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,7 +29,7 @@ from weft.engine.network.membership import Positions
 from weft.engine.network.pairs import clocks_of
 from weft.engine.network.prepared import Prepared, Tap
 from weft.engine.network.probes import Fresh, Probe, both_new, probe_table, probes_of, salt, with_held
-from weft.engine.network.texts import ROW, SAMPLED, judged, new_rows, probed, straight_rows
+from weft.engine.network.texts import ROW, SAMPLED, judged, new_rows, probed, rows_for_log, straight_rows
 from weft.engine.rows import ARRIVAL, CLOCK
 from weft.plan.clockwork import Clock
 
@@ -88,16 +88,31 @@ class NetworkPass:
         for name, table in self.asking.collected(texts).items():
             self._take(named[name], table)
 
-    def asked_straight(self, views: Mapping[str, str]) -> list[Packed]:
-        """What is asked for of rows that are in no log; `views` has them, with their clocks, by log."""
+    def asked_straight(self, views: Mapping[str, str], logged: Collection[str]) -> list[Packed]:
+        """What is asked for of rows that are in no log yet; `views` has them, with their clocks, by log."""
         named = {each.family.name: each for each in self.families if each.family.name in views}
-        return [straight_rows(each, views[name], self.sampling.get(name)) for name, each in named.items()]
+        return [
+            straight_rows(each, views[name], self.sampling.get(name), kept=name in logged)
+            for name, each in named.items()
+        ]
 
-    def take_straight(self, found: Mapping[str, tuple[pa.Table, Clock]]) -> None:
-        """Take what was found, each with the watermark that it is judged by, before the cycle comes to the network."""
+    def take_straight(
+        self, found: Mapping[str, tuple[pa.Table, Clock]], logged: Collection[str]
+    ) -> dict[str, pa.Table]:
+        """Take what was found, each with the watermark that it is judged by, before the cycle comes to the network.
+
+        What comes back are the rows for logs, of each log the ones that joins may look for.
+        """
+        kept = {}
         for each in self.families:
-            if each.family.name in found:
-                self._take(each, judged(each, *found[each.family.name], self.keeping.cycle))
+            name = each.family.name
+            if name in found:
+                rows, watermark = found[name]
+                self._take(each, judged(each, rows, watermark, self.keeping.cycle))
+                if name in logged:
+                    wanted = rows.filter(pa.array(self.fresh[name].membership.in_any(each.family.feeding)))
+                    kept[name] = rows_for_log(each, wanted, watermark, self.keeping.cycle)
+        return kept
 
     def _take(self, prepared: Prepared, table: pa.Table) -> None:
         sample = np.asarray(table[SAMPLED]) if prepared.condition else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -26,12 +26,13 @@ def rows_of_log(prepared: Prepared, view: str) -> str:
     return _rows(prepared, view, [ARRIVAL, f"coalesce({CLOCK} < {BEFORE}, false) AS {LATE}"])
 
 
-def _rows(prepared: Prepared, view: str, more: Sequence[str]) -> str:
+def _rows(prepared: Prepared, view: str, more: Sequence[str], also: Collection[str] = ()) -> str:
     columns = prepared.columns
     wanted = sorted(local for _, local in columns.wanted)
     values = [local for local in wanted if local in columns.values]
     read = {local for local in wanted if local not in columns.values}
     read |= prepared.read_by_condition | {local for value in values for local in columns.values[value].read}
+    read |= set(also)
     read -= {"clock"}
     plain = [f"{local} AS {column_of(0, local)}" for local in sorted(read)]
     rows = f"SELECT {', '.join([*plain, f'{CLOCK} AS {clock_of(0)}', *more])} FROM {view}"
@@ -49,13 +50,19 @@ def new_rows(prepared: Prepared, view: str, every: int | None) -> Packed:
     return _new_rows(prepared, rows_of_log(prepared, view), prepared.stored, every)
 
 
-def straight_rows(prepared: Prepared, view: str, every: int | None) -> Packed:
-    """The same of rows that are in no log, as long as they are not `judged`.
+def straight_rows(prepared: Prepared, view: str, every: int | None, *, kept: bool) -> Packed:
+    """The same of rows that are in no log, as long as they are not `judged`; if they will be, all that is kept of them.
 
     What they are judged by changes from cycle to cycle, and Spark would compile its plan anew for every other constant.
     """
-    listed = [(name, type_) for name, type_ in prepared.stored if name not in (ARRIVAL, LATE)]
-    return _new_rows(prepared, _rows(prepared, view, ()), listed, every)
+    listed = {name: type_ for name, type_ in prepared.stored if name not in (ARRIVAL, LATE)}
+    also = _logged_columns(prepared) if kept else ()
+    listed |= {column_of(0, local): prepared.columns.type_of(column_of(0, local)) for local in also}
+    return _new_rows(prepared, _rows(prepared, view, (), also), list(listed.items()), every)
+
+
+def _logged_columns(prepared: Prepared) -> list[str]:
+    return sorted(prepared.joined_by - {"clock"})
 
 
 def judged(prepared: Prepared, rows: pa.Table, watermark: Clock, cycle: int) -> pa.Table:
@@ -65,6 +72,14 @@ def judged(prepared: Prepared, rows: pa.Table, watermark: Clock, cycle: int) -> 
     found = {ARRIVAL: pa.array(np.full(len(clocks), cycle)), LATE: pa.array(late)}
     names = [*(name for name, _ in prepared.stored), SAMPLED]
     return pa.table({name: found[name] if name in found else rows[name] for name in names})
+
+
+def rows_for_log(prepared: Prepared, rows: pa.Table, watermark: Clock, cycle: int) -> pa.Table:
+    """Rows of a log as they are kept in it, with the columns that joins refer to."""
+    number = rows.num_rows
+    judged_by = pa.nulls(number, pa.int64()) if watermark is None else pa.array(np.full(number, watermark))
+    values = {local: rows[column_of(0, local)] for local in _logged_columns(prepared)}
+    return pa.table({**values, CLOCK: rows[clock_of(0)], ARRIVAL: pa.array(np.full(number, cycle)), BEFORE: judged_by})
 
 
 def _new_rows(prepared: Prepared, rows: str, stored: Sequence[tuple[str, DataType]], every: int | None) -> Packed:
