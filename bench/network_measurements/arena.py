@@ -51,12 +51,12 @@ class Effort:
 
 FULL = Effort(
     quick=False, checked=(58_000, 1_000, 1_000), checked_chains=16, history={"fed": 300_000, "med": 600_000},
-    increments=3, chain_sizes=(10, 768), alone=4, again=16, registrations=10_000, selection_files=6,
+    increments=3, chain_sizes=(10, 768), alone=4, again=16, registrations=10_000, selection_files=16,
     selection_rows=100_000,
 )  # fmt: skip
 QUICK = Effort(
     quick=True, checked=(9_000, 1_000), checked_chains=4, history={"fed": 10_000}, increments=2,
-    chain_sizes=(10, 50), alone=1, again=1, registrations=200, selection_files=3, selection_rows=20_000,
+    chain_sizes=(10, 50), alone=1, again=1, registrations=0, selection_files=3, selection_rows=20_000,
 )  # fmt: skip
 
 

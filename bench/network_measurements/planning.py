@@ -1,7 +1,7 @@
 """What the planner does, without rows and without Spark: the size of the network, and the time to register.
 
 As many configurations are planned at a time as there are cores, each in a process of its own. A quick run leaves out
-the one that no figure is for, and lets a process plan several of them.
+the one that no figure is for, registers no thousands of queries, and lets a process plan several configurations.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ def measure(arena: Arena) -> Found:
     tasks = None if arena.effort.quick else 1
     with ProcessPoolExecutor(report.cores(), get_context("spawn"), max_tasks_per_child=tasks) as pool:
         # The longest first.
-        registering = pool.submit(registration.registered, arena.effort.registrations, rows)
+        count = arena.effort.registrations
+        registering = pool.submit(registration.registered, count, rows) if count else None
         chosen = network_size.KEYS if arena.effort.quick else CONFIGURATIONS
         sizing = {name: pool.submit(network_size.sizes, name, rows) for name in chosen}
         sizes = network_size.found({name: each.result() for name, each in sizing.items()})
-        times = registration.found(*registering.result())
+        times = registration.found(*registering.result()) if registering is not None else registration.left_out()
     return Found(
         {**sizes.ratios, **times.ratios},
         [*sizes.tables, *times.tables],

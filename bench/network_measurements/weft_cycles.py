@@ -40,7 +40,7 @@ def contestant(task: Task) -> dict[str, Any]:
             # Users cannot ask for this, and should not be able to.
             stack.enter_context(patch("weft.optimizer.network.kept.Planner", _without_inference))
         spent = _NetworkTime()
-        for step in ("advance", "hold"):
+        for step in ("take_straight", "advance", "hold"):
             stack.enter_context(patch.object(NetworkPass, step, spent.counted(getattr(NetworkPass, step))))
         scratch = stack.enter_context(TemporaryDirectory(prefix="weft-bench-"))
         return _Run(stack.enter_context(Loom.open(Path(scratch))), task, spent).go()

@@ -98,6 +98,7 @@ class Run:
         for text in [*workload.streams.values(), *workload.tables.values()] if workload else ():
             self.execute(text)
         self.crash_at: str | None = None
+        self.straight: bool | None = None
         self.restart()
         self.cycles = 0
 
@@ -152,11 +153,16 @@ class Run:
     def _survived(self, batch: DataFrame | None, heartbeats: Mapping[str, int]) -> dict[str, pa.Table]:
         """The answers of the next cycle, from a second engine if the first one crashes on the way."""
         try:
-            return self.engine.cycle(batch, self.cycles, heartbeats)
+            return self.engine.cycle(batch, self.cycles, heartbeats, is_straight=self._is_straight)
         except Crash:
             self.crash_at = None
             self.restart()
-            return self.engine.cycle(batch, self.cycles, heartbeats)
+            return self.engine.cycle(batch, self.cycles, heartbeats, is_straight=self._is_straight)
+
+    @property
+    def _is_straight(self) -> bool:
+        """Every other batch may be read as often as one likes, unless all or none may."""
+        return self.cycles % 2 == 0 if self.straight is None else self.straight
 
     def take(self, heartbeats: Mapping[str, int] | None = None, **rows: Sequence[Sequence[Value]]) -> str:
         """One cycle on both, with rows as tuples in the order of the stream's columns."""

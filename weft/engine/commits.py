@@ -32,6 +32,13 @@ class Segment:
     max_clock: Clock
     #: The struct column that the rows are in, as ingesting writes them; empty when the columns stand by themselves.
     struct: str = ""
+    #: How many rows arrived, where those that nobody looks for are not kept; 0 if all are.
+    arrived: int = 0
+
+    @property
+    def all_rows(self) -> int:
+        """How many rows it stands for."""
+        return self.arrived or self.rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """One cycle: rows in, answers out, and one commit that makes it true.
 
-    ingest      every row once: clock checked, late and malformed rows set aside, the rest written to the streams' logs
+    ingest      every row once: clock checked, late and malformed rows set aside, the others taken in (`ingest.py`)
     weave       aggregates over streams, from partials
     network     all other relations, each once, by whoever evaluates it (`pieces/`)
     keep        what Spark evaluates by itself, and later cycles or others need
@@ -17,13 +17,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Observation, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession
 
 from weft.algebra import Relation, Stream
-from weft.algebra.clocks import clock_type
-from weft.algebra.sources import reads
-from weft.algebra.types import TIMESTAMP
 from weft.engine.commits import Commit, QueryState, Segment, StreamState
 from weft.engine.continuity import (
     continued,
@@ -34,13 +30,12 @@ from weft.engine.continuity import (
     partials_path,
     reads_history,
     registered_queries,
-    states_of,
     with_tables,
 )
-from weft.engine.dead_letter import write_dead_letters
+from weft.engine.decision import Decision
 from weft.engine.derived.stage import DerivedStage
 from weft.engine.expiry import Expiry
-from weft.engine.intake import advanced, judged_batch, measures_of_batch
+from weft.engine.ingest import Ingest, Readers
 from weft.engine.network.conditions import clock_of_rows
 from weft.engine.network.current import CurrentNetwork
 from weft.engine.network.stage import NetworkPass
@@ -48,7 +43,7 @@ from weft.engine.pieces.choice import evaluator_for
 from weft.engine.pieces.evaluation import Evaluation
 from weft.engine.pieces.pieces import Evaluator, Piece, Root, pieces_of, root_of
 from weft.engine.places import Place
-from weft.engine.rows import CLOCK, CORRUPT, STREAM
+from weft.engine.rows import CLOCK
 from weft.engine.sets.stage import SetsStage
 from weft.engine.spark import compile_plans
 from weft.engine.storage import Storage
@@ -58,7 +53,7 @@ from weft.engine.woven.backfill import KeptRows
 from weft.engine.woven.hosts import Host, Hosting, KeySet
 from weft.engine.woven.stage import Reduced, WovenStage, totals_of
 from weft.engine.woven.stage import log_of as partial_log
-from weft.plan.clockwork import Clockwork, Registered
+from weft.plan.clockwork import Registered
 from weft.plan.facts import facts_of
 from weft.plan.network import log_of_table
 from weft.plan.plan import Plan
@@ -70,26 +65,6 @@ _MOST_SEGMENTS = 24
 _WORTH_COMPILING = 300_000
 
 Step = Callable[[str, int], None]
-
-
-@dataclass(frozen=True)
-class Decision:
-    """What is decided before a cycle begins, and written down, so that a second attempt does the same.
-
-    `heartbeats` are clocks that streams have reached without rows. `patience` is how many microseconds a stream may be
-    silent before its clock goes on with the ticks in the batch. `latest` is the largest TIMESTAMP that is believed of a
-    clock: one row from the far future would make all that follow late. Without `sharing`, queries that begin with the
-    cycle are kept by themselves. `facts` are what trees are chosen by, see `weft/plan/facts.py`; no answer depends on
-    them. `tables` has the snapshot of each table that the plan reads, by name.
-    """
-
-    plan: Plan
-    heartbeats: Mapping[str, int]
-    patience: int | None = None
-    latest: int | None = None
-    sharing: bool = True
-    facts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    tables: Mapping[str, Segment] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -123,6 +98,7 @@ class CycleRunner:
         self._hosting = hosting or Hosting()
         self._logs = Logs(spark, storage)
         self._stage = WovenStage(spark, storage, self._hosting, ahead)
+        self._ingest = Ingest(spark, storage, self._logs, self._stage)
         self._expiry = Expiry()
         self._network = network or CurrentNetwork(self._hosting)
         self._derived = DerivedStage(storage, self._hosting.max_state)
@@ -131,8 +107,13 @@ class CycleRunner:
         self._roots: dict[int, Root] = {}
         self._known_pieces: tuple[object, tuple[Piece, ...]] = (None, ())
 
-    def run(self, batch: DataFrame | None, cycle: int, decision: Decision, last: Commit) -> Answered:
-        """Evaluate a cycle. Nothing is true before the caller commits the record that comes back."""
+    def run(
+        self, batch: DataFrame | None, cycle: int, decision: Decision, last: Commit, *, is_straight: bool = False
+    ) -> Answered:
+        """Evaluate a cycle. Nothing is true before the caller commits the record that comes back.
+
+        A batch `is_straight` if its rows can be read again, and cheaply.
+        """
         plan = decision.plan
         present = with_tables(of_present_streams(last, plan), decision.tables)
         queries = registered_queries(plan, present, cycle)
@@ -150,12 +131,13 @@ class CycleRunner:
         )
         self._derived.prepare(known, [each for each in pieces if each.evaluator is Evaluator.DERIVED])
         self._sets.prepare(known, [each for each in pieces if each.evaluator is Evaluator.SETS])
-        streams, work = self._take_in(batch, cycle, decision, known, queries, pieces)
-        self._logs.register_old(known, logged(plan, pieces), work)
-        work.given = frozenset(each.log for each in pieces if each.evaluator is not Evaluator.SPARK)
         network = self._network.begin(
             self._spark, self._storage, [each for each in pieces if each.evaluator is Evaluator.NETWORK], known, cycle
         )
+        readers = Readers(cycle, queries, pieces, network)
+        streams, work = self._ingest.take_in(batch, decision, known, readers, is_straight=is_straight)
+        self._logs.register_old(known, logged(plan, pieces), work)
+        work.given = frozenset(each.log for each in pieces if each.evaluator is not Evaluator.SPARK)
         compiled = _rows_at_hand(pieces, known, work) > _WORTH_COMPILING
 
         def before_each() -> None:
@@ -178,7 +160,7 @@ class CycleRunner:
         step("answer", cycle)
         commit = self._commit(cycle, plan, known, streams, queries, whole, pieces, answers, work)
         commit = self._with_shared(commit, shared, pieces, network, known, work)
-        network.arrived = {log: each.rows for log, each in work.added.items()}
+        network.arrived = {**{log: each.rows for log, each in work.added.items()}, **work.passed}
         network.asking.drop_views()
         self._logs.drop_views(work)
         self._logs.forget_snapshots(commit)
@@ -230,132 +212,6 @@ class CycleRunner:
         if state is not None:
             return state.woven
         return sharing and self._stage.can_weave(registered.query, registered.birth.number)
-
-    # -- ingest -------------------------------------------------------------------------------------------------------
-
-    def _take_in(
-        self,
-        batch: DataFrame | None,
-        cycle: int,
-        decision: Decision,
-        last: Commit,
-        queries: Mapping[str, Registered],
-        pieces: Sequence[Piece],
-    ) -> tuple[dict[str, StreamState], Work]:
-        """Take in the rows of the batch: reduced to partials straight away where nobody needs the rows themselves."""
-        plan = decision.plan
-        needed = {
-            source.name
-            for piece in pieces
-            if piece.evaluator is not Evaluator.WEAVE
-            for source in reads(piece.relation)
-            if isinstance(source, Stream)
-        }
-        needed |= {each.name for each in plan.streams if each.backfill or not self._stage.reads(each.name)}
-        if batch is not None and not needed and decision.patience is None:
-            taken = self._reduce_all(batch, cycle, decision, last, queries)
-            if taken is not None:
-                return taken
-        streams, work = self._ingest(batch, cycle, decision, last, queries)
-        for name in [each.name for each in plan.streams if self._stage.reads(each.name)]:
-            if f"stream {name}" in work.added:
-                rows = self._logs.read(plan.stream(name), [work.added[f"stream {name}"]])
-                work.reduced[name] = self._stage.reduce(name, rows.withColumn(CORRUPT, F.lit(None)))
-        return streams, work
-
-    def _reduce_all(
-        self, batch: DataFrame, cycle: int, decision: Decision, last: Commit, queries: Mapping[str, Registered]
-    ) -> tuple[dict[str, StreamState], Work] | None:
-        """Reduce the rows of every stream; None if some rows must be set aside, which is for `_ingest` to do."""
-        plan = decision.plan
-        states = states_of(last, plan)
-        before = {name: state.largest for name, state in states.items()}
-        earlier = Clockwork(cycle, before, before, queries)
-        # A batch comes with a session of its own, whose settings are those of when the streaming query started. Its
-        # files go by ours: with plans that are not compiled, they would be read row by row and not column by column.
-        compile_plans(batch.sparkSession, True)
-        compile_plans(self._spark, True)
-        reduced: dict[str, Reduced] = {}
-        for index, each in enumerate(plan.streams):
-            found = self._stage.reduce(each.name, batch.where(f"{STREAM} = {index}").select(f"s{index}.*", CORRUPT))
-            ahead = (
-                decision.latest is not None and clock_type(each) == TIMESTAMP and (found.latest or 0) > decision.latest
-            )
-            if found.bad or ahead or found.has_late_rows(earlier.watermark(each, after=False)):
-                return None
-            if found.rows:
-                reduced[each.name] = found
-        streams = {}
-        for name, state in states.items():
-            found_here = reduced.get(name)
-            clocks = (state.largest, found_here.latest if found_here else None, decision.heartbeats.get(name))
-            largest = max((clock for clock in clocks if clock is not None), default=None)
-            streams[name] = replace(state, largest=largest, rows=state.rows + (found_here.rows if found_here else 0))
-        work = Work(Clockwork(cycle, before, {name: state.largest for name, state in streams.items()}, queries))
-        work.reduced = reduced
-        work.lowest = {f"stream {name}": each.least for name, each in reduced.items() if each.least is not None}
-        return streams, work
-
-    def _ingest(
-        self,
-        batch: DataFrame | None,
-        cycle: int,
-        decision: Decision,
-        last: Commit,
-        queries: Mapping[str, Registered],
-    ) -> tuple[dict[str, StreamState], Work]:
-        """Write the rows of the batch to the streams' logs, in one pass over it."""
-        plan = decision.plan
-        states = states_of(last, plan)
-        before = {name: state.largest for name, state in states.items()}
-        earlier = Clockwork(cycle, before, before, queries)
-        path = f"{folder_of(cycle)}/streams"
-        measured: Mapping[str, int | None] = {}
-        if batch is not None and plan.streams:
-            checked = judged_batch(batch, plan.streams, decision.latest, earlier, queries)
-            observation = Observation()
-            observed = checked.observe(observation, F.expr(measures_of_batch(plan.streams)).alias("measured"))
-            # Rows are read once or twice more: to look for values that repeat takes longer than it saves.
-            writer = observed.write.option("parquet.enable.dictionary", "false").partitionBy("stream", "reason")
-            writer.mode("overwrite").parquet(self._storage.path(path))
-            measured = observation.get["measured"].asDict()
-        streams: dict[str, StreamState] = {}
-        segments: dict[str, Segment] = {}
-        late_segments: dict[str, Segment] = {}
-        for index, each in enumerate(plan.streams):
-            known = states[each.name]
-            rows = measured.get(f"rows_{index}") or 0
-            lowest, highest = measured.get(f"min_{index}"), measured.get(f"max_{index}")
-            late, bad = measured.get(f"late_{index}") or 0, measured.get(f"bad_{index}") or 0
-            clocks = [c for c in (known.largest, highest, decision.heartbeats.get(each.name)) if c is not None]
-            grown = replace(known, largest=max(clocks, default=None))
-            streams[each.name] = replace(
-                advanced(grown, each, measured.get("tick"), bool(rows), decision.patience),
-                rows=known.rows + rows,
-                late=known.late + late,
-                bad=known.bad + bad,
-            )
-            if rows:
-                where = f"{path}/stream={index}/reason=none"
-                segments[f"stream {each.name}"] = Segment(where, rows, lowest, highest, struct=f"s{index}")
-            if late and each.backfill:
-                # Late for all queries that there are, and perhaps not for one to come.
-                where = f"{path}/stream={index}/reason=late"
-                newest = earlier.watermark(each, after=False)
-                late_segments[f"stream {each.name}"] = Segment(
-                    where, late, measured.get(f"least_{index}"), newest, struct=f"s{index}"
-                )
-            if late or bad:
-                write_dead_letters(self._spark, self._storage, each, index, path, cycle)
-        work = Work(Clockwork(cycle, before, {n: s.largest for n, s in streams.items()}, queries))
-        for index, each in enumerate(plan.streams):
-            lowest = measured.get(f"least_{index}")
-            if lowest is not None:
-                work.lowest[f"stream {each.name}"] = lowest
-        work.kept_late = late_segments
-        for log, segment in segments.items():
-            self._logs.add_segment(log, plan.stream(log.removeprefix("stream ")), segment, work)
-        return streams, work
 
     # -- weave --------------------------------------------------------------------------------------------------------
 

@@ -29,7 +29,8 @@ from weft.catalog import Catalog, register
 from weft.engine import replay
 from weft.engine.answer_files import AnswerFiles
 from weft.engine.commits import Commit, CommitLog, Segment
-from weft.engine.cycle import CycleRunner, Decision, Step
+from weft.engine.cycle import CycleRunner, Step
+from weft.engine.decision import Decision
 from weft.engine.errors import EngineError
 from weft.engine.network.current import CurrentNetwork
 from weft.engine.network.evidence import observed_before
@@ -229,7 +230,7 @@ class Engine:
             raise EngineError("the engine is stopping")
         self._cycling = threading.get_ident()
         try:
-            self.cycle(self._as_read(batch), batch_id)
+            self.cycle(self._as_read(batch), batch_id, is_straight=self._straight is not None)
         except BaseException as error:
             self._failure = error
             raise
@@ -245,9 +246,17 @@ class Engine:
         return self._straight.read(batch, self._query)
 
     def cycle(
-        self, batch: DataFrame | None, cycle: int, heartbeats: Mapping[str, int] | None = None
+        self,
+        batch: DataFrame | None,
+        cycle: int,
+        heartbeats: Mapping[str, int] | None = None,
+        *,
+        is_straight: bool = False,
     ) -> dict[str, pa.Table]:
-        """Run one cycle over a batch of tagged rows, unless it is committed already, and give its answers."""
+        """Run one cycle over a batch of tagged rows, unless it is committed already, and give its answers.
+
+        A batch `is_straight` if its rows can be read again, and cheaply.
+        """
         last = self._commits.last
         if cycle <= last.cycle:
             return {}
@@ -262,7 +271,7 @@ class Engine:
         self._recorder.begin()
         decision = self._decide(cycle, heartbeats or {})
         self._on_step("begin", cycle)
-        answered = self._runner.run(batch, cycle, decision, last)
+        answered = self._runner.run(batch, cycle, decision, last, is_straight=is_straight)
         self._on_step("deliver", cycle)
         queries = {each.name: each for each in decision.plan.queries}
         answers = {name: table for name, table in answered.answers.items() if not is_published(queries[name])}

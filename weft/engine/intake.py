@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from weft.algebra import Stream
+from weft.algebra import Field, Stream
 from weft.algebra.clocks import clock_type
-from weft.algebra.types import TIMESTAMP
+from weft.algebra.types import BIGINT, TIMESTAMP
+from weft.engine.answers import Packed
 from weft.engine.commits import StreamState
 from weft.engine.lateness import late_everywhere
-from weft.engine.rows import ARRIVAL, BEFORE, CLOCK, CORRUPT, STREAM, TICK, clock_bounds, clock_sql
+from weft.engine.rows import ARRIVAL, BEFORE, CLOCK, CORRUPT, STREAM, TICK, clock_bounds, clock_sql, column
 from weft.plan.clockwork import Clock, Clockwork, Registered
+
+#: What the select goes by that tells of the rows of a batch.
+MEASURES = "measures"
 
 
 def judged_batch(
@@ -85,3 +90,49 @@ def advanced(state: StreamState, stream: Stream, tick: int | None, has_rows: boo
     if tick - state.touched < patience:
         return state
     return replace(state, largest=state.largest + tick - state.touched, touched=tick)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is seen of the rows that a stream has in a batch: those with a clock, and those without or malformed."""
+
+    rows: int
+    bad: int
+    #: The smallest clock, unless nobody asks for it, and the largest one.
+    least: Clock
+    latest: Clock
+
+    def is_before(self, watermark: Clock) -> bool:
+        """Whether some row is older than a watermark."""
+        return watermark is not None and self.least is not None and self.least < watermark
+
+    def is_good(self, stream: Stream, latest: Clock) -> bool:
+        """Whether every clock can be believed; see `judged_batch`."""
+        first, last = clock_bounds(stream)
+        if clock_type(stream) == TIMESTAMP and latest is not None:
+            last = min(last, latest)
+        clocks = [each for each in (self.least, self.latest) if each is not None]
+        return not self.bad and all(first <= each <= last for each in clocks)
+
+
+def measures_of_rows(streams: Mapping[int, Stream], batch: str) -> Packed:
+    """The select that tells what is seen of some streams, by number, in a batch.
+
+    It has no constants that change from cycle to cycle, so that Spark compiles it once.
+    """
+    measures = []
+    for index, each in streams.items():
+        here = f"{STREAM} = {index}"
+        clock = f"CASE WHEN {here} AND {CORRUPT} IS NULL THEN {clock_sql(each, f's{index}.')} END"
+        measures += [f"count(CASE WHEN {here} THEN 1 END)", f"count({clock})", f"min({clock})", f"max({clock})"]
+    listed = ", ".join(f"{text} AS {column(position)}" for position, text in enumerate(measures))
+    names = [f"{measure}_{index}" for index in streams for measure in ("all", "good", "min", "max")]
+    return Packed(MEASURES, tuple(Field(name, BIGINT) for name in names), f"SELECT {listed} FROM {batch}")
+
+
+def seen_in(measured: pa.Table, index: int) -> Seen:
+    """What the measures tell of a stream."""
+    every, good, least, latest = (
+        measured[f"{measure}_{index}"][0].as_py() for measure in ("all", "good", "min", "max")
+    )
+    return Seen(good, every - good, least, latest)

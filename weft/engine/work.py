@@ -37,6 +37,8 @@ class Work:
     tables: dict[str, pa.Table] = field(default_factory=dict)
     snapshots: dict[str, str] = field(default_factory=dict)
     added: dict[str, Segment] = field(default_factory=dict)
+    #: How many rows each log got whose rows are not all written down.
+    passed: dict[str, int] = field(default_factory=dict)
     #: Rows that are late for every query and kept all the same, by log.
     kept_late: dict[str, Segment] = field(default_factory=dict)
     written: dict[str, str] = field(default_factory=dict)

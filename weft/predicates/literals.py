@@ -130,7 +130,7 @@ def _is_short_as_disjunction(values: ValueSet, domain: Domain) -> bool:
 def _count(span: Span, domain: Domain) -> int | None:
     """How many values a span has, if it is not countless."""
     if domain.step is None:
-        return None if _point(span, domain) is None else 1
+        return None if only_value(span, domain) is None else 1
     return int((span[1][1] - span[0][1]) / domain.step)
 
 
@@ -152,7 +152,7 @@ def requirements(subject: Subject, values: ValueSet) -> tuple[tuple[Triple, ...]
 
 def _comparisons_of(span: Span, domain: Domain, is_order: bool) -> tuple[_Comparison, ...]:
     low, high = span
-    point = _point(span, domain)
+    point = only_value(span, domain)
     if point is not None and not (is_order and point):
         return (("=", point),)
     if low == domain.first:
@@ -166,11 +166,11 @@ def _comparisons_of(span: Span, domain: Domain, is_order: bool) -> tuple[_Compar
 
 def _only_hole(values: ValueSet, domain: Domain) -> Place | None:
     if len(values.spans) == 2 and values.spans[0][0] == domain.first and values.spans[1][1] == domain.last:
-        return _point(gaps(values)[0], domain)
+        return only_value(gaps(values)[0], domain)
     return None
 
 
-def _point(span: Span, domain: Domain) -> Place | None:
+def only_value(span: Span, domain: Domain) -> Place | None:
     """The only value in a span, if it has just one."""
     low, high = span
     if low == FIRST or low[2] == 1:

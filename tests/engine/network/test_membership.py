@@ -21,7 +21,7 @@ from weft.engine.arrow_types import arrow_type
 from weft.engine.expressions import spark_sql
 from weft.engine.network import conditions as network_conditions
 from weft.engine.network.conditions import Columns, column_of, conjunction_of
-from weft.engine.network.hulls import hull
+from weft.engine.network.hulls import condition_of_hulls, hulls
 from weft.engine.network.membership import Check, Evaluator, Labelled, Membership, Plain
 from weft.predicates import PredicateSet, condition_of, conjunctive_form, under
 from weft.predicates.intervals import satisfying
@@ -102,20 +102,46 @@ def test_rows_are_in_the_nodes_of_many_conditions(wheres: list[Expression], seed
 @given(st.lists(st.one_of(conditions(), comparisons()), min_size=1, max_size=4), st.integers(0, 1 << 16))
 def test_a_hull_lets_through_all_rows_of_its_nodes(wheres: list[Expression], seed: int) -> None:
     sets = sets_of(wheres)
-    whole = condition_of(hull([each.disjunctions for each in sets]))
+    whole = condition_of_hulls(hulls([each.disjunctions for each in sets]))
     for row in rows(seed):
         if any(is_true(condition_of(each), row, "T1") for each in sets):
             assert is_true(whole, row, "T1")
 
 
-def test_a_hull_keeps_what_nodes_have_in_common() -> None:
-    sets = sets_of(
-        [condition("i1 > 1000 AND i2 = 1"), condition("i1 > 500 AND i2 = 2"), condition("i1 BETWEEN 600 AND 700")]
-    )
-    assert hull([each.disjunctions for each in sets]).text == "T1.i1 > 500"
-    sets = sets_of([condition("s1 = 'a' AND l1 > l2"), condition("s1 = 'b' AND l1 > l2")])
-    assert "s1 = 'a' OR T1.s1 = 'b'" in hull([each.disjunctions for each in sets]).text
-    assert "T1.l1 - T1.l2 > 0" in hull([each.disjunctions for each in sets]).text
+def hull_texts(*wheres: str) -> list[str]:
+    return [each.text for each in hulls([each.disjunctions for each in sets_of(list(map(condition, wheres)))])]
+
+
+def test_nodes_that_restrict_the_same_have_a_hull_together() -> None:
+    both = hull_texts("i1 > 1000 AND i2 = 1", "i1 > 500 AND i2 = 7", "i1 BETWEEN 600 AND 700")
+    assert both == ["T1.i1 > 500 AND (T1.i2 = 1 OR T1.i2 = 7)", "T1.i1 <= 700 AND T1.i1 >= 600"]
+    (common,) = hull_texts("s1 = 'a' AND l1 > l2", "s1 = 'b' AND l1 > l2")
+    assert common == "T1.l1 - T1.l2 > 0 AND (T1.s1 = 'a' OR T1.s1 = 'b')"
+
+
+def test_nodes_that_restrict_too_many_different_subjects_have_one_hull() -> None:
+    subjects = ["i1", "i2", "l1", "l2", "d1", "d2", "s1", "s2"]
+    wheres = [f"i1 > {number} AND {subject} IS NOT NULL" for number, subject in enumerate(subjects)]
+    assert len(hull_texts(*wheres)) == len(subjects)
+    more = [
+        f"i1 > {number} AND {first} < {second}" for number, (first, second) in enumerate((("l1", "l2"), ("d1", "d2")))
+    ]
+    assert hull_texts(*wheres, *more) == ["T1.i1 > 0"]
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "is_list"),
+    [("i1", range(0, 40, 3), True), ("s1", [f"'{n}'" for n in range(9)], True), ("d1", range(0, 40, 3), False)],
+)
+def test_many_single_values_are_a_list(column: str, values: Sequence[object], is_list: bool) -> None:
+    """Not of DOUBLEs: a list would tell -0.0 from 0.0."""
+    sets = sets_of([condition(f"{column} = {value} AND l1 > 0") for value in values])
+    whole = condition_of_hulls(hulls([each.disjunctions for each in sets]))
+    assert (" IN (" in spark_sql(whole, lambda leaf: leaf.name)) == is_list  # type: ignore[union-attr]
+
+
+def test_of_very_many_single_values_only_the_ends_count() -> None:
+    assert hull_texts(*(f"i1 = {3 * value}" for value in range(100))) == ["T1.i1 <= 297 AND T1.i1 >= 0"]
 
 
 def test_a_thousand_ranges_of_two_columns() -> None:

@@ -143,7 +143,7 @@ class CurrentNetwork:
         for place, piece in present.items():
             if place not in self._pieces and len(piece.inputs) > 1:
                 assert isinstance(piece.relation, Select)
-                self._redeciding.watch(place, partial(wanted, piece.relation, piece.inputs))
+                self._redeciding.watch(place, partial(wanted, piece.relation, piece.inputs, self._kept.planner.sharing))
         self._pieces = dict(present)
 
     def _let_go_of_rows_without_columns(self) -> None:

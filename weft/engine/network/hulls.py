@@ -1,34 +1,60 @@
 """Hulls: one condition that every row of some nodes satisfies, cheap enough for Spark to check natively.
 
-For each subject that all nodes restrict, the values that some node allows, as few spans; and what all nodes demand in
-the same words. It is weaker than the nodes together, never stronger: whoever passes is looked at again, as data.
+Nodes that restrict the same subjects have a hull together: for each subject the values that some of them allow, as few
+spans or as a list, and what all of them demand in the same words. A row must lie in one of the hulls. That is weaker
+than the nodes together, never stronger: whoever passes is looked at again, as data.
 
-    amount > 1000 AND code = 1,   amount > 500 AND code = 2,   amount BETWEEN 600 AND 700    →    amount > 500
+    amount > 1000 AND code = 1,   amount > 500 AND code = 7    →    amount > 500 AND (code = 1 OR code = 7)
+    amount BETWEEN 600 AND 700                                 →    … OR amount BETWEEN 600 AND 700
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from weft.algebra import Call, Expression
+from weft.algebra.types import BOOLEAN, STRING
 from weft.predicates import Disjunction, PredicateSet
 from weft.predicates.clauses import disjunction_with, set_with
+from weft.predicates.expressions import conjunction, disjunction, expression_of
 from weft.predicates.intervals import ValueSet, intersection, union
-from weft.predicates.literals import requirements
+from weft.predicates.literals import only_value, requirements
 from weft.predicates.subjects import Subject
 
-#: Values that lie in more spans than this are taken to lie between the first and the last of them.
+#: Values that lie in more spans than this are taken to lie between the first and the last of them; but so many single
+#: values are listed.
 _MOST_SPANS = 4
+_MOST_VALUES = 64
+
+#: Nodes that restrict more different subjects than so many hulls can tell have one hull for all.
+_MOST_HULLS = 8
 
 
-def hull(nodes: Sequence[Sequence[Disjunction]]) -> PredicateSet:
-    """What the disjunctions of every node demand, or something weaker."""
+def hulls(nodes: Sequence[Sequence[Disjunction]]) -> tuple[PredicateSet, ...]:
+    """What the disjunctions of every node demand, or something weaker: one of these."""
     distinct = list(dict.fromkeys(map(frozenset, nodes)))
     if not distinct or frozenset() in distinct:
-        return set_with(())
-    boxes = [_box(each) for each in distinct]
-    found = set[Disjunction].intersection(*map(set, distinct))
+        return (set_with(()),)
+    alike: dict[frozenset[Subject], list[frozenset[Disjunction]]] = {}
+    for each in distinct:
+        alike.setdefault(frozenset(_box(each)), []).append(each)
+    if len(alike) > _MOST_HULLS:
+        return (_hull(distinct),)
+    return tuple(dict.fromkeys(_hull(group) for group in alike.values()))
+
+
+def condition_of_hulls(found: Sequence[PredicateSet]) -> Expression | None:
+    """Hulls as an expression; None if every row lies in one of them."""
+    conditions = [conjunction([_listed(each) for each in hull.disjunctions]) for hull in found]
+    restricting = [each for each in conditions if each is not None]
+    return disjunction(restricting) if len(restricting) == len(conditions) else None
+
+
+def _hull(nodes: Sequence[frozenset[Disjunction]]) -> PredicateSet:
+    boxes = [_box(each) for each in nodes]
+    found = set[Disjunction].intersection(*map(set, nodes))
     for subject in sorted(set.intersection(*(set(box) for box in boxes)), key=lambda each: each.text):
-        values = _few_spans(union(box[subject] for box in boxes))
+        values = _few_spans(union(box[subject] for box in boxes), subject)
         if values.spans and values != subject.domain.everything:
             found.update(disjunction_with(each) for each in requirements(subject, values))
     return set_with(each for each in found if each.literals)
@@ -45,7 +71,23 @@ def _box(disjunctions: frozenset[Disjunction]) -> dict[Subject, ValueSet]:
     return box
 
 
-def _few_spans(values: ValueSet) -> ValueSet:
+def _few_spans(values: ValueSet, subject: Subject) -> ValueSet:
     if len(values.spans) <= _MOST_SPANS:
         return values
+    if len(values.spans) <= _MOST_VALUES and None not in (only_value(span, subject.domain) for span in values.spans):
+        return values
     return ValueSet(((values.spans[0][0], values.spans[-1][1]),), values.null)
+
+
+def _listed(clause: Disjunction) -> Expression:
+    """A disjunction as an expression; a long one of equations is a list, which Spark looks up."""
+    literals = [expression_of(each) for each in clause.literals]
+    sides = [each.args for each in literals if isinstance(each, Call) and each.op == "=" and _is_looked_up(each)]
+    if len(sides) == len(literals) > _MOST_SPANS and len({left for left, _ in sides}) == 1:
+        return Call("in", (sides[0][0], *(right for _, right in sides)), BOOLEAN)
+    return disjunction(literals)
+
+
+def _is_looked_up(equation: Call) -> bool:
+    """Whether Spark finds a value in a list if and only if it is equal: for 0.0 and -0.0, say, it might not."""
+    return all(side.type.is_integer or side.type == STRING for side in equation.args)

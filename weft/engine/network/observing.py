@@ -80,7 +80,7 @@ class Observing:
 
     def see(self, network: NetworkPass) -> None:
         """Count what a cycle has done."""
-        before = {log: sum(each.rows for each in segments) for log, segments in network.keeping.last.logs.items()}
+        before = {log: sum(each.all_rows for each in segments) for log, segments in network.keeping.last.logs.items()}
         arrived, cycle = network.arrived, network.keeping.cycle
 
         def combinations(legs: Sequence[str]) -> int:

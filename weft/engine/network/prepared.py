@@ -5,21 +5,21 @@ What is prepared here depends on the network and the queries alone, not on any r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from weft.algebra import DataType, Expression, Field, Select, Source
+from weft.algebra import Column, DataType, Expression, Field, Select, Source, Stream
 from weft.algebra.types import BIGINT, BOOLEAN, STRING
 from weft.engine.expressions import spark_sql
 from weft.engine.network.conditions import Columns, clock_of, column_of, conjunction_of, holds
 from weft.engine.network.families import Families, Family, Member, demands, hash_of
-from weft.engine.network.hulls import hull
+from weft.engine.network.hulls import condition_of_hulls, hulls
 from weft.engine.network.meeting import Band, Use, band_of, reach_of, use_of, uses_below
 from weft.engine.network.membership import Conjunction, Evaluator, Labelled
-from weft.engine.rows import ARRIVAL
+from weft.engine.rows import ARRIVAL, column
 from weft.plan.network import is_table
-from weft.predicates import Disjunction, condition_of
+from weft.predicates import Disjunction
 from weft.predicates.clauses import set_with
 from weft.predicates.terms import columns_of, with_columns
 
@@ -63,6 +63,8 @@ class Prepared:
     awaited_from: dict[int, int] = field(default_factory=dict)
     #: For each node the selects that need its rows, by place, and the first cycle whose rows each of them sees.
     readers: dict[int, dict[str, int]] = field(default_factory=dict)
+    #: The columns of a log that joins refer to, in whatever order they are made.
+    joined_by: set[str] = field(default_factory=set)
     sides: tuple[Prepared, ...] = ()
     #: For each side the columns of its keys (on executors: the one that holds their number), and the conditions that
     #: its rows satisfy, as SQL.
@@ -83,7 +85,25 @@ class Prepared:
     @cached_property
     def condition(self) -> str:
         """What every row that somebody wants of a log satisfies, as SQL; nothing if it is not restricted."""
-        return _condition([demands(self.family, node) for node in self.evaluator.nodes], self.columns, 0)
+        # Its columns are read, and not passed on.
+        return "" if self._hull is None else spark_sql(self._hull, lambda each: column_of(*self._place(each)))
+
+    @cached_property
+    def read_by_condition(self) -> frozenset[str]:
+        """The columns of the log that the condition is about."""
+        return (
+            frozenset(self._place(each)[1] for each in columns_of(self._hull))
+            if self._hull is not None
+            else frozenset()
+        )
+
+    @cached_property
+    def _hull(self) -> Expression | None:
+        return condition_of_hulls(hulls([demands(self.family, node) for node in self.evaluator.nodes]))
+
+    def _place(self, leaf: object) -> tuple[int, str]:
+        assert isinstance(leaf, Column)
+        return self.columns.place_of(leaf, 0)
 
     @property
     def first(self) -> int:
@@ -116,6 +136,9 @@ def prepared(
     for place, (family, result) in families.results.items():
         wish = asked[place]
         made[family.name].taps.append(_tap(place, wish, result.node, result.legs, made[family.name].columns))
+        if family.sides is not None:
+            for leg, local in _places_of(wish.select, result.legs, made[family.name].columns):
+                made[family.legs[leg]].joined_by.add(local)
         for below, node, use in uses_below(family, result.node, use_of(wish.select, result.legs, wish.first)):
             here = made[below.name]
             here.uses.append(use)
@@ -148,6 +171,19 @@ def _tap(place: str, asked: Asked, node: int, legs: tuple[int, ...], columns: Co
         for each, output in zip(asked.select.fields, asked.select.outputs, strict=True)
     ]
     return Tap(place, node, asked.first, tuple(outputs))
+
+
+def _places_of(select: Select, legs: tuple[int, ...], columns: Columns) -> Iterator[tuple[int, str]]:
+    """The columns that a select refers to, each with the leg that it is of; windows refer to clocks."""
+    names = {item.alias: f"T{leg + 1}" for item, leg in zip(select.inputs, legs, strict=True)}
+    for item, leg in zip(select.inputs, legs, strict=True):
+        if isinstance(item.source, Stream):
+            position = next(n for n, each in enumerate(item.source.fields) if each.name == item.source.clock)
+            yield leg, column(position)
+    expressions = [output.expression for output in select.outputs]
+    for expression in expressions if select.where is None else [*expressions, select.where]:
+        for each in columns_of(_over_legs(expression, names)):
+            yield columns.place_of(each, 0)
 
 
 def _over_legs(expression: Expression, names: Mapping[str, str]) -> Expression:
@@ -214,5 +250,5 @@ def _about(names: frozenset[str], member: Member) -> tuple[Disjunction, ...]:
 
 
 def _condition(nodes: Iterable[tuple[Disjunction, ...]], columns: Columns, first_leg: int) -> str:
-    condition = condition_of(hull(list(nodes)))
+    condition = condition_of_hulls(hulls(list(nodes)))
     return "" if condition is None else spark_sql(condition, columns.leaf(first_leg))

@@ -72,4 +72,4 @@ def _evaluator_of(registered: Registered, relation: Relation, place: Place) -> E
 
 def _kept_rows(commit: Commit) -> dict[str, int]:
     """How many rows of each log are kept."""
-    return {log: sum(each.rows for each in segments) for log, segments in commit.logs.items()}
+    return {log: sum(each.all_rows for each in segments) for log, segments in commit.logs.items()}

@@ -1,6 +1,6 @@
 """The network in a cycle: families from the lowest level up, each level in a few Spark jobs.
 
-    level 0   one job      the new rows of all logs that some node may want
+    level 0   one job      the new rows of all logs that some node may want; rows that are in no log have been taken
     a join    no job       new rows of either side with new rows of the other, by the numbers of their keys
               no job       … with kept rows of the other, as long as the driver has room for them (`held.py`)
               one job      … with kept rows that stay where they are: one table of probes, sent to everybody, and a
@@ -14,13 +14,14 @@ of joins for the joins above them is in logs, like the rows of streams; all of i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
 from weft.algebra.types import INTERVAL
+from weft.engine.answers import Packed
 from weft.engine.compile import Views
 from weft.engine.network.asking import Asking
 from weft.engine.network.keeping import Keeping
@@ -28,8 +29,9 @@ from weft.engine.network.membership import Positions
 from weft.engine.network.pairs import clocks_of
 from weft.engine.network.prepared import Prepared, Tap
 from weft.engine.network.probes import Fresh, Probe, both_new, probe_table, probes_of, salt, with_held
-from weft.engine.network.texts import ROW, SAMPLED, new_rows, probed
+from weft.engine.network.texts import ROW, SAMPLED, judged, new_rows, probed, rows_for_log, straight_rows
 from weft.engine.rows import ARRIVAL, CLOCK
+from weft.plan.clockwork import Clock
 
 _LARGEST = (1 << 63) - 1
 
@@ -84,9 +86,38 @@ class NetworkPass:
             if name in views.new
         ]
         for name, table in self.asking.collected(texts).items():
-            sample = np.asarray(table[SAMPLED]) if named[name].condition else None
-            rows = table.drop_columns([SAMPLED])
-            self.fresh[name] = Fresh(rows, named[name].evaluator.of(rows), sample)
+            self._take(named[name], table)
+
+    def asked_straight(self, views: Mapping[str, str], logged: Collection[str]) -> list[Packed]:
+        """What is asked for of rows that are in no log yet; `views` has them, with their clocks, by log."""
+        named = {each.family.name: each for each in self.families if each.family.name in views}
+        return [
+            straight_rows(each, views[name], self.sampling.get(name), kept=name in logged)
+            for name, each in named.items()
+        ]
+
+    def take_straight(
+        self, found: Mapping[str, tuple[pa.Table, Clock]], logged: Collection[str]
+    ) -> dict[str, pa.Table]:
+        """Take what was found, each with the watermark that it is judged by, before the cycle comes to the network.
+
+        What comes back are the rows for logs, of each log the ones that joins may look for.
+        """
+        kept = {}
+        for each in self.families:
+            name = each.family.name
+            if name in found:
+                rows, watermark = found[name]
+                self._take(each, judged(each, rows, watermark, self.keeping.cycle))
+                if name in logged:
+                    wanted = rows.filter(pa.array(self.fresh[name].membership.in_any(each.family.feeding)))
+                    kept[name] = rows_for_log(each, wanted, watermark, self.keeping.cycle)
+        return kept
+
+    def _take(self, prepared: Prepared, table: pa.Table) -> None:
+        sample = np.asarray(table[SAMPLED]) if prepared.condition else None
+        rows = table.drop_columns([SAMPLED])
+        self.fresh[prepared.family.name] = Fresh(rows, prepared.evaluator.of(rows), sample)
 
     # -- joins --------------------------------------------------------------------------------------------------------
 

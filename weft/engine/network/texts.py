@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+
+import numpy as np
+import pyarrow as pa
 
 from weft.algebra import DataType, Field
 from weft.algebra.types import BIGINT, BOOLEAN
@@ -11,6 +14,7 @@ from weft.engine.network.conditions import Columns, clock_of, column_of
 from weft.engine.network.families import hash_of
 from weft.engine.network.prepared import LATE, NODES, Prepared
 from weft.engine.rows import ARRIVAL, BEFORE, CLOCK, column
+from weft.plan.clockwork import Clock
 
 #: The number of a row's keys; the number of a new row among those that are probed with, and its clock; whether a row is
 #: one of those that stand for all rows of its log.
@@ -19,14 +23,19 @@ HASH, ROW, PROBED_CLOCK, SAMPLED = "h", "_row", "_probed", "_sampled"
 
 def rows_of_log(prepared: Prepared, view: str) -> str:
     """The rows of a log with the columns of a family of level 0, and what is computed of them."""
+    return _rows(prepared, view, [ARRIVAL, f"coalesce({CLOCK} < {BEFORE}, false) AS {LATE}"])
+
+
+def _rows(prepared: Prepared, view: str, more: Sequence[str], also: Collection[str] = ()) -> str:
     columns = prepared.columns
     wanted = sorted(local for _, local in columns.wanted)
     values = [local for local in wanted if local in columns.values]
     read = {local for local in wanted if local not in columns.values}
-    read |= {local for value in values for local in columns.values[value].read} - {"clock"}
-    late = f"coalesce({CLOCK} < {BEFORE}, false) AS {LATE}"
+    read |= prepared.read_by_condition | {local for value in values for local in columns.values[value].read}
+    read |= set(also)
+    read -= {"clock"}
     plain = [f"{local} AS {column_of(0, local)}" for local in sorted(read)]
-    rows = f"SELECT {', '.join([*plain, f'{CLOCK} AS {clock_of(0)}', ARRIVAL, late])} FROM {view}"
+    rows = f"SELECT {', '.join([*plain, f'{CLOCK} AS {clock_of(0)}', *more])} FROM {view}"
     if not values:
         return rows
     return f"SELECT *, {', '.join(f'{columns.values[v].text} AS {column_of(0, v)}' for v in values)} FROM ({rows})"
@@ -38,15 +47,51 @@ def new_rows(prepared: Prepared, view: str, every: int | None) -> Packed:
     Rows that no node wants say how many rows satisfy a condition. The numbers of their values decide, so that there is
     one pass over the rows, and the condition of the others is still Spark's to check.
     """
-    plain = [name for name, _ in prepared.stored if name not in (ARRIVAL, LATE)]
+    return _new_rows(prepared, rows_of_log(prepared, view), prepared.stored, every)
+
+
+def straight_rows(prepared: Prepared, view: str, every: int | None, *, kept: bool) -> Packed:
+    """The same of rows that are in no log, as long as they are not `judged`; if they will be, all that is kept of them.
+
+    What they are judged by changes from cycle to cycle, and Spark would compile its plan anew for every other constant.
+    """
+    listed = {name: type_ for name, type_ in prepared.stored if name not in (ARRIVAL, LATE)}
+    also = _logged_columns(prepared) if kept else ()
+    listed |= {column_of(0, local): prepared.columns.type_of(column_of(0, local)) for local in also}
+    return _new_rows(prepared, _rows(prepared, view, (), also), list(listed.items()), every)
+
+
+def _logged_columns(prepared: Prepared) -> list[str]:
+    return sorted(prepared.joined_by - {"clock"})
+
+
+def judged(prepared: Prepared, rows: pa.Table, watermark: Clock, cycle: int) -> pa.Table:
+    """Rows of a log as if they had come from it: they arrived in this cycle, and are late if the watermark says so."""
+    clocks = np.asarray(rows[clock_of(0)])
+    late = np.zeros(len(clocks), dtype=bool) if watermark is None else clocks < watermark
+    found = {ARRIVAL: pa.array(np.full(len(clocks), cycle)), LATE: pa.array(late)}
+    names = [*(name for name, _ in prepared.stored), SAMPLED]
+    return pa.table({name: found[name] if name in found else rows[name] for name in names})
+
+
+def rows_for_log(prepared: Prepared, rows: pa.Table, watermark: Clock, cycle: int) -> pa.Table:
+    """Rows of a log as they are kept in it, with the columns that joins refer to."""
+    number = rows.num_rows
+    judged_by = pa.nulls(number, pa.int64()) if watermark is None else pa.array(np.full(number, watermark))
+    values = {local: rows[column_of(0, local)] for local in _logged_columns(prepared)}
+    return pa.table({**values, CLOCK: rows[clock_of(0)], ARRIVAL: pa.array(np.full(number, cycle)), BEFORE: judged_by})
+
+
+def _new_rows(prepared: Prepared, rows: str, stored: Sequence[tuple[str, DataType]], every: int | None) -> Packed:
+    plain = [name for name, _ in stored if name not in (ARRIVAL, LATE)]
     # Without a condition all rows come anyway.
     sampled = (
         "false" if every is None or not prepared.condition else f"pmod(xxhash64({', '.join(plain)}), {every}L) = 0"
     )
     conditions = [each for each in (prepared.condition, sampled) if each != "false"]
     where = f" WHERE {' OR '.join(f'({each})' for each in conditions)}" if prepared.condition else ""
-    listed = [*prepared.stored, (SAMPLED, BOOLEAN)]
-    return _packed(prepared.family.name, listed, {SAMPLED: sampled}, f"({rows_of_log(prepared, view)}){where}")
+    listed = [*stored, (SAMPLED, BOOLEAN)]
+    return _packed(prepared.family.name, listed, {SAMPLED: sampled}, f"({rows}){where}")
 
 
 def all_rows(prepared: Prepared, rows: str) -> Packed:

@@ -15,7 +15,9 @@ from weft.optimizer.network.nodes import Nodes
 
 def tighten(nodes: Nodes, builder: Builder, numbers: Iterable[int]) -> None:
     """Looks at nodes that have lost a child or a select."""
-    for number in sorted(set(numbers)):
+    waiting = sorted(set(numbers))
+    while waiting:
+        number = waiting.pop(0)
         entry = nodes.entries.get(number)
         if entry is None or entry.places or len(entry.children) != 1 or not entry.parents:
             continue
@@ -26,3 +28,5 @@ def tighten(nodes: Nodes, builder: Builder, numbers: Iterable[int]) -> None:
             shorten(nodes, child)
         else:
             builder.rejoin(child)
+            # The selections that it joins now may be made from those that the weaker join read, and nobody else reads.
+            waiting += sorted({below for parent in nodes[child].parents for below in nodes[parent].parents})

@@ -1,0 +1,29 @@
+"""What a cycle goes by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from weft.engine.commits import Segment
+from weft.plan.plan import Plan
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What is decided before a cycle begins, and written down, so that a second attempt does the same.
+
+    `heartbeats` are clocks that streams have reached without rows. `patience` is how many microseconds a stream may be
+    silent before its clock goes on with the ticks in the batch. `latest` is the largest TIMESTAMP that is believed of a
+    clock: one row from the far future would make all that follow late. Without `sharing`, queries that begin with the
+    cycle are kept by themselves. `facts` are what trees are chosen by, see `weft/plan/facts.py`; no answer depends on
+    them. `tables` has the snapshot of each table that the plan reads, by name.
+    """
+
+    plan: Plan
+    heartbeats: Mapping[str, int]
+    patience: int | None = None
+    latest: int | None = None
+    sharing: bool = True
+    facts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    tables: Mapping[str, Segment] = field(default_factory=dict)

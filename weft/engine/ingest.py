@@ -1,0 +1,232 @@
+"""Taking the rows of a batch in: each once, and those that can take part in nothing set aside.
+
+    straight    woven streams are reduced, and the network takes what it wants, from the batch itself; what joins will
+                look for again is written to the logs, nothing else is
+    written     all rows go to the logs of their streams, in one pass: a relation that Spark evaluates by itself reads
+                them, they are kept for queries to come, or some row is late or malformed and goes to the dead letter
+
+Nobody can tell which way it was. What goes straight is good to the last row, or else all is taken in again, written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+
+from weft.algebra import Stream
+from weft.engine.commits import Commit, Segment, StreamState
+from weft.engine.continuity import folder_of, logged, states_of
+from weft.engine.dead_letter import write_dead_letters
+from weft.engine.decision import Decision
+from weft.engine.intake import MEASURES, Seen, advanced, judged_batch, measures_of_batch, measures_of_rows, seen_in
+from weft.engine.lateness import late_everywhere
+from weft.engine.network.asking import Asking
+from weft.engine.network.stage import NetworkPass
+from weft.engine.pieces.pieces import Evaluator, Piece
+from weft.engine.rows import CLOCK, CORRUPT, STREAM, clock_sql
+from weft.engine.sinks import parquet_file
+from weft.engine.spark import compile_plans
+from weft.engine.storage import Storage
+from weft.engine.work import Logs, Work
+from weft.engine.woven.stage import Reduced, WovenStage
+from weft.plan.clockwork import Clockwork, Registered
+
+Taken = tuple[dict[str, StreamState], Work]
+
+
+@dataclass(frozen=True)
+class Readers:
+    """Whom the rows of a cycle are taken in for."""
+
+    cycle: int
+    queries: Mapping[str, Registered]
+    pieces: Sequence[Piece]
+    network: NetworkPass
+
+    def clockwork(self, before: Mapping[str, int | None], after: Mapping[str, int | None]) -> Clockwork:
+        return Clockwork(self.cycle, before, after, self.queries)
+
+
+class Ingest:
+    """Takes in the rows of one batch after the other."""
+
+    def __init__(self, spark: SparkSession, storage: Storage, logs: Logs, stage: WovenStage) -> None:
+        self._spark = spark
+        self._storage = storage
+        self._logs = logs
+        self._stage = stage
+
+    def take_in(
+        self, batch: DataFrame | None, decision: Decision, last: Commit, readers: Readers, *, is_straight: bool
+    ) -> Taken:
+        """Take in the rows of a batch. It `is_straight` if its rows can be read again, and cheaply."""
+        plan = decision.plan
+        if batch is not None and decision.patience is None and self._may_go_straight(decision, readers, is_straight):
+            taken = self._straight(batch, decision, last, readers)
+            if taken is not None:
+                return taken
+        streams, work = self._written(batch, decision, last, readers)
+        for name in [each.name for each in plan.streams if self._stage.reads(each.name)]:
+            if f"stream {name}" in work.added:
+                rows = self._logs.read(plan.stream(name), [work.added[f"stream {name}"]])
+                work.reduced[name] = self._stage.reduce(name, rows.withColumn(CORRUPT, F.lit(None)))
+        return streams, work
+
+    # -- straight -----------------------------------------------------------------------------------------------------
+
+    def _may_go_straight(self, decision: Decision, readers: Readers, is_straight: bool) -> bool:
+        """Whether nobody but joins in the driver needs rows in the logs of streams, and the batch is cheap to read."""
+        streams = {f"stream {each.name}" for each in decision.plan.streams}
+        taken = (Evaluator.WEAVE, Evaluator.NETWORK)
+        read = {log for piece in readers.pieces if piece.evaluator not in taken for log in piece.inputs}
+        backfilled = {f"stream {each.name}" for each in decision.plan.streams if each.backfill}
+        away = {log for each in readers.network.families if each.on_executors for log in each.family.legs}
+        if not streams.isdisjoint(read | backfilled | away):
+            return False
+        selected = {each.family.name for each in readers.network.families}
+        is_woven = all(self._stage.reads(each.name) for each in decision.plan.streams)
+        return is_straight or (is_woven and streams.isdisjoint(selected))
+
+    def _straight(self, batch: DataFrame, decision: Decision, last: Commit, readers: Readers) -> Taken | None:
+        """Take in all rows without writing them down; None if some must be set aside."""
+        plan = decision.plan
+        states = states_of(last, plan)
+        before = {name: state.largest for name, state in states.items()}
+        earlier = readers.clockwork(before, before)
+        # A batch comes with a session of its own, whose settings are those of when the streaming query started. Its
+        # files go by ours: with plans that are not compiled, they would be read row by row and not column by column.
+        compile_plans(batch.sparkSession, True)
+        compile_plans(self._spark, True)
+        reduced: dict[str, Reduced] = {}
+        seen: dict[str, Seen] = {}
+        for index, each in enumerate(plan.streams):
+            if self._stage.reads(each.name):
+                partials = self._stage.reduce(
+                    each.name, batch.where(f"{STREAM} = {index}").select(f"s{index}.*", CORRUPT)
+                )
+                if partials.has_late_rows(earlier.watermark(each, after=False)):
+                    return None
+                seen[each.name] = Seen(partials.rows, partials.bad, partials.least, partials.latest)
+                if partials.rows:
+                    reduced[each.name] = partials
+        if any(each.bad for each in seen.values()):
+            return None
+        unknown = {index: each for index, each in enumerate(plan.streams) if each.name not in seen}
+        needed = logged(plan, readers.pieces)
+        found = self._asked(batch, plan.streams, unknown, readers.network, needed)
+        seen |= {each.name: seen_in(found[MEASURES], index) for index, each in unknown.items()}
+        if not all(seen[each.name].is_good(each, decision.latest) for each in plan.streams):
+            return None
+        marks = {f"stream {each.name}": earlier.watermark(each, after=False) for each in plan.streams}
+        for each in unknown.values():
+            is_judged = late_everywhere(each, earlier, readers.queries) is not None
+            if is_judged and seen[each.name].is_before(marks[f"stream {each.name}"]):
+                return None
+        wanted = {log: (found[log], mark) for log, mark in marks.items() if log in found}
+        kept = readers.network.take_straight(wanted, needed)
+        streams = {}
+        for name, state in states.items():
+            clocks = (state.largest, seen[name].latest, decision.heartbeats.get(name))
+            largest = max((clock for clock in clocks if clock is not None), default=None)
+            streams[name] = replace(state, largest=largest, rows=state.rows + seen[name].rows)
+        work = Work(readers.clockwork(before, {name: state.largest for name, state in streams.items()}))
+        work.reduced = reduced
+        work.lowest = {f"stream {name}": each.least for name, each in seen.items() if each.least is not None}
+        work.passed = {f"stream {name}": each.rows for name, each in seen.items() if each.rows}
+        for index, each in enumerate(plan.streams):
+            rows = kept.get(f"stream {each.name}")
+            if rows is not None and rows.num_rows:
+                path = f"{folder_of(readers.cycle)}/stream-{index}.parquet"
+                work.added[f"stream {each.name}"] = self._segment(rows, path, seen[each.name].rows)
+        return streams, work
+
+    def _segment(self, rows: pa.Table, path: str, arrived: int) -> Segment:
+        """Write down rows of a log, of so many that have arrived."""
+        self._storage.write_bytes(path, parquet_file(rows))
+        clocks = np.asarray(rows[CLOCK])
+        return Segment(path, rows.num_rows, int(clocks.min()), int(clocks.max()), arrived=arrived)
+
+    def _asked(
+        self,
+        batch: DataFrame,
+        streams: Sequence[Stream],
+        unknown: Mapping[int, Stream],
+        network: NetworkPass,
+        needed: Collection[str],
+    ) -> dict[str, pa.Table]:
+        """The rows that the network wants, by log, and what tells of streams of which nothing is known, in one job."""
+        asking = Asking(batch.sparkSession)
+        wanted = {each.family.name for each in network.families}
+        views = {}
+        for index, each in enumerate(streams):
+            if f"stream {each.name}" in wanted:
+                clock = f"{clock_sql(each, f's{index}.')} AS {CLOCK}"
+                rows = batch.where(f"{STREAM} = {index}").selectExpr(f"s{index}.*", clock)
+                views[f"stream {each.name}"] = asking.registered(rows)
+        texts = network.asked_straight(views, needed)
+        if unknown:
+            texts.append(measures_of_rows(unknown, asking.registered(batch)))
+        found = asking.collected(texts, compiled=True)
+        asking.drop_views()
+        return found
+
+    # -- written ------------------------------------------------------------------------------------------------------
+
+    def _written(self, batch: DataFrame | None, decision: Decision, last: Commit, readers: Readers) -> Taken:
+        """Write the rows of a batch to the streams' logs, in one pass over it."""
+        plan, cycle = decision.plan, readers.cycle
+        states = states_of(last, plan)
+        before = {name: state.largest for name, state in states.items()}
+        earlier = readers.clockwork(before, before)
+        path = f"{folder_of(cycle)}/streams"
+        measured: Mapping[str, int | None] = {}
+        if batch is not None and plan.streams:
+            checked = judged_batch(batch, plan.streams, decision.latest, earlier, readers.queries)
+            observation = Observation()
+            observed = checked.observe(observation, F.expr(measures_of_batch(plan.streams)).alias("measured"))
+            # Rows are read once or twice more: to look for values that repeat takes longer than it saves.
+            writer = observed.write.option("parquet.enable.dictionary", "false").partitionBy("stream", "reason")
+            writer.mode("overwrite").parquet(self._storage.path(path))
+            measured = observation.get["measured"].asDict()
+        streams: dict[str, StreamState] = {}
+        segments: dict[str, Segment] = {}
+        late_segments: dict[str, Segment] = {}
+        for index, each in enumerate(plan.streams):
+            known = states[each.name]
+            rows = measured.get(f"rows_{index}") or 0
+            lowest, highest = measured.get(f"min_{index}"), measured.get(f"max_{index}")
+            late, bad = measured.get(f"late_{index}") or 0, measured.get(f"bad_{index}") or 0
+            clocks = [c for c in (known.largest, highest, decision.heartbeats.get(each.name)) if c is not None]
+            grown = replace(known, largest=max(clocks, default=None))
+            streams[each.name] = replace(
+                advanced(grown, each, measured.get("tick"), bool(rows), decision.patience),
+                rows=known.rows + rows,
+                late=known.late + late,
+                bad=known.bad + bad,
+            )
+            if rows:
+                where = f"{path}/stream={index}/reason=none"
+                segments[f"stream {each.name}"] = Segment(where, rows, lowest, highest, struct=f"s{index}")
+            if late and each.backfill:
+                # Late for all queries that there are, and perhaps not for one to come.
+                where = f"{path}/stream={index}/reason=late"
+                newest = earlier.watermark(each, after=False)
+                late_segments[f"stream {each.name}"] = Segment(
+                    where, late, measured.get(f"least_{index}"), newest, struct=f"s{index}"
+                )
+            if late or bad:
+                write_dead_letters(self._spark, self._storage, each, index, path, cycle)
+        work = Work(readers.clockwork(before, {name: state.largest for name, state in streams.items()}))
+        for index, each in enumerate(plan.streams):
+            lowest = measured.get(f"least_{index}")
+            if lowest is not None:
+                work.lowest[f"stream {each.name}"] = lowest
+        work.kept_late = late_segments
+        for log, segment in segments.items():
+            self._logs.add_segment(log, plan.stream(log.removeprefix("stream ")), segment, work)
+        return streams, work
