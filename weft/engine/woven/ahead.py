@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from weft.aggregation.warm import warm_up
 from weft.catalog import Catalog
 from weft.engine.commits import Commit
 from weft.engine.statistics import facts
@@ -38,9 +37,7 @@ Ahead: TypeAlias = Future[Left]
 
 
 def left(directory: Path) -> Left:
-    """Compile kernels, and bring back what the last commit of the project in a directory has left."""
-    # Kernels are compiled the first time ever, and loaded after that.
-    warm_up()
+    """Bring back what the last commit of the project in a directory has left."""
     commit = last_commit(directory)
     if commit is None:
         return Left()

@@ -7,7 +7,7 @@ that needs what a file does not have came after the file, and its windows need n
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -72,6 +72,11 @@ class Partials:
     def since(self, clock: int) -> Partials:
         """Those whose cells begin at a clock or after it."""
         return Partials(self.layout, self.table.filter(pa.array(self.cells >= clock)))
+
+    def in_pieces(self, rows: int) -> Iterator[Partials]:
+        """The same partials, so many at a time at most; nothing is copied."""
+        for first in range(0, len(self), rows):
+            yield Partials(self.layout, self.table.slice(first, rows))
 
     def codes(self, column: int) -> NDArray[np.int64]:
         """A column of the signatures, counted from 0 on; that is where intervals have NULL."""
@@ -172,7 +177,8 @@ def encoded(partials: Partials) -> bytes:
 
 def decoded(data: bytes) -> Partials:
     """Partials from the bytes of a file."""
-    table = pq.read_table(pa.BufferReader(data))
+    # Not `read_table`, which would load pandas first.
+    table = pq.ParquetFile(pa.BufferReader(data)).read()
     described = json.loads(table.schema.metadata[_METADATA])
     layout = Layout(
         tuple(described["keys"]),

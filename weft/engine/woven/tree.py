@@ -191,11 +191,13 @@ class Tree:
         if until is None or not (self._waiting or self._front is not None):
             return None
         waiting = _joined(self._waiting, self._statistics).by_cell()
-        self._set_off(waiting, until)
+        # Partials that are kept come piece by piece, up to where the watermark has been all the time.
+        known = until if before is None else max(before, until)
+        self._set_off(waiting, known)
         self._settle(waiting)
         closed: list[Groups] = []
         while self._front is not None:
-            edges = self._next_edges(waiting, until)
+            edges = self._next_edges(waiting, until, known)
             if not len(edges):
                 break
             done = int(np.searchsorted(waiting.cells, edges[-1]))
@@ -211,18 +213,18 @@ class Tree:
         starts = (first_open_start(window, watermark) for window in self.spec.windows)
         return min(start for start in starts if start is not None)
 
-    def _set_off(self, waiting: Cellwise, until: int) -> None:
+    def _set_off(self, waiting: Cellwise, watermark: int) -> None:
         """Choose the first fragment: not after anything that is there, or that can still come for an open window."""
         if self._front is None and len(waiting):
-            oldest = min(int(waiting.cells.min()), self._oldest_open(until))
+            oldest = min(int(waiting.cells.min()), self._oldest_open(watermark))
             self._front = fragment_at(self._edges, oldest).start
 
-    def _next_edges(self, waiting: Cellwise, until: int) -> NDArray[np.int64]:
-        """The ends of the next fragments that are complete at a watermark."""
+    def _next_edges(self, waiting: Cellwise, until: int, watermark: int) -> NDArray[np.int64]:
+        """The ends of the next fragments that are complete at an instant, which is the watermark or before it."""
         assert self._front is not None
         if self._windows.is_empty and len(waiting):
             # Nothing is in the kernels: what lies before the next partial need not be walked through.
-            oldest = min(int(waiting.cells.min()), self._oldest_open(until))
+            oldest = min(int(waiting.cells.min()), self._oldest_open(watermark))
             start = fragment_at(self._edges, oldest).start
             if start > self._front:
                 self._start_over()

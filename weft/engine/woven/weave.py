@@ -29,6 +29,9 @@ from weft.plan.facts import Facts
 #: So many keys are numbered before anybody looks how many of them are still live.
 _MANY_KEYS = 100_000
 
+#: So many kept partials are rolled up at once: memory that was touched before is cheaper than new memory.
+_AT_ONCE = 200_000
+
 #: An aggregate is computed for all windows of a tree at once if one in so many is asked for it.
 _MANY = 16
 
@@ -193,8 +196,14 @@ class StreamWeave:
         """Bring trees that are new to where the others are, from the partials that are kept."""
         if not self._fresh:
             return
+        reached = None
         for partials in history:
-            self._feed(partials, watermark, None, self._fresh)
+            for some in partials.in_pieces(_AT_ONCE):
+                # What is kept came about in the order of time: trees take it in as it comes, and little has to wait.
+                newest = int(some.cells.max()) - self.stream.delay
+                reached = newest if reached is None else max(reached, newest)
+                until = None if watermark is None else min(watermark, reached)
+                self._feed(some, watermark, until, self._fresh)
         for tree in self._fresh:
             tree.take(None, watermark, watermark)
         self._fresh = set()
