@@ -68,6 +68,8 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
     `master` is `local[*]` unless given. `settings` are `spark.*` settings and override every default.
     """
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    # Spark's launcher is a Java of its own that only puts a command line together.
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     master = master or "local[*]"
     local = master.startswith("local")
     defaults = {**_ALWAYS, **(_LOCAL if local else {})}
