@@ -53,8 +53,8 @@ def left(directory: Path) -> Left:
         largest = commit.streams[stream.name].largest if stream.name in commit.streams else None
         if queries and largest is not None and fits_the_driver(files, limits):
             weave = StreamWeave(stream, queries, facts=known.get(stream.name, Facts()))
-            read = (partials.decoded((directory / "state" / each.path).read_bytes()) for each in files)
-            weave.remember(read, largest - stream.delay)
+            data = ((directory / "state" / each.path).read_bytes() for each in files)
+            weave.remember((piece for each in data for piece in partials.pieces(each)), largest - stream.delay)
             weaves[stream.name] = weave
     born = plan.born
     return Left(commit.cycle, weaves, {born[name]: shape for name, shape in shapes.items()})

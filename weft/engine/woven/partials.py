@@ -26,6 +26,9 @@ CELL, ROWS, LATEST = "cell", "rows", "latest"
 #: The smallest clock, which only the cycle that rows arrive in asks for.
 LEAST = "least"
 
+#: So many kept partials are taken in at once: memory that was touched before is cheaper than new memory.
+_AT_ONCE = 200_000
+
 _METADATA = b"weft.partials"
 
 
@@ -72,11 +75,6 @@ class Partials:
     def since(self, clock: int) -> Partials:
         """Those whose cells begin at a clock or after it."""
         return Partials(self.layout, self.table.filter(pa.array(self.cells >= clock)))
-
-    def in_pieces(self, rows: int) -> Iterator[Partials]:
-        """The same partials, so many at a time at most; nothing is copied."""
-        for first in range(0, len(self), rows):
-            yield Partials(self.layout, self.table.slice(first, rows))
 
     def codes(self, column: int) -> NDArray[np.int64]:
         """A column of the signatures, counted from 0 on; that is where intervals have NULL."""
@@ -187,6 +185,13 @@ def decoded(data: bytes) -> Partials:
         tuple(described["aggregates"]),
     )
     return Partials(layout, table)
+
+
+def pieces(data: bytes) -> Iterator[Partials]:
+    """The partials of a file, as many at a time as are best taken in at once."""
+    whole = decoded(data)
+    for first in range(0, len(whole), _AT_ONCE):
+        yield Partials(whole.layout, whole.table.slice(first, _AT_ONCE))
 
 
 def joined(parts: Sequence[Partials]) -> list[Partials]:

@@ -14,7 +14,7 @@ holds it lets it forget everything, and hands it the partials again from where t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -103,7 +103,13 @@ class Tree:
         self._dense_key = bytes_per_key(self._statistics, kernels, self._capacity, len(self._reaches))
         self._sparse_partial = bytes_per_partial(self._statistics)
         self._frugal = False
+        #: Of which windows somebody wants to know.
+        self._wanted = np.ones(len(spec.windows), dtype=bool)
         self.forget()
+
+    def ask_for(self, windows: Set[Window]) -> None:
+        """Answer for these of the windows from now on."""
+        self._wanted = np.array([each in windows for each in self.spec.windows], dtype=bool)
 
     def forget(self) -> None:
         """Begin anew, sparse."""
@@ -255,7 +261,7 @@ class Tree:
         # Between a hopping window's instances nothing is asked, and the newest fragment is as good a start as any.
         newest = np.arange(len(self._begins) - len(edges), len(self._begins))[:, None]
         starts = np.minimum(np.searchsorted(self._begins, edges[:, None] - self._reaches), newest) + self._first
-        due = (edges[:, None] - self._phases) % self._slides == 0
+        due = ((edges[:, None] - self._phases) % self._slides == 0) & self._wanted
         if before is not None:
             due &= edges[:, None] > before
         asked = np.logical_or.reduceat(due, np.searchsorted(self._reach_of, np.arange(len(self._reaches))), axis=1)
