@@ -26,7 +26,7 @@ PACKAGES = ("weft", "numpy", "numba", "pyarrow", "pandas", "pyspark", "duckdb", 
 # A pipe has no width of its own, and the 80 columns that rich then takes fold most tables.
 _WIDTH_OF_A_PIPE = 140
 
-_PROCESSES = Path("/proc")
+_PROCESSES = "/proc"
 _PARENT, _USER, _SYSTEM, _CHILDREN_USER, _CHILDREN_SYSTEM = 1, 11, 12, 13, 14
 
 # The threads of Java's two compilers, as far as Linux has room for their names.
@@ -109,7 +109,7 @@ def compiler_seconds() -> float:
     threads = (
         fields
         for process in _living_descendants()
-        for name, _, fields in _stat_fields(f"{process}/task/[0-9]*/stat")
+        for name, _, fields in _stat_fields(f"{_PROCESSES}/{process}/task")
         if name in _COMPILERS
     )
     return sum(fields[_USER] + fields[_SYSTEM] for fields in threads) / os.sysconf("SC_CLK_TCK")
@@ -123,7 +123,7 @@ def _ticks_of_living_descendants() -> int:
 
 def _living_descendants() -> dict[int, list[int]]:
     """All processes under this one, with their fields."""
-    fields = {number: of_process for _, number, of_process in _stat_fields("[0-9]*/stat")}
+    fields = {number: of_process for _, number, of_process in _stat_fields(_PROCESSES)}
     children: dict[int, list[int]] = {}
     for process, of_process in fields.items():
         children.setdefault(of_process[_PARENT], []).append(process)
@@ -135,17 +135,21 @@ def _living_descendants() -> dict[int, list[int]]:
     return found
 
 
-def _stat_fields(pattern: str) -> Iterator[tuple[str, int, list[int]]]:
-    """Names and numbers of processes or threads, and the fields of their `stat` after the name, counted from the state
-    (which is no number: −1)."""
-    for path in _PROCESSES.glob(pattern):
+def _stat_fields(folder: str) -> Iterator[tuple[str, int, list[int]]]:
+    """Names and numbers of the processes or threads in a folder, and the fields of their `stat` after the name, counted
+    from the state (which is no number: −1).
+
+    Time is taken after every cycle, and what that takes is counted as well: paths are plain text for that reason.
+    """
+    for number in filter(str.isdigit, os.listdir(folder) if os.path.isdir(folder) else ()):
         try:
-            text = path.read_text()
+            with open(f"{folder}/{number}/stat") as file:
+                text = file.read()
         except OSError:  # it ended while we looked
             continue
         # The name is in parentheses and may hold any character, so the last one closes it.
         before, _, after = text.rpartition(")")
-        yield before.partition("(")[2], int(path.parent.name), [-1, *map(int, after.split()[1:])]
+        yield before.partition("(")[2], int(number), [-1, *map(int, after.split()[1:])]
 
 
 # --- printing and keeping --------------------------------------------------------------------------------------------

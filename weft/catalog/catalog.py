@@ -33,7 +33,7 @@ from types import TracebackType
 from typing import Final, Self, cast
 
 from weft.algebra import Query, Relation, Stream, Table, Value
-from weft.catalog.codec import dumps
+from weft.catalog.codec import dumps, register
 from weft.catalog.computations import Computations
 from weft.catalog.database import Database, Row
 from weft.catalog.definitions import Definition, Definitions, folded
@@ -42,6 +42,9 @@ from weft.catalog.errors import CatalogUnavailable, DuplicateName, UnknownName
 from weft.catalog.lock import WriterLock
 from weft.catalog.records import PlanVersion, Representative, Request, RequestStatus, Statistics, View
 from weft.plan.network import Changes
+from weft.plan.plan import Plan
+
+register(Plan)
 
 CATALOG_FILE: Final = "catalog.sqlite"
 

@@ -47,8 +47,10 @@ def status(project: ProjectOption = Path(), as_json: JsonOption = False) -> None
     if document["queries"]:
         print_table(("query", "answers"), [(name, f"{count:,}") for name, count in document["queries"].items()])
     if document["groups"]:
-        groups = document["groups"].items()
-        published = [(name, str(each["epoch"]), f"{each['members']:,}", f"{each['answers']:,}") for name, each in groups]
+        published = [
+            (name, str(each["epoch"]), f"{each['members']:,}", f"{each['answers']:,}")
+            for name, each in document["groups"].items()
+        ]
         print_table(("group", "epoch", "members", "rows published"), published)
 
 

@@ -19,7 +19,8 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from weft.algebra import Relation, Stream
+from weft.algebra import Answers, Relation, Stream
+from weft.algebra.sources import leaves
 from weft.engine.commits import Commit, QueryState, Segment, StreamState
 from weft.engine.continuity import (
     continued,
@@ -106,6 +107,8 @@ class CycleRunner:
         #: The roots of queries, by number; and their relations, as long as the queries are the same.
         self._roots: dict[int, Root] = {}
         self._known_pieces: tuple[object, tuple[Piece, ...]] = (None, ())
+        #: The queries that others read, and the number of the plan in which they do.
+        self._read: tuple[int | None, frozenset[str]] = (None, frozenset())
 
     def run(
         self, batch: DataFrame | None, cycle: int, decision: Decision, last: Commit, *, is_straight: bool = False
@@ -137,6 +140,7 @@ class CycleRunner:
         readers = Readers(cycle, queries, pieces, network)
         streams, work = self._ingest.take_in(batch, decision, known, readers, is_straight=is_straight)
         self._logs.register_old(known, logged(plan, pieces), work)
+        work.read_by_others = self._read_by_others(plan)
         work.given = frozenset(each.log for each in pieces if each.evaluator is not Evaluator.SPARK)
         compiled = _rows_at_hand(pieces, known, work) > _WORTH_COMPILING
 
@@ -158,13 +162,20 @@ class CycleRunner:
         settled |= {log_of_table(each.name) for each in plan.tables}
         answers = evaluation.run(pieces, settled | {each.log for each in pieces if each.evaluator is Evaluator.WEAVE})
         step("answer", cycle)
-        commit = self._commit(cycle, plan, known, streams, queries, whole, pieces, answers, work)
-        commit = self._with_shared(commit, shared, pieces, network, known, work)
+        commit = self._commit(cycle, plan, known, streams, queries, whole, shared, pieces, answers, work)
+        commit = self._with_shared(commit, pieces, network, known, work)
         network.arrived = {**{log: each.rows for log, each in work.added.items()}, **work.passed}
         network.asking.drop_views()
         self._logs.drop_views(work)
         self._logs.forget_snapshots(commit)
         return Answered(answers, commit, garbage(last, commit), work.reduced, self._stage.hosts)
+
+    def _read_by_others(self, plan: Plan) -> frozenset[str]:
+        """The queries of a plan whose answers other queries read."""
+        if self._read[0] != plan.number:
+            read = (leaf for each in plan.queries for leaf in leaves(each.relation))
+            self._read = plan.number, frozenset(leaf.query for leaf in read if isinstance(leaf, Answers))
+        return self._read[1]
 
     def _pieces(self, queries: Mapping[str, Registered], shared: set[str], known: Commit) -> tuple[Piece, ...]:
         """The relations of queries that are not woven as a whole."""
@@ -236,6 +247,7 @@ class CycleRunner:
         streams: Mapping[str, StreamState],
         queries: Mapping[str, Registered],
         whole: Mapping[str, Registered],
+        shared: set[str],
         pieces: Sequence[Piece],
         answers: Mapping[str, pa.Table],
         work: Work,
@@ -250,10 +262,13 @@ class CycleRunner:
             counted = {
                 place: clock for place, clock in work.emit_from.items() if int(place.partition(".")[0]) in places
             }
-            states[name] = QueryState(number, birth.first, dict(birth.largest), counted, before + count, name in whole)
+            states[name] = QueryState(
+                number, birth.first, birth.largest, counted, before + count, name in whole, name in shared
+            )
         logs: dict[str, tuple[Segment, ...]] = {}
         # Where rows are kept for queries to come, those of open windows are among them: see `woven/backfill.py`.
-        looking_back = [_as_piece(each) for each in whole.values() if reads_history(each)]
+        has_history = any(each.backfill for each in plan.streams)
+        looking_back = [_as_piece(each) for each in whole.values() if has_history and reads_history(each)]
         rows_read = [each for each in pieces if each.evaluator is not Evaluator.WEAVE or reads_history(each.as_query)]
         needs = self._expiry.needs(plan.streams, [*rows_read, *looking_back], work.clockwork)
         for log, source in logged(plan, pieces).items():
@@ -279,7 +294,7 @@ class CycleRunner:
         return Commit(cycle, plan.number, dict(streams), states, logs, snapshots)
 
     def _with_shared(
-        self, commit: Commit, shared: set[str], pieces: Sequence[Piece], network: NetworkPass, last: Commit, work: Work
+        self, commit: Commit, pieces: Sequence[Piece], network: NetworkPass, last: Commit, work: Work
     ) -> Commit:
         """A commit with what is kept of relations that are evaluated together."""
         logs = dict(commit.logs)
@@ -298,9 +313,8 @@ class CycleRunner:
                 segments = self._logs.compacted(rows, clock_of_rows(len(family.family.legs)), since, path)
             if segments:
                 logs[family.family.name] = tuple(segments)
-        queries = {name: replace(state, shared=name in shared) for name, state in commit.queries.items()}
         evaluators = {each.place.log: each.evaluator.value for each in pieces if each.place.query < 0}
-        return replace(commit, logs=logs, queries=queries, network=network.keeping.states, evaluators=evaluators)
+        return replace(commit, logs=logs, network=network.keeping.states, evaluators=evaluators)
 
     def _partials_kept(self, cycle: int, index: int, stream: Stream, last: Commit, work: Work) -> list[Segment]:
         """The live partials of a stream after this cycle."""

@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from weft.algebra import Query, Stream, Table
-from weft.catalog import Catalog, register
+from weft.catalog import Catalog
 from weft.engine import replay
 from weft.engine.answer_files import AnswerFiles
 from weft.engine.commits import Commit, CommitLog, Segment
@@ -46,8 +46,6 @@ from weft.engine.woven.hosts import hosting
 from weft.plan.clockwork import Clockwork, Registered
 from weft.plan.plan import Plan, build
 from weft.sql import durations
-
-register(Plan)
 
 #: How far a row's clock may be ahead of the machine's time, unless the setting `max_ahead` says otherwise.
 MAX_AHEAD = "1 day"

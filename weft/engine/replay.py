@@ -20,7 +20,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from weft.algebra import Stream
@@ -72,6 +71,9 @@ def feed(stream: Stream, folder: Path, stopped: threading.Event) -> None:
 
 
 def _sorted(stream: Stream) -> pa.Table:
+    # It brings pandas along, which takes longer to load than all of Arrow; most projects replay nothing.
+    from pyarrow.dataset import dataset
+
     options = dict(stream.options)
     path = Path(options.get("path", ""))
     if not path.exists():
@@ -79,7 +81,7 @@ def _sorted(stream: Stream) -> pa.Table:
     kind = options.get("format") or (path.suffix.lstrip(".") or "parquet")
     schema = pa.schema([(field.name, arrow_type(field.type)) for field in stream.fields])
     try:
-        table = ds.dataset(path, format=kind).to_table(columns=schema.names).cast(schema)
+        table = dataset(path, format=kind).to_table(columns=schema.names).cast(schema)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, KeyError, ValueError) as error:
         reason = str(error).split("\n")[0]
         raise SourceError(f"stream '{stream.name}' cannot replay '{path}' as {kind}: {reason}") from error

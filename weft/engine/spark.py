@@ -57,6 +57,8 @@ _LOCAL = {
 _WHOLE_STAGE = "spark.sql.codegen.wholeStage"
 _FACTORY = "spark.sql.codegen.factoryMode"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+#: How many times as often as usual a method is called before Java compiles it.
+_CALLS_BEFORE_COMPILING = 5
 _QUIET = Path(__file__).with_name("log4j2.properties")
 
 
@@ -66,6 +68,8 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
     `master` is `local[*]` unless given. `settings` are `spark.*` settings and override every default.
     """
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    # Spark's launcher is a Java of its own that only puts a command line together.
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     master = master or "local[*]"
     local = master.startswith("local")
     defaults = {**_ALWAYS, **(_LOCAL if local else {})}
@@ -77,6 +81,10 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
     if local and "-XX:+Use" not in options[-1]:
         # Cycles leave much garbage and have no need of short pauses; collecting beside them costs a tenth of all time.
         options.append("-XX:+UseParallelGC")
+    if "CompileThreshold" not in options[1] and "Tiered" not in options[1]:
+        # Spark plans every cycle with thousands of methods, each of them called a few times. To compile all that takes
+        # more time than it saves for the first hundreds of cycles; what rows go through is hot enough all the same.
+        options.append(f"-XX:CompileThresholdScaling={_CALLS_BEFORE_COMPILING}")
     if "Archive" not in options[1]:
         options.append(java_options(archive()))
     chosen[_JAVA_OPTIONS] = " ".join(option for option in options if option)

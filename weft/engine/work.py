@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
@@ -12,8 +12,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from weft.algebra import Answers, Relation, Source
-from weft.algebra.sources import leaves
+from weft.algebra import Relation, Source
 from weft.engine.answers import held
 from weft.engine.commits import Commit, Segment
 from weft.engine.compile import Views
@@ -50,14 +49,10 @@ class Work:
     names: int = 0
     #: The new rows of each stream as partials.
     reduced: dict[str, Reduced] = field(default_factory=dict)
+    #: The queries whose answers other queries read.
+    read_by_others: frozenset[str] = frozenset()
     #: The logs of relations that are evaluated for all queries together.
     given: frozenset[str] = frozenset()
-
-    @cached_property
-    def read_by_others(self) -> frozenset[str]:
-        """The queries whose answers other queries read."""
-        read = (leaf for each in self.clockwork.queries.values() for leaf in leaves(each.query.relation))
-        return frozenset(leaf.query for leaf in read if isinstance(leaf, Answers))
 
     @property
     def views(self) -> Views:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -68,6 +70,21 @@ def test_state_that_is_damaged_is_not_made_ahead_and_the_cycle_says_so(spark: Sp
     _write(folder, range(2, 3))
     with Loom.open(project) as loom, pytest.raises(EngineError):
         run_to_the_end(loom)
+
+
+def test_a_process_that_has_loaded_nothing_else_makes_trees_ahead(spark: SparkSession, tmp_path: Path) -> None:
+    folder, project = tmp_path / "rows", tmp_path / "project"
+    _write(folder, range(2))
+    with Loom.open(project) as loom:
+        loom.execute(SCRIPT.format(folder=folder))
+        run_to_the_end(loom)
+    # The other modules of the engine are loaded meanwhile, or after it: nothing may depend on them.
+    program = (
+        "import pathlib, sys; from weft.engine.woven.ahead import left; "
+        "print(*left(pathlib.Path(sys.argv[1])).weaves, 'weft.engine.engine' in sys.modules)"
+    )
+    told = subprocess.run([sys.executable, "-c", program, project], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["readings", "False"]
 
 
 def test_nothing_is_made_ahead_of_a_first_cycle(tmp_path: Path) -> None:

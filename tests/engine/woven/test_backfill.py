@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.engine.workload_run import Run
+from tests.engine.woven.test_hosts import on_executors, with_setting
 
 pytestmark = pytest.mark.spark
 
@@ -37,6 +38,26 @@ def test_history_is_answered_at_once_and_without_the_rows_that_were_late(beside_
     assert run.take(trades=[*rows(50), *late(43, 36)]) == ""
     assert all(state.woven for state in run.engine.last.queries.values())
     for first in (60, 70, 90, 130):
+        assert run.take(trades=rows(first)) == ""
+
+
+def test_history_is_answered_on_the_executors_as_well(beside_oracle: Callable[[str], Run]) -> None:
+    run = with_setting(beside_oracle(f"{TRADES} {FIRST}"), "kernels = executors")
+    for first, behind in ((0, ()), (10, (4, 1)), (20, (13, 8)), (31, (24, 23, 12))):
+        assert run.take(trades=[*rows(first), *late(*behind)]) == ""
+    run.execute(";".join(LATER))
+    assert run.take(trades=[*rows(44), *late(38)]) == ""
+    assert on_executors(run) == {("c1",): True, (): False}
+    run.crash_at = "weave"
+    assert run.take(trades=[*rows(50), *late(43, 36)]) == ""
+    run.restart()
+    assert run.take(trades=rows(60)) == ""
+    # Back to the driver, which has only the log to go by.
+    with_setting(run, "kernels = driver")
+    assert run.take(trades=rows(75)) == ""
+    run.execute("CREATE CONTINUOUS QUERY last AS SELECT sym, MIN(qty) AS v FROM trades [ROWS 30 SLIDE 6] GROUP BY sym")
+    with_setting(run, "kernels = executors")
+    for first in (90, 130):
         assert run.take(trades=rows(first)) == ""
 
 

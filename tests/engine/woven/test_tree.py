@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -80,6 +81,14 @@ class Followed:
         if found is not None:
             self._note(found)
 
+    def take_up(self, log: list[Cellwise], before: int, behind: int) -> None:
+        """Take in a log piece by piece, as far as the newest partial goes, or not so far; what is behind comes late."""
+        self.log = list(log)
+        for each in log:
+            until = min(before, int(each.cells.max()) - behind) if len(each) else before
+            assert self._with_form(partial(self.tree.take, each, before, until)) is None
+        assert self._with_form(partial(self.tree.take, None, before, before)) is None
+
     def _note(self, groups: Groups) -> None:
         assert np.all(np.diff(groups.windows) >= 0)
         order = np.lexsort((groups.keys, groups.ends, groups.windows))
@@ -138,6 +147,47 @@ def test_windows_in_one_tree_answer_as_in_trees_of_their_own(
     for number, window in enumerate(together.tree.spec.windows):
         mine = [rest for position, *rest in together.answered if position == number]
         assert mine == by_window[window]
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(
+    seed=st.integers(0, 2**32),
+    windows=st.lists(st.sampled_from(WINDOWS), min_size=1, max_size=4, unique=True),
+    form=st.sampled_from([DENSE, SPARSE, CHANGING]),
+    behind=st.integers(-3, 12),
+)
+def test_a_tree_that_takes_up_a_log_piece_by_piece_answers_like_the_one_that_was_there(
+    seed: int, windows: list[tuple[int, int]], form: Form, behind: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    first, second = Followed(windows, form), Followed(windows, form)
+    clock, before = 0, None
+    for step in range(10):
+        if step == 5 and before is not None:
+            second.take_up(first.log, before, behind)
+            first.answered, first.rounded = [], []
+        clock += int(rng.choice([0, 1, 7, 40]))
+        arrived = cellwise(rng, clock, int(rng.choice([0, 3, 30])), int(rng.integers(1, 9)))
+        for follower in (first, second) if step >= 5 else (first,):
+            follower.take(arrived, before, clock - 4)
+        before = clock - 4
+    assert_alike(first, second)
+
+
+def test_a_window_that_nobody_asks_for_is_not_answered_and_comes_back_whole() -> None:
+    rng = np.random.default_rng(5)
+    windows = [(12, 3), (6, 2), (6, 5)]
+    whole, asked = Followed(windows, DENSE), Followed(windows, DENSE)
+    for clock in range(0, 60, 4):
+        wanted = set(asked.tree.spec.windows[:1] if 16 <= clock < 40 else asked.tree.spec.windows)
+        asked.tree.ask_for(wanted)
+        answered = len(whole.answered), len(asked.answered)
+        arrived = cellwise(rng, clock, 30, 5)
+        for each in (whole, asked):
+            each.take(arrived, clock - 8 if clock else None, clock - 4)
+        expected = [row for row in whole.answered[answered[0] :] if whole.tree.spec.windows[row[0]] in wanted]
+        assert asked.answered[answered[1] :] == expected
+    assert len(asked.answered) < len(whole.answered)
 
 
 def test_a_dense_tree_becomes_sparse_from_its_log_and_dense_again() -> None:

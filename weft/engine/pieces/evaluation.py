@@ -67,7 +67,7 @@ class Evaluation:
 
     def give_answers(self, name: str, table: pa.Table) -> None:
         """Give a query its answers, which come with their clocks."""
-        self.answers[name] = self._named(name, table.drop_columns([CLOCK]))
+        self.answers[name] = table.remove_column(table.schema.get_field_index(CLOCK))
         if name in self.work.read_by_others:
             relation = self.work.clockwork.queries[name].query.relation
             self.logs.add_table(f"answers {name}", relation, table, self.work)
@@ -77,6 +77,7 @@ class Evaluation:
         """Put the rows of a relation, with their clocks, to where they are looked for."""
         for name in piece.names:
             self.give_answers(name, table)
+            self.answers[name] = self._named(name, self.answers[name])
         if piece.readers & _IN_THE_DRIVER:
             self.work.tables[piece.log] = table
         if piece.is_kept:

@@ -66,7 +66,8 @@ class SetsStage:
             else InstanceOperator(relation)
         )
         segments = last.logs.get(memory_log(piece.place), ())
-        operator.remember(pq.read_table(pa.BufferReader(self.storage.read_bytes(each.path))) for each in segments)
+        files = (pa.BufferReader(self.storage.read_bytes(each.path)) for each in segments)
+        operator.remember(pq.ParquetFile(each).read() for each in files)
         return operator
 
     def answer(self, piece: Piece, operands: Sequence[pa.Table | None], clockwork: Clockwork) -> pa.Table | None:

@@ -18,9 +18,10 @@
     hosts.py        which windows live in the driver, and which on the executors
     executors.py    a Spark job that answers those, and `shard.py`, what happens there
     stage.py        all of this inside a cycle
+    carrying.py     trees that go on while queries come and go
     ahead.py        what the last process has left, brought back while Spark starts
 
 A row is touched once, in `reduction`; everything after it costs as much as there are partials. Partials, and the totals
-of groups that never close, are all that is kept. Partials are of the stream and not of a query: trees are built anew
-from them whenever the queries change.
+of groups that never close, are all that is kept. Partials are of the stream and not of a query: trees can be built anew
+from them for any queries that were there when the rows came.
 """

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from weft.aggregation.warm import warm_up
 from weft.catalog import Catalog
 from weft.engine.commits import Commit
 from weft.engine.statistics import facts
@@ -38,9 +37,7 @@ Ahead: TypeAlias = Future[Left]
 
 
 def left(directory: Path) -> Left:
-    """Compile kernels, and bring back what the last commit of the project in a directory has left."""
-    # Kernels are compiled the first time ever, and loaded after that.
-    warm_up()
+    """Bring back what the last commit of the project in a directory has left."""
     commit = last_commit(directory)
     if commit is None:
         return Left()
@@ -56,8 +53,8 @@ def left(directory: Path) -> Left:
         largest = commit.streams[stream.name].largest if stream.name in commit.streams else None
         if queries and largest is not None and fits_the_driver(files, limits):
             weave = StreamWeave(stream, queries, facts=known.get(stream.name, Facts()))
-            read = (partials.decoded((directory / "state" / each.path).read_bytes()) for each in files)
-            weave.remember(read, largest - stream.delay)
+            data = ((directory / "state" / each.path).read_bytes() for each in files)
+            weave.remember((piece for each in data for piece in partials.pieces(each)), largest - stream.delay)
             weaves[stream.name] = weave
     born = plan.born
     return Left(commit.cycle, weaves, {born[name]: shape for name, shape in shapes.items()})

@@ -35,6 +35,8 @@ class Closed:
     #: Aggregates that many of the windows are asked for; None if all are.
     common: Set[Aggregate] | None = None
     _columns: dict[object, pa.Array] = field(default_factory=dict)
+    #: By the kind of a query: the answers that all entries make, None if queries of the kind do not just take theirs.
+    _tables: dict[int, pa.Table | None] = field(default_factory=dict)
     _lowered: dict[Aggregate, Values] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -51,6 +53,12 @@ class Closed:
         if known is None:
             known = self._columns[name] = of()
         return known
+
+    def table(self, kind: int, of: Callable[[], pa.Table | None]) -> pa.Table | None:
+        """The answers that all entries make for queries of a kind."""
+        if kind not in self._tables:
+            self._tables[kind] = of()
+        return self._tables[kind]
 
     def lowered(self, aggregate: Aggregate, measures: Sequence[Measure]) -> Values:
         """The values of an aggregate for all entries."""
@@ -107,9 +115,25 @@ def _lowered(aggregate: Aggregate, records: Sequence[Columns]) -> Values:
     return FUNCTIONS[aggregate.function].lower(records, signature)
 
 
-def answers(select: Select, measures: Sequence[Sequence[Measure]], part: Part) -> pa.Table:
-    """The rows of a query's answers, by the names of its columns; the last column is the clock."""
+def kinds_of(selects: Mapping[str, Select]) -> dict[str, int]:
+    """A number for each query: those with the same one answer alike, each for windows of its own."""
+    known: dict[object, int] = {}
+    return {
+        name: known.setdefault((select.outputs, select.aggregates, select.having), len(known))
+        for name, select in selects.items()
+    }
+
+
+def answers(select: Select, measures: Sequence[Sequence[Measure]], part: Part, kind: int | None = None) -> pa.Table:
+    """The rows of a query's answers, by the names of its columns; the last column is the clock.
+
+    Queries of one kind have slices of one table, if that holds nothing but keys, bounds and aggregates that are common.
+    """
     columns = _QueryColumns(select, measures, part)
+    if kind is not None and part.keep is None:
+        whole = part.closed.table(kind, lambda: _of_all_entries(columns))
+        if whole is not None:
+            return whole.slice(part.first, part.length)
     outputs = [columns.column(each.expression) for each in select.outputs]
     clock = part.column(part.closed.column(CLOCK, lambda: pa.array(part.closed.ends)))
     table = pa.Table.from_arrays([*outputs, clock], [*(each.name for each in select.outputs), CLOCK])
@@ -119,6 +143,14 @@ def answers(select: Select, measures: Sequence[Sequence[Measure]], part: Part) -
     return table
 
 
+def _of_all_entries(columns: _QueryColumns) -> pa.Table | None:
+    """What a query would answer for all entries, if that costs no more than what is there for all queries anyway."""
+    if not columns.are_common:
+        return None
+    closed = columns.part.closed
+    return answers(columns.select, columns.measures, Part(closed, 0, len(closed)))
+
+
 @dataclass(frozen=True)
 class _QueryColumns:
     """The expressions of a query over its part of the groups."""
@@ -126,6 +158,18 @@ class _QueryColumns:
     select: Select
     measures: Sequence[Sequence[Measure]]
     part: Part
+
+    @property
+    def are_common(self) -> bool:
+        """Whether all columns are there for all entries."""
+        return self.select.having is None and all(
+            isinstance(each.expression, KeyRef | WindowBound)
+            or (
+                isinstance(each.expression, AggregateRef)
+                and self.part.is_common(self.select.aggregates[each.expression.index])
+            )
+            for each in self.select.outputs
+        )
 
     def column(self, expression: Expression) -> pa.Array:
         """An expression as a column; bare keys, ends and aggregates are slices of what is there for all queries."""

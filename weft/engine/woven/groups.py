@@ -88,7 +88,7 @@ def grouped(queries: Mapping[str, Woven], facts: Facts | None = None) -> Groupin
     edges = finest_rate(queries)
     for (conditions, keys), names in cohorts(queries).items():
         for part in _woven({name: queries[name] for name in names}, keys, edges, known):
-            windows = sorted({queries[name].window for name in part}, key=_longest_first)
+            windows = sorted({queries[name].window for name in part}, key=longest_first)
             measures = {each.name: each for name in part for each in queries[name].all_measures}
             spec = TreeSpec(conditions, keys, tuple(windows), tuple(measures))
             kernels[spec] = _kernels(spec, measures, known.number_of_keys(keys) or SOME_KEYS)
@@ -156,11 +156,12 @@ def _cost_of_one_tree(asked: frozenset[acq.Acq], terms: Terms) -> Fraction:
 @lru_cache(maxsize=1_000)
 def _weaving(asked: frozenset[acq.Acq], keys: int) -> Weaving:
     """The dendrogram of some queries: one for all rates, which only say where to cut it."""
-    ordered = sorted(asked, key=lambda each: (_longest_first(each.window), sorted(each.measures)))
+    ordered = sorted(asked, key=lambda each: (longest_first(each.window), sorted(each.measures)))
     return weave(ordered, Terms(keys, Fraction(0)).costing)
 
 
-def _longest_first(window: Window) -> tuple[int, int, int]:
+def longest_first(window: Window) -> tuple[int, int, int]:
+    """The order in which a tree has its windows."""
     return -(window.range or 0), window.slide, window.origin
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
 from weft.engine.commits import Segment
 from weft.engine.storage import Storage
 from weft.engine.woven.executors import Files, files_by_layout
-from weft.engine.woven.partials import Layout, Partials, decoded, encoded, joined
+from weft.engine.woven.partials import Layout, Partials, decoded, encoded, joined, pieces
 from weft.plan.clockwork import Clock
 
 
@@ -30,6 +30,11 @@ class PartialLog:
 
     def read(self, segment: Segment) -> Partials:
         return decoded(self._storage.read_bytes(segment.path))
+
+    def pieces(self, segments: Iterable[Segment]) -> Iterator[Partials]:
+        """The partials of some files, as many at a time as are best taken in at once."""
+        for each in segments:
+            yield from pieces(self._storage.read_bytes(each.path))
 
     def keep(self, partials: Partials, path: str) -> Segment:
         """Write partials, unless this cycle has written them already."""

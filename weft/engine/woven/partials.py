@@ -7,7 +7,7 @@ that needs what a file does not have came after the file, and its windows need n
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -25,6 +25,9 @@ from weft.engine.woven.signatures import Decoder, satisfying
 CELL, ROWS, LATEST = "cell", "rows", "latest"
 #: The smallest clock, which only the cycle that rows arrive in asks for.
 LEAST = "least"
+
+#: So many kept partials are taken in at once: memory that was touched before is cheaper than new memory.
+_AT_ONCE = 200_000
 
 _METADATA = b"weft.partials"
 
@@ -172,7 +175,8 @@ def encoded(partials: Partials) -> bytes:
 
 def decoded(data: bytes) -> Partials:
     """Partials from the bytes of a file."""
-    table = pq.read_table(pa.BufferReader(data))
+    # Not `read_table`, which would load pandas first.
+    table = pq.ParquetFile(pa.BufferReader(data)).read()
     described = json.loads(table.schema.metadata[_METADATA])
     layout = Layout(
         tuple(described["keys"]),
@@ -181,6 +185,13 @@ def decoded(data: bytes) -> Partials:
         tuple(described["aggregates"]),
     )
     return Partials(layout, table)
+
+
+def pieces(data: bytes) -> Iterator[Partials]:
+    """The partials of a file, as many at a time as are best taken in at once."""
+    whole = decoded(data)
+    for first in range(0, len(whole), _AT_ONCE):
+        yield Partials(whole.layout, whole.table.slice(first, _AT_ONCE))
 
 
 def joined(parts: Sequence[Partials]) -> list[Partials]:

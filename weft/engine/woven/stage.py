@@ -174,13 +174,23 @@ class WovenStage:
                 away = self._away(stream.name, wanted[stream.name], known, segments)
                 wishes = wanted[stream.name], away, facts.get(stream.name, Facts())
                 same = known is not None and (known.queries, known.away, known.facts) == wishes
-                weave = known if same and known else StreamWeave(stream, wishes[0], known, facts=wishes[2], away=away)
+                # Whoever looks back begins with what is kept.
+                newborn = frozenset(
+                    name
+                    for name in wanted[stream.name]
+                    if not stream.backfill and queries[name].birth.first > last.cycle
+                )
+                weave = (
+                    known
+                    if same and known
+                    else StreamWeave(stream, wishes[0], known, facts=wishes[2], away=away, newborn=newborn)
+                )
                 largest = last.streams[stream.name].largest if stream.name in last.streams else None
                 watermark = None if largest is None else largest - stream.delay
                 new = {name: each for name, each in weave.windowed.items() if queries[name].birth.first > last.cycle}
                 if stream.backfill and new:
                     segments = self._look_back(weave, new, watermark, kept_rows(stream)) or segments
-                weave.remember((self.log.read(each) for each in segments), watermark)
+                weave.remember(self.log.pieces(segments), watermark)
                 weaves[stream.name], self._kept[stream.name] = weave, segments
         self._weaves = weaves
         paths = {each.path for segments in self._kept.values() for each in segments}
@@ -273,7 +283,7 @@ class WovenStage:
                 self._totals[name].check_memory(arrived, self._hosting.max_state)
             weave = self._weaves[name]
             before = clockwork.watermark(weave.stream, after=False)
-            weave.remember((self.log.read(each) for each in self._kept.get(name, ())), before)
+            weave.remember(self.log.pieces(self._kept.get(name, ())), before)
             until = clockwork.watermark(weave.stream)
             closed = weave.advance(arrived, before, until)
             past = self._past.get(name, {})
@@ -286,7 +296,8 @@ class WovenStage:
                     parts[query] = [with_empty_instances(shape, parts[query], counted_from[query], after, until)]
             for query, of_query in parts.items():
                 shape = weave.queries[query]
-                found[query] = [answers(shape.select, shape.measures, part) for part in of_query if len(part)]
+                kind = weave.kinds[query]
+                found[query] = [answers(shape.select, shape.measures, part, kind) for part in of_query if len(part)]
         for query, table in self._answered_on_executors(reduced, clockwork, queries, paths).items():
             found[query].append(table)
         whole = {query: _together(tables) for query, tables in found.items() if tables}

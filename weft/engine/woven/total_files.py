@@ -86,7 +86,7 @@ def encoded(file: TotalsFile) -> bytes:
 
 def decoded(data: bytes) -> TotalsFile:
     """What the bytes of a file hold."""
-    table = pq.read_table(pa.BufferReader(data)).combine_chunks()
+    table = pq.ParquetFile(pa.BufferReader(data)).read().combine_chunks()
     described = json.loads(table.schema.metadata[_METADATA])
     keys, measures = _numbered(described["keys"]), _numbered(described["measures"])
     cohorts, begins = [], 0

@@ -14,7 +14,7 @@ holds it lets it forget everything, and hands it the partials again from where t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -103,7 +103,13 @@ class Tree:
         self._dense_key = bytes_per_key(self._statistics, kernels, self._capacity, len(self._reaches))
         self._sparse_partial = bytes_per_partial(self._statistics)
         self._frugal = False
+        #: Of which windows somebody wants to know.
+        self._wanted = np.ones(len(spec.windows), dtype=bool)
         self.forget()
+
+    def ask_for(self, windows: Set[Window]) -> None:
+        """Answer for these of the windows from now on."""
+        self._wanted = np.array([each in windows for each in self.spec.windows], dtype=bool)
 
     def forget(self) -> None:
         """Begin anew, sparse."""
@@ -191,11 +197,13 @@ class Tree:
         if until is None or not (self._waiting or self._front is not None):
             return None
         waiting = _joined(self._waiting, self._statistics).by_cell()
-        self._set_off(waiting, until)
+        # Partials that are kept come piece by piece, up to where the watermark has been all the time.
+        known = until if before is None else max(before, until)
+        self._set_off(waiting, known)
         self._settle(waiting)
         closed: list[Groups] = []
         while self._front is not None:
-            edges = self._next_edges(waiting, until)
+            edges = self._next_edges(waiting, until, known)
             if not len(edges):
                 break
             done = int(np.searchsorted(waiting.cells, edges[-1]))
@@ -211,18 +219,18 @@ class Tree:
         starts = (first_open_start(window, watermark) for window in self.spec.windows)
         return min(start for start in starts if start is not None)
 
-    def _set_off(self, waiting: Cellwise, until: int) -> None:
+    def _set_off(self, waiting: Cellwise, watermark: int) -> None:
         """Choose the first fragment: not after anything that is there, or that can still come for an open window."""
         if self._front is None and len(waiting):
-            oldest = min(int(waiting.cells.min()), self._oldest_open(until))
+            oldest = min(int(waiting.cells.min()), self._oldest_open(watermark))
             self._front = fragment_at(self._edges, oldest).start
 
-    def _next_edges(self, waiting: Cellwise, until: int) -> NDArray[np.int64]:
-        """The ends of the next fragments that are complete at a watermark."""
+    def _next_edges(self, waiting: Cellwise, until: int, watermark: int) -> NDArray[np.int64]:
+        """The ends of the next fragments that are complete at an instant, which is the watermark or before it."""
         assert self._front is not None
         if self._windows.is_empty and len(waiting):
             # Nothing is in the kernels: what lies before the next partial need not be walked through.
-            oldest = min(int(waiting.cells.min()), self._oldest_open(until))
+            oldest = min(int(waiting.cells.min()), self._oldest_open(watermark))
             start = fragment_at(self._edges, oldest).start
             if start > self._front:
                 self._start_over()
@@ -253,7 +261,7 @@ class Tree:
         # Between a hopping window's instances nothing is asked, and the newest fragment is as good a start as any.
         newest = np.arange(len(self._begins) - len(edges), len(self._begins))[:, None]
         starts = np.minimum(np.searchsorted(self._begins, edges[:, None] - self._reaches), newest) + self._first
-        due = (edges[:, None] - self._phases) % self._slides == 0
+        due = ((edges[:, None] - self._phases) % self._slides == 0) & self._wanted
         if before is not None:
             due &= edges[:, None] > before
         asked = np.logical_or.reduceat(due, np.searchsorted(self._reach_of, np.arange(len(self._reaches))), axis=1)

@@ -13,8 +13,9 @@ import pyarrow as pa
 from weft.aggregation.density import Crowd
 from weft.algebra import Aggregate, Stream, Window
 from weft.engine.errors import EngineError
-from weft.engine.woven.answers import Closed, Part
-from weft.engine.woven.groups import Grouping, grouped
+from weft.engine.woven.answers import Closed, Part, kinds_of
+from weft.engine.woven.carrying import carried_on
+from weft.engine.woven.groups import Grouping, cohorts, grouped
 from weft.engine.woven.hosts import KeySet
 from weft.engine.woven.measures import Measure, rows_counted
 from weft.engine.woven.numbering import KeyNumbers
@@ -63,8 +64,12 @@ class StreamWeave:
         facts: Facts | None = None,
         grouping: Grouping | None = None,
         away: frozenset[KeySet] = frozenset(),
+        newborn: frozenset[str] = frozenset(),
     ) -> None:
-        """`grouping` is decided here unless given. Key sets that are `away` have their trees elsewhere."""
+        """`grouping` is decided here unless given. Key sets that are `away` have their trees elsewhere.
+
+        Queries that are `newborn` answer for what is still to come, and need nothing that is kept.
+        """
         self.stream = stream
         self.queries = dict(queries)
         self.away = away
@@ -72,39 +77,59 @@ class StreamWeave:
         self.keys_away: dict[KeySet, int] = dict(before.keys_away) if before else {}
         #: Those that have a tree; the others never close, and only their rows are reduced here.
         self.windowed = {name: each for name, each in queries.items() if not each.is_running}
+        self.kinds = kinds_of({name: each.select for name, each in queries.items()})
         self.facts = Facts() if facts is None else facts
         self.grouping: Grouping = grouped(self.windowed, self.facts) if grouping is None else grouping
         numbers = before._numbers if before else {}
         self._numbers: dict[KeySet, KeyNumbers] = {keys: each for keys, each in numbers.items() if keys not in away}
         self._cohorts: dict[tuple[frozenset[str], tuple[str, ...]], _Cohort] = {}
         self._trees: dict[TreeSpec, Tree] = {}
+        self._tree_of: dict[str, Tree] = {}
         #: Trees that are new, and know nothing yet of what came before.
         self._fresh: set[Tree] = set()
-        measures = {each.name: each for query in self.windowed.values() for each in query.all_measures}
-        for spec, chosen in self.grouping.kernels.items():
-            if spec.keys in away:
-                continue
-            known = before._trees.get(spec) if before else None
-            kernels = {name: choice.kernel for name, choice in chosen.items()}
-            if known is None or known.kernels != kernels:
-                statistics = {name: measures[name].statistic for name in spec.measures}
-                known = Tree(spec, statistics, kernels)
-                self._fresh.add(known)
-            elif before and known in before._fresh:
-                self._fresh.add(known)
-            self._trees[spec] = known
-            self._numbers.setdefault(spec.keys, KeyNumbers(len(spec.keys)))
-            name = spec.conditions, spec.keys
-            cohort = self._cohorts.setdefault(name, _Cohort(tuple(sorted(spec.conditions)), spec.keys))
-            cohort.trees.append(known)
-            cohort.measures |= {measure: measures[measure] for measure in spec.measures}
-        self._tree_of = {
-            name: self._trees[spec] for name, spec in self.grouping.tree_of.items() if spec.keys not in away
-        }
+        for (conditions, keys), names in cohorts(self.windowed).items():
+            if keys not in away:
+                cohort = self._cohorts[conditions, keys] = _Cohort(tuple(sorted(conditions)), keys)
+                self._plant(cohort, {name: self.windowed[name] for name in names}, before, newborn)
+                self._numbers.setdefault(keys, KeyNumbers(len(keys)))
         members: dict[Tree, list[Woven]] = {}
         for query, tree in self._tree_of.items():
             members.setdefault(tree, []).append(queries[query])
         self._common = {tree: _asked_by_many(tree, of) for tree, of in members.items()}
+        for tree, of in members.items():
+            tree.ask_for({each.window for each in of})
+
+    def _plant(
+        self, cohort: _Cohort, queries: Mapping[str, Woven], before: StreamWeave | None, newborn: frozenset[str]
+    ) -> None:
+        """Give a cohort its trees: those that there are already, as far as possible."""
+        place = frozenset(cohort.conditions), cohort.keys
+        planned = {self.grouping.tree_of[name]: None for name in queries}
+        known: dict[TreeSpec, Tree] = {}
+        homes: Mapping[str, TreeSpec] | None = None
+        if before is not None and place in before._cohorts:
+            known = {tree.spec: tree for tree in before._cohorts[place].trees}
+            # Who goes on may have measures that nobody asks for any more.
+            cohort.measures |= before._cohorts[place].measures
+            # If what trees are chosen by is another now, they are best made anew.
+            homes = carried_on(planned, queries, newborn, known) if before.facts == self.facts else None
+        cohort.measures |= {each.name: each for query in queries.values() for each in query.all_measures}
+        chosen = {measure: each.kernel for spec in planned for measure, each in self.grouping.kernels[spec].items()}
+        for name, spec in (homes or {name: self.grouping.tree_of[name] for name in queries}).items():
+            if spec not in self._trees:
+                kernels = {measure: chosen[measure] for measure in spec.measures if measure in chosen}
+                if homes is None:
+                    kernels = {measure: each.kernel for measure, each in self.grouping.kernels[spec].items()}
+                tree = known.get(spec)
+                if tree is None or (homes is None and tree.kernels != kernels):
+                    tree = Tree(spec, {each: cohort.measures[each].statistic for each in spec.measures}, kernels)
+                    if homes is None:
+                        self._fresh.add(tree)
+                elif before is not None and tree in before._fresh:
+                    self._fresh.add(tree)
+                self._trees[spec] = tree
+                cohort.trees.append(tree)
+            self._tree_of[name] = self._trees[spec]
 
     @cached_property
     def reduction(self) -> Reduction:
@@ -193,8 +218,13 @@ class StreamWeave:
         """Bring trees that are new to where the others are, from the partials that are kept."""
         if not self._fresh:
             return
+        reached = None
         for partials in history:
-            self._feed(partials, watermark, None, self._fresh)
+            # What is kept came about in the order of time: trees take it in as it comes, and little has to wait.
+            newest = int(partials.cells.max()) - self.stream.delay
+            reached = newest if reached is None else max(reached, newest)
+            until = None if watermark is None else min(watermark, reached)
+            self._feed(partials, watermark, until, self._fresh)
         for tree in self._fresh:
             tree.take(None, watermark, watermark)
         self._fresh = set()
