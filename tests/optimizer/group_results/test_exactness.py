@@ -6,7 +6,9 @@ Whom to merge with is drawn here, and not left to what it costs: all merges must
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
@@ -19,7 +21,8 @@ from tests.optimizer.group_results.drawn import QUOTES, TRADES, VENUES, alike, b
 from tests.oracle import Oracle
 from tests.oracle_values import row_key
 from weft.algebra import Query
-from weft.optimizer.group_results import Groups, Kind, Statistics
+from weft.optimizer.group_results import Groups, Kind, Statistics, forms
+from weft.optimizer.group_results.conditions import absorbed
 from weft.optimizer.group_results.screening import Line, Screen
 from weft.plan.subscription import as_json, from_json
 
@@ -60,14 +63,17 @@ def check(groups: Groups, queries: Mapping[str, Query], cycles: Sequence[Any], v
             assert Counter(map(row_key, got)) == Counter(map(row_key, wanted))
 
 
-def merging_with(data: st.DataObject) -> Any:
-    """Whatever it costs: a new query joins any group, or none."""
+@contextmanager
+def merging_with(data: st.DataObject) -> Iterator[None]:
+    """Whatever it costs: a new query joins any group, or none; and conditions are replaced by hulls early."""
+    few = partial(absorbed, most=data.draw(st.sampled_from((1, 2, 8))))
 
     def best(screen: Screen, new: Line, overhead: float) -> tuple[int, float] | None:
         chosen = data.draw(st.integers(0, len(screen)))
         return None if chosen == len(screen) else (chosen, 1.0)
 
-    return patch.object(Screen, "best", best)
+    with patch.object(Screen, "best", best), patch.object(forms, "absorbed", few):
+        yield
 
 
 @PROPERTY
