@@ -1,9 +1,9 @@
 """Queries to group: the source's random ones, and those of users who fill in the constants of a few templates.
 
-The source says: 63 sensor streams; 1 to 5 streams and 1 to 5 predicates per query; random windows and projections; which
-streams, and which part of their values, uniform or Zipf. What it does not say is ours: five attributes with values from
-0 to 1, a tick of a millisecond and a row a second, ranges of windows from a tenth of a second to a second, so that joins
-of several streams have about as many rows as selections.
+The source says: 63 sensor streams; 1 to 5 streams and 1 to 5 predicates per query; random windows and projections;
+which streams, and which part of their values, uniform or Zipf. What it does not say is ours: five attributes with
+values from 0 to 1, of which a query shows 1 to 5, a tick of a millisecond and a row a second, ranges of windows from a
+tenth of a second to a second, so that joins of several streams have about as many rows as selections.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def test_trees_are_sound_with_hundreds_of_queries(seed: int) -> None:
 
 
 def test_nested_thresholds_make_no_chain() -> None:
-    """Each query contains the next one, or the one before: a tree of containers alone would be as deep as it is large."""
+    """Each query contains the next one, or the one before: a tree of containers alone would be a chain."""
     for order in (range(200), range(200, 0, -1)):
         groups = Groups(Statistics(values={"trades.qty": range(200)}))
         for low in order:
