@@ -2,8 +2,8 @@
 
 The source says: 63 sensor streams; 1 to 5 streams and 1 to 5 predicates per query; random windows and projections;
 which streams, and which part of their values, uniform or Zipf. What it does not say is ours: five attributes with
-values from 0 to 1, of which a query shows 1 to 5, a tick of a millisecond and a row a second, ranges of windows from a
-tenth of a second to a second, so that joins of several streams have about as many rows as selections.
+values from 0 to 1, of which a query shows 1 to 5, a tick of a millisecond, a row every two seconds, and ranges of
+windows from a tenth of a second to a second, so that two streams joined have about half as many rows as one.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ POPULARITIES = (UNIFORM, Popularity("Zipf 1.0", 1.0), Popularity("Zipf 1.5", 1.5
 
 
 def statistics(sample: int = 1024, seed: int = 7) -> Statistics:
-    """A row a second on every stream, values from 0 to 1."""
+    """A row every two seconds on every stream, values from 0 to 1."""
     random = np.random.default_rng(seed)
     values = {
         f"{stream.name}.{field.name}": random.random(4 * sample).tolist() for stream in SENSORS for field in _FIELDS[1:]
     }
     widths = {f"{stream.name}.{field.name}": _VALUE for stream in SENSORS for field in _FIELDS[1:]}
     clocks = {f"{stream.name}.ts": _CLOCK for stream in SENSORS}
-    rates = {stream.name: 0.001 for stream in SENSORS}
+    rates = {stream.name: 0.0005 for stream in SENSORS}
     return Statistics(rates, {**widths, **clocks}, values, sample=sample)
 
 

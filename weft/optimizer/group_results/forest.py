@@ -150,6 +150,12 @@ class Forest:
         form = forms.met([member.node.form for member in members])
         return self._screen.rate(form) * self._screen.share(rows) * self._screen.width(columns)
 
+    def traffic_alone(self, name: str) -> float:
+        """Bytes per tick of a member's answers, if they are sent by themselves."""
+        member = self.members[name]
+        rows, _, _ = member.node.own
+        return self._screen.rate(member.node.form) * self._screen.share(rows) * self._screen.width(member.shown)
+
     def _line(self, node: Node) -> Line:
         return Line(node.form, node.rows, node.columns, self.cost(node), node.work)
 

@@ -230,6 +230,11 @@ class Groups:
         place = self._where[members[0]]
         return 0.0 if isinstance(place, _Alone) else place.traffic(members)
 
+    def traffic_alone(self, member: str) -> float:
+        """Bytes per tick of a query's answers, if they are sent by themselves."""
+        place = self._where[member]
+        return 0.0 if isinstance(place, _Alone) else place.traffic_alone(member)
+
     # Keeping groups
 
     @property
