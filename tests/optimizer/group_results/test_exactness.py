@@ -126,7 +126,7 @@ def test_groups_outlive_a_restart(queries: dict[str, Query], data: st.DataObject
 
 
 def test_what_hulls_answer_too_much_is_cut_away() -> None:
-    texts = [f"SELECT qty FROM trades WHERE qty BETWEEN {n} AND {n + 3} AND num = {n % 5}" for n in range(0, 60, 2)]
+    texts = [f"SELECT qty FROM trades WHERE qty BETWEEN {n} AND {n + 3} AND num = {n % 13}" for n in range(0, 60, 2)]
     queries = {f"q{n}": bound(f"q{n}", text) for n, text in enumerate(texts)}
     groups = Groups(Statistics(sample=64))
     with patch.object(Screen, "best", lambda screen, new, overhead: (0, 1.0) if len(screen) else None):
@@ -134,11 +134,11 @@ def test_what_hulls_answer_too_much_is_cut_away() -> None:
             groups.insert(name, query)
     (group,) = groups.names()
     row = dict.fromkeys((field.name for field in TRADES.fields), None)
-    rows = [{**row, "n": n, "qty": qty, "num": num} for n, (qty, num) in enumerate(product(range(64), range(5)))]
+    rows = [{**row, "n": n, "qty": qty, "num": num} for n, (qty, num) in enumerate(product(range(64), range(13)))]
     check(groups, queries, [({"trades": rows}, {})], [])
     part = groups.representative(group).parts[0].query
     (answers, _) = answers_of([part], [({"trades": rows}, {})], [])
-    wanted = [row for row in rows if any(row["qty"] - n in range(4) and row["num"] == n % 5 for n in range(0, 60, 2))]
+    wanted = [row for row in rows if any(row["qty"] - n in range(4) and row["num"] == n % 13 for n in range(0, 60, 2))]
     assert len(wanted) < len(answers[part.name]) < len(rows)
 
 
