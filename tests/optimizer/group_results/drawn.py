@@ -31,6 +31,9 @@ VENUES = Table("venues", (Field("sym", STRING), Field("lot", INT)), "memory")
 DECLARED = ";\n".join([declaration(TRADES), declaration(QUOTES), table_declaration(VENUES)])
 
 _SIMPLE = (
+    "{a}qty BETWEEN {i} AND {j}",
+    "{a}qty BETWEEN {i} AND {j} AND {a}num >= {j}",
+    "{a}sym = '{s}' AND {a}qty <> {i}",
     "{a}qty > {i}",
     "{a}qty <= {i}",
     "{a}num BETWEEN {i} AND {j}",
@@ -69,18 +72,18 @@ def _columns(alias: str, fields: Sequence[Field]) -> list[ColumnText]:
     return [ColumnText(f"{alias}.{each.name}", FAMILIES[each.type.kind]) for each in fields]
 
 
-def _simple(draw: DrawFn, alias: str, templates: Sequence[str] = _SIMPLE) -> str:
+def _simple(draw: DrawFn, alias: str, templates: Sequence[str]) -> str:
     template = choose(draw, templates)
     first = draw(st.integers(-1, 4))
     return template.format(a=f"{alias}.", i=first, j=first + draw(st.integers(0, 3)), s=choose(draw, "abA"))
 
 
-def _condition(draw: DrawFn, alias: str, columns: Sequence[ColumnText]) -> str:
+def _condition(draw: DrawFn, alias: str, columns: Sequence[ColumnText], templates: Sequence[str]) -> str:
     if one_in(draw, 6):
         return condition(draw, columns, 1)
-    parts = [_simple(draw, alias) for _ in range(draw(st.integers(1, 3)))]
+    parts = [_simple(draw, alias, templates) for _ in range(draw(st.integers(1, 2)))]
     joined = " AND ".join(parts)
-    return f"({joined} OR {_simple(draw, alias)})" if one_in(draw, 3) else joined
+    return f"({joined} OR {_simple(draw, alias, templates)})" if one_in(draw, 3) else joined
 
 
 def _outputs(draw: DrawFn, columns: Sequence[ColumnText]) -> str:
@@ -92,20 +95,20 @@ def _where(conditions: Sequence[str]) -> str:
     return f" WHERE {' AND '.join(conditions)}" if conditions else ""
 
 
-def selection(draw: DrawFn) -> str:
+def selection(draw: DrawFn, templates: Sequence[str]) -> str:
     columns = _columns("x", _FIELDS)
-    conditions = [] if one_in(draw, 5) else [_condition(draw, "x", columns)]
+    conditions = [] if one_in(draw, 5) else [_condition(draw, "x", columns, templates)]
     return f"SELECT {_outputs(draw, columns)} FROM trades x{_where(conditions)}"
 
 
-def selection_with_table(draw: DrawFn) -> str:
+def selection_with_table(draw: DrawFn, templates: Sequence[str]) -> str:
     alias, other = choose(draw, (("x", "v"), ("v", "x")))
     columns = [*_columns(alias, _FIELDS), *_columns(other, VENUES.fields)]
-    conditions = [f"{alias}.sym = {other}.sym", _condition(draw, alias, columns)]
+    conditions = [f"{alias}.sym = {other}.sym", _condition(draw, alias, columns, templates)]
     return f"SELECT {_outputs(draw, columns)} FROM trades {alias}, venues {other}{_where(conditions)}"
 
 
-def join(draw: DrawFn) -> str:
+def join(draw: DrawFn, templates: Sequence[str]) -> str:
     """Two streams, or one with itself."""
     second = choose(draw, ("quotes", "quotes", "quotes", "trades"))
     alias, other = choose(draw, (("x", "y"), ("y", "x")))
@@ -114,7 +117,7 @@ def join(draw: DrawFn) -> str:
     columns = [*_columns(alias, _FIELDS), *_columns(other, _FIELDS)]
     conditions = [f"{alias}.sym = {other}.sym"]
     if draw(st.booleans()):
-        conditions.append(_condition(draw, choose(draw, (alias, other)), columns))
+        conditions.append(_condition(draw, choose(draw, (alias, other)), columns, templates))
     if one_in(draw, 3):
         conditions.append(f"{alias}.num < {other}.num")
     return (
@@ -127,7 +130,7 @@ _AGGREGATES = ("COUNT(*)", "SUM(x.qty)", "AVG(x.price)", "MIN(x.num)", "MAX(x.nu
 _HAVING = ("COUNT(*) > {i}", "MAX(x.num) <= {j}", "MIN(x.num) < MAX(x.num)", "AVG(x.price) > {i}")
 
 
-def aggregate(draw: DrawFn) -> str:
+def aggregate(draw: DrawFn, templates: Sequence[str]) -> str:
     """Two groupings, one range; the slide and the rest are anything."""
     keys = choose(draw, (("x.sym",), ("x.sym", "x.price"), (), ("x.num % 2",)))
     shown = [choose(draw, _AGGREGATES) for _ in range(draw(st.integers(1, 2)))]
@@ -145,7 +148,7 @@ def aggregate(draw: DrawFn) -> str:
     return f"SELECT {listed} FROM trades x [ROWS 6 SLIDE {slide} ORIGIN {origin}]{_where(conditions)}{by}{having}"
 
 
-def alone(draw: DrawFn) -> str:
+def alone(draw: DrawFn, templates: Sequence[str]) -> str:
     return choose(
         draw,
         (
@@ -164,8 +167,9 @@ KINDS = (selection, selection_with_table, join, aggregate)
 
 @st.composite
 def alike(draw: DrawFn, most: int = 6) -> dict[str, Query]:
-    """Queries of mostly one kind, by name."""
+    """Queries of mostly one kind, by name, whose conditions are about the same few things."""
     kind = choose(draw, KINDS)
+    templates = [choose(draw, _SIMPLE) for _ in range(draw(st.integers(1, 3)))]
     count = draw(st.integers(2, most))
     kinds = [choose(draw, (*KINDS, alone)) if one_in(draw, 8) else kind for _ in range(count)]
-    return {f"q{number}": bound(f"q{number}", each(draw)) for number, each in enumerate(kinds)}
+    return {f"q{number}": bound(f"q{number}", each(draw, templates)) for number, each in enumerate(kinds)}

@@ -6,7 +6,10 @@ Whom to merge with is drawn here, and not left to what it costs: all merges must
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import product
 from typing import Any
 from unittest.mock import patch
 
@@ -19,7 +22,8 @@ from tests.optimizer.group_results.drawn import QUOTES, TRADES, VENUES, alike, b
 from tests.oracle import Oracle
 from tests.oracle_values import row_key
 from weft.algebra import Query
-from weft.optimizer.group_results import Groups, Kind, Statistics
+from weft.optimizer.group_results import Groups, Kind, Statistics, forms
+from weft.optimizer.group_results.conditions import absorbed
 from weft.optimizer.group_results.screening import Line, Screen
 from weft.plan.subscription import as_json, from_json
 
@@ -60,14 +64,18 @@ def check(groups: Groups, queries: Mapping[str, Query], cycles: Sequence[Any], v
             assert Counter(map(row_key, got)) == Counter(map(row_key, wanted))
 
 
-def merging_with(data: st.DataObject) -> Any:
-    """Whatever it costs: a new query joins any group, or none."""
+@contextmanager
+def merging_with(data: st.DataObject) -> Iterator[None]:
+    """Whatever it costs: a new query joins any group, or none; and conditions are replaced by hulls early."""
+    few = partial(absorbed, most=data.draw(st.sampled_from((1, 2, 8))))
 
     def best(screen: Screen, new: Line, overhead: float) -> tuple[int, float] | None:
-        chosen = data.draw(st.integers(0, len(screen)))
-        return None if chosen == len(screen) else (chosen, 1.0)
+        if not len(screen) or data.draw(st.integers(0, 7)) == 7:
+            return None
+        return data.draw(st.integers(0, len(screen) - 1)), 1.0
 
-    return patch.object(Screen, "best", best)
+    with patch.object(Screen, "best", best), patch.object(forms, "absorbed", few):
+        yield
 
 
 @PROPERTY
@@ -115,6 +123,23 @@ def test_groups_outlive_a_restart(queries: dict[str, Query], data: st.DataObject
         assert again.members(group) == groups.members(group)
         assert again.representative(group) == groups.representative(group)
     assert all(again.subscription(name) == groups.subscription(name) for name in queries)
+
+
+def test_what_hulls_answer_too_much_is_cut_away() -> None:
+    texts = [f"SELECT qty FROM trades WHERE qty BETWEEN {n} AND {n + 3} AND num = {n % 13}" for n in range(0, 60, 2)]
+    queries = {f"q{n}": bound(f"q{n}", text) for n, text in enumerate(texts)}
+    groups = Groups(Statistics(sample=64))
+    with patch.object(Screen, "best", lambda screen, new, overhead: (0, 1.0) if len(screen) else None):
+        for name, query in queries.items():
+            groups.insert(name, query)
+    (group,) = groups.names()
+    row = dict.fromkeys((field.name for field in TRADES.fields), None)
+    rows = [{**row, "n": n, "qty": qty, "num": num} for n, (qty, num) in enumerate(product(range(64), range(13)))]
+    check(groups, queries, [({"trades": rows}, {})], [])
+    part = groups.representative(group).parts[0].query
+    (answers, _) = answers_of([part], [({"trades": rows}, {})], [])
+    wanted = [row for row in rows if any(row["qty"] - n in range(4) and row["num"] == n % 13 for n in range(0, 60, 2))]
+    assert len(wanted) < len(answers[part.name]) < len(rows)
 
 
 def test_a_function_may_tell_zeros_apart_that_are_one_key() -> None:

@@ -3,7 +3,7 @@
 A member's condition is a few boxes (`weft.predicates.disjunctive_form`); a representative's are those of its members,
 without the ones that lie in others. A thousand members would make it a condition of a thousand boxes. So the closest
 ones are replaced by their hull until a few are left: the representative answers more than its members want, and their
-subscriptions cut that away again.
+subscriptions cut that away again. Boxes that differ in one subject alone become one without any such loss.
 
 Which boxes are close is seen on a sample of rows: a box has a bit for each of them (`cost.Sample`). The bits of a box
 that lies in another are among the other's, so they also tell at once that most boxes lie in no other.
@@ -63,9 +63,28 @@ def absorbed(regions: Iterable[Region], rows: Rows, most: int = MOST_BOXES) -> t
 
 
 def _add(kept: list[Region], new: Region) -> None:
-    if not any(region_contained(new, other) for other in kept):
-        kept[:] = [other for other in kept if not region_contained(other, new)]
-        kept.append(new)
+    if any(region_contained(new, other) for other in kept):
+        return
+    kept[:] = [other for other in kept if not region_contained(other, new)]
+    for other in kept:
+        together = _exact_union(other, new)
+        if together is not None:
+            kept.remove(other)
+            _add(kept, together)
+            return
+    kept.append(new)
+
+
+def _exact_union(first: Region, second: Region) -> Region | None:
+    """Two boxes that differ in one subject, as one box that has their rows and no others."""
+    if first.box.keys() != second.box.keys():
+        return None
+    differing = [subject for subject, values in first.box.items() if second.box[subject] != values]
+    if len(differing) > 1:
+        return None
+    (subject,) = differing
+    values = union((first.box[subject], second.box[subject]))
+    return Region({**first.box, subject: values}, first.rows | second.rows) if len(values.spans) <= MOST_SPANS else None
 
 
 def _closest(regions: Sequence[Region]) -> tuple[Region, Region]:

@@ -139,6 +139,23 @@ class Forest:
         width = self._screen.width(self.published(node))
         return self._screen.rate(node.form) * self._screen.share(node.rows) * width
 
+    def traffic(self, names: Sequence[str]) -> float:
+        """Bytes per tick that some members of one tree need together, each row once, without what others want."""
+        members = [self.members[name] for name in names]
+        is_bare = self.policy.lean and self.tree_of(members[0].node).root.weight == 1
+        rows = columns = 0
+        for member in members:
+            rows |= member.node.own[0]
+            columns |= member.shown if is_bare else member.node.own[1]
+        form = forms.met([member.node.form for member in members])
+        return self._screen.rate(form) * self._screen.share(rows) * self._screen.width(columns)
+
+    def traffic_alone(self, name: str) -> float:
+        """Bytes per tick of a member's answers, if they are sent by themselves."""
+        member = self.members[name]
+        rows, _, _ = member.node.own
+        return self._screen.rate(member.node.form) * self._screen.share(rows) * self._screen.width(member.shown)
+
     def _line(self, node: Node) -> Line:
         return Line(node.form, node.rows, node.columns, self.cost(node), node.work)
 

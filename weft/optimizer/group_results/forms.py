@@ -87,10 +87,14 @@ def _is_inside(inner: ResidueClass, outer: ResidueClass) -> bool:
 def merge(forms: Sequence[Form], rows: Rows, most_delay: int = 0) -> Form:
     """The smallest form, of those that are easy to evaluate, that contains all of some."""
     regions = absorbed((region for each in forms for region in each.regions), rows)
-    first = forms[0]
-    if first.ends is not None:
-        return Form(regions, ends=union_of_ends([each.ends for each in forms if each.ends is not None]))
-    return replace(reduce(lambda left, right: _joined(left, right, most_delay), forms), regions=regions)
+    return replace(met(forms, most_delay), regions=regions)
+
+
+def met(forms: Sequence[Form], most_delay: int = 0) -> Form:
+    """The windows, or the ends, that contain those of all of some, whatever their conditions."""
+    if forms[0].ends is not None:
+        return Form((), ends=union_of_ends([each.ends for each in forms if each.ends is not None]))
+    return reduce(lambda left, right: _joined(left, right, most_delay), forms)
 
 
 def _joined(left: Form, right: Form, most_delay: int) -> Form:

@@ -11,7 +11,7 @@ No disk, no clock, no chance: the same calls in the same order give the same gro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -224,6 +224,16 @@ class Groups:
         """Bytes per tick that a group is estimated to publish; nothing is known of a query that is alone."""
         place = self._trees[group]
         return 0.0 if isinstance(place, _Alone) else place[0].cost(place[1].root)
+
+    def traffic(self, members: Sequence[str]) -> float:
+        """Bytes per tick that some members of one group need together: what a link with them behind it carries."""
+        place = self._where[members[0]]
+        return 0.0 if isinstance(place, _Alone) else place.traffic(members)
+
+    def traffic_alone(self, member: str) -> float:
+        """Bytes per tick of a query's answers, if they are sent by themselves."""
+        place = self._where[member]
+        return 0.0 if isinstance(place, _Alone) else place.traffic_alone(member)
 
     # Keeping groups
 

@@ -88,7 +88,7 @@ def _conjunctions(box: Box, publish: _Publish) -> Iterator[Conjunction]:
 
 
 def _number_of_choices(subject: Subject, values: ValueSet) -> int:
-    if all(len(clause) == 1 for clause in requirements(subject, values)):
+    if len(values.spans) + values.null == 1 or all(len(clause) == 1 for clause in requirements(subject, values)):
         return 1
     points, others = _points_and_others(subject, values)
     return bool(points) + len(others) + values.null

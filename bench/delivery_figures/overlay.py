@@ -1,0 +1,75 @@
+"""The overlay that rows travel on: a power-law graph of a thousand nodes, and its minimum spanning tree.
+
+Traffic is counted on every link of the tree: a row crosses a link once if some query behind the link wants it, with the
+columns that those queries need. What a network carries is the sum over its links of latency × traffic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import networkx as nx
+import numpy as np
+
+from weft.optimizer.group_results import Groups
+
+NODES = 1_000
+_LATENCIES = (1.0, 50.0)
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """A tree of nodes with the server at its root: for each node the next one on the way to the server, and how far."""
+
+    server: int
+    towards: Mapping[int, int]
+    latency: Mapping[int, float]
+
+    def path(self, node: int) -> list[int]:
+        """The nodes whose links to the next one a row crosses on its way from the server."""
+        found = []
+        while node != self.server:
+            found.append(node)
+            node = self.towards[node]
+        return found
+
+    def first_hop(self, node: int) -> int:
+        """The server's neighbour on the way to a node."""
+        return self.path(node)[-1]
+
+
+def power_law_overlay(seed: int, nodes: int = NODES) -> Overlay:
+    """A power-law graph with random latencies, its minimum spanning tree, and a server somewhere."""
+    random = np.random.default_rng(seed)
+    graph = nx.barabasi_albert_graph(nodes, 2, seed=seed)
+    for left, right in graph.edges:
+        graph.edges[left, right]["latency"] = float(random.uniform(*_LATENCIES))
+    tree = nx.minimum_spanning_tree(graph, weight="latency")
+    server = int(random.integers(nodes))
+    towards = dict(nx.bfs_predecessors(tree, server))
+    return Overlay(server, towards, {node: tree.edges[node, next_]["latency"] for node, next_ in towards.items()})
+
+
+def origins(overlay: Overlay, count: int, seed: int) -> list[int]:
+    """Where the users of queries are: anywhere but at the server."""
+    random = np.random.default_rng(seed)
+    elsewhere = sorted(overlay.towards)
+    return [elsewhere[each] for each in random.integers(len(elsewhere), size=count)]
+
+
+def carried(groups: Groups, overlay: Overlay, where: Mapping[str, int]) -> float:
+    """What the network carries for the groups, of queries that are somewhere."""
+    total = 0.0
+    for group in groups.names():
+        behind: dict[int, list[str]] = {}
+        for member in groups.members(group):
+            for node in overlay.path(where[member]):
+                behind.setdefault(node, []).append(member)
+        traffic: dict[tuple[str, ...], float] = {}
+        for node, members in behind.items():
+            key = tuple(members)
+            if key not in traffic:
+                traffic[key] = groups.traffic(members)
+            total += traffic[key] * overlay.latency[node]
+    return total

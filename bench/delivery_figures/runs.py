@@ -1,0 +1,113 @@
+"""One run of the experiment: queries come one by one, half of them go, groups are optimised again.
+
+The control plane is weft's own (`weft.optimizer.group_results.Groups`), with real queries. A query that is alone in its
+group publishes what its user wants and nothing else, as without grouping (`lean`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from time import process_time
+
+import numpy as np
+
+from bench.delivery_figures.overlay import Overlay, carried, origins
+from weft.algebra import Query
+from weft.optimizer.group_results import Groups, Statistics
+from weft.optimizer.group_results.forms import merge
+from weft.optimizer.group_results.query_trees import members_below
+
+
+@dataclass(slots=True)
+class Run:
+    """What was measured. Reductions and ratios are by the number of queries; times are CPU milliseconds."""
+
+    workload: str
+    overhead: float
+    sizes: list[int] = field(default_factory=list)
+    reductions: list[float] = field(default_factory=list)
+    ratios: list[float] = field(default_factory=list)
+    insert_ms_mean: float = 0.0
+    insert_ms_max: float = 0.0
+    terminate_ms_mean: float = 0.0
+    terminate_ms_max: float = 0.0
+    flat_merge_ms: float = 0.0
+    largest_group: int = 0
+    #: After half of the queries have gone: as they are, after a round, and all that are left inserted afresh.
+    left_alone: float = 0.0
+    reoptimised: float = 0.0
+    reinserted: float = 0.0
+    migrated: float = 0.0
+    reinsertion_migrated: float = 0.0
+
+
+class Experiment:
+    """A workload on an overlay."""
+
+    def __init__(self, queries: Sequence[Query], overlay: Overlay, statistics: Statistics, seed: int) -> None:
+        self.queries = {query.name: query for query in queries}
+        self.overlay, self.statistics, self.seed = overlay, statistics, seed
+        places = origins(overlay, len(queries), seed)
+        self.where = dict(zip(self.queries, places, strict=True))
+        self.hops = {name: str(overlay.first_hop(place)) for name, place in self.where.items()}
+
+    def groups(self, overhead: float) -> Groups:
+        return Groups(self.statistics, overhead=overhead, lean=True)
+
+    def reduction(self, groups: Groups, names: Sequence[str]) -> float:
+        """The share of latency × traffic that is saved against one stream per query."""
+        apart = sum(
+            groups.traffic_alone(name) * sum(self.overlay.latency[each] for each in self.overlay.path(self.where[name]))
+            for name in names
+        )
+        return 1.0 - carried(groups, self.overlay, self.where) / apart
+
+    def grow(self, run: Run, checkpoints: Sequence[int]) -> Groups:
+        """Inserts all queries, one by one."""
+        groups, times = self.groups(run.overhead), []
+        names = list(self.queries)
+        for number, name in enumerate(names, start=1):
+            begun = process_time()
+            groups.insert(name, self.queries[name], self.hops[name])
+            times.append(process_time() - begun)
+            if number in checkpoints:
+                run.sizes.append(number)
+                run.reductions.append(self.reduction(groups, names[:number]))
+                run.ratios.append(len(groups.names()) / number)
+        run.insert_ms_mean, run.insert_ms_max = 1e3 * float(np.mean(times)), 1e3 * max(times)
+        return groups
+
+    def shrink(self, run: Run, groups: Groups) -> None:
+        """Half of the queries go; then the groups stay as they are, or are optimised, or all is inserted afresh."""
+        names = np.array(list(self.queries))
+        gone = np.random.default_rng(self.seed).permutation(names)[: len(names) // 2].tolist()
+        times = []
+        run.flat_merge_ms, run.largest_group = _flat_merge(groups)
+        for name in gone:
+            begun = process_time()
+            groups.terminate(name)
+            times.append(process_time() - begun)
+        run.terminate_ms_mean, run.terminate_ms_max = 1e3 * float(np.mean(times)), 1e3 * max(times)
+        left = sorted(set(self.queries) - set(gone), key=list(self.queries).index)
+        run.left_alone = self.reduction(groups, left)
+        before = {name: frozenset(groups.members(groups.group_of(name))) for name in left}
+        run.migrated = len(groups.reoptimise().moved) / len(left)
+        run.reoptimised = self.reduction(groups, left)
+        fresh = self.groups(run.overhead)
+        for name in left:
+            fresh.insert(name, self.queries[name], self.hops[name])
+        run.reinserted = self.reduction(fresh, left)
+        together = {name: frozenset(fresh.members(fresh.group_of(name))) for name in left}
+        run.reinsertion_migrated = sum(before[name] != together[name] for name in left) / len(left)
+
+
+def _flat_merge(groups: Groups) -> tuple[float, int]:
+    """How long it takes to merge all members of the largest group anew, as a flat list would have to."""
+    trees = [tree for forest in groups._forests.values() for tree in forest.trees]
+    tree = max(trees, key=lambda each: each.root.weight)
+    forest = next(each for each in groups._forests.values() if tree in each.trees)
+    several = [each.form for each in members_below(tree.root)]
+    begun = process_time()
+    merge(several, forest._rows)
+    return 1e3 * (process_time() - begun), len(several)
