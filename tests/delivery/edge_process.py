@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import subprocess
 import sys
@@ -16,7 +17,18 @@ class EdgeProcess:
     """`weft edge` on a free loopback port, which it keeps when it is started again."""
 
     def __init__(self, upstream: str, state: Path, *options: str) -> None:
-        self._command = [sys.executable, "-m", "weft", "edge", upstream, "--state", str(state), *options]
+        self._command = [
+            sys.executable,
+            "-X",
+            "faulthandler",
+            "-m",
+            "weft",
+            "edge",
+            upstream,
+            "--state",
+            str(state),
+            *options,
+        ]
         self._state = state
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
@@ -63,5 +75,11 @@ class EdgeProcess:
     def _end(self, *, kill: bool) -> None:
         if self._process is not None:
             (self._process.kill if kill else self._process.terminate)()
-            self._process.wait(30)
-            self._process = None
+            process, self._process = self._process, None
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                # Says on its way out what each of its threads was doing.
+                process.send_signal(signal.SIGABRT)
+                process.wait(20)
+                raise AssertionError("the edge did not stop: " + self.log()) from None

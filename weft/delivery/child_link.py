@@ -111,5 +111,5 @@ class ChildLink:
         try:
             await asyncio.wait_for(self._event.wait(), HEARTBEAT)
         except TimeoutError:
-            return json_frame(through=self._parcels.place)
+            return json_frame(through=self._parcels.position)
         return b""

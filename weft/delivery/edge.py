@@ -19,7 +19,7 @@ from typing import Any
 from weft.delivery.access import Access
 from weft.delivery.batch import Batch, Dropped
 from weft.delivery.child_link import ChildLink
-from weft.delivery.errors import DeliveryError, UnknownQuery
+from weft.delivery.errors import BrokerError, DeliveryError, UnknownQuery
 from weft.delivery.feed import feed_from
 from weft.delivery.frames import HEARTBEAT, VERSION, batch_frame, error_frame, json_frame, read_frame
 from weft.delivery.hub import BEGINNING
@@ -142,7 +142,7 @@ class Edge:
         try:
             return await asyncio.wait_for(asyncio.wrap_future(self._relay.cover(query)), _COVER_SECONDS)
         except TimeoutError as error:
-            raise DeliveryError(f"this edge cannot get rows now: {self._relay.problem or 'nothing answers'}") from error
+            raise BrokerError(f"this edge cannot get rows now: {self._relay.problem or 'nothing answers'}") from error
 
     @contextlib.asynccontextmanager
     async def _covered_for(self, access: Access, token: str | None, query: str) -> AsyncIterator[Covered]:

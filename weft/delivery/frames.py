@@ -20,7 +20,7 @@ import struct
 from typing import Any, Final
 
 from weft.delivery.batch import Batch
-from weft.delivery.errors import AccessDenied, DeliveryError, UnknownQuery
+from weft.delivery.errors import AccessDenied, BrokerError, DeliveryError, UnknownQuery
 from weft.delivery.parcel import stream_of, table_of
 
 JSON, PARCEL, BATCH = b"J", b"P", b"B"
@@ -35,7 +35,11 @@ SILENCE: Final = 15.0
 _HEAD: Final = struct.Struct(">I1s")
 _LENGTH: Final = struct.Struct(">I")
 _LARGEST: Final = 1 << 30
-_KINDS: Final[dict[str, type[DeliveryError]]] = {"access": AccessDenied, "unknown": UnknownQuery}
+_KINDS: Final[dict[str, type[DeliveryError]]] = {
+    "access": AccessDenied,
+    "unknown": UnknownQuery,
+    "broker": BrokerError,
+}
 
 
 def frame(kind: bytes, content: bytes) -> bytes:
