@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.delivery.edge_process import EdgeProcess
+from bench.delivery_transport.processes import EdgeProcess, NatsServer
 from tests.delivery.naive import Row, bag, delivered, plain_rows
-from tests.delivery.nats_server import NatsServer
 from tests.delivery.recorded import Played, play
 from weft.delivery import Batch, Dropped, Publisher, Subscriber, subscribe
 from weft.delivery.log import cycles, read_parcel
@@ -25,14 +23,6 @@ from weft.delivery.nats_broker import NatsBroker, NatsLimits
 
 _CYCLES = 24
 _PATIENCE = 60.0
-
-
-@pytest.fixture
-def nats(tmp_path: Path) -> Iterator[NatsServer]:
-    server = NatsServer(tmp_path / "store")
-    server.start()
-    yield server
-    server.stop()
 
 
 class _Engine:

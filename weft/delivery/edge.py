@@ -85,6 +85,7 @@ class Edge:
             "through": self._relay.hub.through,
             "queries": len(self._relay.covered),
             "received": asdict(self._relay.count),
+            "received_from_broker": self._relay.bytes_from_broker,
             "served": dict(self._served),
             "links": [asdict(each) for each in self._links],
         }
