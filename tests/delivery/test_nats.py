@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from bench.delivery_transport.processes import NatsServer
 from tests.delivery.naive import takes
+from tests.delivery.numbers import PATIENCE, next_numbers, publish
 from weft.delivery import (
     Batch,
     BrokerError,
@@ -25,7 +26,6 @@ from weft.delivery import (
     Published,
     Publisher,
     Span,
-    Subscriber,
     UnknownQuery,
     subscribe,
 )
@@ -34,34 +34,18 @@ from weft.delivery.nats_broker import NatsBroker, NatsLimits
 from weft.delivery.nats_connection import NatsConnection, split_address, subject_token
 from weft.plan.subscription import Comparison, Conjunction, Subscription
 
-_PATIENCE = 60.0
-
 
 def _route(query: str, low: int, high: int) -> Itinerary:
     condition: Conjunction = (Comparison("n", ">=", low), Comparison("n", "<", high))
     return Itinerary(query, (Subscription("g", (("n", "n"),), (condition,)),), (Span("g", 0, since=0),))
 
 
-def _publish(publisher: Publisher, cycle: int, numbers: list[int], *control: Itinerary) -> None:
-    publisher.write(cycle, [Published("g", 0, pa.table({"n": numbers}), cycle)], control)
-    publisher.committed(cycle)
-
-
-def _numbers(subscriber: Subscriber, count: int) -> list[int | Dropped]:
-    found: list[int | Dropped] = []
-    while len(found) < count:
-        item = subscriber.next(_PATIENCE)
-        assert item is not None, f"only {found} came"
-        found += [item] if isinstance(item, Dropped) else item.table["n"].to_pylist()
-    return found
-
-
 def test_late_joiners_replay_from_nats(nats: NatsServer, tmp_path: Path) -> None:
     publisher = Publisher(tmp_path / "log", "my project", broker=NatsBroker(nats.url, "my project"))
-    _publish(publisher, 3, [1, 2], _route("q", 0, 100))
-    _publish(publisher, 5, [3], _route("odd name.*", 0, 100))
-    _publish(publisher, 9, [4, 5])
-    assert publisher.wait_until_forwarded(_PATIENCE)
+    publish(publisher, 3, [1, 2], _route("q", 0, 100))
+    publish(publisher, 5, [3], _route("odd name.*", 0, 100))
+    publish(publisher, 9, [4, 5])
+    assert publisher.wait_until_forwarded(PATIENCE)
     address = f"{nats.url}/my project"
     for query, arguments, expected in (
         ("q", {"last": 3}, [3, 4, 5]),
@@ -73,7 +57,7 @@ def test_late_joiners_replay_from_nats(nats: NatsServer, tmp_path: Path) -> None
         ("q", {"since": time.time_ns() // 1000 + 10**9}, []),
     ):
         with subscribe(address, query, **arguments) as answers:  # type: ignore[arg-type]
-            assert _numbers(answers, len(expected)) == expected
+            assert next_numbers(answers, len(expected)) == expected
     with pytest.raises(UnknownQuery, match="query 'r' is not known to this broker"):
         subscribe(address, "r")
     publisher.close()
@@ -83,45 +67,45 @@ def test_what_nats_has_not_taken_waits_and_then_the_engine_does(nats: NatsServer
     said: list[str] = []
     limits = Limits(rows=10, waiting_bytes=60_000)
     publisher = Publisher(tmp_path / "log", "p", limits=limits, broker=NatsBroker(nats.url, "p"), say=said.append)
-    _publish(publisher, 0, [0], _route("q", 0, 10**9))
-    assert publisher.wait_until_forwarded(_PATIENCE)
+    publish(publisher, 0, [0], _route("q", 0, 10**9))
+    assert publisher.wait_until_forwarded(PATIENCE)
     nats.stop(kill=True)
     cycle = 0
     while publisher.wait_for_room(0.0):
         cycle += 1
         assert cycle < 100
-        _publish(publisher, cycle, list(range(1000)))
+        publish(publisher, cycle, list(range(1000)))
     assert any("the next cycle begins when" in sentence for sentence in said)
     nats.start()
-    assert publisher.wait_for_room(_PATIENCE)
-    assert publisher.wait_until_forwarded(_PATIENCE)
+    assert publisher.wait_for_room(PATIENCE)
+    assert publisher.wait_until_forwarded(PATIENCE)
     with subscribe(f"{nats.url}/p", "q", after=0) as answers:
-        assert _numbers(answers, 1000 * cycle) == list(range(1000)) * cycle
+        assert next_numbers(answers, 1000 * cycle) == list(range(1000)) * cycle
     publisher.close()
     # The next process asks the broker, and sends nothing again.
     again = Publisher(tmp_path / "log", "p", limits=limits, broker=NatsBroker(nats.url, "p"))
-    _publish(again, cycle + 1, [7])
+    publish(again, cycle + 1, [7])
     with subscribe(f"{nats.url}/p", "q", after=cycle) as answers:
-        assert _numbers(answers, 1) == [7]
+        assert next_numbers(answers, 1) == [7]
         assert answers.next(0.3) is None
     again.close()
 
 
 def test_a_broker_that_lost_its_store_is_given_what_the_log_has(nats: NatsServer, tmp_path: Path) -> None:
     publisher = Publisher(tmp_path / "log", "p", broker=NatsBroker(nats.url, "p"))
-    _publish(publisher, 0, [0], _route("q", 0, 100))
-    _publish(publisher, 1, [1])
-    assert publisher.wait_until_forwarded(_PATIENCE)
+    publish(publisher, 0, [0], _route("q", 0, 100))
+    publish(publisher, 1, [1])
+    assert publisher.wait_until_forwarded(PATIENCE)
     answers = subscribe(f"{nats.url}/p", "q", after=-1)
-    assert _numbers(answers, 2) == [0, 1]
+    assert next_numbers(answers, 2) == [0, 1]
     nats.stop()
     shutil.rmtree(tmp_path / "store")
     nats.start()
-    _publish(publisher, 2, [2])
-    assert publisher.wait_until_forwarded(_PATIENCE)
-    assert _numbers(answers, 1) == [2]
+    publish(publisher, 2, [2])
+    assert publisher.wait_until_forwarded(PATIENCE)
+    assert next_numbers(answers, 1) == [2]
     with subscribe(f"{nats.url}/p", "q", after=-1) as late:
-        assert _numbers(late, 3) == [0, 1, 2]
+        assert next_numbers(late, 3) == [0, 1, 2]
     answers.close()
     publisher.close()
 
@@ -129,14 +113,14 @@ def test_a_broker_that_lost_its_store_is_given_what_the_log_has(nats: NatsServer
 def test_what_nats_let_go_of_is_said(nats: NatsServer, tmp_path: Path) -> None:
     broker = NatsBroker(nats.url, "p", NatsLimits(bytes=100_000))
     publisher = Publisher(tmp_path / "log", "p", broker=broker)
-    _publish(publisher, 0, [0], _route("q", 0, 10**9))
+    publish(publisher, 0, [0], _route("q", 0, 10**9))
     for cycle in range(1, 30):
-        _publish(publisher, cycle, [cycle] * 1000)
-    assert publisher.wait_until_forwarded(_PATIENCE)
+        publish(publisher, cycle, [cycle] * 1000)
+    assert publisher.wait_until_forwarded(PATIENCE)
     with subscribe(f"{nats.url}/p", "q", after=0) as answers:
         items = []
         while answers.position < 29:
-            item = answers.next(_PATIENCE)
+            item = answers.next(PATIENCE)
             items += [item] if item is not None else []
         first = items[0]
         assert isinstance(first, Dropped)
@@ -150,13 +134,13 @@ def test_what_nats_let_go_of_is_said(nats: NatsServer, tmp_path: Path) -> None:
 def test_a_member_narrower_than_a_bucket_gets_exactly_its_rows(nats: NatsServer, tmp_path: Path) -> None:
     routes = [_route(f"q{low}", low, low + 1) for low in range(0, 1000, 7)]
     publisher = Publisher(tmp_path / "log", "p", broker=NatsBroker(nats.url, "p"))
-    _publish(publisher, 0, [], *routes, _route("all", 0, 1000))
-    _publish(publisher, 1, [number % 1000 for number in range(40_000)])
-    assert publisher.wait_until_forwarded(_PATIENCE)
+    publish(publisher, 0, [], *routes, _route("all", 0, 1000))
+    publish(publisher, 1, [number % 1000 for number in range(40_000)])
+    assert publisher.wait_until_forwarded(PATIENCE)
     received = {}
     for query, numbers in {"all": range(1000), "q0": [0], "q7": [7], "q497": [497], "q994": [994]}.items():
         with subscribe(f"{nats.url}/p", query, after=-1) as answers:
-            assert Counter(_numbers(answers, 40 * len(numbers))) == Counter(dict.fromkeys(numbers, 40))
+            assert Counter(next_numbers(answers, 40 * len(numbers))) == Counter(dict.fromkeys(numbers, 40))
             received[query] = answers._source.bytes_received  # type: ignore[attr-defined]
     publisher.close()
     # Who takes one number in a thousand is sent one bucket of many.
@@ -171,10 +155,10 @@ def test_rows_larger_than_a_message_are_split_and_one_that_is_too_large_is_said(
     publisher = Publisher(tmp_path / "log", "p", broker=NatsBroker(nats.url, "p"), say=said.append)
     route = Itinerary("q", (Subscription("g", (("n", "n"),)),), (Span("g", 0),))
     numbers = [chance.randrange(-(2**63), 2**63) for _ in range(400_000)]
-    _publish(publisher, 0, numbers, route)
-    assert publisher.wait_until_forwarded(_PATIENCE)
+    publish(publisher, 0, numbers, route)
+    assert publisher.wait_until_forwarded(PATIENCE)
     with subscribe(f"{nats.url}/p", "q", after=-1) as answers:
-        assert sorted(_numbers(answers, 400_000)) == sorted(numbers)  # type: ignore[type-var]
+        assert sorted(next_numbers(answers, 400_000)) == sorted(numbers)  # type: ignore[type-var]
     publisher.write(1, [Published("g", 0, pa.table({"n": [chance.randbytes(2 << 20)]}))])
     publisher.committed(1)
     assert not publisher.wait_until_forwarded(0.5)
