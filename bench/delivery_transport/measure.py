@@ -72,15 +72,22 @@ def _measure(folder: Path, stack: ExitStack, calm: int, hasty: int, count: int) 
     stack.callback(users.close)
     users.wait_until_ready(_PATIENCE)
 
+    all_members = Members(routes)
+
     def cycle(number: int) -> None:
         publisher.write(number, rows(number, count))
         publisher.committed(number)
+
+    def wait_for_all(number: int) -> None:
+        parcel = read_parcel(folder / "log", number)
+        assert parcel is not None
+        users.wait_for(number, {batch.query for batch in all_members.batches(parcel)}, _PATIENCE)
 
     before = [edge.status()["received_from_broker"] for edge in edges]
     cpu = report.cpu_seconds()
     for number in range(1, calm + 1):
         cycle(number)
-        users.wait_for(number, _PATIENCE)
+        wait_for_all(number)
     cpu = report.cpu_seconds() - cpu
     received = sum(edge.status()["received_from_broker"] for edge in edges) - sum(before)
     late = [milliseconds for number, milliseconds in users.late if number > 1]
@@ -89,10 +96,10 @@ def _measure(folder: Path, stack: ExitStack, calm: int, hasty: int, count: int) 
     started = time.perf_counter()
     for number in range(calm + 1, calm + hasty + 1):
         cycle(number)
-    users.wait_for(calm + hasty, _PATIENCE)
+    wait_for_all(calm + hasty)
     seconds = time.perf_counter() - started
     rates = [(edge.status()["received"]["rows"] - then) / seconds for edge, then in zip(edges, taken, strict=True)]
-    messages, answers = _one_stream_each(folder / "log", routes, calm)
+    messages, answers = _one_stream_each(folder / "log", all_members, calm)
     ratios = {
         "nats_bytes_saved_ratio_1000": messages / received,
         "edge_rows_per_second": float(np.mean(rates)),
@@ -113,9 +120,8 @@ def _measure(folder: Path, stack: ExitStack, calm: int, hasty: int, count: int) 
     return Measured(ratios, details)
 
 
-def _one_stream_each(log: Path, routes: list[Any], cycles: int) -> tuple[int, int]:
+def _one_stream_each(log: Path, all_members: Members, cycles: int) -> tuple[int, int]:
     """What members' own streams would carry: bytes and rows."""
-    all_members = Members(routes)
     messages = answers = 0
     for number in range(1, cycles + 1):
         parcel = read_parcel(log, number)

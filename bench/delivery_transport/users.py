@@ -7,7 +7,7 @@ import json
 import struct
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from weft.delivery.frames import BATCH, VERSION, json_frame, read_frame
 
@@ -51,13 +51,14 @@ class Users:
     def wait_until_ready(self, patience: float) -> None:
         self._wait(lambda: self._ready == len(self._places), patience, "not all users could connect")
 
-    def wait_for(self, cycle: int, patience: float) -> None:
-        """Wait until all users have come to a cycle."""
-        self._wait(lambda: min(self.cycles) >= cycle, patience, f"not all users came to cycle {cycle}")
+    def wait_for(self, cycle: int, queries: Collection[str], patience: float) -> None:
+        """Wait until the users of some queries, which have answers in a cycle, have come to it."""
+        places = [at for at, (query, _) in enumerate(self._places) if query in queries]
+        self._wait(lambda: all(self.cycles[at] >= cycle for at in places), patience, f"not all came to cycle {cycle}")
 
-    def _wait(self, holds: object, patience: float, otherwise: str) -> None:
+    def _wait(self, holds: Callable[[], bool], patience: float, otherwise: str) -> None:
         end = time.monotonic() + patience
-        while not holds():  # type: ignore[operator]
+        while not holds():
             if time.monotonic() > end:
                 raise AssertionError(otherwise)
             time.sleep(0.01)
