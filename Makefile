@@ -1,4 +1,4 @@
-# Every target sets up what it needs: a virtual environment from the lock file, and Java 17 for Spark.
+# Every target sets up what it needs: a virtual environment from the lock file, Java 17 for Spark, and a NATS server.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -23,15 +23,18 @@ types: venv
 	$(BIN)/mypy
 
 pure: venv
+	-@scripts/find-nats
 	$(BIN)/pytest -q -m "not spark and not prove"
 
 spark: $(WARM)
 	$(BIN)/pytest -q -m "spark and not prove"
 
 prove: $(WARM)
+	-@scripts/find-nats
 	$(BIN)/pytest -q -m prove
 
 bench: $(WARM)
+	-@scripts/find-nats
 	@for name in $(BENCHES); do $(BIN)/python -m bench.$$name || exit 1; done
 
 venv: $(READY)

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from tests.delivery.naive import bag, delivered, plain_rows
+from tests.delivery.numbers import PATIENCE, next_numbers, publish
 from tests.delivery.recorded import Played, play
 from weft.delivery import (
     AccessDenied,
@@ -20,7 +20,6 @@ from weft.delivery import (
     Itinerary,
     Limits,
     LogError,
-    Published,
     Publisher,
     Span,
     Subscriber,
@@ -31,46 +30,29 @@ from weft.delivery.access import grant, revoke
 from weft.delivery.log import cycles, parcel_path, read_parcel
 from weft.plan.subscription import Comparison, Subscription
 
-_PATIENCE = 20.0
-
 
 def _route(query: str, above: int, since: int = 0, ended: int | None = None) -> Itinerary:
     subscription = Subscription("g", (("n", "n"),), ((Comparison("n", ">", above),),))
     return Itinerary(query, (subscription,), (Span("g", 0, since=since),), ended)
 
 
-def _publish(publisher: Publisher, cycle: int, numbers: list[int], *control: Itinerary) -> None:
-    publisher.write(cycle, [Published("g", 0, pa.table({"n": numbers}), cycle)], control)
-    publisher.committed(cycle)
-
-
-def _numbers(subscriber: Subscriber, count: int) -> list[int | Dropped]:
-    """The next answers, at least so many; notices as they are."""
-    found: list[int | Dropped] = []
-    while len(found) < count:
-        item = subscriber.next(_PATIENCE)
-        assert item is not None, f"only {found} came"
-        found += [item] if isinstance(item, Dropped) else item.table["n"].to_pylist()
-    return found
-
-
 def test_a_user_gets_its_rows_as_they_come(tmp_path: Path) -> None:
     publisher = Publisher(tmp_path, "p")
-    _publish(publisher, 0, [1, 9], _route("q", 5))
+    publish(publisher, 0, [1, 9], _route("q", 5))
     with subscribe(tmp_path, "q") as answers:
-        _publish(publisher, 1, [1, 6, 7])
-        _publish(publisher, 2, [2])
-        _publish(publisher, 3, [8])
-        assert _numbers(answers, 3) == [6, 7, 8]
+        publish(publisher, 1, [1, 6, 7])
+        publish(publisher, 2, [2])
+        publish(publisher, 3, [8])
+        assert next_numbers(answers, 3) == [6, 7, 8]
         assert answers.position == 3
         assert answers.next(0.2) is None
 
 
 def test_a_late_joiner_asks_for_the_last_answers_or_from_a_time(tmp_path: Path) -> None:
     publisher = Publisher(tmp_path, "p")
-    _publish(publisher, 0, [6, 7], _route("q", 5))
-    _publish(publisher, 1, [1])
-    _publish(publisher, 2, [8, 9, 10])
+    publish(publisher, 0, [6, 7], _route("q", 5))
+    publish(publisher, 1, [1])
+    publish(publisher, 2, [8, 9, 10])
     second = read_parcel(tmp_path, 1)
     assert second is not None
     for arguments, expected in (
@@ -85,7 +67,7 @@ def test_a_late_joiner_asks_for_the_last_answers_or_from_a_time(tmp_path: Path) 
         ({"after": -1}, [6, 7, 8, 9, 10]),
     ):
         with subscribe(tmp_path, "q", **arguments) as answers:  # type: ignore[arg-type]
-            assert _numbers(answers, len(expected)) == expected
+            assert next_numbers(answers, len(expected)) == expected
             assert answers.next(0.1) is None
     with pytest.raises(ValueError, match="one of last, since and after"):
         subscribe(tmp_path, "q", last=1, after=2)
@@ -93,40 +75,40 @@ def test_a_late_joiner_asks_for_the_last_answers_or_from_a_time(tmp_path: Path) 
 
 def test_a_user_who_does_not_read_is_bounded_and_told_what_it_missed(tmp_path: Path) -> None:
     publisher = Publisher(tmp_path, "p", limits=Limits(rows=5))
-    _publish(publisher, 0, [0], _route("q", -1))
+    publish(publisher, 0, [0], _route("q", -1))
     slow = subscribe(tmp_path, "q", limits=Limits(queue=2))
     quick = subscribe(tmp_path, "q")
     for cycle in range(1, 21):
-        _publish(publisher, cycle, [cycle])
-        assert _numbers(quick, 1) == [cycle]
+        publish(publisher, cycle, [cycle])
+        assert next_numbers(quick, 1) == [cycle]
     assert len(slow._reader.queue) <= 2  # type: ignore[attr-defined]
-    assert _numbers(slow, 8) == [1, 2, Dropped("q", 2, 15), 16, 17, 18, 19, 20]
-    _publish(publisher, 21, [21])
-    assert _numbers(slow, 1) == [21]
+    assert next_numbers(slow, 8) == [1, 2, Dropped("q", 2, 15), 16, 17, 18, 19, 20]
+    publish(publisher, 21, [21])
+    assert next_numbers(slow, 1) == [21]
     slow.close()
     quick.close()
 
 
 def test_a_query_that_ends_ends_its_users(tmp_path: Path) -> None:
     publisher = Publisher(tmp_path, "p")
-    _publish(publisher, 0, [0], _route("q", -1))
+    publish(publisher, 0, [0], _route("q", -1))
     with subscribe(tmp_path, "q") as answers:
-        _publish(publisher, 1, [1])
-        _publish(publisher, 2, [2], _route("q", -1, ended=2))
+        publish(publisher, 1, [1])
+        publish(publisher, 2, [2], _route("q", -1, ended=2))
         assert [batch.table["n"].to_pylist() for batch in answers if isinstance(batch, Batch)] == [[1]]
 
 
 def test_rows_come_as_dictionaries(tmp_path: Path) -> None:
     publisher = Publisher(tmp_path, "p")
-    _publish(publisher, 0, [3, 4], _route("q", -1))
-    _publish(publisher, 1, [5], _route("q", -1, ended=1))
+    publish(publisher, 0, [3, 4], _route("q", -1))
+    publish(publisher, 1, [5], _route("q", -1, ended=1))
     with subscribe(tmp_path, "q", after=-1) as answers:
         assert list(answers.rows()) == [{"n": 3}, {"n": 4}]
 
 
 def test_coroutines_wait_for_answers(tmp_path: Path) -> None:
     publisher = Publisher(tmp_path, "p")
-    _publish(publisher, 0, [1], _route("q", -1))
+    publish(publisher, 0, [1], _route("q", -1))
 
     async def collect(answers: Subscriber) -> list[int]:
         return [n async for item in answers if isinstance(item, Batch) for n in item.table["n"].to_pylist()]
@@ -135,10 +117,10 @@ def test_coroutines_wait_for_answers(tmp_path: Path) -> None:
         users = [subscribe(tmp_path, "q", after=-1) for _ in range(3)]
         tasks = [asyncio.create_task(collect(each)) for each in users]
         await asyncio.sleep(0.05)
-        _publish(publisher, 1, [2])
+        publish(publisher, 1, [2])
         await asyncio.sleep(0.05)
-        _publish(publisher, 2, [3], _route("q", -1, ended=2))
-        found = await asyncio.wait_for(asyncio.gather(*tasks), _PATIENCE)
+        publish(publisher, 2, [3], _route("q", -1, ended=2))
+        found = await asyncio.wait_for(asyncio.gather(*tasks), PATIENCE)
         for each in users:
             each.close()
         return list(found)
@@ -148,43 +130,43 @@ def test_coroutines_wait_for_answers(tmp_path: Path) -> None:
 
 def test_a_query_that_is_not_known_is_refused_or_waited_for(tmp_path: Path) -> None:
     publisher = Publisher(tmp_path, "p")
-    _publish(publisher, 0, [1], _route("q", -1))
+    publish(publisher, 0, [1], _route("q", -1))
     with pytest.raises(UnknownQuery, match="query 'r' does not deliver its answers here; queries that do: q"):
         subscribe(tmp_path, "r")
     with subscribe(tmp_path, "r", wait=True) as answers:
-        _publish(publisher, 1, [1])
-        _publish(publisher, 2, [2], _route("r", -1, since=2))
-        assert _numbers(answers, 1) == [2]
+        publish(publisher, 1, [1])
+        publish(publisher, 2, [2], _route("r", -1, since=2))
+        assert next_numbers(answers, 1) == [2]
 
 
 def test_an_itinerary_that_was_amended_while_live_holds_when_catching_up(tmp_path: Path) -> None:
     publisher = Publisher(tmp_path, "p")
-    _publish(publisher, 0, [0], _route("q", -1))
+    publish(publisher, 0, [0], _route("q", -1))
     with subscribe(tmp_path, "q", limits=Limits(queue=1)) as answers:
-        _publish(publisher, 1, [1])
-        assert _numbers(answers, 1) == [1]
-        _publish(publisher, 2, [2, 50], _route("q", 10))
-        assert _numbers(answers, 1) == [50]
+        publish(publisher, 1, [1])
+        assert next_numbers(answers, 1) == [1]
+        publish(publisher, 2, [2, 50], _route("q", 10))
+        assert next_numbers(answers, 1) == [50]
         for cycle in range(3, 9):
-            _publish(publisher, cycle, [cycle, 50 + cycle])
-        assert _numbers(answers, 6) == [53, 54, 55, 56, 57, 58]
+            publish(publisher, cycle, [cycle, 50 + cycle])
+        assert next_numbers(answers, 6) == [53, 54, 55, 56, 57, 58]
 
 
 def test_a_damaged_parcel_is_said_to_those_who_come_to_it(tmp_path: Path) -> None:
     publisher = Publisher(tmp_path, "p")
-    _publish(publisher, 0, [0], _route("q", -1))
-    _publish(publisher, 1, [1])
-    _publish(publisher, 2, [2])
+    publish(publisher, 0, [0], _route("q", -1))
+    publish(publisher, 1, [1])
+    publish(publisher, 2, [2])
     parcel_path(tmp_path, 1).write_bytes(parcel_path(tmp_path, 1).read_bytes()[:-9])
     with subscribe(tmp_path, "q", after=-1) as answers:
-        assert _numbers(answers, 1) == [0]
+        assert next_numbers(answers, 1) == [0]
         with pytest.raises(LogError, match="is damaged"):
-            answers.next(_PATIENCE)
+            answers.next(PATIENCE)
 
 
 def test_tokens(tmp_path: Path) -> None:
     publisher = Publisher(tmp_path, "p")
-    _publish(publisher, 0, [0], _route("hot", -1), _route("cold", -1))
+    publish(publisher, 0, [0], _route("hot", -1), _route("cold", -1))
     token = grant(tmp_path, "ann", ["h*", "warm"])
     assert token not in (tmp_path / "access.json").read_text()
     subscribe(tmp_path, "hot", token=token).close()
@@ -231,7 +213,7 @@ def test_users_in_other_processes_follow_the_directory(tmp_path: Path) -> None:
         _write(publisher, played)
     found = dict(results.get(timeout=60) for _ in processes)
     for process in processes:
-        process.join(_PATIENCE)
+        process.join(PATIENCE)
     parcels = [parcel for cycle in cycles(tmp_path) if (parcel := read_parcel(tmp_path, cycle))]
     routes = publisher.routes()
     assert {query: bag(rows) for query, rows in found.items()} == {

@@ -5,26 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from weft.catalog import CATALOG_FILE
 from weft.cli.output import Failure, failing_clearly
 
-#: The folder of a project that its delivery log is in.
-DELIVERY: Final = "delivery"
-
 TokenOption = Annotated[
     str | None, typer.Option("--token", envvar="WEFT_TOKEN", help="What allows you to take the answers.")
 ]
 
 
-def delivery_directory(project: Path) -> Path:
+def delivery_of(project: Path) -> Path:
     """The delivery directory of a project. Raises Failure if there is no project."""
+    from weft.delivery.log import delivery_directory
+
     if not (project / CATALOG_FILE).exists():
         raise Failure(f"there is no project in {project}; create one with: weft init {project}")
-    return project / DELIVERY
+    return delivery_directory(project)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from weft.cli.delivery import TokenOption, delivering_clearly, delivery_directory
+from weft.cli.delivery import TokenOption, delivering_clearly, delivery_of
 from weft.cli.output import Failure, JsonOption, ProjectOption, print_text
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def tail(
     with delivering_clearly(as_json):
         from weft.delivery import subscribe
 
-        place = source or delivery_directory(project)
+        place = source or delivery_of(project)
         with subscribe(place, query, last=last, since=_time(since), token=token) as answers:
             left = count
             try:

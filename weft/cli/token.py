@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from weft.cli.delivery import delivering_clearly, delivery_directory
+from weft.cli.delivery import delivering_clearly, delivery_of
 from weft.cli.output import Failure, JsonOption, ProjectOption, print_json, print_table, print_text
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def token(
     with delivering_clearly(as_json):
         from weft.delivery import access
 
-        directory = delivery_directory(project)
+        directory = delivery_of(project)
         if name is None:
             _list(access.Access.of(directory), as_json)
         elif revoke:

@@ -33,11 +33,17 @@ class Buckets:
     column: str
     bounds: tuple[Value, ...]
 
-    def split(self, rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
-        """Rows by bucket; empty buckets are left out."""
+    def split(self, rows: pa.Table, at_least: int) -> Iterator[tuple[tuple[int, int], pa.Table]]:
+        """Rows by buckets, from a first to a last: neighbours are put together until they have so many rows."""
         found = pieces(rows.column(self.column).combine_chunks(), constants(self.bounds))
-        for bucket in np.unique(found).tolist():
-            yield bucket, rows.take(pa.array(np.flatnonzero(found == bucket)))
+        buckets, counts = np.unique(found, return_counts=True)
+        first, gathered = 0, 0
+        for at, count in enumerate(counts.tolist()):
+            gathered += count
+            if gathered >= at_least or at + 1 == len(buckets):
+                inside = (found >= buckets[first]) & (found <= buckets[at])
+                yield (int(buckets[first]), int(buckets[at])), rows.take(pa.array(np.flatnonzero(inside)))
+                first, gathered = at + 1, 0
 
     def met(self, conjunctions: Iterable[Conjunction]) -> frozenset[int]:
         """The buckets in which rows can be for which one of some conjunctions holds."""

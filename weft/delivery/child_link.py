@@ -10,7 +10,7 @@ from typing import Any
 
 from weft.delivery import itinerary
 from weft.delivery.errors import DeliveryError, UnknownQuery
-from weft.delivery.frames import HEARTBEAT, PARCEL, frame, json_frame, read_frame
+from weft.delivery.frames import HEARTBEAT, LARGEST_REQUEST, PARCEL, frame, json_frame, read_frame
 from weft.delivery.hub import Hub, Reader
 from weft.delivery.members import Members
 from weft.delivery.parcel import Parcel, encode
@@ -68,7 +68,7 @@ class ChildLink:
         """Put what the other edge asks for into a queue; None when it has hung up."""
         try:
             while True:
-                _, content = await read_frame(reader)
+                _, content = await read_frame(reader, LARGEST_REQUEST)
                 self._asked.put_nowait(json.loads(content))
                 self._event.set()
         except (OSError, ValueError):
@@ -111,5 +111,5 @@ class ChildLink:
         try:
             await asyncio.wait_for(self._event.wait(), HEARTBEAT)
         except TimeoutError:
-            return json_frame(through=self._parcels.place)
+            return json_frame(through=self._parcels.position)
         return b""

@@ -19,9 +19,9 @@ from typing import Any
 from weft.delivery.access import Access
 from weft.delivery.batch import Batch, Dropped
 from weft.delivery.child_link import ChildLink
-from weft.delivery.errors import DeliveryError, UnknownQuery
+from weft.delivery.errors import BrokerError, DeliveryError, UnknownQuery
 from weft.delivery.feed import feed_from
-from weft.delivery.frames import HEARTBEAT, VERSION, batch_frame, error_frame, json_frame, read_frame
+from weft.delivery.frames import HEARTBEAT, LARGEST_REQUEST, VERSION, batch_frame, error_frame, json_frame, read_frame
 from weft.delivery.hub import BEGINNING
 from weft.delivery.local import LocalSubscriber
 from weft.delivery.log import Limits
@@ -66,6 +66,9 @@ class Edge:
 
     async def start(self) -> int:
         """Begin to listen; returns the port."""
+        for query in list(self._relay.covered):
+            # Of those who were here before; they may come back.
+            asyncio.get_running_loop().call_later(self._settings.linger, self._let_go, query)
         self._server = await asyncio.start_server(self._welcome, self._settings.host, self._settings.port)
         return int(self._server.sockets[0].getsockname()[1])
 
@@ -85,6 +88,7 @@ class Edge:
             "through": self._relay.hub.through,
             "queries": len(self._relay.covered),
             "received": asdict(self._relay.count),
+            "received_from_broker": self._relay.bytes_from_broker,
             "served": dict(self._served),
             "links": [asdict(each) for each in self._links],
         }
@@ -96,7 +100,7 @@ class Edge:
         assert task is not None
         self._open.add(task)
         try:
-            _, content = await asyncio.wait_for(read_frame(reader), HEARTBEAT)
+            _, content = await asyncio.wait_for(read_frame(reader, LARGEST_REQUEST), HEARTBEAT)
             request = json.loads(content)
             if not isinstance(request, dict) or request.get("weft") != VERSION:
                 raise DeliveryError(f"this edge speaks version {VERSION} of the protocol; use the same release of weft")
@@ -116,7 +120,8 @@ class Edge:
             with contextlib.suppress(ConnectionError):
                 writer.write(error_frame(error))
                 await writer.drain()
-        except (OSError, TimeoutError, ValueError, KeyError, asyncio.CancelledError):
+        except (OSError, TimeoutError, ValueError, KeyError, TypeError, asyncio.CancelledError):
+            # It hung up, or does not speak the protocol; there is nothing to say to it.
             pass
         finally:
             self._open.discard(task)
@@ -142,7 +147,7 @@ class Edge:
         try:
             return await asyncio.wait_for(asyncio.wrap_future(self._relay.cover(query)), _COVER_SECONDS)
         except TimeoutError as error:
-            raise DeliveryError(f"this edge cannot get rows now: {self._relay.problem or 'nothing answers'}") from error
+            raise BrokerError(f"this edge cannot get rows now: {self._relay.problem or 'nothing answers'}") from error
 
     @contextlib.asynccontextmanager
     async def _covered_for(self, access: Access, token: str | None, query: str) -> AsyncIterator[Covered]:

@@ -41,6 +41,8 @@ class FedSubscriber(Subscriber):
         """Put what comes into the queue until there is no more, or the subscriber is closed."""
 
     def _take(self) -> Batch | Dropped | None:
+        # First whether it has ended, then the queue: what was put there before the end is not overlooked.
+        end = self._end
         while self._queue:
             self._position, item = self._queue.popleft()
             self._room.set()
@@ -48,8 +50,8 @@ class FedSubscriber(Subscriber):
                 return item
         if self._closing.is_set():
             raise StopIteration
-        if self._end is not None:
-            raise self._end
+        if end is not None:
+            raise end
         return None
 
     def _put(self, position: int, item: Batch | Dropped | None) -> bool:

@@ -99,6 +99,11 @@ class SourceFeed:
     def close(self) -> None:
         self._closing.set()
 
+    @property
+    def bytes_from_broker(self) -> int:
+        """What has come from a broker."""
+        return int(getattr(self._source, "bytes_received", 0))
+
     def finish(self) -> None:
         """Let go of the source, when nobody takes items any more."""
         self._source.close()
@@ -160,6 +165,11 @@ class LinkFeed:
         self._closing.set()
         if self._socket is not None:
             self._socket.close()
+
+    @property
+    def bytes_from_broker(self) -> int:
+        """Nothing comes from a broker."""
+        return 0
 
     def finish(self) -> None:
         """Nothing is left to let go of."""

@@ -20,7 +20,7 @@ import struct
 from typing import Any, Final
 
 from weft.delivery.batch import Batch
-from weft.delivery.errors import AccessDenied, DeliveryError, UnknownQuery
+from weft.delivery.errors import AccessDenied, BrokerError, DeliveryError, UnknownQuery
 from weft.delivery.parcel import stream_of, table_of
 
 JSON, PARCEL, BATCH = b"J", b"P", b"B"
@@ -34,8 +34,14 @@ SILENCE: Final = 15.0
 
 _HEAD: Final = struct.Struct(">I1s")
 _LENGTH: Final = struct.Struct(">I")
-_LARGEST: Final = 1 << 30
-_KINDS: Final[dict[str, type[DeliveryError]]] = {"access": AccessDenied, "unknown": UnknownQuery}
+
+#: The most bytes that what is asked for may have. Anyone who can connect can send so much.
+LARGEST_REQUEST: Final = 64 << 10
+_KINDS: Final[dict[str, type[DeliveryError]]] = {
+    "access": AccessDenied,
+    "unknown": UnknownQuery,
+    "broker": BrokerError,
+}
 
 
 def frame(kind: bytes, content: bytes) -> bytes:
@@ -73,11 +79,11 @@ def error_of(document: dict[str, Any]) -> DeliveryError:
     return _KINDS.get(document.get("kind", ""), DeliveryError)(document["error"])
 
 
-async def read_frame(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
-    """The next frame, in a coroutine. Raises ConnectionError at the end."""
+async def read_frame(reader: asyncio.StreamReader, largest: int = 1 << 30) -> tuple[bytes, bytes]:
+    """The next frame, in a coroutine. Raises ConnectionError at the end, and when it is larger than it may be."""
     try:
         length, kind = _HEAD.unpack(await reader.readexactly(_HEAD.size))
-        if length > _LARGEST:
+        if length > largest:
             raise ConnectionError("what came is no frame")
         return kind, await reader.readexactly(length)
     except asyncio.IncompleteReadError as error:

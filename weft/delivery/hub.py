@@ -67,6 +67,12 @@ class Reader(Generic[Item]):
         self.failure: DeliveryError | None = None
         hub.go_live(self)
 
+    @property
+    def position(self) -> int:
+        """The cycle up to which everything was taken, though the last ones had nothing to take."""
+        through, was_live = self.through, self.is_live
+        return max(self.place, through) if was_live and not self.queue else self.place
+
     def take(self) -> Item | None:
         """The next item, or None if there is none yet. Raises what has made the hub stop."""
         while True:
@@ -80,11 +86,15 @@ class Reader(Generic[Item]):
                 return None
             if self.failure is not None:
                 raise self.failure
+            reached = self._hub.through
             found, item_or_none = self._catch_up()
             if item_or_none is not None:
                 return item_or_none
-            if not found and self._hub.go_live(self):
-                return None
+            if not found:
+                # The hub may know of cycles that have no parcels.
+                self.place = max(self.place, reached)
+                if self._hub.go_live(self):
+                    return None
 
     def go_back(self) -> None:
         """Let go of what waits, to cut it anew: what `cut` gives has changed."""

@@ -81,7 +81,8 @@ class Index(Generic[Member]):
         if not found:
             return
         # A row that several conjunctions or spans of a member give is one row.
-        codes = np.unique(np.concatenate(found))
+        codes = np.sort(np.concatenate(found))
+        codes = codes[np.flatnonzero(np.diff(codes, prepend=-1))]
         members, positions = codes // rows.num_rows, codes % rows.num_rows
         for run in _runs(members):
             yield self._members[members[run.start]], positions[run]

@@ -42,7 +42,7 @@ class LocalSubscriber(Subscriber):
 
     @property
     def position(self) -> int:
-        return self._first[0].cycle - 1 if self._first else self._reader.place
+        return self._first[0].cycle - 1 if self._first else self._reader.position
 
     def _take(self) -> Batch | Dropped | None:
         if self._first:

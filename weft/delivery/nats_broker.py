@@ -19,8 +19,8 @@ from weft.delivery.nats_connection import NatsConnection
 from weft.delivery.nats_subjects import Mark, Stored, Subjects, mark_bytes, mark_of
 from weft.delivery.parcel import Message, Parcel, stream_of
 
-# Rows that are fewer than this are not divided: a message costs some hundred bytes by itself.
-_WORTH_DIVIDING: Final = 32 << 10
+# Bytes that a message has at least, if there are so many: it costs some hundred bytes, and a journey, by itself.
+_WORTHWHILE: Final = 32 << 10
 _HEADROOM: Final = 4 << 10
 _AT_ONCE: Final = 64
 
@@ -120,7 +120,7 @@ class NatsBroker:
         messages = list(self._divided(parcel))
         numbers = await _in_portions(self._publish(stream, parcel, *each) for each in messages)
         stored = tuple(
-            Stored(each.group, each.epoch, each.ordinal, each.watermark, bucket, number)
+            Stored(each.group, each.epoch, each.ordinal, each.watermark, number, *(bucket or ()))
             for (each, bucket, _), number in zip(messages, numbers, strict=True)
         )
         changed = tuple(each.query for each in parcel.routes)
@@ -157,14 +157,15 @@ class NatsBroker:
             self._buckets[group] = len(members), buckets
         return buckets
 
-    def _divided(self, parcel: Parcel) -> Iterator[tuple[Message, int | None, bytes]]:
-        """The messages as NATS gets them: by bucket where that pays, and none too large."""
+    def _divided(self, parcel: Parcel) -> Iterator[tuple[Message, tuple[int, int] | None, bytes]]:
+        """The messages as NATS gets them: by buckets where that pays, and none too large."""
         ordinals: dict[tuple[str, int], int] = {}
         for each in parcel.messages:
             buckets = self._buckets_of(each.group)
             divide = buckets is not None and buckets.column in each.rows.column_names
-            divide = divide and each.rows.nbytes >= _WORTH_DIVIDING
-            parts = buckets.split(each.rows) if buckets is not None and divide else [(None, each.rows)]
+            at_least = max(1, _WORTHWHILE * each.rows.num_rows // max(1, each.rows.nbytes))
+            divide = divide and each.rows.num_rows >= 2 * at_least
+            parts = buckets.split(each.rows, at_least) if buckets is not None and divide else [(None, each.rows)]
             for bucket, rows in parts:
                 for data in self._small_enough(rows):
                     ordinal = ordinals.get((each.group, each.epoch), 0)
@@ -184,11 +185,14 @@ class NatsBroker:
             yield from self._small_enough(rows.slice(0, half))
             yield from self._small_enough(rows.slice(half))
 
-    async def _publish(self, stream: Any, parcel: Parcel, each: Message, bucket: int | None, data: bytes) -> int:
+    async def _publish(
+        self, stream: Any, parcel: Parcel, each: Message, buckets: tuple[int, int] | None, data: bytes
+    ) -> int:
         # With the checksum, since rows that are divided anew after a restart are other messages.
         place = f"{each.group}/{each.epoch}/{parcel.cycle}/{each.ordinal}"
         identity = f"{self._project}/{place}/{zlib.crc32(data):08x}"
-        return await self._put(stream, self._subjects.rows(each.group, bucket), data, identity)
+        subject = self._subjects.rows(each.group, None if buckets is None else buckets[0])
+        return await self._put(stream, subject, data, identity)
 
     async def _put(self, stream: Any, subject: str, data: bytes, identity: str) -> int:
         """The number that NATS gave a message, now or when it got it first."""

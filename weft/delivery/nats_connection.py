@@ -50,6 +50,7 @@ class NatsConnection:
         self._stream: Any = None
         self._connecting: asyncio.Lock | None = None
         self._on_connected: list[Callable[[Any], Coroutine[Any, Any, None]]] = []
+        self._is_closed = False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="weft-nats", daemon=True)
         self._thread.start()
@@ -58,6 +59,8 @@ class NatsConnection:
         """Do something with JetStream, and wait for it. Raises BrokerError for all that can go wrong on the way."""
         import nats.errors
 
+        if self._is_closed:
+            raise BrokerError(f"the connection to NATS at {self.shown} is closed")
         future = asyncio.run_coroutine_threadsafe(self._do(work), self._loop)
         try:
             return future.result(timeout)
@@ -85,6 +88,7 @@ class NatsConnection:
 
     def close(self) -> None:
         """Let go of the connection."""
+        self._is_closed = True
 
         async def end() -> None:
             if self._client is not None:

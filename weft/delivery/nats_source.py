@@ -143,10 +143,10 @@ class NatsSource:
             key = each.group, each.epoch
             if key not in conjunctions:
                 continue
-            if each.bucket is not None and key not in met:
+            if each.first is not None and key not in met:
                 buckets = await self._buckets_named(stream, mark.buckets[each.group])
                 met[key] = buckets.met(conjunctions[key])
-            if each.bucket is None or each.bucket in met[key]:
+            if each.first is None or each.last is None or not met[key].isdisjoint(range(each.first, each.last + 1)):
                 wanted.append(each)
         return wanted
 

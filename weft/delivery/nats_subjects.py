@@ -1,6 +1,6 @@
 """How a project's parcels are laid out in NATS.
 
-    stream WEFT_<project>           res.<project>.<group>.<bucket>     rows: an Arrow stream
+    stream WEFT_<project>           res.<project>.<group>.<bucket>     rows of that bucket, and perhaps of some after it
                                     mark.<project>                     one for each parcel, after its rows
     stream WEFT_<project>_routes    route.<project>.<query>            the newest itinerary of a query
                                     buckets.<project>.<name>           how rows are put into buckets
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 from weft.delivery.nats_connection import subject_token
@@ -54,14 +54,18 @@ class Subjects:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A message of a parcel as NATS has it, under a number of its own. Without a bucket it is in none."""
+    """A message of a parcel as NATS has it, under a number of its own, with rows of buckets from a first to a last.
+
+    Without buckets it has rows of all of them.
+    """
 
     group: str
     epoch: int
     ordinal: int
     watermark: int | None
-    bucket: int | None
     number: int
+    first: int | None = None
+    last: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,7 @@ def mark_bytes(mark: Mark) -> bytes:
         "before": mark.before,
         "routes": mark.routes,
         "buckets": mark.buckets,
-        "stored": [[s.group, s.epoch, s.ordinal, s.watermark, s.bucket, s.number] for s in mark.stored],
+        "stored": [astuple(each) for each in mark.stored],
     }
     return zlib.compress(json.dumps(document, separators=(",", ":")).encode(), 1)
 

@@ -36,6 +36,8 @@ class NatsSubscriber(FedSubscriber):
         self._thread.start()
 
     def close(self) -> None:
+        if self._closing.is_set():
+            return
         super().close()
         self._thread.join(10)
         self._source.close()
@@ -48,9 +50,9 @@ class NatsSubscriber(FedSubscriber):
             return self._source.published_before(start.since)
         newest = self._source.newest()
         here = newest if start.until is None else min(newest, start.until)
-        for batch in self._newest(start.last or 0, here):
-            self._queue.append((batch.cycle, batch))
-        self._queue.append((here, None))
+        if found := self._newest(start.last or 0, here):
+            self._queue.extend((batch.cycle, batch) for batch in found)
+            self._queue.append((here, None))
         return here
 
     def _newest(self, count: int, until: int) -> list[Batch]:

@@ -24,6 +24,7 @@ from weft.delivery.itinerary import Itinerary
 
 _PREFIX: Final = struct.Struct(">5sII")
 _MAGIC: Final = b"WEFT1"
+_WORTH_COMPRESSING: Final = 2 << 10
 
 
 class Damaged(ValueError):
@@ -128,9 +129,10 @@ def schema_id(schema: pa.Schema) -> str:
 
 
 def stream_of(rows: pa.Table) -> bytes:
-    """Rows as an Arrow stream in one batch."""
+    """Rows as an Arrow stream in one batch, compressed if there are many."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
+    compression = "zstd" if rows.nbytes >= _WORTH_COMPRESSING else None
+    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
         writer.write_table(rows.combine_chunks())
     return bytes(sink.getvalue())
 

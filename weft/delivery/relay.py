@@ -67,6 +67,11 @@ class Relay:
         """What keeps rows from coming, if anything does."""
         return self._trouble or self._feed.problem
 
+    @property
+    def bytes_from_broker(self) -> int:
+        """What has come from a broker, by the count of its client; 0 if rows come from elsewhere."""
+        return self._feed.bytes_from_broker
+
     def cover(self, query: str) -> Future[Covered]:
         """Have a query's rows brought here. What is returned fails with UnknownQuery if nobody has them."""
         promise: Future[Covered] = Future()

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, replace
 
 from weft.delivery.batch import Dropped
-from weft.delivery.errors import DeliveryError
+from weft.delivery.errors import BrokerError, DeliveryError
 from weft.delivery.fed import FedSubscriber
 from weft.delivery.frames import BATCH, VERSION, FrameSocket, batch_of, error_of, json_frame, split_host
 from weft.delivery.log import Limits
@@ -29,6 +29,9 @@ class RemoteSubscriber(FedSubscriber):
         except OSError as error:
             raise DeliveryError(f"the edge {address} cannot be reached ({error}); is it running?") from error
         self._position = self._from
+        if not start.last and start.since is None:
+            # "From now on" was then, also when the edge is asked again.
+            self._go_on_after(self._from)
         self._thread.start()
 
     def close(self) -> None:
@@ -57,10 +60,8 @@ class RemoteSubscriber(FedSubscriber):
                 failures = 0
                 if self._receive():
                     return
-            except (OSError, DeliveryError) as error:
-                # An edge that says no to a user it had served will not say yes later; one that is away may come back.
-                if isinstance(error, DeliveryError):
-                    raise
+            except (OSError, BrokerError):
+                # The edge, or what it takes its rows from, is away; it may come back.
                 if self._socket is not None:
                     self._socket.close()
                 self._socket = None
