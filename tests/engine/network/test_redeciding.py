@@ -144,7 +144,9 @@ def test_the_order_follows_the_data_while_it_runs_and_the_answers_stay_right(
     assert pairs["looked at"] >= pairs["kept"]
 
 
-@pytest.mark.parametrize(("kernels", "crash_at"), [("auto", "network"), ("executors", "rename")])
+@pytest.mark.parametrize(
+    ("kernels", "crash_at"), [("auto", "network"), pytest.param("executors", "rename", marks=pytest.mark.prove)]
+)
 def test_a_crash_while_the_order_changes_leaves_no_trace(
     spark: SparkSession, tmp_path: Path, kernels: str, crash_at: str
 ) -> None:
@@ -203,7 +205,9 @@ def test_an_older_select_finds_its_columns_in_a_node_that_was_kept_for_another(
         run.close()
 
 
-@pytest.mark.parametrize(("seed", "kernels", "turned"), [(23, "auto", 0), (30, "executors", 1)])
+@pytest.mark.parametrize(
+    ("seed", "kernels", "turned"), [(23, "auto", 0), pytest.param(30, "executors", 1, marks=pytest.mark.prove)]
+)
 def test_selects_that_are_chosen_anew_all_the_time_answer_like_the_oracle(
     spark: SparkSession, tmp_path: Path, seed: int, kernels: str, turned: int
 ) -> None:

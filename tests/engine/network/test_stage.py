@@ -73,6 +73,16 @@ def test_twenty_four_queries_take_as_many_jobs_as_two(
     assert all(jobs is not None and jobs <= 4 + 3 * levels for jobs in many)
 
 
+def test_empty_windows_over_joins_are_answered(beside_oracle: Callable[[str], Run]) -> None:
+    """From the first pair on, also while nothing meets."""
+    pairs = "SELECT a.n FROM f [ROWS 4] a, f [ROWS 4] b WHERE a.dst = b.src AND a.amount > 30"
+    run = beside_oracle(F + created(counted=f"SELECT COUNT(*) AS c FROM ({pairs}) j [ROWS 4 SLIDE 2] EMIT EMPTY"))
+    for cycle in range(3):
+        assert run.take(f=rows(8 * cycle)) == ""
+    assert run.take(heartbeats={"f": 40}) == ""
+    assert run.engine.last.queries["counted"].answers > 0
+
+
 def test_joined_rows_are_kept_for_joins_above_and_expire(beside_oracle: Callable[[str], Run]) -> None:
     run = beside_oracle(F + created(chain=CHAIN.format(least=10)))
     assert run.take(f=rows(0)) == ""

@@ -51,7 +51,7 @@ def new_rows(prepared: Prepared, view: str, every: int | None) -> Packed:
 
 
 def straight_rows(prepared: Prepared, view: str, every: int | None, *, kept: bool) -> Packed:
-    """The same of rows that are in no log, as long as they are not `judged`; if they will be, all that is kept of them.
+    """The same of rows that are in no log and yet to be `judged`; with all that joins refer to if they will be `kept`.
 
     What they are judged by changes from cycle to cycle, and Spark would compile its plan anew for every other constant.
     """
