@@ -208,7 +208,6 @@ class Loom:
         stored = {name: str(value) for name, value in self.catalog.settings().items() if name.startswith("spark.")}
         beside = ThreadPoolExecutor(max_workers=1, thread_name_prefix="weft-ahead")
         ahead = beside.submit(_left, self.directory)
-        beside.submit(_compile_kernels)
         beside.shutdown(wait=False)
         with _turns_taken_quickly():
             spark = session(master, {**stored, **(settings or {})})
@@ -385,13 +384,6 @@ def _left(directory: Path) -> Left:
     from weft.engine.woven.ahead import left
 
     return left(directory)
-
-
-def _compile_kernels() -> None:
-    """Have all kernels ready for queries to come: they are compiled the first time ever, and loaded after that."""
-    from weft.aggregation.warm import warm_up
-
-    warm_up()
 
 
 def explained(

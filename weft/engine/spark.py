@@ -85,6 +85,9 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
         # Spark plans every cycle with thousands of methods, each of them called a few times. To compile all that takes
         # more time than it saves for the first hundreds of cycles; what rows go through is hot enough all the same.
         options.append(f"-XX:CompileThresholdScaling={_CALLS_BEFORE_COMPILING}")
+    if "MetaspaceSize" not in options[1]:
+        # Spark's classes take this much in the end; Java would collect all garbage each time it needs more for them.
+        options.append("-XX:MetaspaceSize=256m")
     if "Archive" not in options[1]:
         options.append(java_options(archive()))
     chosen[_JAVA_OPTIONS] = " ".join(option for option in options if option)

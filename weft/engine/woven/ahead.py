@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
+from weft.aggregation.warm import warm_up
 from weft.catalog import Catalog
 from weft.engine.commits import Commit
 from weft.engine.statistics import facts
@@ -40,6 +41,8 @@ def left(directory: Path) -> Left:
     """Bring back what the last commit of the project in a directory has left."""
     commit = last_commit(directory)
     if commit is None:
+        # A first start has time for all kernels: they are compiled the first time ever. Later ones load what they use.
+        warm_up()
         return Left()
     with Catalog.open(directory, write=False) as catalog:
         plan: Plan = catalog.plan(commit.plan).plan

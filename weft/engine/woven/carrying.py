@@ -26,7 +26,8 @@ def carried_on(
 ) -> dict[str, TreeSpec] | None:
     """The trees that answer the queries of a cohort, if those that are `known` go on; None if they had better not.
 
-    One of them at most is new. It serves queries that are `newborn`: what is kept is no concern of theirs.
+    One of them at most is new. It serves queries that are `newborn`: what is kept is no concern of theirs. Those that
+    are known come in the order in which they were made: where two have a window, the older one has more of its past.
     """
     homes: dict[str, TreeSpec] = {}
     needs = {name: {each.name for each in query.all_measures} for name, query in queries.items()}

@@ -104,31 +104,33 @@ class StreamWeave:
     ) -> None:
         """Give a cohort its trees: those that there are already, as far as possible."""
         place = frozenset(cohort.conditions), cohort.keys
-        planned = {self.grouping.tree_of[name]: None for name in queries}
+        planned = {
+            spec: {measure: choice.kernel for measure, choice in self.grouping.kernels[spec].items()}
+            for spec in dict.fromkeys(self.grouping.tree_of[name] for name in queries)
+        }
+        measures = {each.name: each for query in queries.values() for each in query.all_measures}
         known: dict[TreeSpec, Tree] = {}
         homes: Mapping[str, TreeSpec] | None = None
         if before is not None and place in before._cohorts:
             known = {tree.spec: tree for tree in before._cohorts[place].trees}
-            # Who goes on may have measures that nobody asks for any more.
-            cohort.measures |= before._cohorts[place].measures
+            # A tree that goes on may have measures that nobody asks for any more.
+            measures = {**before._cohorts[place].measures, **measures}
             # If what trees are chosen by is another now, they are best made anew.
             homes = carried_on(planned, queries, newborn, known) if before.facts == self.facts else None
-        cohort.measures |= {each.name: each for query in queries.values() for each in query.all_measures}
-        chosen = {measure: each.kernel for spec in planned for measure, each in self.grouping.kernels[spec].items()}
+        some_kernel = {measure: kernel for kernels in planned.values() for measure, kernel in kernels.items()}
         for name, spec in (homes or {name: self.grouping.tree_of[name] for name in queries}).items():
             if spec not in self._trees:
-                kernels = {measure: chosen[measure] for measure in spec.measures if measure in chosen}
-                if homes is None:
-                    kernels = {measure: each.kernel for measure, each in self.grouping.kernels[spec].items()}
                 tree = known.get(spec)
-                if tree is None or (homes is None and tree.kernels != kernels):
-                    tree = Tree(spec, {each: cohort.measures[each].statistic for each in spec.measures}, kernels)
+                if tree is None or (homes is None and tree.kernels != planned[spec]):
+                    kernels = planned.get(spec) or {measure: some_kernel[measure] for measure in spec.measures}
+                    tree = Tree(spec, {each: measures[each].statistic for each in spec.measures}, kernels)
                     if homes is None:
                         self._fresh.add(tree)
                 elif before is not None and tree in before._fresh:
                     self._fresh.add(tree)
                 self._trees[spec] = tree
                 cohort.trees.append(tree)
+                cohort.measures |= {measure: measures[measure] for measure in spec.measures}
             self._tree_of[name] = self._trees[spec]
 
     @cached_property
