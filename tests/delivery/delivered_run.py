@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cached_property
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from tests.engine.workload_run import Run
+from weft.algebra import Relation
 from weft.delivery.control import Control
 from weft.delivery.log import delivery_directory, read_parcel, read_routes
 from weft.delivery.members import Members
@@ -30,8 +32,14 @@ class DeliveredRun(Run):
 
     control: Control
 
+    @cached_property
+    def relations(self) -> dict[str, Relation]:
+        """The relation of every query that there has been, by name."""
+        return {}
+
     def execute(self, script: str) -> None:
         super().execute(into_subscribers(script))
+        self.relations.update({each.name: each.relation for each in self.loom.catalog.queries()})
 
     def restart(self) -> None:
         """A new engine, and whoever publishes for it, over the same state."""
