@@ -271,8 +271,9 @@ class StreamWeave:
         keys: list[pa.Array] = self._numbers[tree.spec.keys].values(groups.keys)
         starts = groups.ends - tree.ranges[groups.windows]
         closed = Closed(starts, groups.ends, keys, groups.records, self._common[tree])
-        present, begins = np.unique(groups.windows, return_index=True)
-        bounds = [*begins.tolist(), len(groups)]
+        # The groups of a window lie together.
+        begins = np.flatnonzero(np.diff(groups.windows, prepend=-1))
+        present, bounds = groups.windows[begins], [*begins.tolist(), len(groups)]
         return {
             tree.spec.windows[window]: Part(closed, first, last - first)
             for window, first, last in zip(present.tolist(), bounds, bounds[1:], strict=False)
