@@ -49,9 +49,9 @@ DEFINITIONS = {
     "ti_over_noti_network_q1": "the same for Q1, of the network alone: CPU of all processes while its nodes are "
     "evaluated and their rows taken into memory",
     "ti_over_noti_network_q3": "the same for Q3",
-    "incremental_aggregation_gain": "CPU of computing 350 aggregates over transfers again with Spark over history and "
-    "increment, over a cycle that keeps them up to date, together; extrapolated",
-    "incremental_four_groupings_gain": "the same of four groupings alone: most of it is what any cycle costs",
+    "incremental_aggregation_gain": "CPU of computing four groupings again with Spark, over keeping them up to date",
+    "incremental_aggregation_gain_350": "the same for 350 aggregates over transfers, over a cycle that keeps them up "
+    "to date together: with what sharing gains; extrapolated",
     "shared_aggregates_gain_350": "CPU per cycle of 350 aggregates over transfers each by itself, over that of all "
     "together; extrapolated",
     "med_aggregates_gain": "the same for 450 aggregates over discharges",

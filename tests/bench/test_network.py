@@ -29,6 +29,7 @@ KEYS = [
     "ti_over_noti_network_q1",
     "ti_over_noti_network_q3",
     "incremental_aggregation_gain",
+    "incremental_aggregation_gain_350",
     "shared_aggregates_gain_350",
     "med_aggregates_gain",
     "selections_1000_over_10_cpu",
