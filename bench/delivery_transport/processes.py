@@ -16,7 +16,7 @@ from typing import Any
 
 from weft.delivery.frames import VERSION, FrameSocket, json_frame
 
-_PATIENCE = 60.0
+_PATIENCE = 180.0
 
 
 def _free_port() -> int:

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from weft.delivery import Dropped, Itinerary, Published, Publisher, Subscriber
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 def publish(publisher: Publisher, cycle: int, numbers: list[int], *control: Itinerary) -> None:

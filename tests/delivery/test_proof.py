@@ -22,7 +22,7 @@ from weft.delivery.log import cycles, read_parcel
 from weft.delivery.nats_broker import NatsBroker, NatsLimits
 
 _CYCLES = 24
-_PATIENCE = 60.0
+_PATIENCE = 180.0
 
 
 class _Engine:

@@ -21,7 +21,16 @@ from weft.delivery.batch import Batch, Dropped
 from weft.delivery.child_link import ChildLink
 from weft.delivery.errors import BrokerError, DeliveryError, UnknownQuery
 from weft.delivery.feed import feed_from
-from weft.delivery.frames import HEARTBEAT, LARGEST_REQUEST, VERSION, batch_frame, error_frame, json_frame, read_frame
+from weft.delivery.frames import (
+    HEARTBEAT,
+    LARGEST_REQUEST,
+    SILENCE,
+    VERSION,
+    batch_frame,
+    error_frame,
+    json_frame,
+    read_frame,
+)
 from weft.delivery.hub import BEGINNING
 from weft.delivery.local import LocalSubscriber
 from weft.delivery.log import Limits
@@ -31,7 +40,7 @@ from weft.delivery.start import Start
 from weft.delivery.subscribe import open_subscriber
 from weft.delivery.subscriber import Subscriber
 
-_COVER_SECONDS = 10.0
+_COVER_SECONDS = 25.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +109,7 @@ class Edge:
         assert task is not None
         self._open.add(task)
         try:
-            _, content = await asyncio.wait_for(read_frame(reader, LARGEST_REQUEST), HEARTBEAT)
+            _, content = await asyncio.wait_for(read_frame(reader, LARGEST_REQUEST), SILENCE)
             request = json.loads(content)
             if not isinstance(request, dict) or request.get("weft") != VERSION:
                 raise DeliveryError(f"this edge speaks version {VERSION} of the protocol; use the same release of weft")

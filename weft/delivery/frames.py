@@ -30,7 +30,7 @@ VERSION: Final = 1
 HEARTBEAT: Final = 3.0
 
 #: Seconds of silence after which the other side is taken to be gone.
-SILENCE: Final = 15.0
+SILENCE: Final = 30.0
 
 _HEAD: Final = struct.Struct(">I1s")
 _LENGTH: Final = struct.Struct(">I")
