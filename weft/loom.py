@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from weft.delivery import Subscriber
-    from weft.delivery.control import Control
+    from weft.delivery.groups.control import Control
     from weft.engine.engine import Engine, Progress
     from weft.engine.network.project import Project
     from weft.engine.tables import GivenRows
@@ -114,7 +114,7 @@ class Loom:
 
         `format` is TEXT, JSON, MERMAID, DOT or SVG: the last three are pictures.
         """
-        from weft.delivery.explanation import delivered, delivered_document, delivered_text
+        from weft.delivery.groups.explanation import delivered, delivered_document, delivered_text
         from weft.engine.network.project import Project
         from weft.engine.statistics import measured
         from weft.engine.status import kept_apart
@@ -211,7 +211,7 @@ class Loom:
         beside.shutdown(wait=False)
         with _turns_taken_quickly():
             spark = session(master, {**stored, **(settings or {})})
-        from weft.delivery.control import Control
+        from weft.delivery.groups.control import Control
         from weft.engine.engine import Engine, state_directory
 
         limit = int(str(self.catalog.setting("max_results", 100_000)))
@@ -250,8 +250,8 @@ class Loom:
         """The answers of a query INTO subscribers that the delivery log keeps."""
         import pyarrow as pa
 
-        from weft.delivery.kept import kept_answers
         from weft.delivery.log import delivery_directory
+        from weft.delivery.users.kept import kept_answers
         from weft.engine.arrow_types import arrow_type
 
         schema = pa.schema([(field.name, arrow_type(field.type)) for field in query.relation.fields])

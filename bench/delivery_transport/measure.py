@@ -22,8 +22,8 @@ from bench.delivery_transport.users import Users
 from bench.delivery_transport.workload import members, rows
 from weft.delivery import Publisher
 from weft.delivery.log import read_parcel
-from weft.delivery.members import Members
-from weft.delivery.nats_broker import NatsBroker
+from weft.delivery.matching.members import Members
+from weft.delivery.nats.broker import NatsBroker
 from weft.delivery.parcel import stream_of
 
 DEFINITIONS = {

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from weft.delivery.frames import VERSION, FrameSocket, json_frame
+from weft.delivery.edges.frames import VERSION, FrameSocket, json_frame
 
 _PATIENCE = 180.0
 

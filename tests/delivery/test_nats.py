@@ -29,9 +29,9 @@ from weft.delivery import (
     UnknownQuery,
     subscribe,
 )
-from weft.delivery.buckets import Buckets, choose
-from weft.delivery.nats_broker import NatsBroker, NatsLimits
-from weft.delivery.nats_connection import NatsConnection, split_address, subject_token
+from weft.delivery.nats.broker import NatsBroker, NatsLimits
+from weft.delivery.nats.buckets import Buckets, choose
+from weft.delivery.nats.connection import NatsConnection, split_address, subject_token
 from weft.plan.subscription import Comparison, Conjunction, Subscription
 
 

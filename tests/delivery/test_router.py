@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from tests.delivery.naive import bag, delivered, lies_in, plain_rows, takes
 from tests.delivery.recorded import play
 from weft.delivery import Itinerary, Span
-from weft.delivery.members import Members
+from weft.delivery.edges.router import share
+from weft.delivery.matching.members import Members
 from weft.delivery.parcel import Message, Parcel
-from weft.delivery.router import share
 from weft.plan.subscription import Comparison, Subscription
 
 

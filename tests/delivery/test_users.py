@@ -26,8 +26,8 @@ from weft.delivery import (
     UnknownQuery,
     subscribe,
 )
-from weft.delivery.access import grant, revoke
 from weft.delivery.log import cycles, parcel_path, read_parcel
+from weft.delivery.users.access import grant, revoke
 from weft.plan.subscription import Comparison, Subscription
 
 

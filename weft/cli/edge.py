@@ -13,7 +13,7 @@ from weft.cli.delivery import TokenOption, delivering_clearly
 from weft.cli.output import print_text
 
 if TYPE_CHECKING:
-    from weft.delivery.edge import EdgeSettings
+    from weft.delivery.edges.edge import EdgeSettings
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -40,7 +40,7 @@ def edge(
 ) -> None:
     """Take rows once over one link, and serve many users with them. Edges can take their rows from edges."""
     with delivering_clearly(as_json=False):
-        from weft.delivery.edge import EdgeSettings
+        from weft.delivery.edges.edge import EdgeSettings
 
         if host not in _LOOPBACK:
             guard = "users need tokens" if access is not None else "nobody needs a token: give --access to change that"
@@ -49,7 +49,7 @@ def edge(
 
 
 async def _serve(settings: EdgeSettings) -> None:
-    from weft.delivery.edge import Edge
+    from weft.delivery.edges.edge import Edge
 
     loop, ending = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

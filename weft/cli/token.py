@@ -11,7 +11,7 @@ from weft.cli.delivery import delivering_clearly, delivery_of
 from weft.cli.output import Failure, JsonOption, ProjectOption, print_json, print_table, print_text
 
 if TYPE_CHECKING:
-    from weft.delivery.access import Access
+    from weft.delivery.users.access import Access
 
 
 def token(
@@ -26,7 +26,7 @@ def token(
 ) -> None:
     """Make a token that allows to take some queries' answers. Once there is one, nobody gets any without."""
     with delivering_clearly(as_json):
-        from weft.delivery import access
+        from weft.delivery.users import access
 
         directory = delivery_of(project)
         if name is None:

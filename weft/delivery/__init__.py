@@ -12,8 +12,8 @@ from weft.delivery.errors import AccessDenied, BrokerError, DeliveryError, LogEr
 from weft.delivery.itinerary import Itinerary, Span
 from weft.delivery.log import Limits
 from weft.delivery.publisher import Published, Publisher
-from weft.delivery.subscribe import subscribe
-from weft.delivery.subscriber import Subscriber
+from weft.delivery.users.subscribe import subscribe
+from weft.delivery.users.subscriber import Subscriber
 
 __all__ = [
     "AccessDenied",

@@ -7,12 +7,12 @@ from pathlib import Path
 from threading import Event
 from typing import Protocol
 
-from weft.delivery.hub import BEGINNING
+from weft.delivery.edges.router import share
 from weft.delivery.itinerary import Itinerary
 from weft.delivery.log import cycles, read_parcel, read_routes
-from weft.delivery.members import Members
+from weft.delivery.matching.members import Members
 from weft.delivery.parcel import Parcel
-from weft.delivery.router import share
+from weft.delivery.users.hub import BEGINNING
 from weft.delivery.wakeup import listen
 
 _LOOK_EVERY = 0.05

@@ -17,7 +17,7 @@ import zlib
 from dataclasses import astuple, dataclass
 from typing import Any
 
-from weft.delivery.nats_connection import subject_token
+from weft.delivery.nats.connection import subject_token
 
 
 @dataclass(frozen=True, slots=True)

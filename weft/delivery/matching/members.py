@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from weft.delivery.batch import Batch
-from weft.delivery.index import Index
 from weft.delivery.itinerary import Itinerary
+from weft.delivery.matching.index import Index
 from weft.delivery.parcel import Message, Parcel
 from weft.plan.subscription import Subscription
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from weft.delivery.batch import Batch, Dropped
 from weft.delivery.errors import BrokerError, UnknownQuery
-from weft.delivery.fed import FedSubscriber
-from weft.delivery.hub import BEGINNING
 from weft.delivery.log import Limits
-from weft.delivery.members import Members
-from weft.delivery.nats_source import NatsSource
+from weft.delivery.matching.members import Members
+from weft.delivery.nats.source import NatsSource
 from weft.delivery.parcel import Parcel
 from weft.delivery.source import Gone
-from weft.delivery.start import Start
+from weft.delivery.users.fed import FedSubscriber
+from weft.delivery.users.hub import BEGINNING
+from weft.delivery.users.start import Start
 
 
 class NatsSubscriber(FedSubscriber):

@@ -18,14 +18,14 @@ import pyarrow as pa
 
 from weft.algebra.relations import WINDOW_END
 from weft.catalog import Catalog
-from weft.delivery.assignment import Assignment, forget_all
 from weft.delivery.broker import Broker
 from weft.delivery.errors import DeliveryError
+from weft.delivery.groups.assignment import Assignment, forget_all
+from weft.delivery.groups.runners import Runner
+from weft.delivery.groups.switching import Moment
 from weft.delivery.itinerary import from_json
 from weft.delivery.log import Limits, clear, cycles, delivery_directory
 from weft.delivery.publisher import Published, Publisher
-from weft.delivery.runners import Runner
-from weft.delivery.switching import Moment
 from weft.engine.commits import Commit
 from weft.engine.engine import Engine
 from weft.engine.publishing import PublishedRows
@@ -175,7 +175,7 @@ def _broker(catalog: Catalog) -> Broker | None:
     if address == "none":
         return None
     if address.startswith("nats://"):
-        from weft.delivery.nats_broker import NatsBroker
+        from weft.delivery.nats.broker import NatsBroker
 
         return NatsBroker(address, catalog.project)
     raise DeliveryError(f"broker '{address}' is of no known kind; SET broker = 'nats://host:port', or 'none'")

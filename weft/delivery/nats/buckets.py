@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from weft.algebra.expressions import Value
 from weft.delivery.itinerary import Itinerary
-from weft.delivery.places import NULL_PIECE, constants, pieces
+from weft.delivery.matching.places import NULL_PIECE, constants, pieces
 from weft.plan.subscription import Comparison, Conjunction, constant_as_json, constant_from_json
 
 #: n bounds make 2n + 1 buckets, and there is one for NULL: 64 in all.

@@ -22,10 +22,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from weft.delivery.conditions import ANYWHERE, LAST, Axis, Ranges, constants_of, demands_of, ranges_of
 from weft.delivery.itinerary import Span, needed
-from weft.delivery.places import NULL_PIECE, Pieces
-from weft.delivery.windows import Meetings, Schedules
+from weft.delivery.matching.conditions import ANYWHERE, LAST, Axis, Ranges, constants_of, demands_of, ranges_of
+from weft.delivery.matching.places import NULL_PIECE, Pieces
+from weft.delivery.matching.windows import Meetings, Schedules
 from weft.plan.subscription import Subscription
 
 Member = TypeVar("Member", bound=Hashable)

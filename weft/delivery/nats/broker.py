@@ -12,11 +12,11 @@ from typing import Any, Final
 import pyarrow as pa
 
 from weft.delivery import itinerary
-from weft.delivery.buckets import Buckets, choose
 from weft.delivery.errors import BrokerError
 from weft.delivery.itinerary import Itinerary
-from weft.delivery.nats_connection import NatsConnection
-from weft.delivery.nats_subjects import Mark, Stored, Subjects, mark_bytes, mark_of
+from weft.delivery.nats.buckets import Buckets, choose
+from weft.delivery.nats.connection import NatsConnection
+from weft.delivery.nats.subjects import Mark, Stored, Subjects, mark_bytes, mark_of
 from weft.delivery.parcel import Message, Parcel, stream_of
 
 # Bytes that a message has at least, if there are so many: it costs some hundred bytes, and a journey, by itself.

@@ -9,14 +9,14 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.delivery import itinerary
+from weft.delivery.edges.frames import HEARTBEAT, LARGEST_REQUEST, PARCEL, frame, json_frame, read_frame
+from weft.delivery.edges.relay import Covered
+from weft.delivery.edges.router import LinkCount, share
 from weft.delivery.errors import DeliveryError, UnknownQuery
-from weft.delivery.frames import HEARTBEAT, LARGEST_REQUEST, PARCEL, frame, json_frame, read_frame
-from weft.delivery.hub import Hub, Reader
-from weft.delivery.members import Members
+from weft.delivery.matching.members import Members
 from weft.delivery.parcel import Parcel, encode
-from weft.delivery.relay import Covered
-from weft.delivery.router import LinkCount, share
 from weft.delivery.source import Gone
+from weft.delivery.users.hub import Hub, Reader
 
 Cover = Callable[[str], contextlib.AbstractAsyncContextManager[Covered]]
 

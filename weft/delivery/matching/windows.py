@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from weft.delivery.places import ranks_of
+from weft.delivery.matching.places import ranks_of
 from weft.plan.subscription import Meeting, Schedule
 
 Numbers = npt.NDArray[np.int64]

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from weft.delivery.itinerary import Itinerary, needed
-from weft.delivery.members import Found, Members
+from weft.delivery.matching.members import Found, Members
 from weft.delivery.parcel import Message, Parcel
 
 

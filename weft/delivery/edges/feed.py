@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from weft.delivery import itinerary
+from weft.delivery.edges.frames import PARCEL, VERSION, FrameSocket, error_of, json_frame, split_host
 from weft.delivery.errors import BrokerError, DeliveryError, LogError
-from weft.delivery.frames import PARCEL, VERSION, FrameSocket, error_of, json_frame, split_host
 from weft.delivery.itinerary import Itinerary
-from weft.delivery.members import Members
+from weft.delivery.matching.members import Members
 from weft.delivery.parcel import Parcel, decode
 from weft.delivery.source import Gone, Nothing, Source
 
@@ -222,7 +222,7 @@ def feed_from(upstream: str, token: str | None) -> SourceFeed | LinkFeed:
     if upstream.startswith("weft://"):
         return LinkFeed(upstream, token)
     if upstream.startswith("nats://"):
-        from weft.delivery.nats_source import NatsSource
+        from weft.delivery.nats.source import NatsSource
 
         return SourceFeed(NatsSource(upstream))
     if not Path(upstream).is_dir():

@@ -8,16 +8,16 @@ import threading
 from typing import Any
 
 from weft.delivery import itinerary
-from weft.delivery.buckets import Buckets
+from weft.delivery.edges.router import share
 from weft.delivery.errors import BrokerError
-from weft.delivery.hub import BEGINNING
 from weft.delivery.itinerary import Itinerary
-from weft.delivery.members import Members
-from weft.delivery.nats_connection import NatsConnection, split_address
-from weft.delivery.nats_subjects import Mark, Stored, Subjects, mark_of
+from weft.delivery.matching.members import Members
+from weft.delivery.nats.buckets import Buckets
+from weft.delivery.nats.connection import NatsConnection, split_address
+from weft.delivery.nats.subjects import Mark, Stored, Subjects, mark_of
 from weft.delivery.parcel import Message, Parcel, table_of
-from weft.delivery.router import share
 from weft.delivery.source import Gone, Nothing
+from weft.delivery.users.hub import BEGINNING
 
 _LOOK_EVERY = 1.0
 _AT_ONCE = 64

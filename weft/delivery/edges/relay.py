@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Final
 
 from weft.delivery import itinerary
+from weft.delivery.edges.feed import Added, Came, LinkFeed, SourceFeed
+from weft.delivery.edges.router import LinkCount
 from weft.delivery.errors import DeliveryError, LogError, UnknownQuery
-from weft.delivery.feed import Added, Came, LinkFeed, SourceFeed
-from weft.delivery.hub import BEGINNING, borrow_hub, return_hub
 from weft.delivery.itinerary import Itinerary
 from weft.delivery.log import Limits, LogWriter, write_json
 from weft.delivery.parcel import Parcel
-from weft.delivery.router import LinkCount
 from weft.delivery.source import Gone, Nothing
+from weft.delivery.users.hub import BEGINNING, borrow_hub, return_hub
 from weft.delivery.wakeup import wake
 
 STATE: Final = "relay.json"

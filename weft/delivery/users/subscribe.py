@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from pathlib import Path
 
-from weft.delivery.local import LocalSubscriber
+from weft.delivery.edges.remote import RemoteSubscriber
 from weft.delivery.log import Limits
-from weft.delivery.remote import RemoteSubscriber
-from weft.delivery.start import Start, microseconds
-from weft.delivery.subscriber import Subscriber
+from weft.delivery.users.local import LocalSubscriber
+from weft.delivery.users.start import Start, microseconds
+from weft.delivery.users.subscriber import Subscriber
 
 
 def subscribe(
@@ -45,7 +45,7 @@ def open_subscriber(
     if address.startswith("weft://"):
         return RemoteSubscriber(address, query, start, token, limits, wait)
     if address.startswith("nats://"):
-        from weft.delivery.nats_subscriber import NatsSubscriber
+        from weft.delivery.nats.subscriber import NatsSubscriber
 
         return NatsSubscriber(address, query, start, limits, wait)
     return LocalSubscriber(Path(source), query, start, token, limits, wait)

@@ -6,11 +6,11 @@ import json
 from dataclasses import asdict, replace
 
 from weft.delivery.batch import Dropped
+from weft.delivery.edges.frames import BATCH, VERSION, FrameSocket, batch_of, error_of, json_frame, split_host
 from weft.delivery.errors import BrokerError, DeliveryError
-from weft.delivery.fed import FedSubscriber
-from weft.delivery.frames import BATCH, VERSION, FrameSocket, batch_of, error_of, json_frame, split_host
 from weft.delivery.log import Limits
-from weft.delivery.start import Start
+from weft.delivery.users.fed import FedSubscriber
+from weft.delivery.users.start import Start
 
 
 class RemoteSubscriber(FedSubscriber):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from weft.delivery.log import cycles, read_parcel, read_routes
-from weft.delivery.members import Members
+from weft.delivery.matching.members import Members
 
 
 def kept_answers(directory: Path, query: str, most: int) -> list[pa.Table]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import deque
 from pathlib import Path
 
-from weft.delivery.access import Access
 from weft.delivery.batch import Batch, Dropped
 from weft.delivery.errors import UnknownQuery
-from weft.delivery.hub import BEGINNING, Reader, borrow_hub, return_hub
 from weft.delivery.itinerary import Itinerary
 from weft.delivery.log import Limits, cycles, head_of, read_parcel
-from weft.delivery.members import Members
+from weft.delivery.matching.members import Members
 from weft.delivery.parcel import Parcel
-from weft.delivery.start import Start
-from weft.delivery.subscriber import Subscriber
+from weft.delivery.users.access import Access
+from weft.delivery.users.hub import BEGINNING, Reader, borrow_hub, return_hub
+from weft.delivery.users.start import Start
+from weft.delivery.users.subscriber import Subscriber
 
 
 class LocalSubscriber(Subscriber):

@@ -19,7 +19,7 @@ from weft.delivery.batch import Batch
 from weft.delivery.errors import DeliveryError
 from weft.delivery.itinerary import Itinerary
 from weft.delivery.log import cycles, read_parcel, read_routes
-from weft.delivery.members import Members
+from weft.delivery.matching.members import Members
 from weft.delivery.parcel import Parcel
 from weft.delivery.wakeup import listen
 

@@ -16,12 +16,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from weft.delivery.access import Access
 from weft.delivery.batch import Batch, Dropped
-from weft.delivery.child_link import ChildLink
-from weft.delivery.errors import BrokerError, DeliveryError, UnknownQuery
-from weft.delivery.feed import feed_from
-from weft.delivery.frames import (
+from weft.delivery.edges.child_link import ChildLink
+from weft.delivery.edges.feed import feed_from
+from weft.delivery.edges.frames import (
     HEARTBEAT,
     LARGEST_REQUEST,
     SILENCE,
@@ -31,14 +29,16 @@ from weft.delivery.frames import (
     json_frame,
     read_frame,
 )
-from weft.delivery.hub import BEGINNING
-from weft.delivery.local import LocalSubscriber
+from weft.delivery.edges.relay import Covered, Relay
+from weft.delivery.edges.router import LinkCount
+from weft.delivery.errors import BrokerError, DeliveryError, UnknownQuery
 from weft.delivery.log import Limits
-from weft.delivery.relay import Covered, Relay
-from weft.delivery.router import LinkCount
-from weft.delivery.start import Start
-from weft.delivery.subscribe import open_subscriber
-from weft.delivery.subscriber import Subscriber
+from weft.delivery.users.access import Access
+from weft.delivery.users.hub import BEGINNING
+from weft.delivery.users.local import LocalSubscriber
+from weft.delivery.users.start import Start
+from weft.delivery.users.subscribe import open_subscriber
+from weft.delivery.users.subscriber import Subscriber
 
 _COVER_SECONDS = 25.0
 

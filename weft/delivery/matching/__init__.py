@@ -1,0 +1,1 @@
+"""Whose rows are these: thousands of subscriptions against a batch of rows, at once."""
