@@ -72,8 +72,11 @@ class Events:
             waiting[:] = [self.after(period, again)]
             action()
 
+        def stop() -> None:
+            waiting[0].cancel()
+
         waiting.append(self.after(period, again))
-        return lambda: waiting[0].cancel()
+        return stop
 
     def run_until(self, end: int) -> None:
         """Lets everything happen that is due at `end` or before, and leaves `now` there."""
