@@ -40,7 +40,7 @@ def test_u3_the_six_balanced_placements(on_first: tuple[int, ...], cost: int) ->
 
 
 @given(small_cases(), st.data())
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 def test_the_count_matrix_says_what_the_edges_say(case: tuple[NetworkGraph, Substreams, QuerySet], data) -> None:
     network, substreams, queries = case
     at = data.draw(st.lists(st.integers(0, 2), min_size=len(queries), max_size=len(queries)))

@@ -40,7 +40,9 @@ def joined(tree: Cluster, provider: int, latency: Latencies, k: int = 4) -> Clus
 
 def left(tree: Cluster, provider: int, latency: Latencies, k: int = 4) -> Cluster | None:
     """The tree without a provider; None if it was the last one. Its leaving may be its own wish or a failure."""
-    if provider in tree.members and tree.is_leaf:
+    if not _holds(tree, provider):
+        raise FederationError(f"provider {provider} is not in the tree, so it cannot leave")
+    if tree.is_leaf:
         rest = tuple(each for each in tree.providers if each != provider)
         return _leaf(rest, latency) if rest else None
     smaller = _without(tree, provider, latency, k)
@@ -85,9 +87,7 @@ def _without(cluster: Cluster, provider: int, latency: Latencies, k: int) -> Clu
     """A cluster without a provider somewhere below it; it may be too small then, and its children are not."""
     if cluster.is_leaf:
         return _leaf([each for each in cluster.providers if each != provider], latency)
-    holder = next((child for child in cluster.children if _holds(child, provider)), None)
-    if holder is None:
-        raise FederationError(f"provider {provider} is not in the tree, so it cannot leave")
+    holder = next(child for child in cluster.children if _holds(child, provider))
     smaller = _without(holder, provider, latency, k)
     others = [child for child in cluster.children if child is not holder]
     if _size(smaller) >= k or not others:

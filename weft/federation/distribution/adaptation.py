@@ -31,7 +31,7 @@ from weft.federation.distribution.hierarchical import (
     taken_apart,
     targets_of,
 )
-from weft.federation.distribution.mapping import Targets, arrays_of
+from weft.federation.distribution.mapping import Targets, arrays_of, load_at
 from weft.federation.model.edge_cut import Placement
 from weft.federation.model.network import NetworkGraph
 from weft.federation.model.queries import QuerySet, chosen
@@ -76,12 +76,17 @@ def adapted(
             graph, owner = selected(levels[level - 1].graph, vertices), levels[level - 1].owner[vertices]
             members = np.array(children_places(tree, level + 1)[places[id(cluster)]])
         else:
-            graph, owner = graph_of(network, substreams, chosen(queries, vertices)), placement[vertices]
+            graph, owner = (
+                graph_of(network, substreams, chosen(queries, vertices)),
+                placement[vertices].astype(np.int64),
+            )
             members = np.array(cluster.providers)
         origin = np.full(len(vertices), -1, np.int32)
         for number, member in enumerate(members):
             origin[owner == member] = number
-        at = settled(graph, substreams.rate, targets_of(cluster, network, fair, terms.slack, heaviest), origin, random, terms)
+        at = settled(
+            graph, substreams.rate, targets_of(cluster, network, fair, terms.slack, heaviest), origin, random, terms
+        )
         if cluster.is_leaf:
             decided[vertices] = np.asarray(cluster.providers, np.int32)[at]
         for number, child in enumerate(cluster.children):
@@ -105,7 +110,7 @@ def settled(
     arrays = arrays_of(graph, rates, targets)
     starts, substream, count, _, latency, _ = arrays
     field = kernels.field_of(len(targets), at, starts, substream, count, rates, latency)
-    load = np.bincount(at[at >= 0], graph.weight[at >= 0], minlength=len(targets))
+    load = load_at(targets, at, graph)
     new = np.flatnonzero(at < 0)
     order = new[np.argsort(-graph.weight[new], kind="stable")]
     kernels.greedy(order, graph.weight, targets.caps, load, at, *arrays, field)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from weft.federation.distribution.graph import QueryGraph, bundled
+from weft.federation.distribution.graph import QueryGraph, bundled, summed
 
 #: A bundle may be so many times as heavy as bundles are on average when the graph is as small as asked for.
 HEAVIEST = 1.5
@@ -48,7 +48,7 @@ def coarsened(
         if len(firsts) == len(weight):
             break
         overlap = _merged(overlap, merged, len(firsts))
-        size, weight = np.bincount(merged, size), np.bincount(merged, weight)
+        size, weight = summed(size, merged, len(firsts)), summed(weight, merged, len(firsts))
         bundle = merged[bundle]
     return Coarse(bundled(graph, bundle, len(rates)), bundle)
 
@@ -61,7 +61,7 @@ def overlaps(graph: QueryGraph, rates: NDArray[np.float64]) -> NDArray[np.float3
 
 @numba.njit(cache=True)
 def by_substream(starts, substream, count, substreams):  # type: ignore[no-untyped-def]
-    """Who wants each substream: the number of vertices, and by substream the vertices, in ascending order, and counts."""
+    """Who wants each substream: how many vertices there are, and by substream its vertices, ascending, and counts."""
     firsts = np.zeros(substreams + 1, np.int64)
     for x in substream:
         firsts[x + 1] += 1

@@ -1,15 +1,16 @@
 """The query graph of a coordinator: vertices that are queries, or bundles of queries.
 
 A vertex keeps how many of its queries want each substream. So an edge between two vertices need not be kept: its weight
-is the sum of the edges between their queries, Σ_x rate[x] · count[x] · count'[x], and the edge cut of bundles is exactly
-that of the queries in them, but for the edges inside bundles. Edges to sources and homes lead to nodes that do not
-move; `pull` has their weights, a column for each node. So the nodes of the network are here, and never merged.
+is the sum of the edges between their queries, Σ_x rate[x] · count[x] · count'[x], and the edge cut of bundles is
+exactly that of the queries in them, but for the edges inside bundles. Edges to sources and homes lead to nodes that do
+not move; `pull` has their weights, a column for each node. So the nodes of the network are here, and never merged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numba
 import numpy as np
@@ -93,16 +94,22 @@ def bundled(graph: QueryGraph, bundle: NDArray[np.int64], substreams: int) -> Qu
         starts=starts,
         substream=substream,
         count=count,
-        size=np.bincount(bundle, graph.size, minlength=bundles).astype(np.int64),
-        weight=np.bincount(bundle, graph.weight, minlength=bundles),
-        state=np.bincount(bundle, graph.state, minlength=bundles),
+        size=summed(graph.size, bundle, bundles).astype(np.int64),
+        weight=summed(graph.weight, bundle, bundles),
+        state=summed(graph.state, bundle, bundles),
         pull=_summed(graph.pull, bundle, order, bundles),
     )
 
 
+def summed(values: NDArray[np.generic], where: NDArray[np.integer[Any]], places: int) -> NDArray[np.float64]:
+    """By place the sum of the values there."""
+    # Of nothing at all NumPy makes whole numbers, and whole numbers would swallow what is added to them later.
+    return np.asarray(np.bincount(where, values, minlength=places), np.float64)
+
+
 @numba.njit(cache=True)
 def _counted(bundles, bundle, order, starts, substream, count, substreams):  # type: ignore[no-untyped-def]
-    """By bundle the substreams that its vertices want, in the order in which they come, and by how many queries each."""
+    """By bundle the substreams that its vertices want, as they come, and by how many of its queries each is wanted."""
     firsts = np.zeros(bundles + 1, np.int64)
     found, counted = np.empty(len(substream), substream.dtype), np.zeros(len(substream), count.dtype)
     seen_in, seen_at = np.full(substreams, -1, np.int64), np.empty(substreams, np.int64)

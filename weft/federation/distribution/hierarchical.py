@@ -147,7 +147,7 @@ def spread(
 
 
 def taken_apart(level: Level, vertices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The finer vertices in some bundles, in ascending order, and by finer vertex the place of its bundle among them."""
+    """The finer vertices in some bundles, ascending, and by finer vertex the place of its bundle among them."""
     place = np.full(len(level.graph), -1)
     place[vertices] = np.arange(len(vertices))
     finer = np.flatnonzero(place[level.bundle] >= 0)

@@ -66,7 +66,7 @@ def field_of(targets, at, starts, substream, count, rates, latency):  # type: ig
 
 @numba.njit(cache=True)
 def greedy(order, weight, caps, load, at, starts, substream, count, rates, latency, fixed, field):  # type: ignore[no-untyped-def]
-    """Places vertices in the given order where they cost least, under the caps; if none has room, where it lacks least."""
+    """Places vertices in the given order, each where it costs least; if none has room, where the least is lacking."""
     found = np.empty(len(caps))
     for v in order:
         costs(v, starts, substream, count, fixed, field, found)
@@ -160,7 +160,7 @@ def refine(at, weight, caps, load, starts, substream, count, rates, latency, fix
 
 @numba.njit(cache=True)
 def relieve(order, at, weight, caps, load, starts, substream, count, rates, latency, fixed, field):  # type: ignore[no-untyped-def]
-    """Takes vertices away from targets above their caps, at the least cost, to where there is room; heavy ones first."""
+    """Takes vertices away from targets above their caps to where there is room, each at the least cost."""
     itself = own(starts, substream, count, rates)
     found = np.empty(len(caps))
     for v in order:

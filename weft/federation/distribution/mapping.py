@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.federation.distribution import kernels
-from weft.federation.distribution.graph import QueryGraph
+from weft.federation.distribution.graph import QueryGraph, summed
 from weft.federation.model.edge_cut import Placement
 from weft.federation.model.network import NetworkGraph
 
@@ -88,7 +88,7 @@ def refined(
     arrays = arrays_of(graph, rates, targets)
     starts, substream, count, _, latency, _ = arrays
     field = kernels.field_of(len(targets), at, starts, substream, count, rates, latency)
-    load = np.bincount(at, graph.weight, minlength=len(targets))
+    load = load_at(targets, at, graph)
     if (load > targets.caps).any():
         kernels.relieve(np.argsort(-graph.weight), at, graph.weight, targets.caps, load, *arrays, field)
     kernels.refine(at, graph.weight, targets.caps, load, *arrays, field, passes, patience)
@@ -98,6 +98,12 @@ def refined(
 def mapped(graph: QueryGraph, rates: NDArray[np.float64], targets: Targets) -> Placement:
     """Greedy, then refined."""
     return refined(graph, rates, targets, greedy(graph, rates, targets))
+
+
+def load_at(targets: Targets, at: Placement, graph: QueryGraph) -> NDArray[np.float64]:
+    """By target the load of the vertices there; vertices at −1 are nowhere."""
+    placed = at >= 0
+    return summed(graph.weight[placed], at[placed], len(targets))
 
 
 def arrays_of(graph: QueryGraph, rates: NDArray[np.float64], targets: Targets) -> tuple[NDArray[np.generic], ...]:

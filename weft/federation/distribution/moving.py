@@ -12,11 +12,12 @@ _OVERSHOOT = 0.9
 
 
 @numba.njit(cache=True)
-def rebalance(
+def rebalance(  # type: ignore[no-untyped-def]
     flow, draws, at, origin, weight, state, load, starts, substream, count, rates, latency, fixed, field, band
-):  # type: ignore[no-untyped-def]
-    """Moves vertices along flows. A random flow each time; of the vertices that lose least by it (within the band) those
-    that have been moved before, which costs nothing more, or else all; of these the one with most load for its state."""
+):
+    """Moves vertices along flows. A random flow each time; of the vertices that lose least by it (within the band)
+    those that have been moved before, which costs nothing more, or else all; of these the one with most load for its
+    state."""
     itself = own(starts, substream, count, rates)
     targets = len(load)
     found, gains = np.empty(targets), np.empty(len(at))
@@ -60,7 +61,7 @@ def rebalance(
 
 
 @numba.njit(cache=True)
-def improve(
+def improve(  # type: ignore[no-untyped-def]
     order,
     at,
     origin,
@@ -77,10 +78,10 @@ def improve(
     fixed,
     field,
     interval,
-):  # type: ignore[no-untyped-def]
+):
     """Visits vertices once: back to where they were if that loses nothing, or else where they cost less, if it pays.
 
-    A move keeps the target's cap and the floor of where it comes from, or makes the larger violation of the two smaller.
+    A move keeps the cap of its target and the floor of where it comes from, or lessens the larger violation.
     """
     itself = own(starts, substream, count, rates)
     found = np.empty(len(caps))

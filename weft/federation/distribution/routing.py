@@ -1,9 +1,9 @@
 """Where new queries go, many at a time.
 
 Each coordinator keeps a **routing table**: by substream and child what one more query that wants the substream would
-cost there, sharing and fetching together. A new query's costs are the sum of its substreams' rows and of one row for its
-home; it goes to the cheapest child, and on from there, down to a provider. Nobody looks at load here: that a query finds
-its place at once is worth more, and the next redistribution sees to the balance.
+cost there, sharing and fetching together. A new query's costs are the sum of its substreams' rows and of one row for
+its home; it goes to the cheapest child, and on from there, down to a provider. Nobody looks at load here: that a query
+finds its place at once is worth more, and the next redistribution sees to the balance.
 """
 
 from __future__ import annotations

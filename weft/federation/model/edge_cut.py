@@ -67,9 +67,9 @@ def pulls(network: NetworkGraph, substreams: Substreams, queries: QuerySet) -> N
     to_sources = np.repeat(first, np.diff(queries.starts)) + substreams.source[queries.wanted]
     found = np.bincount(to_sources, substreams.rate[queries.wanted], minlength=len(queries) * nodes)
     found[first + sources + queries.home] = queries.result
-    return found.reshape(len(queries), nodes)
+    return np.asarray(found, np.float64).reshape(len(queries), nodes)
 
 
 def loads(queries: QuerySet, placement: Placement, providers: int) -> NDArray[np.float64]:
     """By provider the load of the queries there."""
-    return np.bincount(placement, queries.load, minlength=providers)
+    return np.asarray(np.bincount(placement, queries.load, minlength=providers), np.float64)

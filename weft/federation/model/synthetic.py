@@ -18,10 +18,13 @@ from weft.federation.model.substreams import Substreams
 #: Processor seconds per byte read: a provider of capability 1 keeps up with so many bytes per second.
 BYTES_PER_SECOND_OF_WORK = 1e6
 
+#: A query's state is what it has read in so many seconds.
+SECONDS_KEPT = 60
+
 
 @dataclass(frozen=True)
 class Workload:
-    """What queries are drawn from: the substreams, and each group's order of them, and how likely a rank or one before it is."""
+    """What queries are drawn from: substreams, each group's order of them, and how likely a rank up to each is."""
 
     substreams: Substreams
     orders: NDArray[np.int32]
@@ -64,7 +67,8 @@ def drawn_queries(drawn: Workload, random: Generator, count: int, providers: int
     read = [float(drawn.substreams.rate[each].sum()) for each in interests]
     load = [rate / BYTES_PER_SECOND_OF_WORK for rate in read]
     homes = random.integers(providers, size=count)
-    return query_set(interests, load, homes.tolist(), [drawn.result] * count, read), groups
+    kept = [rate * SECONDS_KEPT for rate in read]
+    return query_set(interests, load, homes.tolist(), [drawn.result] * count, kept), groups
 
 
 def _ranks(drawn: Workload, random: Generator, size: int) -> NDArray[np.int64]:

@@ -87,7 +87,7 @@ def _link(described: Any, place: str, names: set[str]) -> Link:
     microseconds = round(_number(given["milliseconds"], f"{place}: milliseconds") * 1000)
     if microseconds < 1:
         raise TopologyError(f"{place}: a message takes 0.001 milliseconds at least; found {given['milliseconds']!r}")
-    return Link(*ends, microseconds)
+    return Link(ends[0], ends[1], microseconds)
 
 
 def _mapping(described: Any, place: str, known: set[str]) -> Mapping[str, Any]:

@@ -69,8 +69,8 @@ def _check_counts(room: int, sources: int, providers: int) -> None:
         raise TopologyError(f"a network needs a source and a provider; asked for {sources} and {providers}")
     if sources + providers > room:
         raise TopologyError(
-            f"{sources} sources and {providers} providers need {sources + providers} sites, and only {room} can be one: "
-            "ask for more sites"
+            f"{sources} sources and {providers} providers need {sources + providers} sites, and only {room} "
+            "can be one: ask for more sites"
         )
 
 
