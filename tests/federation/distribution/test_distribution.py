@@ -1,4 +1,4 @@
-"""Initial distribution, routing, diffusion, redistribution and migration on a federation of some dozens of providers."""
+"""Initial distribution, routing, diffusion, redistribution, migration: on a federation of some dozens of providers."""
 
 from __future__ import annotations
 

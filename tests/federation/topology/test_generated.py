@@ -30,7 +30,8 @@ def test_stubs_are_near_and_domains_far() -> None:
     topology = transit_stub(1)
     far = ways_from(topology, topology.providers).milliseconds[:, topology.providers]
     nearest = np.sort(far, axis=1)[:, 1]
-    assert np.median(nearest) < 20 < 60 < np.median(far)
+    assert np.median(nearest) < 20
+    assert np.median(far) > 60
 
 
 def test_a_few_sites_of_a_power_law_have_very_many_links() -> None:

@@ -1,8 +1,8 @@
 """A federation over time: queries come, providers work, loads are measured, rounds are held, providers fail.
 
 All decisions are those of `weft.federation.coordinator`; here is only what the world does to it. A provider is an M/M/1
-queue that gets work in proportion to the queries it runs, and reports to its coordinator how busy they keep it. Members
-of a cluster send heartbeats to their leader; who misses some is taken for dead, and its queries go elsewhere.
+queue that gets work in proportion to the queries it runs. Members of a cluster send heartbeats to one another; who is
+not heard for a while is taken for dead, and its queries go elsewhere.
 """
 
 from __future__ import annotations
@@ -161,17 +161,18 @@ class Simulation:
         self.events.after(seconds(random.expovariate(rate)), work)
 
     def _beat(self) -> None:
-        """Members tell their leaders that they live; leaders notice who has not for too long."""
+        """Members of a cluster tell one another that they live; who has not been heard for too long is taken for dead.
+
+        To tell the leader alone would not do: if it dies, those that only it has heard would be buried with it.
+        """
         tree, now = self.coordinator.tree, self.events.now
         for cluster in clusters(tree):
             for member in cluster.members:
-                self._heard.setdefault(member, now)
-                if member != cluster.leader:
-                    self.wires.send("heartbeat", member, cluster.leader, self._hear(member))
-                else:
-                    # A leader is heard by its members, who elect another one if it is silent.
-                    other = next((each for each in cluster.members if each != member), member)
-                    self.wires.send("heartbeat", member, other, self._hear(member))
+                # Who is alone is heard by nobody, and missed by nobody.
+                self._heard[member] = now if len(cluster.members) == 1 else self._heard.get(member, now)
+                for other in cluster.members:
+                    if other != member:
+                        self.wires.send("heartbeat", member, other, self._hear(member))
         allowed = seconds(self.world.heartbeat * self.world.missed)
         for provider in providers_below(tree):
             if now - self._heard[provider] > allowed:
