@@ -8,22 +8,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench import report
 from bench.provider_figures.setting import Clock, Judged, Setting, judged, setting
 from weft.federation.coordinators import Cluster
-from weft.federation.distribution.centralised import all_providers, centrally, greedily
-from weft.federation.distribution.coarsening import overlaps
-from weft.federation.distribution.graph import bundled, graph_of
+from weft.federation.distribution.centralised import centrally, greedily
 from weft.federation.distribution.hierarchical import hierarchically
-from weft.federation.distribution.mapping import mapped
-from weft.federation.model.queries import QuerySet, chosen
+from weft.federation.distribution.partitioned import by_partition
+from weft.federation.model.queries import chosen
 
 SIZES = (5_000, 15_000, 30_000, 60_000)
 QUICK_SIZES = (1_000, 3_000)
-#: The partitioner gets each query's so many heaviest edges: all of them would be millions.
-NEIGHBOURS = 20
+MOST_FOR_METIS = 30_000
 
 
 @dataclass(frozen=True)
@@ -54,9 +50,9 @@ def measure(quick: bool) -> Initial:
         found = hierarchically(given.tree, given.network, given.substreams, queries, watch=_watch(spent))
         placements.append(judged(given, queries, "Hierarchical", found, clock.seconds()))
         response[size] = _longest(given.tree, spent, "gather") + _longest(given.tree, spent, "spread")
-        if size <= 5_000:
+        if size <= MOST_FOR_METIS:
             clock = Clock()
-            found = _partitioned(given, queries)
+            found = by_partition(given.network, given.substreams, queries)
             placements.append(judged(given, queries, "METIS", found, clock.seconds()))
     return Initial(placements, response)
 
@@ -66,6 +62,7 @@ def _warm(given: Setting) -> None:
     few = chosen(given.queries(1_000), np.arange(1_000))
     centrally(given.network, given.substreams, few)
     hierarchically(given.tree, given.network, given.substreams, few, most=16)
+    by_partition(given.network, given.substreams, few)
 
 
 def _watch(spent: dict[tuple[int, str], float]):  # type: ignore[no-untyped-def]
@@ -84,32 +81,6 @@ def _longest(cluster: Cluster, spent: dict[tuple[int, str], float], work: str) -
     return spent[id(cluster), work] + below
 
 
-def _partitioned(given: Setting, queries: QuerySet) -> NDArray[np.int32]:
-    """A k-way partition of the heaviest overlaps into as many parts as providers, then parts to providers."""
-    import pymetis
-
-    graph = graph_of(given.network, given.substreams, queries)
-    overlap = overlaps(graph, given.substreams.rate)
-    nearest = np.argpartition(-overlap, NEIGHBOURS, axis=1)[:, :NEIGHBOURS]
-    linked = np.zeros(overlap.shape, np.bool_)
-    np.put_along_axis(linked, nearest, True, axis=1)
-    linked |= linked.T
-    starts = np.concatenate([[0], np.cumsum(linked.sum(axis=1))])
-    weights = np.maximum(overlap[linked].round().astype(np.int64), 1)
-    _, parts = pymetis.part_graph(
-        len(given.network.providers),
-        xadj=starts.tolist(),
-        adjncy=np.nonzero(linked)[1].tolist(),
-        vweights=np.maximum((queries.load * 1e6).round().astype(np.int64), 1).tolist(),
-        eweights=weights.tolist(),
-        options=pymetis.Options(ufactor=100, seed=1),
-    )
-    part = np.unique(np.asarray(parts), return_inverse=True)[1]
-    coarse = bundled(graph, part, len(given.substreams))
-    # A part is as heavy as a provider's share, so the load limit says: one part each.
-    return mapped(coarse, given.substreams.rate, all_providers(given.network, coarse))[part]
-
-
 def of(found: Initial, name: str, size: int) -> Judged | None:
     return next((each for each in found.placements if (each.name, each.queries) == (name, size)), None)
 
@@ -120,6 +91,7 @@ def show(found: Initial, quick: bool) -> None:
             each.queries,
             each.name,
             each.true_cost,
+            each.data_cost,
             each.edge_cut,
             each.fullest,
             each.imbalance,
@@ -128,7 +100,17 @@ def show(found: Initial, quick: bool) -> None:
         )
         for each in found.placements
     ]
-    columns = ("queries", "placement", "true cost", "edge cut", "fullest", "imbalance", "CPU s", "response s")
+    columns = (
+        "queries",
+        "placement",
+        "true cost",
+        "data only",
+        "edge cut",
+        "fullest",
+        "imbalance",
+        "CPU s",
+        "response s",
+    )
     note = (
         "Costs against Naive; load against the fair one. The source: Naive worst, Greedy a lot better, the two "
         "mappings best and similar; Hierarchical much faster, in response and in total."

@@ -53,12 +53,17 @@ def setting(quick: bool) -> Setting:
 
 @dataclass(frozen=True)
 class Judged:
-    """A placement: both costs against those of every query at home, and the load against the fair one."""
+    """A placement: both costs against those of every query at home, and the load against the fair one.
+
+    `data_cost` is the true cost without answers. Those cost nothing at home, so for answers of r bytes per second the
+    true cost is data_cost + r · (true_cost − data_cost).
+    """
 
     queries: int
     name: str
     edge_cut: float
     true_cost: float
+    data_cost: float
     fullest: float
     imbalance: float
     cpu_seconds: float = 0.0
@@ -67,15 +72,14 @@ class Judged:
 def judged(given: Setting, queries: QuerySet, name: str, placement: Placement, cpu_seconds: float = 0.0) -> Judged:
     naive = queries.home.astype(np.int32)
     cuts = [edge_cut(given.network, given.substreams, queries, each).total for each in (placement, naive)]
-    costs = [
-        true_cost(given.trees, given.network, given.substreams, queries, each).total for each in (placement, naive)
-    ]
+    costs = [true_cost(given.trees, given.network, given.substreams, queries, each) for each in (placement, naive)]
     load = loads(queries, placement, len(given.network.providers))
     return Judged(
         len(queries),
         name,
         cuts[0] / cuts[1],
-        costs[0] / costs[1],
+        costs[0].total / costs[1].total,
+        costs[0].data / costs[1].data,
         float(load.max() / load.mean()),
         float(load.std() / load.mean()),
         cpu_seconds,
