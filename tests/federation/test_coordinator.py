@@ -84,6 +84,17 @@ def test_a_plan_moves_nothing_until_it_is_carried_out() -> None:
     assert f"{len(plan.moves)} queries move" in summed_up(plan)
 
 
+def test_a_plan_within_a_budget_carries_no_more_and_still_saves() -> None:
+    coordinator = federation()
+    coordinator.moved(coordinator.move(f"q{number}", coordinator.network.providers[3]) for number in range(80))
+    budget = 0.2 * sum(move.carries * move.milliseconds for move in coordinator.plan().moves)
+    plan = coordinator.plan(budget)
+    assert 0 < sum(move.carries * move.milliseconds for move in plan.moves) <= budget
+    assert plan.after.edge_cut < plan.before.edge_cut
+    coordinator.moved(plan.moves)
+    assert coordinator.standing() == plan.after
+
+
 def test_a_provider_that_leaves_loses_all_queries_and_one_that_joins_gets_some() -> None:
     coordinator = federation()
     name = coordinator.provider_of("q1")

@@ -23,7 +23,7 @@ from weft.federation.coordinators import Cluster, clusters, joined, left, provid
 from weft.federation.decisions import Choice, Decision, Move, Plan, Standing, Step
 from weft.federation.distribution.adaptation import Terms, adapted
 from weft.federation.distribution.hierarchical import hierarchically
-from weft.federation.distribution.migration import migration
+from weft.federation.distribution.migration import bounded, migration
 from weft.federation.distribution.routing import RoutingTable, costs_at, learn, routed, routing_table
 from weft.federation.errors import FederationError
 from weft.federation.model.edge_cut import Placement, counts, edge_cut, loads, pulls
@@ -142,12 +142,22 @@ class Coordinator:
             self._table = routing_table(self.tree, self.network, self.substreams, self.queries, self.placement)
         return self._table
 
-    def plan(self) -> Plan:
-        """What a round of redistribution would move. Nothing is moved by asking."""
+    def plan(self, budget: float | None = None) -> Plan:
+        """What a round of redistribution would move. Nothing is moved by asking.
+
+        With a budget, in bytes of state times milliseconds, only the moves that save most for what carrying them costs.
+        """
         after = adapted(
             self.tree, self.network, self.substreams, self.queries, self.placement, self._random, self.terms
         )
-        return Plan(self._moves(after), self.standing(), self.standing(after))
+        moves = self._moves(after)
+        if budget is not None:
+            saved = np.array([move.saves for move in moves])
+            kept = bounded(self.network, migration(self.queries, self.placement, after), saved, budget)
+            after = self.placement.copy()
+            after[kept.query] = kept.target
+            moves = tuple(move for move in moves if after[self._number[move.query]] == self.network.number[move.target])
+        return Plan(moves, self.standing(), self.standing(after))
 
     def provider_of(self, query: str) -> str:
         return self.network.providers[int(self.placement[self._known(query)])]

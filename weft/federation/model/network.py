@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -40,16 +39,4 @@ def network_of(topology: Topology) -> NetworkGraph:
         sources=tuple(topology.sites[site].name for site in topology.sources),
         between=ways[:, topology.providers],
         from_source=np.ascontiguousarray(ways[:, topology.sources].T),
-    )
-
-
-def part_of(network: NetworkGraph, kept: Sequence[int]) -> NetworkGraph:
-    """The same network with some of its providers only, in the given order."""
-    chosen = np.asarray(kept, np.int64)
-    return NetworkGraph(
-        providers=tuple(network.providers[number] for number in kept),
-        capability=network.capability[chosen],
-        sources=network.sources,
-        between=network.between[np.ix_(chosen, chosen)],
-        from_source=np.ascontiguousarray(network.from_source[:, chosen]),
     )
