@@ -1,0 +1,197 @@
+"""Initial distribution, routing, diffusion, redistribution, migration: on a federation of some dozens of providers."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weft.federation.coordinators import Cluster, joined, left, providers_below, tree_over
+from weft.federation.distribution.adaptation import Terms, adapted
+from weft.federation.distribution.centralised import centrally, greedily
+from weft.federation.distribution.diffusion import flows
+from weft.federation.distribution.hierarchical import hierarchically
+from weft.federation.distribution.migration import bounded, cost_of, migration
+from weft.federation.distribution.routing import learn, routed, routing_table
+from weft.federation.model.edge_cut import edge_cut, loads
+from weft.federation.model.network import NetworkGraph, network_of
+from weft.federation.model.queries import QuerySet, chosen, query_set, together
+from weft.federation.model.substreams import Substreams
+from weft.federation.model.synthetic import drawn_queries, workload
+from weft.federation.topology import transit_stub
+
+
+@cache
+def federation() -> tuple[NetworkGraph, Substreams, QuerySet, Cluster]:
+    network = network_of(transit_stub(1, sites=400, sources=10, providers=40))
+    drawn = workload(2, sources=10, substreams=1000, groups=8, fewest=20, most=40)
+    queries, _ = drawn_queries(drawn, np.random.default_rng(3), 1200, 40)
+    return network, drawn.substreams, queries, tree_over(range(40), network.between)
+
+
+def fullest(queries: QuerySet, placement: np.ndarray, there: tuple[int, ...]) -> float:
+    load = loads(queries, placement, 40)[list(there)]
+    return float(load.max() / load.mean())
+
+
+def test_the_hierarchy_is_near_the_centre_and_within_the_limit() -> None:
+    network, substreams, queries, tree = federation()
+    found = hierarchically(tree, network, substreams, queries)
+    cost = {
+        name: edge_cut(network, substreams, queries, each).total
+        for name, each in {
+            "naive": queries.home,
+            "greedy": greedily(network, substreams, queries),
+            "central": centrally(network, substreams, queries),
+            "hierarchical": found,
+        }.items()
+    }
+    assert cost["central"] < cost["greedy"] < cost["naive"]
+    assert cost["hierarchical"] < 1.1 * cost["central"]
+    assert fullest(queries, found, tuple(range(40))) <= 1.1 + 1e-9
+    assert (hierarchically(tree, network, substreams, queries) == found).all()
+
+
+def test_more_capable_providers_get_more() -> None:
+    network, substreams, queries, tree = federation()
+    capability = np.where(np.arange(40) < 20, 3.0, 1.0)
+    uneven = NetworkGraph(network.providers, capability, network.sources, network.between, network.from_source)
+    found = hierarchically(tree, uneven, substreams, queries)
+    load = loads(queries, found, 40)
+    assert (load <= 1.1 * capability * load.sum() / capability.sum() + 1e-9).all()
+    assert load[:20].sum() > 2 * load[20:].sum()
+
+
+def test_providers_that_are_away_get_nothing() -> None:
+    network, substreams, queries, tree = federation()
+    smaller = left(tree, 7, network.between)
+    assert smaller is not None
+    assert 7 not in hierarchically(smaller, network, substreams, queries)
+    placement = hierarchically(tree, network, substreams, queries)
+    random = np.random.default_rng(1)
+    assert 7 not in adapted(smaller, network, substreams, queries, placement, random)
+    assert 7 not in routed(routing_table(smaller, network, substreams, queries, placement), queries)
+
+
+def test_a_new_query_goes_where_the_edge_cut_grows_least() -> None:
+    network, substreams, queries, _ = federation()
+    one_leaf = Cluster(leader=3, providers=tuple(range(8)))
+    placement = (queries.home % 8).astype(np.int32)
+    old, new = chosen(queries, np.arange(200)), chosen(queries, np.arange(200, 230))
+    at = routed(routing_table(one_leaf, network, substreams, old, placement[:200]), new)
+    for number in range(len(new)):
+        both = together(old, chosen(new, [number]))
+        grown = [
+            edge_cut(network, substreams, both, np.append(placement[:200], each).astype(np.int32)).total
+            for each in range(8)
+        ]
+        assert grown[at[number]] == pytest.approx(min(grown), rel=1e-6)
+
+
+def test_tables_that_have_learned_are_those_that_are_made_anew() -> None:
+    network, substreams, queries, tree = federation()
+    old, new = chosen(queries, np.arange(900)), chosen(queries, np.arange(900, 1200))
+    placement = hierarchically(tree, network, substreams, old)
+    table = routing_table(tree, network, substreams, old, placement)
+    at = routed(table, new)
+    learn(table, substreams, new, at)
+    again = routing_table(tree, network, substreams, queries, np.concatenate([placement, at]))
+    tables = [(table, again)]
+    while tables:
+        one, other = tables.pop()
+        assert one.by_substream == pytest.approx(other.by_substream, rel=1e-4)
+        tables.extend(zip(one.below, other.below, strict=True))
+
+
+# U3b
+@pytest.mark.parametrize(
+    ("load", "capability", "expected"),
+    [
+        ((0.30, 0.20, 0.10), (1, 1, 1), {(0, 1): 0.1 / 3, (0, 2): 0.2 / 3, (1, 2): 0.1 / 3}),
+        ((0.6, 0.1, 0.1), (1, 1, 2), {(0, 1): 0.5 / 3, (0, 2): 0.7 / 3, (1, 2): 0.2 / 3}),
+    ],
+)
+def test_u3b_diffusion(load: tuple[float, ...], capability: tuple[int, ...], expected: dict) -> None:
+    found = flows(np.array(load), np.array(capability, float))
+    assert {(i, j): found[i, j] for i, j in np.argwhere(found > 1e-12)} == pytest.approx(expected)
+
+
+@given(st.lists(st.integers(0, 20), min_size=2, max_size=6), st.data())
+def test_u3b_flows_balance_any_linked_graph(load: list[int], data) -> None:
+    size = len(load)
+    linked = np.zeros((size, size), bool)
+    for node in range(1, size):
+        other = data.draw(st.integers(0, node - 1))
+        linked[node, other] = linked[other, node] = True
+    fair = np.array(data.draw(st.lists(st.integers(1, 3), min_size=size, max_size=size)), float)
+    for links in (None, linked):
+        found = flows(np.array(load, float), fair, links)
+        after = np.array(load) - found.sum(axis=1) + found.sum(axis=0)
+        assert after == pytest.approx(fair * sum(load) / fair.sum(), abs=1e-9)
+        assert links is None or not found[~links].any()
+
+
+def test_rounds_repair_a_random_placement() -> None:
+    network, substreams, queries, tree = federation()
+    random = np.random.default_rng(5)
+    placement = random.integers(40, size=len(queries)).astype(np.int32)
+    placement[:300] = 0
+    costs, moves = [edge_cut(network, substreams, queries, placement).total], []
+    for _ in range(5):
+        after = adapted(tree, network, substreams, queries, placement, random)
+        moves.append(len(migration(queries, placement, after)))
+        placement = after
+        costs.append(edge_cut(network, substreams, queries, placement).total)
+        assert fullest(queries, placement, tuple(range(40))) < 1.2
+    assert costs[-1] < 0.95 * costs[0]
+    assert moves[-1] < moves[0] / 3
+
+
+def test_a_new_provider_is_used_after_a_round() -> None:
+    network, substreams, queries, _ = federation()
+    tree = tree_over(range(39), network.between)
+    placement = hierarchically(tree, network, substreams, queries)
+    assert 39 not in placement
+    larger = joined(tree, 39, network.between)
+    after = adapted(larger, network, substreams, queries, placement, np.random.default_rng(1))
+    assert 0.7 < loads(queries, after, 40)[39] / loads(queries, after, 40).mean() < 1.11
+
+
+def test_moves_that_do_not_pay_are_not_made() -> None:
+    network, substreams, queries, tree = federation()
+    placement = hierarchically(tree, network, substreams, queries)
+    random = np.random.default_rng(1)
+    placement = adapted(tree, network, substreams, queries, placement, random)
+    heavy = query_set(
+        [queries.interest(q) for q in range(len(queries))], queries.load.tolist(), queries.home.tolist(),
+        queries.result.tolist(), (queries.state * 1e6).tolist(),
+    )  # fmt: skip
+    light = adapted(tree, network, substreams, queries, placement, np.random.default_rng(2))
+    none = adapted(tree, network, substreams, heavy, placement, np.random.default_rng(2), Terms(interval=1e-6))
+    assert len(migration(queries, placement, none)) < len(migration(queries, placement, light))
+
+
+def test_a_federation_of_one_provider_keeps_its_queries() -> None:
+    network, substreams, queries, _ = federation()
+    alone = Cluster(leader=4, providers=(4,))
+    placement = hierarchically(alone, network, substreams, queries)
+    assert set(placement.tolist()) == {4}
+    assert set(adapted(alone, network, substreams, queries, placement, np.random.default_rng(1)).tolist()) == {4}
+    assert len(providers_below(alone)) == 1
+
+
+def test_migration_within_a_budget() -> None:
+    network, _, queries, _ = federation()
+    before = np.zeros(len(queries), np.int32)
+    after = (np.arange(len(queries)) % 40).astype(np.int32)
+    moves = migration(queries, before, after)
+    assert len(moves) == int((after != 0).sum())
+    whole = cost_of(network, moves)
+    half = bounded(network, moves, np.ones(len(moves)), whole / 2)
+    assert 0 < len(half) < len(moves)
+    assert cost_of(network, half) <= whole / 2
+    # With equal gains the cheapest go first, so more than half of them fit.
+    assert len(half) > len(moves) / 2

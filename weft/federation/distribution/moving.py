@@ -1,0 +1,114 @@
+"""The loops of redistribution, compiled. See `kernels.py` for the field."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from weft.federation.distribution.kernels import costs, own, shift
+
+#: A vertex follows a flow if the flow is more than so much of its load: a little too far is better than not at all.
+_OVERSHOOT = 0.9
+
+
+@numba.njit(cache=True)
+def rebalance(  # type: ignore[no-untyped-def]
+    flow, draws, at, origin, weight, state, load, starts, substream, count, rates, latency, fixed, field, band
+):
+    """Moves vertices along flows. A random flow each time; of the vertices that lose least by it (within the band)
+    those that have been moved before, which costs nothing more, or else all; of these the one with most load for its
+    state."""
+    itself = own(starts, substream, count, rates)
+    targets = len(load)
+    found, gains = np.empty(targets), np.empty(len(at))
+    for draw in draws:
+        open_flows = 0
+        for i in range(targets):
+            for j in range(targets):
+                open_flows += flow[i, j] > 0
+        if open_flows == 0:
+            break
+        left = int(draw * open_flows)
+        a, b = 0, 0
+        for i in range(targets):
+            for j in range(targets):
+                if flow[i, j] > 0:
+                    if left == 0:
+                        a, b = i, j
+                    left -= 1
+        largest = -np.inf
+        for v in range(len(at)):
+            if at[v] == a and flow[a, b] > _OVERSHOOT * weight[v]:
+                costs(v, starts, substream, count, fixed, field, found)
+                gains[v] = found[a] - found[b] + itself[v] * (latency[a, b] - latency[a, a])
+                largest = max(largest, gains[v])
+        chosen, chosen_dirty, chosen_density = -1, False, 0.0
+        for v in range(len(at)):
+            if at[v] != a or flow[a, b] <= _OVERSHOOT * weight[v] or gains[v] < largest - band * abs(largest):
+                continue
+            dirty = at[v] != origin[v]
+            density = weight[v] / max(state[v], 1e-300)
+            if chosen < 0 or (dirty, density) > (chosen_dirty, chosen_density):
+                chosen, chosen_dirty, chosen_density = v, dirty, density
+        if chosen < 0:
+            flow[a, b] = 0.0
+            continue
+        shift(chosen, a, b, starts, substream, count, rates, latency, field)
+        at[chosen] = b
+        load[a] -= weight[chosen]
+        load[b] += weight[chosen]
+        flow[a, b] -= weight[chosen]
+
+
+@numba.njit(cache=True)
+def improve(  # type: ignore[no-untyped-def]
+    order,
+    at,
+    origin,
+    weight,
+    state,
+    caps,
+    floors,
+    load,
+    starts,
+    substream,
+    count,
+    rates,
+    latency,
+    fixed,
+    field,
+    interval,
+):
+    """Visits vertices once: back to where they were if that loses nothing, or else where they cost less, if it pays.
+
+    A move keeps the cap of its target and the floor of where it comes from, or lessens the larger violation.
+    """
+    itself = own(starts, substream, count, rates)
+    found = np.empty(len(caps))
+    for v in order:
+        a = at[v]
+        costs(v, starts, substream, count, fixed, field, found)
+        best, most = -1, 0.0
+        home = origin[v]
+        for b in range(len(caps)):
+            if b == a or not _fits(load[a], load[b], weight[v], caps[b], floors[a]):
+                continue
+            gain = found[a] - found[b] + itself[v] * (latency[a, b] - latency[a, a])
+            if b == home:
+                if gain >= 0:
+                    best = b
+                    break
+            elif gain > most and (home != a or gain * interval > state[v] * latency[a, b]):
+                best, most = b, gain
+        if best >= 0:
+            shift(v, a, best, starts, substream, count, rates, latency, field)
+            at[v] = best
+            load[a] -= weight[v]
+            load[best] += weight[v]
+
+
+@numba.njit(cache=True)
+def _fits(load_a, load_b, weight, cap, floor):  # type: ignore[no-untyped-def]
+    before = max(load_b - cap, floor - load_a, 0.0)
+    after = max(load_b + weight - cap, floor - load_a + weight, 0.0)
+    return after == 0.0 or after < before

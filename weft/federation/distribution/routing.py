@@ -1,0 +1,121 @@
+"""Where new queries go, many at a time.
+
+Each coordinator keeps a **routing table**: by substream and child what one more query that wants the substream would
+cost there, sharing and fetching together. A new query's costs are the sum of its substreams' rows and of one row for
+its home; it goes to the cheapest child, and on from there, down to a provider. Nobody looks at load here: that a query
+finds its place at once is worth more, and the next redistribution sees to the balance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.federation.coordinators import Cluster
+from weft.federation.distribution.hierarchical import targets_of
+from weft.federation.distribution.mapping import Targets
+from weft.federation.model.edge_cut import Placement, counts
+from weft.federation.model.network import NetworkGraph
+from weft.federation.model.queries import QuerySet, chosen
+from weft.federation.model.substreams import Substreams
+
+
+@dataclass(frozen=True)
+class RoutingTable:
+    """A coordinator's table, one row for each substream and one for each home, and those of the coordinators below."""
+
+    cluster: Cluster
+    targets: Targets
+    by_substream: NDArray[np.float32]
+    by_home: NDArray[np.float32]
+    below: tuple[RoutingTable, ...]
+
+
+def routing_table(
+    tree: Cluster, network: NetworkGraph, substreams: Substreams, queries: QuerySet, placement: Placement
+) -> RoutingTable:
+    """The tables of a tree, for queries that are placed already."""
+    at = counts(queries, placement, len(substreams), len(network.providers))
+    return _table(tree, network, substreams, at)
+
+
+def _table(cluster: Cluster, network: NetworkGraph, substreams: Substreams, at: NDArray[np.float64]) -> RoutingTable:
+    targets = targets_of(cluster, network, fair=1.0)
+    here = np.stack([at[:, each].sum(axis=1) for each in targets.providers], axis=1)
+    from_source = np.stack([network.from_source[:, each].mean(axis=1) for each in targets.providers], axis=1)
+    homes = np.stack([network.between[:, each].mean(axis=1) for each in targets.providers], axis=1)
+    by_substream = substreams.rate[:, None] * (here @ targets.latency + from_source[substreams.source])
+    below = tuple(_table(child, network, substreams, at) for child in cluster.children)
+    return RoutingTable(cluster, targets, by_substream.astype(np.float32), homes.astype(np.float32), below)
+
+
+def choices(table: RoutingTable, queries: QuerySet) -> NDArray[np.int64]:
+    """By query the place of the cheapest child of one coordinator."""
+    result = queries.result.astype(np.float32)
+    found: NDArray[np.int64] = _choices(
+        queries.starts, queries.wanted, queries.home, result, table.by_substream, table.by_home
+    )
+    return found
+
+
+def costs_at(table: RoutingTable, queries: QuerySet, query: int) -> NDArray[np.float64]:
+    """What a query would cost at each child of one coordinator."""
+    shared = table.by_substream[queries.interest(query)].sum(axis=0, dtype=np.float64)
+    found: NDArray[np.float64] = shared + queries.result[query] * table.by_home[queries.home[query]]
+    return found
+
+
+def routed(table: RoutingTable, queries: QuerySet) -> Placement:
+    """By query the provider that it goes to. The queries of a batch do not see one another."""
+    placement = np.empty(len(queries), np.int32)
+    at = choices(table, queries)
+    if table.cluster.is_leaf:
+        placement[:] = np.asarray(table.cluster.providers, np.int32)[at]
+    for number, below in enumerate(table.below):
+        here = np.flatnonzero(at == number)
+        if len(here):
+            placement[here] = routed(below, chosen(queries, here))
+    return placement
+
+
+def learn(table: RoutingTable, substreams: Substreams, queries: QuerySet, placement: Placement) -> None:
+    """Adds queries that have been placed to all tables, so that the next ones find them. The one function here that
+    changes what it is given: a copy of all tables for every batch would cost more than the routing."""
+    target_of = np.full(int(placement.max(initial=-1)) + 1, -1)
+    for number, providers in enumerate(table.targets.providers):
+        target_of[providers[providers < len(target_of)]] = number
+    at = target_of[placement]
+    latency = table.targets.latency.astype(np.float32)
+    _learn(queries.starts, queries.wanted, at, substreams.rate.astype(np.float32), latency, table.by_substream)
+    for number, below in enumerate(table.below):
+        here = np.flatnonzero(at == number)
+        if len(here):
+            learn(below, substreams, chosen(queries, here), placement[here])
+
+
+@numba.njit(cache=True, fastmath=True)
+def _choices(starts, wanted, home, result, by_substream, by_home):  # type: ignore[no-untyped-def]
+    children = by_substream.shape[1]
+    found = np.empty(len(home), np.int64)
+    costs = np.empty(children, np.float32)
+    for q in range(len(home)):
+        for j in range(children):
+            costs[j] = result[q] * by_home[home[q], j]
+        for i in range(starts[q], starts[q + 1]):
+            row = by_substream[wanted[i]]
+            for j in range(children):
+                costs[j] += row[j]
+        found[q] = np.argmin(costs)
+    return found
+
+
+@numba.njit(cache=True)
+def _learn(starts, wanted, at, rates, latency, by_substream):  # type: ignore[no-untyped-def]
+    for q in range(len(at)):
+        for i in range(starts[q], starts[q + 1]):
+            x = wanted[i]
+            for j in range(by_substream.shape[1]):
+                by_substream[x, j] += rates[x] * latency[at[q], j]

@@ -1,0 +1,136 @@
+"""Which data real queries want: substreams found from their conditions.
+
+The constants that queries compare an attribute of a stream with cut its values into elementary intervals. An interval
+is a substream: every query wants all of it or nothing of it, as far as this attribute goes. One attribute per stream
+is enough to send rows where they may be wanted, and not elsewhere; the rest of a condition is tested where the query
+runs.
+
+    trades by symbol      Q1: symbol = 'A'      Q2: symbol IN ('A', 'B')      Q3: price > 10
+    substreams            …(A  [A]  (A…B)  [B]  B)…  NULL
+    wanted by             3     1 2 3   3    2 3   3     3
+
+What is wanted is never less than what a query needs. Where a condition cannot be read, all of the stream is wanted.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from weft.algebra import Answers, Query, Relation, Select, SetOperation, Stream, Table
+from weft.predicates import by_sources, conjunctive_form, disjunctive_form, under
+from weft.predicates.intervals import EVERYTHING, Place, Span, ValueSet, below, union
+from weft.predicates.subjects import Subject
+
+#: A stream is cut into so many substreams at most; of more cuts some are left out, and queries want a little more.
+MOST_SUBSTREAMS = 1_000
+
+_ALL = ValueSet(EVERYTHING.spans, null=True)
+
+#: What a query wants of a stream: by subject the values it may have. Subjects that are not named may have any.
+Wanted = Mapping[Subject, ValueSet]
+
+
+@dataclass(frozen=True)
+class StreamSplit:
+    """A stream in substreams: the intervals of a subject in ascending order, and after them NULL.
+
+    A stream that no query constrains has no subject, and is one substream.
+    """
+
+    stream: str
+    subject: Subject | None
+    spans: tuple[Span, ...]
+
+    def __len__(self) -> int:
+        return len(self.spans) + 1 if self.subject else 1
+
+    def position(self, place: Place | None) -> int:
+        """The substream that a row belongs to, by the value of its subject; None is NULL."""
+        if self.subject is None:
+            return 0
+        if place is None:
+            return len(self.spans)
+        return bisect_right(self.spans, below(place), key=lambda span: span[0]) - 1
+
+    def interest(self, values: ValueSet) -> tuple[int, ...]:
+        """The substreams that hold some of a set of values."""
+        if self.subject is None:
+            return (0,)
+        starts = [low for low, _ in self.spans]
+        found: set[int] = set()
+        for low, high in values.spans:
+            first = max(bisect_right(starts, low) - 1, 0)
+            found.update(range(first, bisect_left(starts, high)))
+        return (*sorted(found), *((len(self.spans),) if values.null else ()))
+
+
+def wanted_of(query: Query, others: Mapping[str, Query] | None = None) -> dict[str, tuple[Wanted, ...]]:
+    """By stream what a query reads of it, once for each time that it reads it.
+
+    `others` are the queries whose answers it may read: then it wants what they want.
+    """
+    found: dict[str, list[Wanted]] = {}
+    for stream, wanted in _reads(query.relation, others or {}):
+        found.setdefault(stream, []).append(wanted)
+    return {stream: tuple(each) for stream, each in found.items()}
+
+
+def split_of(stream: str, wanted: Sequence[Wanted], most: int = MOST_SUBSTREAMS) -> StreamSplit:
+    """The substreams of a stream, by the subject that most of its readers constrain."""
+    constrained = Counter(subject for each in wanted for subject in each)
+    if not constrained:
+        return StreamSplit(stream, None, ())
+    subject = min(constrained, key=lambda each: (-constrained[each], each.text))
+    whole = subject.domain.whole
+    cuts = sorted({cut for each in wanted if subject in each for span in each[subject].spans for cut in span})
+    inside = [cut for cut in cuts if any(low < cut < high for low, high in whole.spans)]
+    if len(inside) >= most:
+        inside = inside[:: len(inside) // most + 1]
+    spans = [
+        piece
+        for low, high in whole.spans
+        for piece in pairwise([low, *(cut for cut in inside if low < cut < high), high])
+    ]
+    return StreamSplit(stream, subject, tuple(spans))
+
+
+def interest_in(split: StreamSplit, wanted: Sequence[Wanted]) -> tuple[int, ...]:
+    """The substreams of a stream that a query wants, for what it reads of it."""
+    if split.subject is None:
+        return (0,)
+    return split.interest(union(each.get(split.subject, _ALL) for each in wanted))
+
+
+def _reads(relation: Relation, others: Mapping[str, Query]) -> Iterator[tuple[str, Wanted]]:
+    if isinstance(relation, SetOperation):
+        yield from _reads(relation.left, others)
+        yield from _reads(relation.right, others)
+        return
+    for each in relation.inputs:
+        if isinstance(each.source, Stream):
+            yield each.source.name, _selected(relation, each.alias, each.source.name)
+        elif isinstance(each.source, Answers):
+            if each.source.query in others:
+                yield from _reads(others[each.source.query].relation, others)
+        elif not isinstance(each.source, Table):
+            yield from _reads(each.source, others)
+
+
+def _selected(select: Select, alias: str, stream: str) -> Wanted:
+    """What a select wants of one of its inputs: the conditions on that input alone."""
+    parts = by_sources(conjunctive_form(select.where))
+    alone = parts.get(frozenset({alias}))
+    boxes = None if alone is None else disjunctive_form(under({alias: stream}, alone))
+    if boxes is None:
+        return {}
+    subjects = {subject for box in boxes for subject in box}
+    # A subject counts if every box says something of it; a box that does not would take any value.
+    return {
+        subject: union(box[subject] for box in boxes)
+        for subject in sorted(subjects, key=lambda each: each.text)
+        if all(subject in box for box in boxes)
+    }
