@@ -4,23 +4,24 @@ A query tolerates a divergence from the true value, its coherency requirement; a
 its queries for each object. Its **fidelity** is the share of time in which its copy is within the requirement.
 
 A parent filters for a child with the strictest requirement in the child's whole subtree, its effective tolerance. It
-must look ahead: its own copy may be off by its own tolerance already, so of the child's tolerance only the difference is
-left to be used up.
+must look ahead: its own copy may be off by its own tolerance already, so of the child's only the difference is left.
 
-    source 10.0 → 10.4 → 10.8        parent (tolerance 0.5) is sent 10.8 only
-    child (tolerance 0.6), last sent 10.0: waiting for a change of more than 0.6 would be too late by then,
-    since the parent has not seen 10.4; it forwards at any change of more than 0.6 − 0.5
+    source                              10.0    10.55   10.9     the last change is within the parent's tolerance
+    parent (tolerates 0.5)              10.0    10.55
+    child (0.6), sent changes > 0.6     10.0                     off by 0.9, and nobody notices
+    child (0.6), sent changes > 0.1     10.0    10.55
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from weft.federation.dissemination.overlay import SOURCE
 from weft.federation.dissemination.trees import Tree
 
-#: How far a copy is from the truth: of numbers their distance, of texts the edits between them, of versions those missed.
+#: How far a copy is from the truth: the distance of numbers, the edits between texts, the versions missed.
 Divergence = Callable[[float, float], float]
 
 
@@ -67,7 +68,7 @@ def fidelity(
         raise ValueError("fidelity is a share of a stretch of time: the end must lie after the start")
     instants = sorted({start, end, *(each.at for each in (*truth, *copy) if start < each.at < end)})
     kept, place_true, place_copy = 0, 0, 0
-    for begin, until in zip(instants, instants[1:], strict=False):
+    for begin, until in pairwise(instants):
         while place_true + 1 < len(truth) and truth[place_true + 1].at <= begin:
             place_true += 1
         while place_copy + 1 < len(copy) and copy[place_copy + 1].at <= begin:

@@ -3,17 +3,17 @@
 A node that reorganises tree A moves children of its children. They must keep still meanwhile, in all trees, since what
 is saved depends on how busy they are. So a token of a tree does this at each node it comes to:
 
-    TOKEN     the node asks all its children in the tree to HOLD
-    HOLD      a free child promises to keep still and says who its own children are (ACK); a busy one refuses (NACK)
-    ADOPT, DROP   if all promised, the node chooses a reorganisation and carries it out, one move after the other: the
-              new parent takes the subtree first, then the old one lets go (DONE after each). At no time is a node cut off
-    TOKEN     to all children, which also ends their promise; RELEASE to a former child whose promise must end
+    TOKEN         the node asks all its children in the tree to HOLD
+    HOLD          a free child promises to keep still and names its own children (ACK); a busy one refuses (NACK)
+    ADOPT, DROP   if all promised, the node chooses a reorganisation and carries it out, one move after the other: first
+                  the new parent takes the subtree, then the old one lets go (DONE after each); nobody is ever cut off
+    TOKEN         to all children, which also ends their promises; RELEASE to a child that was moved away
 
-After a refusal the node leaves the tree as it is in this round, and passes the token on. So nobody ever waits for a
-reply for longer than a message takes. Nodes wait for nothing else but the end of a promise, which is in the hands of the
-node it was given to; that one may have given a promise itself, while it was asking, but then to a node with a higher
-number. A chain of promises thus ends, at a node that can go on. (The protocol as it was published lets a busy child keep
-the question for later. Then three nodes can wait for each other: a for c's answer, c for b's, and b for a's token.)
+After a refusal the node leaves the tree as it is in this round, and passes the token on. So nobody waits longer for a
+reply than messages take. Nodes wait for nothing else but the end of a promise, which is in the hands of the node it was
+given to. That one may have given a promise itself while it was asking, but only to a node with a higher number, so a
+chain of promises ends: at a node that can go on. (In the protocol as it was published a busy child keeps the question
+for later. Then three nodes can wait for each other: a for c's answer, c for b's, and b for a's token.)
 
 Messages between two nodes arrive in the order in which they were sent. A state is a value: `receive` gives the next one
 and what is to be sent, so that all orders of events can be tried.
