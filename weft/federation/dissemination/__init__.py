@@ -1,0 +1,15 @@
+"""How a stream travels from its source to all who want it, once per link: trees, and how they get better while they run.
+
+overlay.py          who wants what, how fast nodes are, how far apart
+trees.py            trees as data, and what is none
+fidelity.py         how true a copy is, and which updates keep it true
+cost.py             what a forest costs: slow, and meant to be obviously right
+arrays.py           the same as arrays that know what every change would cost; compiled
+rules.py            the six local rules
+rounds.py           tokens: node after node uses the best rule
+protocol.py         the same for many trees at once, as messages
+construction.py     Greedy, and the simple trees that it is compared with
+annealing.py        simulated annealing
+
+Modules are imported by name. `weft.federation.simulate.dissemination` runs all of it message by message.
+"""
