@@ -1,4 +1,4 @@
-"""How a stream travels from its source to all who want it, once per link: trees, and how they get better while they run.
+"""How a stream travels from its source to all who want it, once per link: trees, and how they adapt while they run.
 
 overlay.py          who wants what, how fast nodes are, how far apart
 trees.py            trees as data, and what is none
