@@ -88,35 +88,30 @@ def _best_parent(s: Arrays, t: int, i: int, parents: Ints) -> int:
     return best
 
 
+#: Numbers of children per node that DiTA tries.
+_FAN_OUTS = range(1, 9)
+
+
 def dita(overlay: Overlay, bundles: Bundles) -> Forest:
-    """DiTA, in the form that favours it: for each bundle that number of children per node that turns out best.
+    """DiTA, in the form that favours it: with that limit to the number of children which turns out best.
 
     Nodes come in the order of their requirements, strictest first, so that nobody gets more than its parent does; each
     goes to the nearest that has room. Neither the nodes' speed nor the way to the source is looked at.
     """
-    return tuple(
-        min(_ditas(overlay, objects), key=lambda tree: average_loss(arrays(overlay, (tree,)))) for objects in bundles
-    )
-
-
-_MOST_CHILDREN = 12
-
-
-def _ditas(overlay: Overlay, objects: tuple[int, ...]) -> list[Tree]:
-    return [dita_tree(overlay, objects, fan_out) for fan_out in range(1, _MOST_CHILDREN + 1)]
+    forests = [tuple(dita_tree(overlay, objects, fan_out) for objects in bundles) for fan_out in _FAN_OUTS]
+    return min(forests, key=lambda forest: average_loss(arrays(overlay, forest)))
 
 
 def dita_tree(overlay: Overlay, objects: tuple[int, ...], fan_out: int) -> Tree:
     """DiTA with a number of children that no node, nor the source, may exceed."""
     strictness = overlay.rates[:, list(objects)].sum(axis=1)
     order = sorted(overlay.interested(objects), key=lambda node: (-strictness[node], node))
-    room = {SOURCE: fan_out}
+    room = np.zeros(overlay.nodes, dtype=np.int64)
+    room[SOURCE] = fan_out
     parents: dict[int, int] = {}
     for node in order:
-        nearest = min(
-            (other for other, left in room.items() if left), key=lambda other: (overlay.delay[other, node], other)
-        )
-        parents[node] = nearest
-        room[nearest] -= 1
+        parent = int(np.argmin(np.where(room > 0, overlay.delay[:, node], np.inf)))
+        parents[node] = parent
+        room[parent] -= 1
         room[node] = fan_out
     return tree_of(parents, overlay.nodes, objects)
