@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.federation.dissemination.overlays import WORKED_TREE, drawn, drawn_forest, overlays_with_forests, worked
-from weft.federation.dissemination import arrays, cost, rules
+from weft.federation.dissemination import arrays, cost, moves, rules
 from weft.federation.dissemination.overlay import Overlay, overlay
 from weft.federation.dissemination.rounds import is_worth_reporting, shortest_period
 from weft.federation.dissemination.rules import Move, Reorganisation
@@ -19,10 +19,10 @@ from weft.federation.dissemination.trees import Forest, Tree, pruned, tree_of
 NEAR = {"rel": 0.0, "abs": 6e-11}
 
 
-def _after(forest: Forest, tree: int, moves: tuple[Move, ...]) -> Forest:
+def _after(forest: Forest, tree: int, made: tuple[Move, ...]) -> Forest:
     """The forest after moves, each of which must be one that can be made then."""
     moved = forest[tree]
-    for each in moves:
+    for each in made:
         assert moved.parents[each.node] == each.parent
         moved = moved.moved(each.node, each.new_parent)
     return (*forest[:tree], moved, *forest[tree + 1 :])
@@ -75,12 +75,12 @@ def test_what_a_move_costs_and_leaves_behind(drawn: tuple[Overlay, Forest], data
         node, parent = data.draw(st.sampled_from(members)), data.draw(st.sampled_from(members))
         if node == 0:
             continue
-        price = arrays.cost_of_move(made, tree, node, parent)
+        price = moves.cost_of_move(made, tree, node, parent)
         below_itself = parent == node or node in forest[tree].ancestors(parent)
         assert (price == float("inf")) == (below_itself or parent == forest[tree].parents[node])
         if price < float("inf"):
             before = cost.average_loss(of, forest)
-            arrays.move(made, tree, node, parent)
+            moves.move(made, tree, node, parent)
             forest = _after(forest, tree, (Move(node, forest[tree].parents[node], parent),))
             assert arrays.forest_of(made) == forest
             now = cost.average_loss(of, forest)

@@ -4,7 +4,8 @@ overlay.py          who wants what, how fast nodes are, how far apart
 trees.py            trees as data, and what is none
 fidelity.py         how true a copy is, and which updates keep it true
 cost.py             what a forest costs: slow, and meant to be obviously right
-arrays.py           the same as arrays that know what every change would cost; compiled
+arrays.py           a forest as arrays, with all sums that its cost is made of; compiled
+moves.py            what moving a subtree would cost
 rules.py            the six local rules
 rounds.py           tokens: node after node uses the best rule
 protocol.py         the same for many trees at once, as messages

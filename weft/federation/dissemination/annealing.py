@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.federation.dissemination.arrays import Arrays, Ints, arrays, compiled, cost_of_move, move, total_cost
+from weft.federation.dissemination.arrays import Arrays, Ints, arrays, compiled, total_cost
+from weft.federation.dissemination.moves import cost_of_move, move
 from weft.federation.dissemination.overlay import SOURCE, Overlay
 from weft.federation.dissemination.trees import Forest, Tree
 

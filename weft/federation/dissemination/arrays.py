@@ -5,12 +5,9 @@ children, times the weight of all that is below it,
 
     cost(k) = wait(k) · D(k) + Σ over trees b: (½ t(k, b)(1 − 1/|C|) + filter + send) · D(k, b) + Σ over children: W · d
 
-with W the weight of a subtree and D that of it without its root. A subtree that moves changes the cost of the nodes
-between its old and its new parent, and no others: above the lowest node that has both below it, all sums stay as they
-are. `change` says what one node would cost with another set of children, without touching anything; moves and local
-rules are sums of a few such changes. Each costs as much as the tree has objects, however many children there are: the
-highest and second highest rate among a node and its children are kept for every object, so that taking one child out
-needs no look at the others.
+with W the weight of a subtree and D that of it without its root. All parts of these sums are kept for every node and
+tree, so that `moves` can tell what any change would cost. The highest and second highest rate among a node and its
+children are kept too, for every object: taking one child out needs no look at the others.
 """
 
 from __future__ import annotations
@@ -23,8 +20,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from weft.federation.dissemination.cost import SATURATION
-from weft.federation.dissemination.overlay import SOURCE, Floats, Overlay
-from weft.federation.dissemination.trees import ABSENT, NO_PARENT, Forest, Tree
+from weft.federation.dissemination.overlay import Floats, Overlay
+from weft.federation.dissemination.trees import ABSENT, Forest, Tree
 
 Ints: TypeAlias = NDArray[np.int64]
 Records: TypeAlias = NDArray[np.void]
@@ -34,10 +31,8 @@ DETACHED = -3
 #: No such child, no such row.
 NONE = -1
 
-# Rows of scratch space. A row holds the rates of a subtree as they would be; these two belong to whoever asks.
-ROW_A, ROW_B = 0, 1
-ROW_C, ROW_D, ROW_E = 2, 3, 4
-_LEFT, _RIGHT, _TOP, _ROWS = 5, 7, 9, 10
+#: Rows of scratch space, for `moves`.
+ROWS = 10
 
 
 _OF_OBJECT = np.dtype(
@@ -115,15 +110,15 @@ def arrays(overlay: Overlay, forest: Forest) -> Arrays:
         at=at,
         node=node,
         delay=overlay.delay.copy(),
-        rows=np.zeros((_ROWS, len(order))),
-        row_weight=np.zeros(_ROWS),
+        rows=np.zeros((ROWS, len(order))),
+        row_weight=np.zeros(ROWS),
         mark=np.zeros(overlay.nodes + 1, dtype=np.int64),
     )
     for number, tree in enumerate(forest):
         for each in reversed(tree.breadth_first()):
             if tree.parents[each] >= 0:
-                _link(made, number, each, tree.parents[each])
-            _refresh(made, number, each)
+                link(made, number, each, tree.parents[each])
+            refresh(made, number, each)
     return made
 
 
@@ -144,11 +139,11 @@ def average_loss(made: Arrays) -> float:
 
 
 def detach(made: Arrays, tree: int, node: int) -> None:
-    """Makes a node that is not in a tree one that waits for its parent, so that `cost_of_move` can compare parents."""
+    """Makes a node that is not in a tree one that waits for its parent: its moves can then be compared."""
     if made.at["parent"][tree, node] != ABSENT:
         raise ValueError(f"node {node} is in the tree already")
     made.at["parent"][tree, node] = DETACHED
-    _refresh(made, tree, node)
+    refresh(made, tree, node)
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -163,7 +158,7 @@ def compiled(function: Function) -> Function:
 
 
 @compiled
-def _waiting(tested: float, sent: float, rate: float, filter_time: float, send_time: float) -> float:
+def waiting_at(tested: float, sent: float, rate: float, filter_time: float, send_time: float) -> float:
     """`cost.waiting`, from sums per second."""
     if rate == 0.0:
         return 0.0
@@ -176,7 +171,7 @@ def _waiting(tested: float, sent: float, rate: float, filter_time: float, send_t
 
 
 @compiled
-def _of_tree(
+def cost_in_tree(
     tested: float, sent: float, rate: float, fan: int, below: float, links: float, filter_time: float, send_time: float
 ) -> float:
     """What a node adds to the cost of one tree, without its queue."""
@@ -193,175 +188,16 @@ def total_cost(s: Arrays) -> float:
     for u in range(len(s.node)):
         node = s.node[u]
         f, c = node.filter_time, node.send_time
-        total += node.below * _waiting(node.tested, node.sent, node.rate, f, c)
+        total += node.below * waiting_at(node.tested, node.sent, node.rate, f, c)
         for t in range(len(s.at)):
             at = s.at[t, u]
             if at.parent != ABSENT:
-                total += _of_tree(at.tested, at.sent, at.rate, at.fan, at.weight - at.own_weight, at.links, f, c)
+                total += cost_in_tree(at.tested, at.sent, at.rate, at.fan, at.weight - at.own_weight, at.links, f, c)
     return total
 
 
 @compiled
-def change(
-    s: Arrays,
-    t: int,
-    u: int,
-    is_top: bool,
-    old_1: int,
-    row_1: int,
-    at_1: int,
-    old_2: int,
-    row_2: int,
-    at_2: int,
-    out: int,
-) -> float:
-    """By how much the cost of node u changes if child `old` goes and a subtree with the rates of `row`, rooted at node
-    `at`, comes; twice. What u's own subtree becomes is left in row `out`.
-
-    At the top of a change the same nodes are below u as before, so its rates stay. Elsewhere at most one child goes.
-    """
-    tested, sent, rate = 0.0, s.at[t, u].sent, 0.0
-    fan, weight, links = s.at[t, u].fan, s.at[t, u].weight, s.at[t, u].links
-    if old_1 >= 0:
-        sent, fan, weight = sent - s.at[t, old_1].rate, fan - 1, weight - s.at[t, old_1].weight
-        links -= s.at[t, old_1].weight * s.delay[u, old_1]
-    if old_2 >= 0:
-        sent, fan, weight = sent - s.at[t, old_2].rate, fan - 1, weight - s.at[t, old_2].weight
-        links -= s.at[t, old_2].weight * s.delay[u, old_2]
-    if row_1 >= 0:
-        fan, weight = fan + 1, weight + s.row_weight[row_1]
-        links += s.row_weight[row_1] * s.delay[u, at_1]
-    if row_2 >= 0:
-        fan, weight = fan + 1, weight + s.row_weight[row_2]
-        links += s.row_weight[row_2] * s.delay[u, at_2]
-    for x in range(s.columns[t], s.columns[t + 1]):
-        best, wanting = s.of[u, x].best, s.of[u, x].wanting
-        if old_1 >= 0:
-            if not is_top and s.of[u, x].holder == old_1:
-                best = s.of[u, x].second
-            if s.of[old_1, x].best > 0.0:
-                wanting -= 1
-        if old_2 >= 0 and s.of[old_2, x].best > 0.0:
-            wanting -= 1
-        if row_1 >= 0 and s.rows[row_1, x] > 0.0:
-            wanting += 1
-            sent += s.rows[row_1, x]
-            best = max(best, s.rows[row_1, x])
-        if row_2 >= 0 and s.rows[row_2, x] > 0.0:
-            wanting += 1
-            sent += s.rows[row_2, x]
-            best = max(best, s.rows[row_2, x])
-        s.rows[out, x] = best
-        rate += best
-        tested += best * wanting
-    s.row_weight[out] = weight
-
-    f, c = s.node[u].filter_time, s.node[u].send_time
-    own, was = s.at[t, u].own_weight, s.at[t, u].weight
-    before = _of_tree(
-        s.at[t, u].tested, s.at[t, u].sent, s.at[t, u].rate, s.at[t, u].fan, was - own, s.at[t, u].links, f, c
-    )
-    now = _of_tree(tested, sent, rate, fan, weight - own, links, f, c)
-    before += s.node[u].below * _waiting(s.node[u].tested, s.node[u].sent, s.node[u].rate, f, c)
-    now += (s.node[u].below + weight - was) * _waiting(
-        s.node[u].tested + tested - s.at[t, u].tested,
-        s.node[u].sent + sent - s.at[t, u].sent,
-        s.node[u].rate + rate - s.at[t, u].rate,
-        f,
-        c,
-    )
-    return float(now - before)
-
-
-@compiled
-def take_row(s: Arrays, t: int, u: int, row: int) -> None:
-    """Writes the rates and the weight of u's subtree into a row, as they are."""
-    for x in range(s.columns[t], s.columns[t + 1]):
-        s.rows[row, x] = s.of[u, x].best
-    s.row_weight[row] = s.at[t, u].weight
-
-
-# --- moving a subtree ------------------------------------------------------------------------------------------------
-
-
-@compiled
-def meeting(s: Arrays, t: int, i: int, p: int, q: int) -> int:
-    """The lowest node that has both p and q below it or is one of them; NONE if q is below i.
-
-    A detached node's move changes everything up to the source.
-    """
-    if p < 0:
-        u = q
-        while u >= 0:
-            if u == i:
-                return NONE
-            u = s.at[t, u].parent
-        return SOURCE
-    s.mark[-1] += 1
-    stamp = s.mark[-1]
-    u = p
-    while u >= 0:
-        s.mark[u] = stamp
-        u = s.at[t, u].parent
-    u = q
-    while u >= 0 and s.mark[u] != stamp:
-        if u == i:
-            return NONE
-        u = s.at[t, u].parent
-    return u
-
-
-@compiled
-def cost_of_move(s: Arrays, t: int, i: int, q: int) -> float:
-    """By how much the total cost changes if i's subtree goes to q; infinity where it cannot."""
-    p = s.at[t, i].parent
-    if q in (i, p) or s.at[t, q].parent < NO_PARENT:
-        return np.inf
-    top = meeting(s, t, i, p, q)
-    if top < 0:
-        return np.inf
-    take_row(s, t, i, ROW_A)
-    total = 0.0
-
-    old_1, row_1 = NONE, NONE
-    if p >= 0:
-        old_1, at, row = i, p, NONE
-        while at != top:
-            out = _LEFT if row != _LEFT else _LEFT + 1
-            total += change(s, t, at, False, old_1, row, old_1, NONE, NONE, NONE, out)
-            old_1, row, at = at, out, s.at[t, at].parent
-        row_1 = row
-
-    old_2, row_2, come = NONE, ROW_A, i
-    at = q
-    while at != top:
-        out = _RIGHT if row_2 != _RIGHT else _RIGHT + 1
-        total += change(s, t, at, False, old_2, row_2, come, NONE, NONE, NONE, out)
-        old_2, row_2, come, at = at, out, at, s.at[t, at].parent
-    return total + change(s, t, top, True, old_1, row_1, old_1, old_2, row_2, come, _TOP)
-
-
-@compiled
-def move(s: Arrays, t: int, i: int, q: int) -> None:
-    """Moves i's subtree to q, and adds up anew what lies between its old and its new place."""
-    p = s.at[t, i].parent
-    top = meeting(s, t, i, p, q)
-    if p >= 0:
-        _unlink(s, t, i)
-    _link(s, t, i, q)
-    u = p
-    while u >= 0 and u != top:
-        _refresh(s, t, u)
-        u = s.at[t, u].parent
-    u = q
-    while u != top:
-        _refresh(s, t, u)
-        u = s.at[t, u].parent
-    _refresh(s, t, top)
-
-
-@compiled
-def _link(s: Arrays, t: int, i: int, q: int) -> None:
+def link(s: Arrays, t: int, i: int, q: int) -> None:
     first = s.at[t, q].child
     s.at[t, i].parent, s.at[t, i].after, s.at[t, i].before, s.at[t, q].child = q, first, NONE, i
     if first >= 0:
@@ -369,7 +205,7 @@ def _link(s: Arrays, t: int, i: int, q: int) -> None:
 
 
 @compiled
-def _unlink(s: Arrays, t: int, i: int) -> None:
+def unlink(s: Arrays, t: int, i: int) -> None:
     before, after = s.at[t, i].before, s.at[t, i].after
     if before >= 0:
         s.at[t, before].after = after
@@ -381,7 +217,7 @@ def _unlink(s: Arrays, t: int, i: int) -> None:
 
 
 @compiled
-def _refresh(s: Arrays, t: int, u: int) -> None:
+def refresh(s: Arrays, t: int, u: int) -> None:
     """All sums of node u in one tree, from its children's."""
     fan, weight, links, sent = 0, s.at[t, u].own_weight, 0.0, 0.0
     j = s.at[t, u].child

@@ -11,17 +11,8 @@ from random import Random
 
 import numpy as np
 
-from weft.federation.dissemination.arrays import (
-    Arrays,
-    Ints,
-    arrays,
-    average_loss,
-    compiled,
-    cost_of_move,
-    detach,
-    forest_of,
-    move,
-)
+from weft.federation.dissemination.arrays import Arrays, Ints, arrays, average_loss, compiled, detach, forest_of
+from weft.federation.dissemination.moves import cost_of_move, move
 from weft.federation.dissemination.overlay import SOURCE, Overlay
 from weft.federation.dissemination.trees import Forest, Tree, tree_of
 

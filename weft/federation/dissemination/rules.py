@@ -22,21 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.federation.dissemination.arrays import (
-    NONE,
-    ROW_A,
-    ROW_B,
-    ROW_C,
-    ROW_D,
-    ROW_E,
-    Arrays,
-    Ints,
-    Records,
-    change,
-    compiled,
-    move,
-    take_row,
-)
+from weft.federation.dissemination.arrays import NONE, Arrays, Ints, Records, compiled
+from weft.federation.dissemination.moves import ROW_A, ROW_B, ROW_C, ROW_D, ROW_E, change, move, take_row
 from weft.federation.dissemination.overlay import Floats
 
 Flags = NDArray[np.bool_]
