@@ -7,7 +7,7 @@ multiplies the averages. With one object, rates are uniform from 0.5 to 1.5 mess
 With many objects the thesis has stock prices polled from a web site of 2006, which are not to be had; each node wants
 an object with probability 0.6, and tolerates between 0.01 and 0.1. Prices are taken to wander: a random walk leaves a
 tolerance c at a rate of σ²/c². σ is chosen so that the source alone, sending to everyone, is used to 12 % with 100
-objects: then 500 objects treble its loss of fidelity, as the thesis reports.
+objects: the model then has 500 objects treble its loss of fidelity, as the thesis reports (events: nearly double).
 """
 
 from __future__ import annotations
