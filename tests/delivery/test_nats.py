@@ -114,8 +114,9 @@ def test_what_nats_let_go_of_is_said(nats: NatsServer, tmp_path: Path) -> None:
     broker = NatsBroker(nats.url, "p", NatsLimits(bytes=100_000))
     publisher = Publisher(tmp_path / "log", "p", broker=broker)
     publish(publisher, 0, [0], _route("q", 0, 10**9))
+    chance = random.Random(2)
     for cycle in range(1, 30):
-        publish(publisher, cycle, [cycle] * 1000)
+        publish(publisher, cycle, [chance.randrange(2**29) for _ in range(2000)])
     assert publisher.wait_until_forwarded(PATIENCE)
     with subscribe(f"{nats.url}/p", "q", after=0) as answers:
         items = []

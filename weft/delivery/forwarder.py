@@ -82,9 +82,8 @@ class Forwarder:
             self._wanted.clear()
 
     def _ask(self) -> None:
-        held = self._broker.held()
-        if self.acknowledged is not None and (held is None or held < self.acknowledged):
-            self.acknowledged = held
+        # More than was acknowledged is what was stored when the answer got lost; less is what the broker has lost.
+        self.acknowledged = self._broker.held()
 
     def _forward_all(self) -> None:
         for cycle in cycles(self._directory):

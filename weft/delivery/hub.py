@@ -65,7 +65,7 @@ class Reader(Generic[Item]):
         self.is_live = False
         self.through = after
         self.failure: DeliveryError | None = None
-        hub.go_live(self)
+        hub.enter(self)
 
     @property
     def position(self) -> int:
@@ -104,6 +104,7 @@ class Reader(Generic[Item]):
     def close(self) -> None:
         """Take nothing more."""
         self._hub.leave(self)
+        self._hub.exit(self)
 
     def _catch_up(self) -> tuple[bool, Item | None]:
         """Go on by one parcel. Whether there was one, and what it has for this reader."""
@@ -130,6 +131,7 @@ class Hub:
         self._lock = threading.RLock()
         self._live: dict[str, list[Reader[Any]]] = {}
         self._links: list[Reader[Any]] = []
+        self._all: set[Reader[Any]] = set()
         self._members = Members()
         self.through = max(cycles(directory), default=BEGINNING)
         self.routes: dict[str, Itinerary] = read_routes(directory)
@@ -141,11 +143,33 @@ class Hub:
         self._thread = threading.Thread(target=self._follow, name="weft-hub", daemon=True)
         self._thread.start()
 
+    def enter(self, reader: Reader[Any]) -> None:
+        """Take a reader in; it is live if it has nothing to catch up with."""
+        with self._lock:
+            self._all.add(reader)
+            self.go_live(reader)
+
+    def exit(self, reader: Reader[Any]) -> None:
+        """Let go of a reader."""
+        with self._lock:
+            self._all.discard(reader)
+
+    def turn_out(self, query: str, error: DeliveryError) -> None:
+        """End the readers of a query, and those that may have it among others, after what waits for them."""
+        with self._lock:
+            concerned = [reader for reader in self._all if reader.query in (query, None)]
+            for reader in concerned:
+                reader.failure = error
+                self.leave(reader)
+        for reader in concerned:
+            reader.wake()
+
     def go_live(self, reader: Reader[Any]) -> bool:
         """Give a reader its items from now on; false if it has something to catch up with first."""
         with self._lock:
             if self._failure is not None:
                 reader.failure = self._failure
+            if reader.failure is not None:
                 return False
             if reader.place < self.through:
                 return False
@@ -241,7 +265,7 @@ class Hub:
                 for reader in list(self._live.get(batch.query, ())):
                     self._give(reader, parcel.cycle, batch)
             for reader in list(self._links):
-                item = reader.cut(parcel)
+                item = reader.cut(parcel) if reader.place < parcel.cycle else None
                 if item is not None:
                     self._give(reader, parcel.cycle, item)
             self._reach(parcel.cycle)
@@ -256,6 +280,9 @@ class Hub:
                 self._members.put(each)
 
     def _give(self, reader: Reader[Any], cycle: int, item: Batch | Any) -> None:
+        if cycle <= reader.place:
+            # It had caught up further than the hub had come, and has taken this from the log.
+            return
         if len(reader.queue) >= reader.limit:
             # What is in the queue comes first; from there the reader goes on by itself.
             self.leave(reader)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from weft.delivery import itinerary
-from weft.delivery.errors import DeliveryError, LogError, UnknownQuery
+from weft.delivery.errors import BrokerError, DeliveryError, LogError, UnknownQuery
 from weft.delivery.feed import Added, Came, LinkFeed, SourceFeed
 from weft.delivery.hub import BEGINNING, borrow_hub, return_hub
 from weft.delivery.itinerary import Itinerary
@@ -141,8 +141,9 @@ class Relay:
                 # The same feed goes on at our place, so that what was covered before still is.
                 after = known.after
             elif known is not None:
-                # The other side has begun anew: what came meanwhile is lost to those who are here, and they are told.
-                self._gone = max(self._gone, item.through)
+                # The other side has begun anew, and what came meanwhile is not in the log here. Those who are here must
+                # ask again from where they are: they are then given it from where it can be had.
+                self.hub.turn_out(item.query, BrokerError("the edge has begun anew; ask again"))
             self.covered[item.query] = covered = Covered(after, item.route)
             self.hub.learn(item.route)
         for promise in promises:
