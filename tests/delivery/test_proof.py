@@ -110,9 +110,10 @@ def _check(users: list[_User], directory: Path) -> None:
     routes = {each.query: each for parcel in parcels for each in parcel.routes}
     for user in users:
         user.finish()
-        assert user.dropped == []
+        who = f"{user.answers.query} at {getattr(user.answers, '_shown', type(user.answers).__name__)}"
+        assert user.dropped == [], who
         later = [parcel for parcel in parcels if parcel.cycle > user.began]
-        assert bag(user.rows) == bag(delivered(routes[user.answers.query], later)), user.answers.query
+        assert bag(user.rows) == bag(delivered(routes[user.answers.query], later)), who
 
 
 def _all_stages(

@@ -48,6 +48,7 @@ class ChildLink:
         """Do what the other edge asks for until it hangs up."""
         listening = asyncio.ensure_future(self._listen(reader))
         writer.write(json_frame(ok=self._parcels.place))
+        is_ready = False
         try:
             while True:
                 self._event.clear()
@@ -55,8 +56,12 @@ class ChildLink:
                     command = self._asked.get_nowait()
                     if command is None:
                         return
-                    writer.write(await self._changed(command, cover))
-                writer.write(await self._next_frame())
+                    if "ready" in command:
+                        is_ready = True
+                    else:
+                        writer.write(await self._changed(command, cover))
+                # A parcel that is sent before all of its queries are known would lack rows of the others.
+                writer.write(await (self._next_frame() if is_ready else self._silence()))
                 await writer.drain()
         finally:
             listening.cancel()
@@ -108,8 +113,12 @@ class ChildLink:
             return frame(PARCEL, data)
         if item is not None:
             return json_frame(gone=item.until)
+        return await self._silence()
+
+    async def _silence(self) -> bytes:
+        """Wait for something to do; after a while, how far all was sent."""
         try:
             await asyncio.wait_for(self._event.wait(), HEARTBEAT)
         except TimeoutError:
-            return json_frame(through=self._parcels.position)
+            return json_frame(through=self._parcels.place)
         return b""

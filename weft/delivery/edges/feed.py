@@ -184,6 +184,7 @@ class LinkFeed:
             opened.send(json_frame(weft=VERSION, role="link", after=place, token=self._token))
             for query in sorted(self._queries):
                 self._say(add=query)
+            self._say(ready="")
         return int(opened.receive_json()["ok"])
 
     def _say(self, **document: str) -> None:

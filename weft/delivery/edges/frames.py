@@ -7,7 +7,8 @@ A frame is its length in four bytes, a letter that says what it is, and its cont
     B   a batch, for a user: the length of its head in four bytes, the head as JSON, rows as an Arrow stream
 
 Who connects says first what it is and wants, {"weft": 1, "role": "user" or "link", …}; the answer is {"ok": …} or
-{"error": …, "kind": …}. Then come batches or parcels, and {"through": cycle} when there has been nothing for a while.
+{"error": …, "kind": …}. Then come batches or parcels, and {"through": cycle} when there has been nothing for a while. A
+link is told which queries to {"add": …} and {"remove": …}, at any time; parcels come after the first {"ready": …}.
 """
 
 from __future__ import annotations
