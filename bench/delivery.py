@@ -42,7 +42,7 @@ def experiment(workload: str, count: int) -> Experiment:
     """One of the source's four popularities, or users with templates."""
     popularity = {each.name: each for each in POPULARITIES}.get(workload)
     queries = template_queries(count, _SEED) if popularity is None else random_queries(popularity, count, _SEED)
-    return Experiment(queries, power_law_overlay(_OVERLAY_SEED), statistics(512), _SEED)
+    return Experiment(queries, power_law_overlay(_OVERLAY_SEED), statistics(512), _SEED, lean=popularity is not None)
 
 
 def grown_and_shrunk(workload: str, sizes: Sequence[int]) -> Run:

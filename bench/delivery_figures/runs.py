@@ -1,7 +1,8 @@
 """One run of the experiment: queries come one by one, half of them go, groups are optimised again.
 
-The control plane is weft's own (`weft.optimizer.group_results.Groups`), with real queries. A query that is alone in its
-group publishes what its user wants and nothing else, as without grouping (`lean`).
+The control plane is weft's own (`weft.optimizer.group_results.Groups`), with real queries. Of the source's queries most
+stay alone: then one publishes what its user wants and nothing else, as without grouping (`lean`). Those from templates
+are grouped as weft does it by default.
 """
 
 from __future__ import annotations
@@ -45,7 +46,10 @@ class Run:
 class Experiment:
     """A workload on an overlay."""
 
-    def __init__(self, queries: Sequence[Query], overlay: Overlay, statistics: Statistics, seed: int) -> None:
+    def __init__(
+        self, queries: Sequence[Query], overlay: Overlay, statistics: Statistics, seed: int, lean: bool = True
+    ) -> None:
+        self.lean = lean
         self.queries = {query.name: query for query in queries}
         self.overlay, self.statistics, self.seed = overlay, statistics, seed
         places = origins(overlay, len(queries), seed)
@@ -53,7 +57,7 @@ class Experiment:
         self.hops = {name: str(overlay.first_hop(place)) for name, place in self.where.items()}
 
     def groups(self, overhead: float) -> Groups:
-        return Groups(self.statistics, overhead=overhead, lean=True)
+        return Groups(self.statistics, overhead=overhead, lean=self.lean)
 
     def reduction(self, groups: Groups, names: Sequence[str]) -> float:
         """The share of latency × traffic that is saved against one stream per query."""
