@@ -11,15 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
-from importlib import import_module
-from importlib.util import find_spec
-from typing import Any
 
 from bench import report
 from bench.delivery_figures import shown
 from bench.delivery_figures.overlay import power_law_overlay
 from bench.delivery_figures.queries import POPULARITIES, random_queries, statistics, template_queries
 from bench.delivery_figures.runs import Experiment, Run
+from bench.delivery_transport import measure
 
 TEMPLATES = "templates"
 _SIZES, _QUICK_SIZES = (1_000, 2_000, 5_000, 10_000), (200, 600)
@@ -64,15 +62,6 @@ def with_overheads(workload: str, size: int) -> list[Run]:
     return runs
 
 
-def transport(quick: bool) -> dict[str, float | None]:
-    """What real brokers and edges carry, if that can be measured here."""
-    name = "bench.delivery_transport"
-    if find_spec(name) is None:
-        return dict.fromkeys(TRANSPORT)
-    measured: dict[str, Any] = import_module(name).measure(quick)
-    return {key: measured.get(key) for key in TRANSPORT}
-
-
 def main() -> None:
     quick = report.quick_from_arguments("Delivery: what grouping queries saves on the network, and what it takes.")
     sizes = _QUICK_SIZES if quick else _SIZES
@@ -90,11 +79,14 @@ def main() -> None:
     ratios["insert_ms_mean_10k"] = None if quick else max(run.insert_ms_mean for run in runs)
     ratios["terminate_ms_mean_10k"] = None if quick else max(run.terminate_ms_mean for run in runs)
     ratios["reopt_migrated_share"] = max(run.migrated for run in runs)
-    ratios.update(transport(quick))
+    report.progress("real brokers and edges …")
+    carried = measure(quick)
+    ratios.update({key: carried.ratios.get(key) for key in TRANSPORT})
     details = {
         "runs": [asdict(run) for run in runs],
         "overheads": [asdict(run) for run in tolerant],
         "statements": shown.statements(runs, tolerant),
+        "transport": carried.details,
     }
     report.finish("delivery", ratios, details, quick)
 
