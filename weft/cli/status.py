@@ -36,6 +36,8 @@ def status(project: ProjectOption = Path(), as_json: JsonOption = False) -> None
     running = f"running, by {document['writer']}" if document["writer"] else "not running"
     cycle = "no cycle yet" if document["cycle"] is None else f"cycle {document['cycle']} committed"
     print_text(f"{running}; {cycle}")
+    if document["groups"]:
+        print_text(f"subscribers of other machines know the project as {document['project']}")
     for sentence in _last_cycle(document["measured"]["cycles"]):
         print_text(sentence)
     if document["streams"]:
@@ -60,6 +62,7 @@ def _document(project: Path) -> dict[str, Any]:
 
     with open_project(project, write=False) as loom:
         streams = {each.name: each for each in loom.catalog.streams()}
+        project_id = loom.catalog.project
         members = loom.catalog.members()
         queries = [each.name for each in loom.catalog.queries() if each.name not in members]
         groups = _groups(loom.catalog)
@@ -67,6 +70,7 @@ def _document(project: Path) -> dict[str, Any]:
     found = read_status(project)
     commit = found.commit
     return {
+        "project": project_id,
         "writer": found.writer,
         "cycle": commit.cycle if commit else None,
         "streams": {
