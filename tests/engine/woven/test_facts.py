@@ -60,6 +60,7 @@ def pace(beside_oracle: Callable[[str], Run]) -> _Pace:
     return _Pace(beside_oracle(_STREAM + _QUERIES))
 
 
+@pytest.mark.spark
 def test_a_stream_that_becomes_a_thousand_times_as_fast_gets_other_trees_and_the_same_answers(pace: _Pace) -> None:
     pace.go(_SLOW, 4)
     slow = pace.trees
@@ -74,6 +75,7 @@ def test_a_stream_that_becomes_a_thousand_times_as_fast_gets_other_trees_and_the
     assert pace.trees == slow
 
 
+@pytest.mark.spark
 def test_facts_survive_a_restart_and_a_cycle_that_is_tried_again(pace: _Pace) -> None:
     pace.go(_SLOW, 4)
     slow, known = pace.trees, facts(pace.run.loom.catalog)
