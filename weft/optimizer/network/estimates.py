@@ -12,10 +12,9 @@ from weft.optimizer.network.statistics import Statistics, kept_share, log_rows, 
 from weft.optimizer.network.wanted import leg_name
 from weft.predicates import Disjunction, PredicateSet
 
-#: A selection below a join is a node of its own if it keeps no larger a share of its rows than this. A range of which
-#: nothing is known is taken to. What keeps more is checked by the join: to hand on so many rows once more would cost
-#: more than it saves.
-MATERIALISED_SHARE = Fraction(1, 3)
+#: A selection below a join is a node of its own if it keeps no larger a share of its rows than this. A selection that
+#: keeps most of them is checked by the join: to hand on so many rows once more would cost more than it saves.
+MATERIALISED_SHARE = Fraction(3, 10)
 
 
 class Estimates:
