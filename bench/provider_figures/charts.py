@@ -55,7 +55,7 @@ def draw_initial(found: Initial, quick: bool) -> None:
     label(cut, "… and weighted edge cut", "queries", "against Naive")
     label(time, "Figure 3.8b: time", "queries", "processor seconds")
     time.set_yscale("log")
-    for axis in (cost, cut, time):
+    for axis in (cost, time):
         axis.legend(fontsize=8)
     report.save_chart(figure, "providers_initial", quick)
 
@@ -86,7 +86,7 @@ def draw_arrivals(found: list[Course], quick: bool) -> None:
         _line(stay, times[1:], [moment.stay for moment in each.moments[1:]], each.scheme)
     label(cost, "Figure 3.10: edge cut as queries come", "seconds", "bytes/s × ms")
     label(balance, "… and imbalance", "seconds", "standard deviation of load / mean")
-    label(stay, "… and what work waits (simulated)", "seconds", "seconds at a provider")
+    label(stay, "… and how long work stays (simulated)", "seconds", "seconds at a provider")
     stay.set_yscale("log")
     cost.legend(fontsize=8)
     report.save_chart(figure, "providers_arrivals", quick)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from weft.federation.model.edge_cut import pulls
 from weft.federation.model.network import NetworkGraph
-from weft.federation.model.queries import QuerySet
+from weft.federation.model.queries import QuerySet, rows
 from weft.federation.model.substreams import Substreams
 
 
@@ -56,9 +56,7 @@ def graph_of(network: NetworkGraph, substreams: Substreams, queries: QuerySet) -
 
 def selected(graph: QueryGraph, vertices: NDArray[np.int64]) -> QueryGraph:
     """Some of the vertices, in the given order."""
-    lengths = graph.starts[vertices + 1] - graph.starts[vertices]
-    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    cells = np.repeat(graph.starts[vertices] - starts[:-1], lengths) + np.arange(starts[-1])
+    starts, cells = rows(graph.starts, vertices)
     return QueryGraph(
         starts,
         graph.substream[cells],

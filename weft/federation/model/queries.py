@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -57,17 +58,27 @@ def query_set(
 def chosen(queries: QuerySet, numbers: NDArray[np.int64] | Sequence[int]) -> QuerySet:
     """Some of the queries, in the given order."""
     picked = np.asarray(numbers, np.int64)
-    lengths = queries.starts[picked + 1] - queries.starts[picked]
-    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    within = np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)
+    starts, cells = rows(queries.starts, picked)
     return QuerySet(
         starts=starts,
-        wanted=queries.wanted[np.repeat(queries.starts[picked], lengths) + within],
+        wanted=queries.wanted[cells],
         load=queries.load[picked],
         home=queries.home[picked],
         result=queries.result[picked],
         state=queries.state[picked],
     )
+
+
+@numba.njit(cache=True)
+def rows(starts, picked):  # type: ignore[no-untyped-def]
+    """Some rows of a list of rows, of which `starts` says where each begins: where they begin then, and all cells."""
+    found = np.zeros(len(picked) + 1, np.int64)
+    for place in range(len(picked)):
+        found[place + 1] = found[place] + starts[picked[place] + 1] - starts[picked[place]]
+    cells = np.empty(found[-1], np.int64)
+    for place in range(len(picked)):
+        cells[found[place] : found[place + 1]] = np.arange(starts[picked[place]], starts[picked[place] + 1])
+    return found, cells
 
 
 def together(first: QuerySet, second: QuerySet) -> QuerySet:
