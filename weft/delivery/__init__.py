@@ -5,6 +5,15 @@ The engine's side is the `Publisher`, which writes what groups publish to a log.
     with subscribe("project/delivery", "hot", last=10) as answers:
         for batch in answers:
             print(batch.cycle, batch.table)
+
+The rooms, in the order in which a row passes through them:
+
+    groups       who takes answers from where, while an engine runs
+    (here)       what a cycle publishes: parcels, their log, and how they are forwarded to a broker
+    nats         a broker, and a source of parcels
+    edges        processes that take rows once over a link, for many users
+    matching     which rows are whose, for thousands of subscriptions at once
+    users        where a user begins, what it holds in hand, what it may take
 """
 
 from weft.delivery.batch import Batch, Dropped
