@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,6 +16,8 @@ from tests.delivery.dashboards import dashboards
 from tests.delivery.delivered_run import DeliveredRun
 from tests.engine.workload_run import UNCOMMITTED
 from tests.generator import Workload
+from weft.delivery.groups.runners import runners
+from weft.delivery.log import delivery_directory, read_parcel
 
 pytestmark = [pytest.mark.spark]
 
@@ -88,3 +90,59 @@ def test_users_get_the_oracles_answers_200_times(
     rounds: frozenset[int],
 ) -> None:
     assert disagreement(spark, workload, restarts, crashes, rounds) == ""
+
+
+TRADES = "CREATE STREAM trades (n BIGINT, sym STRING, qty BIGINT) WATERMARK FOR n AS n - 2 USING memory;"
+
+
+@pytest.fixture
+def run(spark: SparkSession, tmp_path: Path) -> Iterator[DeliveredRun]:
+    directory = tmp_path / "project"
+    directory.mkdir()
+    run = DeliveredRun(spark, directory)
+    yield run
+    run.close()
+
+
+def test_windows_of_two_schedules_are_parts_of_one_epoch_and_no_instance_is_published_twice(run: DeliveredRun) -> None:
+    """Every 4 and every 6 ticks: the instances that end at multiples of 12 are in both."""
+    run.execute(
+        f"{TRADES}"
+        "CREATE CONTINUOUS QUERY fours AS SELECT sym, SUM(qty) AS s FROM trades [ROWS 12 SLIDE 4] GROUP BY sym;"
+        "CREATE CONTINUOUS QUERY sixes AS SELECT sym, SUM(qty) AS s FROM trades [ROWS 12 SLIDE 6] GROUP BY sym;"
+    )
+    run.restart()
+    for cycle in range(6):
+        assert run.take(trades=[(7 * cycle + n, "ab"[n % 2], n) for n in range(7)]) == ""
+    (parts,) = {each.stream: each.names for each in runners(run.loom.catalog).values()}.values()
+    assert len(parts) == 2
+    published: list[tuple[int, str]] = []
+    for cycle in range(6):
+        parcel = read_parcel(delivery_directory(run.directory), cycle)
+        for message in parcel.messages if parcel else ():
+            rows = message.rows.to_pylist()
+            published += [(row["window_end"], row["sym"]) for row in rows]
+    assert len(published) == len(set(published))
+    assert {end for end, _ in published} == {4, 6, 8, 12, 16, 18, 20, 24, 28, 30, 32, 36}
+
+
+def test_a_join_that_comes_later_is_evaluated_by_itself_until_its_group_lacks_nothing(run: DeliveredRun) -> None:
+    """What the group has kept from before is none of the new query's rows."""
+    run.execute(
+        f"{TRADES} CREATE STREAM quotes (m BIGINT, sym STRING) WATERMARK FOR m AS m - 2 USING memory;"
+        "CREATE CONTINUOUS QUERY wide AS SELECT t.n, q.m FROM trades [ROWS 9] AS t, quotes [ROWS 9] AS q "
+        "WHERE t.sym = q.sym"
+    )
+    run.restart()
+    assert run.take(trades=[(1, "a", 1)], quotes=[(2, "a")]) == ""
+    run.execute(
+        "CREATE CONTINUOUS QUERY near AS SELECT t.n, q.m FROM trades [ROWS 9] AS t, quotes [ROWS 9] AS q "
+        "WHERE t.sym = q.sym AND t.qty > 0"
+    )
+    assert run.take(trades=[(3, "a", 1)], quotes=[(4, "a")]) == ""
+    assert {each.stream for each in runners(run.loom.catalog).values()} >= {"g1"}
+    assert len(runners(run.loom.catalog)) == 2
+    for cycle in range(2, 7):
+        assert run.take(trades=[(5 * cycle, "a", cycle % 2)], quotes=[(5 * cycle + 1, "a")]) == ""
+    # By now the group has answered all that the new query needs of it, and its own evaluation has ended.
+    assert [each.stream for each in runners(run.loom.catalog).values()] == ["g1"]
