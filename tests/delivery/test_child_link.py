@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from weft.delivery.frames import PARCEL, VERSION, FrameSocket, json_frame
-
 from bench.delivery_transport.processes import EdgeProcess
 from tests.delivery.numbers import publish
 from weft.delivery import Itinerary, Publisher, Span
+from weft.delivery.edges.frames import PARCEL, VERSION, FrameSocket, json_frame
 from weft.delivery.parcel import decode
 from weft.plan.subscription import Comparison, Subscription
 
