@@ -2,8 +2,8 @@
 
     python -m bench.providers [--quick]
 
-The families of figures are in `bench/provider_figures/` (which provider runs which query) and, where they are there,
-in `bench/dissemination_figures/` (how data reach providers). A quick run takes a quarter of the network and a few
+The families of figures are in `bench/provider_figures/` (which provider runs which query) and in
+`bench/dissemination_figures/` (how data reach providers). A quick run takes a quarter of the network and a few
 thousand queries: ratios that are defined for 30,000 or 60,000 queries are null then.
 """
 
@@ -14,22 +14,11 @@ import os
 # One thread for matrix products: processor seconds are what is compared, and threads that wait for one another spin.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from collections.abc import Mapping
 from dataclasses import asdict
-from importlib import import_module
-from importlib.util import find_spec
 
-from bench import report
+from bench import dissemination_figures, report
 from bench.provider_figures import arrivals, charts, initial, rates, repair, throughput
 from bench.weave import Stopwatch
-
-TREES = (
-    "greedy_over_sa",
-    "dita_over_sa",
-    "random_adaptive_over_sa_30",
-    "multi_over_single_tree",
-    "objects_500_over_100",
-)
 
 
 def main() -> None:
@@ -40,6 +29,7 @@ def main() -> None:
     repaired = watch.run("a bad start", repair.measure, repair.show, quick)
     changed = watch.run("changing rates", rates.measure, rates.show, quick)
     grown = watch.run("new queries", arrivals.measure, arrivals.show, quick)
+    carried = watch.run("dissemination", dissemination_figures.measure, dissemination_figures.show, quick)
     charts.draw_throughput(routing, quick)
     charts.draw_initial(started, quick)
     charts.draw_repair(repaired, quick)
@@ -59,7 +49,7 @@ def main() -> None:
         "root_routes_per_second": next(each.per_second for each in routing if each.k == 4),
         "remap_over_adaptive_migrations": rates.moves_of(changed, "Re-mapping") / adaptive if adaptive else None,
         "true_cost_over_naive_30k": at_30k.true_cost if at_30k else None,
-        **_trees(quick),
+        **dissemination_figures.ratios(carried),
     }
     details = {
         "initial": {"placements": [asdict(each) for each in started.placements], "response": started.response},
@@ -67,17 +57,10 @@ def main() -> None:
         "arrivals": [asdict(each) for each in grown],
         "throughput": [asdict(each) for each in routing],
         "rates": [asdict(each) for each in changed],
+        "dissemination": dissemination_figures.details(carried),
         "time": watch.spent,
     }
     report.finish("providers", ratios, details, quick)
-
-
-def _trees(quick: bool) -> Mapping[str, float | None]:
-    """The ratios of dissemination, or null for each if that part is not there."""
-    if find_spec("bench.dissemination_figures") is None:
-        return dict.fromkeys(TREES)
-    found: Mapping[str, float | None] = import_module("bench.dissemination_figures").measure(quick)
-    return {key: found.get(key) for key in TREES}
 
 
 if __name__ == "__main__":
