@@ -24,7 +24,7 @@ types: venv
 
 pure: venv
 	-@scripts/find-nats
-	$(BIN)/pytest -q -m "not spark and not prove"
+	$(BIN)/pytest -q -m "not spark and not prove" --numprocesses auto --dist worksteal
 
 spark: $(WARM)
 	$(BIN)/pytest -q -m "spark and not prove"
