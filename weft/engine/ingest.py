@@ -67,14 +67,15 @@ class Ingest:
         """Take in the rows of a batch. It `is_straight` if its rows can be read again, and cheaply."""
         plan = decision.plan
         if batch is not None and decision.patience is None and self._may_go_straight(decision, readers, is_straight):
-            taken = self._straight(batch, decision, last, readers)
+            taken = self._straight(batch, decision, last, readers, from_files=is_straight)
             if taken is not None:
                 return taken
         streams, work = self._written(batch, decision, last, readers)
         for name in [each.name for each in plan.streams if self._stage.reads(each.name)]:
             if f"stream {name}" in work.added:
                 rows = self._logs.read(plan.stream(name), [work.added[f"stream {name}"]])
-                work.reduced[name] = self._stage.reduce(name, rows.withColumn(CORRUPT, F.lit(None)))
+                judged = rows.withColumn(CORRUPT, F.lit(None))
+                work.reduced[name] = self._stage.reduce(name, judged, from_files=True)
         return streams, work
 
     # -- straight -----------------------------------------------------------------------------------------------------
@@ -92,7 +93,9 @@ class Ingest:
         is_woven = all(self._stage.reads(each.name) for each in decision.plan.streams)
         return is_straight or (is_woven and streams.isdisjoint(selected))
 
-    def _straight(self, batch: DataFrame, decision: Decision, last: Commit, readers: Readers) -> Taken | None:
+    def _straight(
+        self, batch: DataFrame, decision: Decision, last: Commit, readers: Readers, *, from_files: bool
+    ) -> Taken | None:
         """Take in all rows without writing them down; None if some must be set aside."""
         plan = decision.plan
         states = states_of(last, plan)
@@ -106,9 +109,8 @@ class Ingest:
         seen: dict[str, Seen] = {}
         for index, each in enumerate(plan.streams):
             if self._stage.reads(each.name):
-                partials = self._stage.reduce(
-                    each.name, batch.where(f"{STREAM} = {index}").select(f"s{index}.*", CORRUPT)
-                )
+                rows = batch.where(f"{STREAM} = {index}").select(f"s{index}.*", CORRUPT)
+                partials = self._stage.reduce(each.name, rows, from_files=from_files)
                 if partials.has_late_rows(earlier.watermark(each, after=False)):
                     return None
                 seen[each.name] = Seen(partials.rows, partials.bad, partials.least, partials.latest)
@@ -139,10 +141,10 @@ class Ingest:
         work.lowest = {f"stream {name}": each.least for name, each in seen.items() if each.least is not None}
         work.passed = {f"stream {name}": each.rows for name, each in seen.items() if each.rows}
         for index, each in enumerate(plan.streams):
-            rows = kept.get(f"stream {each.name}")
-            if rows is not None and rows.num_rows:
+            found_again = kept.get(f"stream {each.name}")
+            if found_again is not None and found_again.num_rows:
                 path = f"{folder_of(readers.cycle)}/stream-{index}.parquet"
-                work.added[f"stream {each.name}"] = self._segment(rows, path, seen[each.name].rows)
+                work.added[f"stream {each.name}"] = self._segment(found_again, path, seen[each.name].rows)
         return streams, work
 
     def _segment(self, rows: pa.Table, path: str, arrived: int) -> Segment:

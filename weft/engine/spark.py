@@ -32,6 +32,11 @@ _ALWAYS = {
     "spark.ui.showConsoleProgress": "false",
     # A filter that is pushed into Parquet takes -0.0 for another number than 0.0.
     "spark.sql.parquet.filterPushdown": "false",
+    # A stream's partials are many groups of few rows each. What one task reads is grouped by it, without a shuffle and
+    # through the fast map, which is made large enough for them.
+    "spark.sql.optimizer.singleTaskExecution.enabled": "true",
+    "spark.sql.codegen.aggregate.map.twolevel.partialOnly": "false",
+    "spark.sql.codegen.aggregate.fastHashMap.capacityBit": "18",
     # Logs have tens of small files; listing them needs no Spark job.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
 }

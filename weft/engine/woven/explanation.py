@@ -22,7 +22,7 @@ from weft.engine.woven.groups import SOME_KEYS, Grouping, Terms, finest_rate, gr
 from weft.engine.woven.groups import asked_of as asked
 from weft.engine.woven.hosts import Hosts, no_host_told
 from weft.engine.woven.measures import REDUCED_CLOCK
-from weft.engine.woven.partials import CELL, LATEST, LEAST, ROWS
+from weft.engine.woven.partials import LATEST, LEAST, ROWS
 from weft.engine.woven.reduction import Reduction, reduction
 from weft.engine.woven.shape import NotWoven, Woven, woven
 from weft.engine.woven.tree import TreeSpec
@@ -344,11 +344,9 @@ def _likenesses(spec: TreeSpec) -> Iterator[object]:
 def _sql(built: Reduction, stream: Stream) -> str:
     """The reduction as one statement; the engine hands Spark the same expressions one by one."""
     layout = built.layout
-    groups = zip(built.groups, layout.group_names, strict=True)
     aggregates = zip(layout.aggregates, layout.aggregate_names, strict=True)
     columns = [
-        f"{built.cell} AS {CELL}",
-        *(f"{text} AS {name}" for text, name in groups),
+        *(f"{text} AS {name}" for name, text in built.grouping.items()),
         f"count(1) AS {ROWS}",
         f"max({REDUCED_CLOCK}) AS {LATEST}",
         *([f"min({REDUCED_CLOCK}) AS {LEAST}"] if built.tells_least else []),
@@ -361,6 +359,6 @@ def _sql(built: Reduction, stream: Stream) -> str:
             "SELECT",
             *(f"  {each}{',' * (place < len(columns))}" for place, each in enumerate(columns, start=1)),
             f"FROM ({rows})",
-            f"GROUP BY {', '.join([CELL, *layout.group_names])}",
+            f"GROUP BY {', '.join(built.grouping)}",
         ]
     )

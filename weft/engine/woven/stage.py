@@ -254,10 +254,13 @@ class WovenStage:
         """Whether some woven query reads a stream."""
         return stream in self._weaves
 
-    def reduce(self, stream: str, rows: DataFrame) -> Reduced:
-        """The rows of a stream as partials; one Spark job."""
+    def reduce(self, stream: str, rows: DataFrame, *, from_files: bool) -> Reduced:
+        """The rows of a stream as partials; one Spark job.
+
+        Where they come `from_files`, Spark sees by itself whether one task reads them all.
+        """
         weave = self._weaves[stream]
-        few = self._is_local and self._rows.get(stream, _FEW + 1) <= _FEW
+        few = not from_files and self._is_local and self._rows.get(stream, _FEW + 1) <= _FEW
         reduced = Reduced(weave, weave.reduction.of(rows, in_one_task=few))
         self._rows[stream] = reduced.rows
         return reduced
