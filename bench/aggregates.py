@@ -33,7 +33,7 @@ DEFINITIONS = {
     "cpu_10000_over_1": "the same at 10,000",
     "spark_floor_share_1000": "rows per CPU second at 1,000 queries over those of one plain Spark batch "
     "groupBy(fragment, key) of the same files with the same statistics, at 10 million rows in a cycle, the largest "
-    "size measured; with fewer rows the cost of a cycle itself counts for more",
+    "size measured, when Java has warmed up; with fewer rows the cost of a cycle itself counts for more",
     "machine_floor_share_1000": "the same over those of one process with pyarrow and Numba, at the same size",
     "flink_over_weft_10": "CPU per row of Flink's HOP windows, without reading, over weft's with reading; null without "
     "Flink",

@@ -47,7 +47,7 @@ class Effort:
 
 
 FULL = Effort(
-    (1, 10, 100, 1_000, 10_000), 20, 500_000, ((20, 500_000), (12, 2_000_000), (10, 5_000_000), (10, 10_000_000)),
+    (1, 10, 100, 1_000, 10_000), 20, 500_000, ((40, 500_000), (24, 2_000_000), (14, 10_000_000)),
     10, 200_000, sample=10, checks=CHECKED, model_overlap=200,
     model_widths=(1, 100), quick=False,
 )  # fmt: skip
@@ -70,6 +70,15 @@ class WeftRun:
     @cached_property
     def warm_cycles(self) -> tuple[dict[str, Any], ...]:
         return self.cycles[COLD:]
+
+    @cached_property
+    def settled(self) -> Spent:
+        """What the second half of the cycles took: by then Java has compiled most of what rows go through."""
+        return warm(self.marks, self.cold_half)
+
+    @property
+    def cold_half(self) -> int:
+        return max(COLD, len(self.marks) // 2)
 
     @property
     def answers(self) -> int:

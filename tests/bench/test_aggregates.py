@@ -201,10 +201,19 @@ def test_what_is_extrapolated_says_so() -> None:
 
 
 def _run(queries: int, cpu: float, jobs: int = 1, compiling: float = 0.0) -> WeftRun:
+    """A run of four cycles, the last two of which took so much."""
     cycle = {"seconds": 1.0, "answers": 5, "late": 0, "jobs": jobs, "python_bytes": 100, "partials": 7}
-    return WeftRun(
-        queries, Spent(cpu, cpu, 100, python=cpu / 4, compiling=compiling), tuple(MARKS), (cycle,) * 4, 0.1, {}
-    )
+    parts = (0.0, 0.0, 0.5, 1.0)
+    marks = tuple(Mark(part * cpu, part * cpu, part * cpu / 4, 50, part * compiling) for part in parts)
+    return WeftRun(queries, warm(marks), marks, (cycle,) * 4, 0.1, {})
+
+
+def test_a_run_has_settled_after_half_of_its_cycles() -> None:
+    seconds = [9.0, 12.0, 14.0, 15.0, 15.5, 16.0]
+    marks = tuple(Mark(second, second, 0.0, 10) for second in seconds)
+    run = WeftRun(1, warm(marks), marks, (), 0.1, {})
+    assert (run.spent.cpu, run.spent.rows) == (4.0, 40)
+    assert (run.settled.cpu, run.settled.rows) == (2.0, 30)
 
 
 def test_flatness_is_relative_to_one_query_and_null_where_a_size_is_missing() -> None:
