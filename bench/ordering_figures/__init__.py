@@ -1,0 +1,75 @@
+"""In which order sites join a tuple: Figures 5.5–5.14 of the COSMOS thesis, simulated by `weft.federation.ordering`.
+
+contest.py       three sites and streams as in the thesis, SwAP against both fixed orders
+unchanging.py    Figures 5.5–5.11: selectivities, a slow wire, a busy site
+changing.py      Figures 5.12–5.14: the same, changing half-way
+doubts.py        what the shares of Figure 5.6 depend on, and what our additions to the lottery do
+shown.py         tables, with the thesis's words
+charts.py        pictures
+
+What the thesis does not say is ours: what a step costs (`Costs` of `weft.federation.ordering.setting`: reading,
+receiving and sending 190 µs each, building 250, probing 300, each match 250, on the quicker machines), queues of 100
+tuples, a report for each 100 results, tickets halved after each 1,000 tuples, 2 % of tuples that try any way. Sites 1
+and 3 have speed 1, site 2 has 1 / 2.4 (Pentium 4 with 2.4 GHz and Pentium III with 1 GHz). A site takes turns between
+its inputs. A spin or delay thread takes as much of the processor as the query. A slow connection takes 10 ms for each
+tuple and direction, whoever sends it, so that two senders do not hinder each other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from bench.adaptation_effort import Effort
+from bench.ordering_figures import changing, charts, doubts, shown, unchanging
+from bench.ordering_figures.changing import Changing
+from bench.ordering_figures.contest import Scale
+from bench.ordering_figures.doubts import Doubts
+from bench.ordering_figures.unchanging import Unchanging
+
+_FULL = Scale(tuples=100_000, seeds=3)
+_QUICK = Scale(tuples=5_000, seeds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    scale: Scale
+    unchanging: Unchanging
+    changing: Changing
+    doubts: Doubts
+
+    def ratios(self) -> dict[str, float | None]:
+        return {
+            "swap_over_best_static": max(contest.over_best for contest in self.unchanging.contests),
+            "swap_over_best_static_changing": max(contest.over_best for contest in self.changing.contests),
+            "optimal_order_share": self.unchanging.optimal_share,
+        }
+
+    def details(self) -> dict[str, Any]:
+        return {
+            "s_tuples": self.scale.tuples,
+            "seeds": self.scale.seeds,
+            "statements": [claim._asdict() for claim in shown.claims(self.unchanging, self.changing)],
+            "contests": [contest.facts() for contest in (*self.unchanging.contests, *self.changing.contests)],
+            "doubts": self.doubts.facts(),
+        }
+
+
+def measure(effort: Effort) -> Found:
+    scale = _QUICK if effort.quick else _FULL
+    return Found(
+        scale,
+        unchanging.measure(scale, (0.0, 0.3, 0.6, 0.9) if effort.quick else tuple(each / 10 for each in range(10))),
+        changing.measure(scale),
+        doubts.measure(Scale(min(scale.tuples, 20_000), seeds=1), effort.quick),
+    )
+
+
+def show(found: Found) -> None:
+    shown.show(found.scale, found.unchanging, found.changing, found.doubts)
+
+
+def draw(found: Found) -> dict[str, Figure]:
+    return charts.draw(found.unchanging, found.changing, found.doubts)
