@@ -17,7 +17,6 @@ from time import perf_counter
 from typing import Any
 
 from bench import report
-from bench.adaptation_effort import FULL, QUICK
 
 DEFINITIONS = {
     "swap_over_best_static": "time until all tuples are joined, over that of the better fixed order; the worst of all "
@@ -54,7 +53,7 @@ def main() -> None:
         report.progress(f"{name} …")
         began = perf_counter()
         measurement = import_module(module)
-        found = measurement.measure(QUICK if quick else FULL)
+        found = measurement.measure(report.Effort(quick))
         details["seconds"][name] = perf_counter() - began
         measurement.show(found)
         ratios |= found.ratios()

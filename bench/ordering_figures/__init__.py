@@ -22,12 +22,12 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from bench.adaptation_effort import Effort
 from bench.ordering_figures import changing, charts, doubts, shown, unchanging
 from bench.ordering_figures.changing import Changing
 from bench.ordering_figures.contest import Scale
 from bench.ordering_figures.doubts import Doubts
 from bench.ordering_figures.unchanging import Unchanging
+from bench.report import Effort
 
 _FULL = Scale(tuples=100_000, seeds=3)
 _QUICK = Scale(tuples=5_000, seeds=1)

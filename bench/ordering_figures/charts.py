@@ -63,10 +63,16 @@ def _unchanging(still: Unchanging) -> Figure:
 
 
 def _changing(changing: Changing) -> Figure:
-    figure, panels = charts.canvas(3)
+    figure, panels = charts.canvas(3, 2)
     titles = ("5.12  selectivities change places", "5.13  the slow wire moves", "5.14  the load moves")
-    for axis, each, title in zip(panels, changing.contests, titles, strict=True):
+    for axis, below, each, title in zip(panels[:3], panels[3:], changing.contests, titles, strict=True):
         _times(axis, {each.setting.name: each}, title)
+        at, parts = each.r_first_over_time()
+        charts.line(below, at, parts, "via site 1 first", color=_COLOURS[SWAP])
+        for change in each.setting.changes[:1]:
+            below.axvline(change.at, color="#222222", linewidth=1, linestyle=":")
+        below.set_ylim(0, 1.05)
+        charts.label(below, "… and where S tuples went meanwhile", "seconds", "part of S tuples via site 1 first")
     return figure
 
 

@@ -89,6 +89,20 @@ class Contest:
         """The part of S tuples that go to site 1 first."""
         return mean(run.share("2", "1") for run in self.runs[SWAP])
 
+    def r_first_over_time(self, steps: int = 40) -> tuple[list[float], list[float]]:
+        """Seconds, and the part of S tuples of the first seed that went to site 1 first around then."""
+        run = self.runs[SWAP][0]
+        to_1, to_3 = run.by_tick["2", "1"], run.by_tick["2", "3"]
+        last = max(*to_1, *to_3)
+        at, parts = [], []
+        for step in range(steps):
+            ticks = range(step * (last + 1) // steps, (step + 1) * (last + 1) // steps)
+            there, elsewhere = sum(to_1[tick] for tick in ticks), sum(to_3[tick] for tick in ticks)
+            if there + elsewhere:
+                at.append((step + 0.5) * (last + 1) / steps / 10 / self.part)
+                parts.append(there / (there + elsewhere))
+        return at, parts
+
     @property
     def best_share(self) -> float:
         """The part that goes the way of the better fixed order."""

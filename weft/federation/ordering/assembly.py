@@ -80,6 +80,7 @@ class Assembly:
         streams = {stream: self.streams.index(stream) for stream in node.streams}
         eddy = Eddy(
             node=number,
+            events=self.events,
             costs=self.settings.costs,
             random=self.events.random(f"{node.name} at {site.name}"),
             complete=bits(range(len(self.nodes))),

@@ -16,7 +16,10 @@ from weft.federation.ordering.channels import Channel, Lane
 from weft.federation.ordering.items import Item, SteM
 from weft.federation.ordering.modules import Module
 from weft.federation.ordering.setting import Costs
+from weft.federation.simulate.events import SECOND, Events
 from weft.optimizer.tickets import Ledger, Why
+
+TICK = SECOND // 10
 
 
 @dataclass(slots=True, eq=False)
@@ -31,6 +34,8 @@ class Output:
     targets: Callable[[Item], list[Channel]] | None = None
     """To which of several sites an item goes."""
     routed: int = 0
+    by_tick: Counter[int] = field(default_factory=Counter)
+    """Items routed in each tenth of a second, if it is one of several."""
 
     def channels_for(self, item: Item) -> list[Channel]:
         return self.channels if self.targets is None else self.targets(item)
@@ -65,6 +70,7 @@ class Eddy:
     """One node at one site."""
 
     node: int
+    events: Events
     costs: Costs
     random: Random
     complete: int
@@ -199,6 +205,7 @@ class Eddy:
         output.routed += 1
         if output.module.chooses:
             self.ledger.route(output.number)
+            output.by_tick[self.events.now // TICK] += 1
         channels = output.channels_for(item)
         for channel in channels[1:]:
             channel.put(Item(item.rows, footprint, item.latest, item.expires), bits)

@@ -36,6 +36,8 @@ class Run:
     """Of each answer the row of every stream, in the order of their names; empty unless answers were to be kept."""
     routed: dict[tuple[str, str], int]
     """Items by the nodes between which they went."""
+    by_tick: dict[tuple[str, str], Counter[int]]
+    """The same for each tenth of a second, where there was a choice."""
     decided: dict[str, Counter[Why]]
     """What decided, by node, where several modules were allowed."""
     busy: dict[str, float]
@@ -142,17 +144,22 @@ def _channels(parts: Assembly) -> Iterator[Channel]:
 def _told(parts: Assembly, answers: int, rows: list[tuple[int, ...]], expired: int) -> Run:
     names = [node.name for node in parts.nodes]
     routed: Counter[tuple[str, str]] = Counter()
+    by_tick: dict[tuple[str, str], Counter[int]] = {}
     decided: dict[str, Counter[Why]] = {}
     for eddy in _eddies(parts):
         decided.setdefault(names[eddy.node], Counter()).update(eddy.decided)
         for output in eddy.outputs:
-            routed[names[output.module.source], names[output.module.target]] += output.routed
+            ends = names[output.module.source], names[output.module.target]
+            routed[ends] += output.routed
+            if output.module.chooses:
+                by_tick.setdefault(ends, Counter()).update(output.by_tick)
     end = max((site.done for site in parts.sites.values()), default=0)
     return Run(
         seconds=end / SECOND,
         answers=answers,
         rows=rows,
         routed=dict(routed),
+        by_tick=by_tick,
         decided={name: found for name, found in decided.items() if found},
         busy={name: site.worked / end if end else 0.0 for name, site in parts.sites.items()},
         reports=sum(channel.reports for channel in _channels(parts)),
