@@ -4,8 +4,8 @@
 
 `bench/ordering_figures/` has Figures 5.5–5.14: in which order sites join a tuple. `bench/placement_figures/` has
 Figures 6.5–6.11: which site runs which part of a query. `bench/adaptation_engine/` has the same decisions on Spark.
-Each of them offers `measure`, `show` and `draw`; one that is not there leaves its ratios null. A quick run has fewer
-tuples.
+Each of them offers `measure`, with the efforts `QUICK` and `FULL`, `show`, `draw`, and the `DEFINITIONS` of its ratios;
+one that is not there leaves its ratios null. A quick run is smaller.
 """
 
 from __future__ import annotations
@@ -18,20 +18,18 @@ from typing import Any
 
 from bench import report
 
-DEFINITIONS = {
-    "swap_over_best_static": "time until all tuples are joined, over that of the better fixed order; the worst of all "
-    "settings in which nothing changes (Figures 5.5, 5.8, 5.9, 5.11)",
-    "swap_over_best_static_changing": "the same where selectivities, wires or loads change half-way; the worst of "
-    "Figures 5.12–5.14",
-    "optimal_order_share": "the part of S tuples that took the better order, mean of both settings of Figure 5.6",
-    "engine_adaptive_over_worse_static": "on Spark, selectivities that change places half-way: CPU over that of the "
-    "worse order",
-    "engine_adaptive_over_clairvoyant": "the same over that of one who switches at the right moment",
-    "settle_seconds": "from a change of load to the last migration that it causes",
-    "flow_aware_traffic_return": "traffic after a perturbation over that before it, with flow-aware load selection",
-    "opbased_over_qf_3ops": "PR_max of moving single operators over that of moving fragments of three operators",
-    "two_workers_pr_over_balanced": "on Spark, two workers, skewed load: PR_max over that of perfect balance",
-}
+KEYS = (
+    "swap_over_best_static",
+    "swap_over_best_static_changing",
+    "optimal_order_share",
+    "engine_adaptive_over_worse_static",
+    "engine_adaptive_over_clairvoyant",
+    "settle_seconds",
+    "flow_aware_traffic_return",
+    "opbased_over_qf_3ops",
+    "two_workers_pr_over_balanced",
+)
+"""What is in the last line; the measurements define their own."""
 
 MEASUREMENTS = {
     "ordering": "bench.ordering_figures",
@@ -42,8 +40,8 @@ MEASUREMENTS = {
 
 def main() -> None:
     quick, only = _arguments()
-    ratios: dict[str, float | None] = dict.fromkeys(DEFINITIONS)
-    details: dict[str, Any] = {"definitions": DEFINITIONS, "seconds": {}}
+    ratios: dict[str, float | None] = dict.fromkeys(KEYS)
+    details: dict[str, Any] = {"definitions": {}, "seconds": {}}
     for name, module in MEASUREMENTS.items():
         if only not in (None, name):
             continue
@@ -53,11 +51,12 @@ def main() -> None:
         report.progress(f"{name} …")
         began = perf_counter()
         measurement = import_module(module)
-        found = measurement.measure(report.Effort(quick))
+        found = measurement.measure(measurement.QUICK if quick else measurement.FULL)
         details["seconds"][name] = perf_counter() - began
         measurement.show(found)
         ratios |= found.ratios()
         details[name] = found.details()
+        details["definitions"] |= measurement.DEFINITIONS
         for chart, figure in measurement.draw(found).items():
             report.save_chart(figure, chart, quick)
     report.finish("adaptation" if only is None else f"adaptation_{only}", ratios, details, quick)

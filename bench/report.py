@@ -9,7 +9,6 @@ import platform
 import resource
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,13 +34,6 @@ _COMPILERS = ("C1 CompilerThre", "C2 CompilerThre")
 
 # What the machine was busy with before the benchmark made it busy.
 _load_before = os.getloadavg()
-
-
-@dataclass(frozen=True, slots=True)
-class Effort:
-    """How much work a measurement may be."""
-
-    quick: bool
 
 
 def quick_from_arguments(description: str) -> bool:

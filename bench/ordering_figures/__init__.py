@@ -22,15 +22,32 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from bench import report
 from bench.ordering_figures import changing, charts, doubts, shown, unchanging
 from bench.ordering_figures.changing import Changing
 from bench.ordering_figures.contest import Scale
 from bench.ordering_figures.doubts import Doubts
 from bench.ordering_figures.unchanging import Unchanging
-from bench.report import Effort
 
-_FULL = Scale(tuples=100_000, seeds=3)
-_QUICK = Scale(tuples=5_000, seeds=1)
+DEFINITIONS = {
+    "swap_over_best_static": "time until all tuples are joined, over that of the better fixed order; the worst of all "
+    "settings in which nothing changes (Figures 5.5, 5.8, 5.9, 5.11)",
+    "swap_over_best_static_changing": "the same where selectivities, wires or loads change half-way; the worst of "
+    "Figures 5.12–5.14",
+    "optimal_order_share": "the part of S tuples that took the better order, mean of both settings of Figure 5.6",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    scale: Scale
+    selectivities: tuple[float, ...]
+    """Of Figures 5.9 and 5.10."""
+    all_doubts: bool
+
+
+FULL = Effort(Scale(tuples=100_000, seeds=3), tuple(each / 10 for each in range(10)), all_doubts=True)
+QUICK = Effort(Scale(tuples=5_000, seeds=1), (0.0, 0.3, 0.6, 0.9), all_doubts=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +75,14 @@ class Found:
 
 
 def measure(effort: Effort) -> Found:
-    scale = _QUICK if effort.quick else _FULL
-    return Found(
-        scale,
-        unchanging.measure(scale, (0.0, 0.3, 0.6, 0.9) if effort.quick else tuple(each / 10 for each in range(10))),
-        changing.measure(scale),
-        doubts.measure(Scale(min(scale.tuples, 20_000), seeds=1), effort.quick),
-    )
+    scale = effort.scale
+    report.progress("ordering: nothing changes …")
+    still = unchanging.measure(scale, effort.selectivities)
+    report.progress("ordering: things change …")
+    changed = changing.measure(scale)
+    report.progress("ordering: doubts …")
+    smaller = Scale(min(scale.tuples, 20_000), seeds=1)
+    return Found(scale, still, changed, doubts.measure(smaller, effort.all_doubts))
 
 
 def show(found: Found) -> None:

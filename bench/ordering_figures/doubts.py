@@ -50,21 +50,21 @@ _CHANGES = (
 )
 
 
-def measure(scale: Scale, quick: bool) -> Doubts:
+def measure(scale: Scale, everything: bool) -> Doubts:
     speed = MACHINES["2"].speed
     by_source = {
         factor: (contest(_quicker(GROWS, factor * speed), scale), contest(_quicker(SHRINKS, factor * speed), scale))
-        for factor in ((1.5,) if quick else (0.75, 1.0, 1.25, 1.5, 2.4))
+        for factor in ((0.75, 1.0, 1.25, 1.5, 2.4) if everything else (1.5,))
     }
     by_threshold = {
         number: contest(replace(SHRINKS, threshold=number), scale)
-        for number in ((1_000,) if quick else (5, 100, 1_000))
+        for number in ((5, 100, 1_000) if everything else (1_000,))
     }
     by_lottery = {
         (setting.name, name): contest(replace(setting, lottery=lottery), scale, (SWAP, R_FIRST))
-        for setting in (_CHANGES[1:] if quick else _CHANGES)
+        for setting in (_CHANGES if everything else _CHANGES[1:])
         for name, lottery in LOTTERIES.items()
-        if not quick or name in ("as it is", "never halved, nothing tried")
+        if everything or name in ("as it is", "never halved, nothing tried")
     }
     return Doubts(by_source, by_threshold, by_lottery)
 

@@ -108,6 +108,8 @@ def _run_with_windows(parts: Assembly) -> int:
     last = max((feed.instants[-1] for feed in parts.feeds.values() if feed.instants), default=0)
     while parts.events.now <= last or not _is_quiet(parts):
         parts.events.run_until(parts.events.now + sweep)
+        if parts.events.is_over and not _is_quiet(parts):
+            raise AssertionError("items are left that nothing moves")
         watermark = min((item.latest for item in _under_way(parts)), default=parts.events.now)
         watermark = min(watermark, parts.events.now)
         for eddy in _eddies(parts):
