@@ -46,7 +46,7 @@ class Effort:
     all_doubts: bool
 
 
-FULL = Effort(Scale(tuples=100_000, seeds=3), tuple(each / 10 for each in range(10)), all_doubts=True)
+FULL = Effort(Scale(tuples=100_000, seeds=1), tuple(each / 10 for each in range(10)), all_doubts=True)
 QUICK = Effort(Scale(tuples=5_000, seeds=1), (0.0, 0.3, 0.6, 0.9), all_doubts=False)
 
 
@@ -81,7 +81,7 @@ def measure(effort: Effort) -> Found:
     report.progress("ordering: things change …")
     changed = changing.measure(scale)
     report.progress("ordering: doubts …")
-    smaller = Scale(min(scale.tuples, 20_000), seeds=1)
+    smaller = Scale(min(scale.tuples, 10_000), seeds=1)
     return Found(scale, still, changed, doubts.measure(smaller, effort.all_doubts))
 
 

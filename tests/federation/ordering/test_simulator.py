@@ -170,3 +170,5 @@ def test_what_cannot_run_is_refused_with_advice() -> None:
         plan(JoinGraph({"R": "1", "S": "1"}, (Join("R.a", "S.a", "1"),)), {"1": Place(("u", "v"))})
     with pytest.raises(FederationError, match="there is no way"):
         plan(RUNNING).fixed(("1", "2"))
+    with pytest.raises(FederationError, match="keep a way through all nodes"):
+        simulate(plan(RUNNING).fixed(("2", "1")), {name: Feed(values) for name in "RST"})

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
+from weft.federation.errors import FederationError
 from weft.federation.ordering.channels import Channel, Lane
 from weft.federation.ordering.items import Item, SteM
 from weft.federation.ordering.modules import Module
@@ -182,6 +183,11 @@ class Eddy:
         found = self._allowed.get(footprint)
         if found is None:
             found = [output for output in self.outputs if output.module.accepts(footprint)]
+            if not found and footprint != self.complete:
+                raise FederationError(
+                    f"a tuple with the footprint {footprint:b} cannot go on from node {self.node}: "
+                    "a fixed order has to keep a way through all nodes"
+                )
             self._allowed[footprint] = found
         return found
 
