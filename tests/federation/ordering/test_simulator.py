@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from tests.federation.ordering.graphs import FIGURE_5_4, RUNNING, random_graph
+from tests.federation.ordering.graphs import FIGURE_5_4, RUNNING, random_graph, random_tree
 from tests.federation.ordering.naive import naive_join
 from weft.federation.errors import FederationError
 from weft.federation.ordering.join_graph import Join, JoinGraph
@@ -138,6 +138,17 @@ def test_stored_streams_give_the_same_answers_and_keep_nothing_else() -> None:
         feeds = _feeds(random, RUNNING, rows=10)
         stored = {name: Feed(feed.values, stored=name != "S" and bool(len(feed))) for name, feed in feeds.items()}
         assert _agrees(seed, RUNNING, stored) == len(naive_join(RUNNING, feeds))
+
+
+@pytest.mark.parametrize("seed", [0, 5, 11, 12])
+def test_sites_with_room_for_one_tuple_do_not_wait_for_each_other_for_ever(seed: int) -> None:
+    """With one queue for each pair of sites, instead of lanes by bits, these come to a standstill."""
+    random = Random(seed)
+    graph = random_tree(random, random.randint(4, 7), 7)
+    feeds = {stream: Feed({name: [random.randrange(2) for _ in range(5)] for name in "ab"}) for stream in graph.streams}
+    # A standstill ends the run, with items that nothing moves, and `simulate` complains.
+    run = simulate(plan(graph), feeds, seed=seed, settings=Settings(capacity=1, lottery=Lottery(exploration=0.9)))
+    assert run.answers == simulate(plan(graph), feeds).answers
 
 
 def test_a_run_is_repeated_by_its_seed() -> None:
