@@ -89,7 +89,8 @@ class Channel:
             if queue and len(lane.queue) < self.settings.capacity:
                 self.on_wire.append(queue.popleft())
                 self.events.after(self._duration(), partial(self._arrive, lane))
-                self.source.has_room(self.output.eddy)
+                if self.output.eddy.stuck:
+                    self.source.has_room(self.output.eddy)
                 return
 
     def _duration(self) -> int:

@@ -93,6 +93,8 @@ class Eddy:
     has_one_target_each: bool = True
     """Whether no output leads to several sites."""
     lanes: list[Lane] = field(default_factory=list)
+    stuck: int = 0
+    """Results that found no room yet."""
     decided: Counter[Why] = field(default_factory=Counter)
     """How often what decided where several modules were allowed."""
     _allowed: dict[int, list[Output]] = field(default_factory=dict)

@@ -68,7 +68,8 @@ class Site:
             cost = self.costs.read
         else:
             cost = self.costs.receive
-            lane.channel.move()
+            if len(lane.queue) + 1 == lane.channel.settings.capacity:  # it was full
+                lane.channel.move()
         results, spent = lane.eddy.process(item, lane.stream)
         self.in_hand = results
         duration = round((cost + spent + self._owed) * (1 + self.others) / self.speed * SECOND)
@@ -82,6 +83,7 @@ class Site:
         for result in results:
             if lane.stuck or not lane.eddy.hand_over(result):
                 lane.stuck.append(result)
+                lane.eddy.stuck += 1
         self.busy = False
         self.work()
 
@@ -95,6 +97,7 @@ class Site:
                 if not eddy.hand_over(result):
                     stuck.appendleft(result)
                     break
+                eddy.stuck -= 1
         if not self.busy:
             self.work()
 
