@@ -12,8 +12,8 @@ receiving and sending 190 µs each, building 250, probing 300, each match 250, o
 tuples, a report for each 100 results, tickets halved after each 1,000 tuples, 2 % of tuples that try any way. Sites 1
 and 3 have speed 1, site 2 has 1 / 2.4 (Pentium 4 with 2.4 GHz and Pentium III with 1 GHz). A site takes turns between
 its inputs, whatever they are: if it took those first that are nearest to being answers, a wrong order would feed
-itself and stay. A spin or delay thread takes as much of the processor as the query. A slow connection takes 10 ms for each
-tuple and direction, whoever sends it, so that two senders do not hinder each other.
+itself and stay. A spin or delay thread takes as much of the processor as the query. A slow connection takes 10 ms for
+each tuple and direction, whoever sends it, so that two senders do not hinder each other.
 """
 
 from __future__ import annotations
