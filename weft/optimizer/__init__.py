@@ -1,4 +1,6 @@
-"""The optimizer: what queries share. So far it weaves: which windows, groupings and predicates go into one tree.
+"""The optimizer: what queries share, and in which order they do it.
+
+It weaves: which windows, groupings and predicates go into one tree.
 
 acq                   a query as weaving sees it; equal ones are counted, not kept
 plan_cost             what a plan costs, with rows read by every tree or by one finest cut
@@ -17,4 +19,10 @@ baselines             the plans that weaving is held against
 workloads             queries to plan: the papers', and dashboards
 
 edge_meter, fast_cost, cost_lookup, trees and fabric are how weaving gets it done in time.
+
+And it learns orders from what operators were seen to do (the network and result groups have rooms of their own):
+
+tickets               who gets a row first: lotteries and back-pressure
+order_joins           the order of joins, decided anew while they run, with hysteresis
+rank_filters          the order of filters: cheap and selective ones first
 """

@@ -91,3 +91,12 @@ def test_a_name_has_its_own_random_numbers() -> None:
 def test_seconds_are_nanoseconds() -> None:
     assert seconds(1) == 1_000_000_000
     assert seconds(0.000_000_6) == 600
+
+
+def test_a_queue_is_over_when_nothing_is_left_to_happen() -> None:
+    events = Events()
+    assert events.is_over
+    events.at(5, lambda: None)
+    assert not events.is_over
+    events.run_until(5)
+    assert events.is_over

@@ -89,6 +89,11 @@ class Events:
         while self._queue:
             self._step()
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left to happen."""
+        return not self._queue
+
     def random(self, name: str) -> Random:
         """The random numbers of this name. Each name has its own: a draw under one never shifts those of another."""
         found = self._randoms.get(name)

@@ -1,0 +1,74 @@
+"""Adaptation: operators find their order and their place (COSMOS, chapters 5 and 6), simulated and on the engine.
+
+    python -m bench.adaptation [--quick] [--only NAME]
+
+`bench/ordering_figures/` has Figures 5.5–5.14: in which order sites join a tuple. `bench/placement_figures/` has
+Figures 6.5–6.11: which site runs which part of a query. `bench/adaptation_engine/` has the same decisions on Spark.
+Each of them offers `measure`, with the efforts `QUICK` and `FULL`, `show`, `draw`, and the `DEFINITIONS` of its ratios;
+one that is not there leaves its ratios null. A quick run is smaller.
+"""
+
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+from importlib.util import find_spec
+from time import perf_counter
+from typing import Any
+
+from bench import report
+
+KEYS = (
+    "swap_over_best_static",
+    "swap_over_best_static_changing",
+    "optimal_order_share",
+    "engine_adaptive_over_worse_static",
+    "engine_adaptive_over_clairvoyant",
+    "settle_seconds",
+    "flow_aware_traffic_return",
+    "opbased_over_qf_3ops",
+    "two_workers_pr_over_balanced",
+)
+"""What is in the last line; the measurements define their own."""
+
+MEASUREMENTS = {
+    "ordering": "bench.ordering_figures",
+    "placement": "bench.placement_figures",
+    "engine": "bench.adaptation_engine",
+}
+
+
+def main() -> None:
+    quick, only = _arguments()
+    ratios: dict[str, float | None] = dict.fromkeys(KEYS)
+    details: dict[str, Any] = {"definitions": {}, "seconds": {}}
+    for name, module in MEASUREMENTS.items():
+        if only not in (None, name):
+            continue
+        if find_spec(module) is None:
+            report.progress(f"{name}: not measured, there is no {module}")
+            continue
+        report.progress(f"{name} …")
+        began = perf_counter()
+        measurement = import_module(module)
+        found = measurement.measure(measurement.QUICK if quick else measurement.FULL)
+        details["seconds"][name] = perf_counter() - began
+        measurement.show(found)
+        ratios |= found.ratios()
+        details[name] = found.details()
+        details["definitions"] |= measurement.DEFINITIONS
+        for chart, figure in measurement.draw(found).items():
+            report.save_chart(figure, chart, quick)
+    report.finish("adaptation" if only is None else f"adaptation_{only}", ratios, details, quick)
+
+
+def _arguments() -> tuple[bool, str | None]:
+    parser = argparse.ArgumentParser(description="Operators find their order and their place.")
+    parser.add_argument("--quick", action="store_true", help="a smaller run of at most a minute; not kept in git")
+    parser.add_argument("--only", choices=MEASUREMENTS, help="one measurement, with results of its own")
+    chosen = parser.parse_args()
+    return chosen.quick, chosen.only
+
+
+if __name__ == "__main__":
+    main()
