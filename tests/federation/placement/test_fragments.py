@@ -67,14 +67,14 @@ def test_every_operator_is_in_one_fragment_and_every_stream_has_one(plan: Operat
 @given(plans())
 def test_rows_of_every_fragment_come_to_the_one_that_answers(plan: Operator) -> None:
     cut = fragments(plan)
-    for fragment in cut:
-        passed = 0
-        while fragment.downstream is not None:
-            target = cut[fragment.downstream]
-            assert 0 < fragment.enters < len(target.operators)
-            fragment, passed = target, passed + 1
+    for first in cut:
+        at, passed = first, 0
+        while at.downstream is not None:
+            target = cut[at.downstream]
+            assert 0 < at.enters < len(target.operators)
+            at, passed = target, passed + 1
             assert passed < len(cut)
-        assert fragment.operators[-1] == plan.name
+        assert at.operators[-1] == plan.name
 
 
 def test_neighbouring_factors_count_pairs_in_both_directions() -> None:

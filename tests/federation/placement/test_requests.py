@@ -30,13 +30,20 @@ def test_the_largest_request_is_served_first() -> None:
     assert in_order([small, large, other]) == [large, small, other]
 
 
+def test_one_partner_far_above_is_asked_where_that_is_looked_at() -> None:
+    """Eight partners alike and one with twice the load: the mean is too near to ask for, the one is not."""
+    partners = dict.fromkeys(range(7), 0.3) | {7: 0.6}
+    assert request("self", 0.3, partners) is None
+    asked = request("self", 0.3, partners, apart=1.5)
+    assert asked is not None
+    assert (asked.giver, asked.amount) == (7, pytest.approx(0.15))
+    assert request("self", 0.3, partners | {7: 0.44}, apart=1.5) is None
+
+
 @given(st.floats(0, 1), st.dictionaries(st.integers(0, 20), st.floats(0, 1), min_size=1, max_size=8))
-def test_calls_home_bring_a_node_to_the_mean_and_nobody_below_it(load: float, hosts: dict[int, float]) -> None:
-    mean = (load + sum(hosts.values())) / (1 + len(hosts))
+def test_calls_home_go_to_those_with_more_and_never_turn_the_tables(load: float, hosts: dict[int, float]) -> None:
     asked = home_requests(99, load, hosts)
-    if load >= mean:
-        assert asked == []
-        return
-    assert load + sum(each.amount for each in asked) == pytest.approx(mean)
-    assert all(hosts[each.giver] - each.amount >= mean - 1e-9 for each in asked)
-    assert all(each.only_home and each.amount > 0 for each in asked)
+    assert {each.giver for each in asked} == {host for host, each in hosts.items() if each > load}
+    for each in asked:
+        assert each.only_home
+        assert load + each.amount == pytest.approx(hosts[each.giver] - each.amount)

@@ -175,14 +175,16 @@ def test_partners_know_each_other() -> None:
 
 
 def test_only_homing_brings_everything_home() -> None:
-    """After a perturbation that has passed. The others come to rest as soon as loads are alike, wherever units are."""
+    """After a perturbation that has passed. The others come to rest as soon as loads are alike, wherever units are; with
+    homing a few stay away whose return would make no two loads more alike."""
     away = {}
     for scheme in (ELEMENTARY, INTERMEDIATE, FLOW_AWARE, HOMING):
-        cluster = _perturbed(scheme, until=24.0)
+        cluster = _perturbed(scheme, until=30.0)
         natives = np.array(cluster.units.native)
         away[scheme.name] = int((cluster.tuples.at != natives).sum())
-    assert away["homing"] <= 2
-    assert all(number > 5 for name, number in away.items() if name != "homing")
+    homing = away.pop("homing")
+    assert homing <= 4
+    assert all(number > 3 * homing for number in away.values()), away
 
 
 @pytest.mark.parametrize("scheme", [FLOW_AWARE, HOMING], ids=lambda scheme: scheme.name)

@@ -5,9 +5,8 @@ partners'. If it has clearly less, it asks the most loaded of them for half of w
 
 That leaves fragments where they happen to be once loads are alike, and mixes them ever more: a node that is idle again
 asks one partner for more than that one has of the node's own fragments, and gets others. So a node may also call its
-own fragments home (`home_requests`): whenever it has less to do than those that run them, be it only a little, it asks
-each of them for such a part that all come to the same load. Work never moves away from home for a small difference,
-only back, so this comes to rest.
+own fragments home (`home_requests`), from all that run some of them and have more to do than it has, be it only a
+little. Work never moves away from home for a small difference, only back, so this comes to rest.
 """
 
 from __future__ import annotations
@@ -19,6 +18,9 @@ from typing import Generic, TypeVar
 from weft.federation.placement.load import NEWS
 
 Node = TypeVar("Node", bound=Hashable)
+
+#: How many times the load of a node its most loaded partner may have before it asks, where this is looked at.
+APART = 1.5
 
 #: The part of its load that a node gives away in one round, at most.
 MOST_GIVEN = 0.5
@@ -38,25 +40,29 @@ class Request(Generic[Node]):
     only_home: bool = False
 
 
-def request(node: Node, load: float, partners: Mapping[Node, float], factor: float = NEWS) -> Request[Node] | None:
-    """What a node asks for at the start of a round, if anything. Of equally loaded partners the first is asked."""
+def request(
+    node: Node, load: float, partners: Mapping[Node, float], factor: float = NEWS, apart: float | None = None
+) -> Request[Node] | None:
+    """What a node asks for at the start of a round, if anything. Of equally loaded partners the first is asked.
+
+    One partner of eight with twice the load lifts the mean by a ninth only, and nobody asks. With `apart` a node also
+    asks if the most loaded of its partners has more than so many times its own load.
+    """
     if not partners:
         return None
     mean = (load + sum(partners.values())) / (1 + len(partners))
-    if factor * load >= mean:
-        return None
     giver = max(partners, key=lambda each: partners[each])
+    if factor * load >= mean and (apart is None or apart * load >= partners[giver]):
+        return None
     return Request(node, giver, (partners[giver] - load) / 2.0, load)
 
 
 def home_requests(node: Node, load: float, hosts: Mapping[Node, float]) -> list[Request[Node]]:
-    """What a node asks of those that run its own fragments, by their loads: so much that all come to the mean."""
-    mean = (load + sum(hosts.values())) / (1 + len(hosts))
-    surplus = {host: each - mean for host, each in hosts.items() if each > mean}
-    if load >= mean:
-        return []
-    part = (mean - load) / sum(surplus.values())
-    return [Request(node, host, part * each, load, only_home=True) for host, each in surplus.items()]
+    """What a node asks of those that run its own fragments, by their loads: of each that has more to do than it has
+    itself, half of the difference. All together can give no more than what is its own."""
+    return [
+        Request(node, host, (each - load) / 2.0, load, only_home=True) for host, each in hosts.items() if each > load
+    ]
 
 
 def in_order(requests: Iterable[Request[Node]]) -> list[Request[Node]]:

@@ -27,7 +27,7 @@ from weft.federation.placement.partners import (
     should_look_further,
 )
 from weft.federation.placement.performance import imbalance
-from weft.federation.placement.requests import Request, home_requests, in_order, request
+from weft.federation.placement.requests import APART, Request, home_requests, in_order, request
 from weft.federation.placement.selection import Movable, Strategy, allowance, select
 from weft.federation.placement.simulated.tuples import Congested, Network, Tuples
 from weft.federation.placement.simulated.units import units
@@ -59,7 +59,9 @@ class Control:
     """The parameters of balancing, in seconds where they are times.
 
     `overloaded` is the load from which on a node looks beyond its partners, and `probes` how many nodes it looks at in
-    a round; `refresh` is how often refusals of partnership are forgotten. These three are our choice.
+    a round; `refresh` is how often refusals of partnership are forgotten; `shipping` is the part of the network that
+    state on the move may take: what is to move waits where it runs until there is room, because a unit that waits on
+    the way is one that nobody runs. These four are our choice.
     """
 
     window: float = 0.1
@@ -70,6 +72,7 @@ class Control:
     overloaded: float = 0.9
     probes: int = 3
     refresh: float = 10.0
+    shipping: float = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +107,8 @@ class _Node:
     requests: list[Request[int]] = field(default_factory=list)
     had: float = 0.0
     given: float = 0.0
+    leaving: dict[int, int] = field(default_factory=dict)
+    """Units that will move as soon as the network has room, and where to."""
 
 
 class Cluster:
@@ -121,7 +126,8 @@ class Cluster:
         self.workload, self.scheme, self.control = workload, scheme, control or Control()
         self.setting = setting = workload.setting
         self.units = units(workload, split=scheme.split)
-        self.tuples = Tuples(setting, self.units, network or Network(), horizon, seed)
+        self.network = network or Network()
+        self.tuples = Tuples(setting, self.units, self.network, horizon, seed)
         self.events = Events(seed)
         self.wires = Wires(self.events, np.full((setting.nodes, setting.nodes), 0.2))
         self.moves: list[Move] = []
@@ -199,6 +205,7 @@ class Cluster:
                 self._tell(number)
         for number in range(self.setting.nodes):
             self._serve(number)
+        self._ship()
 
     def _tell(self, number: int) -> None:
         node = self._nodes[number]
@@ -284,12 +291,15 @@ class Cluster:
 
     def _round(self, number: int) -> None:
         node = self._nodes[number]
+        # Who gives work away, or has just done so, has too much of it, whatever its load will be when that has moved.
+        gives = bool(node.leaving) or node.given > 0.0
         node.had, node.given = node.load, 0.0
         if should_look_further(node.load, list(node.known.values()), self.control.overloaded):
             self._look_further(number)
-        questions = self._calls_home(number) if self.scheme.strategy is Strategy.HOMING else []
+        homing = self.scheme.strategy is Strategy.HOMING
+        questions = self._calls_home(number) if homing and not gives else []
         if not questions:
-            asks = request(number, node.load, node.known, self.control.factor)
+            asks = request(number, node.load, node.known, self.control.factor, APART if homing else None)
             questions = [] if asks is None else [asks]
         for asks in questions:
             self.wires.send("request", number, asks.giver, partial(self._nodes[asks.giver].requests.append, asks))
@@ -318,27 +328,41 @@ class Cluster:
         fed = [tuple({int(at[unit]) for unit in each}) for each in self._of_stream]
         return [
             Movable(
-                int(unit),
+                unit,
                 float(self._unit_load[unit]) * scale,
                 self.units.state[unit],
                 self.units.native[unit],
                 tuple(int(at[other]) for other in self.units.neighbours[unit]),
                 fed[self.units.stream[unit]],
             )
-            for unit in np.flatnonzero((at == number) & self.tuples.ready)
+            for unit in np.flatnonzero((at == number) & self.tuples.ready).tolist()
+            if unit not in node.leaving
         ]
 
     def _give(self, each: Movable[int, int], asks: Request[int]) -> None:
-        """A unit goes. Both nodes count its load where it will be, at once: measuring would show it late, and until
+        """A unit will go. Both nodes count its load where it will be, at once: measuring would show it late, and until
         then they would go on asking."""
         giver, receiver = self._nodes[asks.giver], self._nodes[asks.receiver]
-        self.tuples.move(each.unit, asks.receiver)
-        self.moves.append(Move(self.events.now / SECOND, each.unit, asks.giver, asks.receiver))
+        giver.leaving[each.unit] = asks.receiver
         giver.load -= each.load
         giver.offered -= each.load
         giver.given += each.load
         receiver.load += each.load
         receiver.offered += each.load
+
+    def _ship(self) -> None:
+        """Units begin to move, from each node as many as its part of the network carries until the next window."""
+        busy = [number for number, node in enumerate(self._nodes) if node.leaving]
+        links = len(busy) if self.network.shared else 1
+        for number in busy:
+            leaving = self._nodes[number].leaving
+            room = self.control.shipping * self.network.bits_per_second / 8 * self.control.window / links
+            while leaving and room > 0:
+                unit, receiver = next(iter(leaving.items()))
+                del leaving[unit]
+                room -= self.units.state[unit]
+                self.tuples.move(unit, receiver)
+                self.moves.append(Move(self.events.now / SECOND, unit, number, receiver))
 
 
 Change = tuple[float, Callable[[Cluster], None]]

@@ -81,7 +81,8 @@ def draw(setting: Setting, seed: int) -> Workload:
     queries = tuple(_query(setting, random, streams) for streams in _choices(setting, random, sizes))
     if setting.skew:
         return Workload(setting, queries, tuple(stream % setting.nodes for stream in range(setting.streams)))
-    return Workload(setting, queries, _balanced(setting, _expected_loads(setting, queries)))
+    unplaced = Workload(setting, queries, (0,) * setting.streams)
+    return Workload(setting, queries, _balanced(setting, expected_loads(unplaced)))
 
 
 def _balanced(setting: Setting, loads: Sequence[float]) -> tuple[int, ...]:
@@ -96,14 +97,15 @@ def _balanced(setting: Setting, loads: Sequence[float]) -> tuple[int, ...]:
     return tuple(delegates)
 
 
-def _expected_loads(setting: Setting, queries: Sequence[DrawnQuery]) -> list[float]:
+def expected_loads(workload: Workload) -> list[float]:
     """By stream, the part of a node's time that all fragments of the stream take if they are on one node.
 
     A group filter is used for a tuple if any of its queries has not refused the tuple before.
     """
+    setting = workload.setting
     unused = np.ones((setting.streams, setting.attributes))
     loads = np.zeros(setting.streams)
-    for query in queries:
+    for query in workload.queries:
         for fragment in query.fragments:
             stream, alive = int(str(fragment.stream)), 1.0
             for name in map(str, fragment.operators[1:]):
