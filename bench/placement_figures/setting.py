@@ -56,14 +56,14 @@ class Effort:
 FULL = Effort(
     quick=False,
     nodes=32,
-    seeds=(1, 2, 3),
+    seeds=(1, 2),
     seconds=60.0,
     calm=20.0,
     changed=30.0,
     after=30.0,
-    bounds=(0, 1, 2, 4, 5, 8),
-    operators=(1.6, 2.0, 3.0, 4.0, 5.0),
-    perturbed=(0, 4, 8, 16),
+    bounds=(0, 2, 4, 5, 8),
+    operators=(1.6, 2.0, 3.0, 4.0),
+    perturbed=(0, 4, 8),
     weights=(0.5, 0.9, 0.98),
 )
 

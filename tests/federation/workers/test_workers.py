@@ -136,7 +136,7 @@ def test_answers_are_the_oracles_while_fragments_move_and_workers_die(tmp_path: 
     moved, killed = set(), []
 
     def disturb() -> None:
-        """Now and then a fragment moves; once the worker that gives it dies meanwhile, and once the one that gets it."""
+        """Now and then a fragment moves; once the worker that gives it dies meanwhile, once the one that gets it."""
         newest = max(provider.committed().values())
         if newest < 1 or newest >= CYCLES - 1 or chance.random() < 0.5:
             return
