@@ -36,7 +36,7 @@ DEFINITIONS = {
     "flow_aware_traffic_return": "bits sent per second after streams have become as slow again as they were, over "
     "those before (homing; the thesis's own rules are in the details)",
     "opbased_over_qf_3ops": "PR_max of balancing single operators over that of balancing fragments, at three operators "
-    "per fragment, one shared medium, the mean of the last ten seconds",
+    "per fragment, one shared medium, the median of the last ten seconds",
 }
 
 

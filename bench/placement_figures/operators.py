@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from bench.placement_figures.setting import ZIPF, Effort, draw, mean, ran
 from weft.federation.placement.simulated.cluster import FLOW_AWARE, OP_BASED, Cluster
 from weft.federation.placement.simulated.workload import Workload, expected_loads
@@ -23,8 +25,8 @@ _LEAST = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """What came of a scheme; means over seeds. `worst_ratio` is PR_max of the last ten seconds, `worst_ratio_whole` of
-    the whole run; `congested` says in how many runs messages piled up without end."""
+    """What came of a scheme; means over seeds. `worst_ratio` is the median of PR_max over the last ten seconds (a single
+    late migration would make the mean), `worst_ratio_whole` the mean over the whole run; `congested` says in how many runs messages piled up without end."""
 
     scheme: str
     operators: float
@@ -80,7 +82,7 @@ def _split(name: str, operators: float, shared: bool, runs: list[Cluster]) -> Sp
         name,
         operators,
         shared,
-        mean(ratio for each in runs for ratio in each.worst_ratios()[-_STABLE:]),
+        mean(float(np.median(each.worst_ratios()[-_STABLE:])) for each in runs),
         mean(mean(each.worst_ratios()) for each in runs),
         mean(moment.row_bits / 1e6 for each in runs for moment in each.moments[-_STABLE:]),
         mean(len(each.moves) for each in runs),

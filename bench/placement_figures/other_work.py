@@ -49,7 +49,7 @@ class OtherWork:
 
 def measure(effort: Effort) -> OtherWork:
     found: list[Perturbed] = []
-    for scheme in (STATIC, FLOW_AWARE, HOMING):
+    for scheme in (STATIC, HOMING) if effort.quick else (STATIC, FLOW_AWARE, HOMING):
         still: tuple[float, float] | None = None
         for nodes in effort.perturbed:
             ratios = [_run(effort, scheme, seed, nodes).worst_ratios() for seed in effort.seeds]

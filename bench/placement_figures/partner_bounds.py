@@ -27,7 +27,8 @@ class Bound:
 
 
 def measure(effort: Effort) -> list[Bound]:
-    return [_bound(effort, scheme, number) for scheme in (FLOW_AWARE, HOMING) for number in effort.bounds]
+    schemes = (HOMING,) if effort.quick else (FLOW_AWARE, HOMING)
+    return [_bound(effort, scheme, number) for scheme in schemes for number in effort.bounds]
 
 
 def _bound(effort: Effort, scheme: Scheme, number: int) -> Bound:

@@ -32,7 +32,7 @@ def claims(found: Found) -> list[Claim]:
 
 def _balancing_claims(found: Found) -> list[Claim]:
     said = []
-    for name in ("flow-aware", "homing"):
+    for name in dict.fromkeys(each.scheme for each in found.bounds):
         rows = {each.most_asked: each for each in found.bounds if each.scheme == name}
         four, most = rows[4], rows[max(rows)]
         said.append(
@@ -135,7 +135,7 @@ def draw(found: Found) -> dict[str, Figure]:
 
 def _balance(found: Found) -> Figure:
     figure, (spread, ratio, split, traffic, busy, weight) = canvas(3, rows=2)
-    for scheme in ("flow-aware", "homing"):
+    for scheme in dict.fromkeys(each.scheme for each in found.bounds):
         rows = [each for each in found.bounds if each.scheme == scheme]
         numbers = [each.most_asked for each in rows]
         _line(spread, numbers, [each.imbalance for each in rows], scheme)
@@ -147,7 +147,7 @@ def _balance(found: Found) -> Figure:
             numbers = [each.operators for each in rows]
             _line(split, numbers, [each.worst_ratio for each in rows], scheme, name, style)
             _line(traffic, numbers, [each.megabits for each in rows], scheme, name, style)
-    for scheme in ("Static", "flow-aware", "homing"):
+    for scheme in dict.fromkeys(each.scheme for each in found.other_work.perturbed):
         rows = [each for each in found.other_work.perturbed if each.scheme == scheme]
         _line(busy, [each.nodes for each in rows], [each.normalised for each in rows], scheme)
         at_end = [each.normalised_at_end for each in rows]
