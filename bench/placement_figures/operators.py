@@ -25,8 +25,9 @@ _LEAST = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """What came of a scheme; means over seeds. `worst_ratio` is the median of PR_max over the last ten seconds (a single
-    late migration would make the mean), `worst_ratio_whole` the mean over the whole run; `congested` says in how many runs messages piled up without end."""
+    """What came of a scheme; means over seeds. `worst_ratio` is the median of PR_max over its last ten seconds (a late
+    migration would make the mean), `worst_ratio_whole` the mean over the whole run; `congested` says in how many runs
+    messages piled up without end."""
 
     scheme: str
     operators: float
