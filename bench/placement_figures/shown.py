@@ -143,6 +143,8 @@ def _balance(found: Found) -> Figure:
     for scheme in ("flow-aware", "OP-based"):
         for shared, style in ((True, "-"), (False, "--")):
             rows = [each for each in found.operators.found if (each.scheme, each.shared) == (scheme, shared)]
+            if not rows:
+                continue
             name = f"{'fragments' if scheme == 'flow-aware' else scheme}, {'one medium' if shared else 'switch'}"
             numbers = [each.operators for each in rows]
             _line(split, numbers, [each.worst_ratio for each in rows], scheme, name, style)
