@@ -89,7 +89,8 @@ class Worker:
 
 def main() -> None:
     directory, name = sys.argv[1:]
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
+    _log.setLevel(logging.INFO)  # of this room only: what talks to Java has something to say about every call
     worker = Worker(Path(directory), name)
     signal.signal(signal.SIGTERM, lambda number, frame: worker.stopping.set())
     worker.run()
