@@ -162,6 +162,7 @@ def test_answers_are_the_oracles_while_fragments_move_and_workers_die(tmp_path: 
             assert {query.name for query in loom.catalog.queries()} == set(queries)
 
 
+@pytest.mark.prove
 def test_load_is_measured_and_moves_to_an_idle_worker(tmp_path: Path) -> None:
     cycles = _arrivals()
     _write_files(tmp_path / "sources", cycles)
