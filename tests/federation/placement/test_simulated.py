@@ -175,7 +175,7 @@ def test_partners_know_each_other() -> None:
 
 
 def test_only_homing_brings_everything_home() -> None:
-    """After a perturbation that has passed. The others come to rest as soon as loads are alike, wherever units are; with
+    """After a perturbation that has passed. The others come to rest when loads are alike, wherever units are; with
     homing a few stay away whose return would make no two loads more alike."""
     away = {}
     for scheme in (ELEMENTARY, INTERMEDIATE, FLOW_AWARE, HOMING):

@@ -40,6 +40,14 @@ def test_a_worker_that_died_and_came_back_gets_its_own_again() -> None:
     assert {each.fragment for each in decided} == {"f2", "f3"}
 
 
+def test_who_calls_home_from_two_at_once_does_not_get_too_much() -> None:
+    """Both guests together would make it the most loaded of all; each alone is welcome."""
+    running = [*_running("a", 0.3)]
+    for host in "bc":
+        running += [*_running(host, 0.35), Running(f"guest of {host}", 0.15, host, "a")]
+    assert moves(("a", "b", "c"), running) == [Move("guest of b", "b", "a")]
+
+
 @given(
     st.lists(
         st.tuples(st.floats(0, 0.5), st.sampled_from("abc"), st.sampled_from("abc"), st.floats(0, 1e6)), max_size=12

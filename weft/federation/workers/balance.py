@@ -7,7 +7,7 @@ first: its caches are warm there, and so fragments come back when a peak is over
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from weft.federation.placement.requests import APART, Request, home_requests, in_order, request
 from weft.federation.placement.selection import Movable, Strategy, allowance, select
@@ -40,18 +40,27 @@ def loads_of(workers: Sequence[str], running: Sequence[Running]) -> dict[str, fl
 
 
 def moves(workers: Sequence[str], running: Sequence[Running]) -> list[Move]:
-    """What moves in one round: every worker asks, and those that were asked give."""
-    loads = loads_of(workers, running)
-    asked = [each for worker in workers for each in _asked_by(worker, loads, running)]
+    """What moves in one round: every worker asks, and those that were asked give, the largest request first.
+
+    One who decides for all knows what has been decided already: a worker that asks several gets no more from one of
+    them than still makes the two alike.
+    """
+    had = loads_of(workers, running)
+    loads, given, targets = dict(had), dict.fromkeys(workers, 0.0), dict[str, str]()
     found: list[Move] = []
-    for giver in workers:
-        had, given, gone = loads[giver], 0.0, set()
-        for each in in_order(each for each in asked if each.giver == giver):
-            here = [_movable(one) for one in running if one.worker == giver and one.fragment not in gone]
-            for taken in select(Strategy.HOMING, here, each, had - given, allowance(had, given)):
-                gone.add(taken.unit)
-                given += taken.load
-                found.append(Move(taken.unit, giver, each.receiver))
+    for each in in_order(each for worker in workers for each in _asked_by(worker, had, running)):
+        giver, receiver = each.giver, each.receiver
+        amount = min(each.amount, (loads[giver] - loads[receiver]) / 2.0)
+        if amount <= 0.0:
+            continue
+        here = [_movable(one) for one in running if one.worker == giver and one.fragment not in targets]
+        asked = replace(each, amount=amount, load=loads[receiver])
+        for taken in select(Strategy.HOMING, here, asked, loads[giver], allowance(had[giver], given[giver])):
+            targets[taken.unit] = receiver
+            given[giver] += taken.load
+            loads[giver] -= taken.load
+            loads[receiver] += taken.load
+            found.append(Move(taken.unit, giver, receiver))
     return found
 
 
