@@ -192,12 +192,14 @@ class Loom:
         settings: Mapping[str, str] | None = None,
         until_idle: bool = False,
         interval: str | None = None,
+        own_session: bool = False,
         on_progress: Callable[[Progress], None] | None = None,
         say: Callable[[str], None] = lambda sentence: None,
     ) -> Engine:
         """Start the queries on Spark: `local[*]` or any master. `until_idle` stops when what is there now is done.
 
-        `on_progress` is called after each cycle, `say` with sentences for people when something is in the way.
+        Several looms can run on the Spark of one process if each has its `own_session`. `on_progress` is called after
+        each cycle, `say` with sentences for people when something is in the way.
         """
         from weft.engine.spark import session
 
@@ -211,6 +213,8 @@ class Loom:
         beside.shutdown(wait=False)
         with _turns_taken_quickly():
             spark = session(master, {**stored, **(settings or {})})
+        if own_session:
+            spark = spark.newSession()
         from weft.delivery.groups.control import Control
         from weft.engine.engine import Engine, state_directory
 

@@ -1,0 +1,77 @@
+"""Operator placement within a provider: the figures of the COSMOS thesis's chapter 6, in the simulated cluster.
+
+    python -m bench.placement_figures [--quick]
+
+setting.py          how large and how long runs are, and what is done to them
+partner_bounds.py   6.5: how many partners a node has
+operators.py        6.6: whole fragments against single operators
+strategies.py       6.7: what is given away, and the traffic that makes
+changes.py          6.8, 6.9: streams that become faster and slower again
+other_work.py       6.10, 6.11: other work on some nodes, and the weight of the load filter
+shown.py            tables and pictures, the thesis's words beside our figures
+
+`measure(effort)` runs all of it, with the efforts QUICK and FULL; what it returns has `ratios` and `details`; `show`
+prints tables and `draw` makes pictures. Times are those of the simulation, so another machine finds the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from bench import report
+from bench.placement_figures import changes, operators, other_work, partner_bounds, shown, strategies
+from bench.placement_figures.changes import Changes
+from bench.placement_figures.operators import Operators
+from bench.placement_figures.other_work import OtherWork
+from bench.placement_figures.partner_bounds import Bound
+from bench.placement_figures.setting import FULL, QUICK, Effort
+from bench.placement_figures.strategies import Strategies
+
+__all__ = ["FULL", "QUICK", "Found", "draw", "measure", "show"]
+
+DEFINITIONS = {
+    "settle_seconds": "seconds of the simulation after which nine of ten migrations have begun that follow a change of "
+    "four nodes' streams, the mean over seeds, of both changes the larger (homing)",
+    "flow_aware_traffic_return": "bits sent per second after streams have become as slow again as they were, over "
+    "those before (homing; the thesis's own rules are in the details)",
+    "opbased_over_qf_3ops": "PR_max of balancing single operators over that of balancing fragments, at three operators "
+    "per fragment, one shared medium, the median of the last ten seconds",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    bounds: list[Bound]
+    operators: Operators
+    strategies: Strategies
+    changes: Changes
+    other_work: OtherWork
+
+    def ratios(self) -> dict[str, float | None]:
+        return {
+            "settle_seconds": self.changes.settles(nodes=4),
+            "flow_aware_traffic_return": self.strategies.of("homing").returns,
+            "opbased_over_qf_3ops": self.operators.ratio(3.0, shared=True),
+        }
+
+    def details(self) -> dict[str, Any]:
+        said = [claim._asdict() for claim in shown.claims(self)]
+        return {"definitions": DEFINITIONS, "statements": said, **asdict(self)}
+
+
+def measure(effort: Effort) -> Found:
+    report.progress("placement: partners …")
+    bounds = partner_bounds.measure(effort)
+    report.progress("placement: fragments and operators …")
+    split = operators.measure(effort)
+    report.progress("placement: strategies …")
+    compared = strategies.measure(effort)
+    report.progress("placement: changes …")
+    changed = changes.measure(effort, compared)
+    report.progress("placement: other work …")
+    return Found(bounds, split, compared, changed, other_work.measure(effort))
+
+
+show = shown.show
+draw = shown.draw

@@ -1,0 +1,31 @@
+"""Figures 6.8 and 6.9: streams of one node, or of four, become faster and slower again. When does it come to rest?
+
+The runs with four nodes are those of Figure 6.7.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bench.placement_figures.changed import Change, change_of, runs_there_and_back
+from bench.placement_figures.setting import Effort
+from bench.placement_figures.strategies import Strategies
+from weft.federation.placement.simulated.cluster import FLOW_AWARE, HOMING, STATIC
+
+_SCHEMES = (STATIC, FLOW_AWARE, HOMING)
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    found: list[Change]
+
+    def of(self, scheme: str, nodes: int) -> Change:
+        return next(each for each in self.found if (each.scheme, each.nodes) == (scheme, nodes))
+
+    def settles(self, nodes: int, scheme: str = HOMING.name) -> float:
+        return max(self.of(scheme, nodes).settled)
+
+
+def measure(effort: Effort, compared: Strategies) -> Changes:
+    small = [change_of(effort, scheme.name, 1, runs_there_and_back(effort, scheme, 1)) for scheme in _SCHEMES]
+    return Changes([*small, *(compared.of(scheme.name).change for scheme in _SCHEMES)])
