@@ -1,8 +1,8 @@
 """One run of the experiment: queries come one by one, half of them go, groups are optimised again.
 
-The control plane is weft's own (`weft.optimizer.group_results.Groups`), with real queries. Of the source's queries most
-stay alone: then one publishes what its user wants and nothing else, as without grouping (`lean`). Those from templates
-are grouped as weft does it by default.
+The control plane is weft's own (`weft.optimizer.group_results.Groups`), with real queries, and links carry what weft's
+edges send over them (`weft.delivery.edges.router`): a row once, with the columns that those behind the link show who
+take it, and two bytes that say who they are if they are several.
 """
 
 from __future__ import annotations
@@ -46,10 +46,7 @@ class Run:
 class Experiment:
     """A workload on an overlay."""
 
-    def __init__(
-        self, queries: Sequence[Query], overlay: Overlay, statistics: Statistics, seed: int, lean: bool = True
-    ) -> None:
-        self.lean = lean
+    def __init__(self, queries: Sequence[Query], overlay: Overlay, statistics: Statistics, seed: int) -> None:
         self.queries = {query.name: query for query in queries}
         self.overlay, self.statistics, self.seed = overlay, statistics, seed
         places = origins(overlay, len(queries), seed)
@@ -57,7 +54,7 @@ class Experiment:
         self.hops = {name: str(overlay.first_hop(place)) for name, place in self.where.items()}
 
     def groups(self, overhead: float) -> Groups:
-        return Groups(self.statistics, overhead=overhead, lean=self.lean)
+        return Groups(self.statistics, overhead=overhead, told=True)
 
     def reduction(self, groups: Groups, names: Sequence[str]) -> float:
         """The share of latency × traffic that is saved against one stream per query."""
@@ -113,5 +110,5 @@ def _flat_merge(groups: Groups) -> tuple[float, int]:
     forest = next(each for each in groups._forests.values() if tree in each.trees)
     several = [each.form for each in members_below(tree.root)]
     begun = process_time()
-    merge(several, forest._rows)
+    merge(several, forest.prices.rows)
     return 1e3 * (process_time() - begun), len(several)

@@ -43,13 +43,17 @@ class Itinerary:
     """Where a query's answers are found. There is one subscription for each stream that the spans name.
 
     A row that lies in several spans is taken once. Of the cycle in which the query `ended`, and of later ones, it takes
-    nothing; a query of the same name that is created afterwards has an itinerary of its own.
+    nothing; a query of the same name that is created afterwards has an itinerary of its own, and another `number`.
+    Spans that are long over are forgotten; then the itinerary is `complete_from` a cycle on, and says nothing of what
+    was published before it.
     """
 
     query: str
     subscriptions: tuple[Subscription, ...]
     spans: tuple[Span, ...]
     ended: int | None = None
+    number: int = 0
+    complete_from: int | None = None
 
     def __post_init__(self) -> None:
         streams = [each.stream for each in self.subscriptions]
@@ -79,6 +83,10 @@ def as_json(itinerary: Itinerary) -> dict[str, Any]:
     }
     if itinerary.ended is not None:
         document["ended"] = itinerary.ended
+    if itinerary.number:
+        document["number"] = itinerary.number
+    if itinerary.complete_from is not None:
+        document["complete_from"] = itinerary.complete_from
     return document
 
 
@@ -92,6 +100,8 @@ def from_json(document: dict[str, Any]) -> Itinerary:
             for each in document["spans"]
         ),
         document.get("ended"),
+        document.get("number", 0),
+        document.get("complete_from"),
     )
 
 

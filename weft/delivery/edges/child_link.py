@@ -35,7 +35,7 @@ class ChildLink:
         self._parcels: Reader[Parcel | Gone] = Reader(
             hub,
             hub.through if after is None else after,
-            lambda parcel: share(parcel, self._members),
+            lambda parcel: share(parcel, self._members, tell=True),
             lambda after, until: Gone(until),
             self._wake,
             limit,

@@ -124,13 +124,25 @@ class Assignment:
                 bridge, subscription = self._bridge(number, query)
                 spans = _switched((bridge,), whole, switch_place(runner.kind, runner.relation, runner.reach, moment))
                 subscriptions[bridge.stream] = subscription
-        spans = spans[-_MOST_SPANS:]
+        spans, complete_from = self._without_oldest(spans, known, moment)
         needed = {each.stream for each in spans}
         listed = tuple(each for stream, each in subscriptions.items() if stream in needed)
-        found = Itinerary(query.name, listed, spans)
+        found = Itinerary(query.name, listed, spans, number=number, complete_from=complete_from)
         if found != known:
             self._itineraries[number] = found
             self._catalog.deliveries.keep(KeptItinerary(number, moment.cycle, as_json(found)))
+
+    def _without_oldest(
+        self, spans: tuple[Span, ...], known: Itinerary | None, moment: Moment
+    ) -> tuple[tuple[Span, ...], int | None]:
+        """Spans without the oldest, if they are many, and the cycle from which on they are all there is.
+
+        Only those go whose epochs are not evaluated any more: no row of them comes again.
+        """
+        complete_from = known.complete_from if known is not None else None
+        while len(spans) > _MOST_SPANS and (spans[0].stream, spans[0].epoch) not in self._runners:
+            spans, complete_from = spans[1:], moment.cycle
+        return spans, complete_from
 
     def _bridge(self, number: int, query: Query) -> tuple[Span, Subscription]:
         """Evaluate a new member by itself until the representative of its group lacks none of its answers."""
