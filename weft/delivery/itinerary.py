@@ -15,9 +15,10 @@ of them are kept anywhere. So the newest itinerary is right for all rows that we
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from weft.delivery.errors import DeliveryError
 from weft.plan import subscription
 from weft.plan.subscription import Subscription
 
@@ -29,6 +30,8 @@ class Span:
     A row's place is the largest of the published columns `by`: `("window_start",)` for aggregates, the clocks for
     joins. Without any it is the cycle that published the row. TIMESTAMPs count in microseconds. A row without a place
     (NULL) is in no span that has bounds.
+
+    `clock` are the published columns of which the largest is an answer's own clock; none if it is not published.
     """
 
     stream: str
@@ -36,6 +39,7 @@ class Span:
     by: tuple[str, ...] = ()
     since: int | None = None
     until: int | None = None
+    clock: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,26 @@ class Itinerary:
         return tuple((of_stream[span.stream], span) for span in self.spans)
 
 
+def from_clock(itinerary: Itinerary, least: int) -> Itinerary:
+    """The same without answers whose own clock is before a time. Raises DeliveryError if they do not show it."""
+    if any(not span.clock for span in itinerary.spans):
+        raise DeliveryError(
+            f"the answers of query '{itinerary.query}' do not show their clock; let the query select it, or begin by "
+            "the time of publication (since)"
+        )
+    legs = [_leg_from_clock(each, span, least) for each, span in itinerary.legs]
+    subscriptions = {each.stream: each for each, _ in legs}
+    return replace(itinerary, subscriptions=tuple(subscriptions.values()), spans=tuple(span for _, span in legs))
+
+
+def _leg_from_clock(wanted: Subscription, span: Span, least: int) -> tuple[Subscription, Span]:
+    if span.clock == span.by:
+        return wanted, replace(span, since=least if span.since is None else max(span.since, least))
+    (column,) = span.clock
+    also = subscription.Comparison(column, ">=", least)
+    return replace(wanted, any_of=tuple((*each, also) for each in wanted.any_of)), span
+
+
 def needed(subscription_: Subscription, span: Span) -> frozenset[str]:
     """The published columns without which the query's rows of a span cannot be told, or shown."""
     return subscription_.needed | set(span.by)
@@ -96,7 +120,14 @@ def from_json(document: dict[str, Any]) -> Itinerary:
         document["query"],
         tuple(subscription.from_json(each) for each in document["subscriptions"]),
         tuple(
-            Span(each["stream"], each["epoch"], tuple(each.get("by", ())), each.get("since"), each.get("until"))
+            Span(
+                each["stream"],
+                each["epoch"],
+                tuple(each.get("by", ())),
+                each.get("since"),
+                each.get("until"),
+                tuple(each.get("clock", ())),
+            )
             for each in document["spans"]
         ),
         document.get("ended"),
@@ -112,4 +143,6 @@ def _span_document(span: Span) -> dict[str, Any]:
     for bound in ("since", "until"):
         if (value := getattr(span, bound)) is not None:
             document[bound] = value
+    if span.clock:
+        document["clock"] = list(span.clock)
     return document

@@ -111,7 +111,7 @@ class Assignment:
         assert runner is not None
         known = self._itineraries.get(number)
         subscriptions = {group: self._groups.subscription(str(number))}
-        whole = Span(group, runner.epoch, runner.by)
+        whole = Span(group, runner.epoch, runner.by, clock=runner.clock)
         if known is not None:
             spans = _switched(known.spans, whole, switch_place(runner.kind, runner.relation, runner.reach, moment))
             subscriptions = {each.stream: each for each in known.subscriptions} | subscriptions
@@ -152,7 +152,7 @@ class Assignment:
         stream = f"m{number}"
         runner = run(self._catalog, alone.representative(group), stream, 1)
         self._runners[stream, 1] = runner
-        return Span(stream, 1, runner.by), replace(alone.subscription(str(number)), stream=stream)
+        return Span(stream, 1, runner.by, clock=runner.clock), replace(alone.subscription(str(number)), stream=stream)
 
     def _end(self, number: int, moment: Moment) -> None:
         """A member is gone: of the next cycle it takes nothing any more."""

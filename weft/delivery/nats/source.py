@@ -17,7 +17,7 @@ from weft.delivery.nats.connection import NatsConnection, split_address
 from weft.delivery.nats.subjects import Mark, Stored, Subjects, mark_of
 from weft.delivery.parcel import Message, Parcel, table_of
 from weft.delivery.source import Gone, Nothing
-from weft.delivery.users.hub import BEGINNING
+from weft.delivery.users.reader import BEGINNING
 
 _LOOK_EVERY = 1.0
 _AT_ONCE = 64
