@@ -177,5 +177,5 @@ def _broker(catalog: Catalog) -> Broker | None:
     if address.startswith("nats://"):
         from weft.delivery.nats.broker import NatsBroker
 
-        return NatsBroker(address, catalog.project)
+        return NatsBroker(address, catalog.project, grants=delivery_directory(catalog.path.parent))
     raise DeliveryError(f"broker '{address}' is of no known kind; SET broker = 'nats://host:port', or 'none'")

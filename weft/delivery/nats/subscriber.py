@@ -18,11 +18,11 @@ from weft.delivery.users.start import Start, not_known_before
 class NatsSubscriber(FedSubscriber):
     """Takes a query's messages from NATS. A broker that is away is waited for."""
 
-    def __init__(self, address: str, query: str, start: Start, limits: Limits, wait: bool) -> None:
+    def __init__(self, address: str, query: str, start: Start, token: str | None, limits: Limits, wait: bool) -> None:
         super().__init__(query, limits.queue)
         self._start = start
         self._narrowed: tuple[Members, int] | None = None
-        self._source = NatsSource(address)
+        self._source = NatsSource(address, token)
         try:
             route = self._source.route(query)
             while route is None and wait and not self._closing.wait(0.2):

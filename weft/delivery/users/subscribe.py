@@ -55,5 +55,5 @@ def open_subscriber(
     if address.startswith("nats://"):
         from weft.delivery.nats.subscriber import NatsSubscriber
 
-        return NatsSubscriber(address, query, start, limits, wait)
+        return NatsSubscriber(address, query, start, token, limits, wait)
     return LocalSubscriber(Path(source), query, start, token, limits, wait)
