@@ -29,12 +29,15 @@ _MOST_SPANS = 32
 
 
 class Assignment:
-    """The members of a project and where their answers are found."""
+    """The members of a project and where their answers are found.
 
-    def __init__(self, catalog: Catalog, statistics: Statistics, most_delay: int) -> None:
+    `told` says that links carry what edges tell each other, and not what a broker does (`group_results/pricing.py`).
+    """
+
+    def __init__(self, catalog: Catalog, statistics: Statistics, most_delay: int, told: bool = True) -> None:
         self._catalog = catalog
         self._most_delay = most_delay
-        self._groups = _kept_groups(catalog, statistics, most_delay)
+        self._groups = _kept_groups(catalog, statistics, most_delay, told)
         placed = {int(member) for group in self._groups.names() for member in self._groups.members(group)}
         self._runners = runners(catalog)
         self._itineraries = {each.number: from_json(dict(each.document)) for each in catalog.deliveries.itineraries()}
@@ -206,12 +209,12 @@ def _switched(spans: tuple[Span, ...], to: Span, place: int | None) -> tuple[Spa
     return (*before, replace(last, until=place), replace(to, since=place))
 
 
-def _kept_groups(catalog: Catalog, statistics: Statistics, most_delay: int) -> Groups:
+def _kept_groups(catalog: Catalog, statistics: Statistics, most_delay: int, told: bool) -> Groups:
     """The groups as they were when the last process ended."""
     kept, queries = catalog.deliveries.groups(), _by_number(catalog)
     numbers = kept.pop(_NUMBERS, {"next": 1})
     whole = {name: each for name, each in kept.items() if queries.keys() >= set(members_in(each))}
-    return Groups.from_data({**numbers, "groups": whole}, queries, statistics, most_delay=most_delay)
+    return Groups.from_data({**numbers, "groups": whole}, queries, statistics, most_delay=most_delay, told=told)
 
 
 def _by_number(catalog: Catalog) -> dict[str, Query]:

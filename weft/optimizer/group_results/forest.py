@@ -39,8 +39,8 @@ class Tree:
 class Forest:
     """The trees of queries of one family that leave by the same first hop."""
 
-    def __init__(self, family: Family, policy: Policy, sample: Sample) -> None:
-        self.family, self.policy = family, policy
+    def __init__(self, family: Family, policy: Policy, sample: Sample, hop: str = "") -> None:
+        self.family, self.policy, self.hop = family, policy, hop
         self.prices = Pricing(family, policy, sample)
         self.members: dict[str, Member] = {}
         self.trees: list[Tree] = []
@@ -49,6 +49,11 @@ class Forest:
     def cost(self, node: Node) -> float:
         """What it costs to send what a tree publishes."""
         return self.prices.cost(node)
+
+    @property
+    def latency(self) -> float:
+        """How far it is over the first hop."""
+        return self.prices.statistics.latencies.get(self.hop, 1.0)
 
     def traffic(self, names: Sequence[str]) -> float:
         """Bytes per tick that some members of one tree need together."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from weft.algebra import Aggregate, Expression
 from weft.optimizer.group_results import forms
 from weft.optimizer.group_results.conditions import Region
-from weft.optimizer.group_results.cost import Sample, column_width, flow_of
+from weft.optimizer.group_results.cost import Sample, Statistics, column_width, flow_of
 from weft.optimizer.group_results.forms import Family, Form
 from weft.optimizer.group_results.query_trees import Node, Sums, original
 from weft.optimizer.group_results.screening import Line, Screen, bits_of
@@ -61,6 +61,11 @@ class Pricing:
         self.screen = Screen(flow, sample.size, len(flow.rates), self.policy.told)
         for expression in self._expressions:
             self.screen.add_column(column_width(sample.statistics, self.family, expression))
+
+    @property
+    def statistics(self) -> Statistics:
+        """What is known of streams, columns and links."""
+        return self._sample.statistics
 
     # Forms
 

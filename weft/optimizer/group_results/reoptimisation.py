@@ -87,7 +87,7 @@ def _balanced(forest: Forest, children: list[Node]) -> list[Node]:
 def _put_together(forests: Sequence[Forest], most: int) -> None:
     """Lets whole trees join others of their forest where that gains most, at most so many members of them."""
     gains = [
-        (found[1] / tree.root.weight, number, tree)
+        (found[1] * forest.latency / tree.root.weight, number, tree)
         for number, forest in enumerate(forests)
         if len(forest.trees) > 1
         for tree in forest.trees
