@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 from bench import report
 from bench.delivery_figures import shown
@@ -20,7 +20,7 @@ from bench.delivery_figures.overlay import power_law_overlay
 from bench.delivery_figures.queries import POPULARITIES, random_queries, statistics, template_queries
 from bench.delivery_figures.reference import plain_reduction, saved_on_first_links
 from bench.delivery_figures.runs import Experiment, Run, averaged
-from bench.delivery_transport import measure
+from bench.delivery_transport import Measured, measure
 
 TEMPLATES = "templates"
 _SIZES, _QUICK_SIZES = (1_000, 2_000, 5_000, 10_000), (100, 300)
@@ -79,40 +79,57 @@ def held_against_best(workload: str) -> tuple[str, float, float]:
     return (workload, *saved_on_first_links(groups))
 
 
-def main() -> None:
-    quick = report.quick_from_arguments("Delivery: what grouping queries saves on the network, and what it takes.")
-    sizes = _QUICK_SIZES if quick else _SIZES
+@dataclass(frozen=True)
+class Figures:
+    """What the experiments came to: runs by workload and overlay, with other overheads, and against the best groups."""
+
+    drawn: list[list[Run]]
+    tolerant: list[Run]
+    attained: list[tuple[str, float, float]]
+
+
+def figures(quick: bool) -> Figures:
+    """All experiments on groups."""
+    sizes, seeds = (_QUICK_SIZES, _QUICK_SEEDS) if quick else (_SIZES, _SEEDS)
     # A process for each core: what is timed is the time of a process, and not the clock's.
     with ProcessPoolExecutor(report.cores()) as pool:
-        seeds = _QUICK_SEEDS if quick else _SEEDS
         grown = [[pool.submit(grown_and_shrunk, name, sizes, seed) for seed in seeds] for name in _REDUCTIONS]
         # The tolerated overhead makes no difference to speak of; a quick run looks at one workload.
         tolerated = [pool.submit(with_overheads, name, sizes[1]) for name in ([TEMPLATES] if quick else _REDUCTIONS)]
         held = [pool.submit(held_against_best, name) for name in _REDUCTIONS if name != TEMPLATES]
         drawn = [[each.result() for each in several] for several in grown]
         tolerant = [run for each in tolerated for run in each.result()]
-        attained = [each.result() for each in held]
-    runs = [averaged(several) for several in drawn]
-    shown.show(runs, tolerant, attained, quick)
+        return Figures(drawn, tolerant, [each.result() for each in held])
+
+
+def conclude(found: Figures, carried: Measured, quick: bool) -> None:
+    """Shows and keeps what was measured."""
+    runs = [averaged(several) for several in found.drawn]
+    shown.show(runs, found.tolerant, found.attained, quick)
     ratios: dict[str, float | None] = {
         key: None if quick else next(run.reductions[-1] for run in runs if run.workload == name)
         for name, key in _REDUCTIONS.items()
     }
     ratios["insert_ms_mean_10k"] = None if quick else max(run.insert_ms_mean for run in runs)
     ratios["terminate_ms_mean_10k"] = None if quick else max(run.terminate_ms_mean for run in runs)
-    ratios["reopt_migrated_share"] = max(run.migrated for several in drawn for run in several)
-    report.progress("real brokers and edges …")
-    carried = measure(quick)
+    ratios["reopt_migrated_share"] = max(run.migrated for several in found.drawn for run in several)
     ratios.update({key: carried.ratios.get(key) for key in TRANSPORT})
     details = {
         "runs": [asdict(run) for run in runs],
-        "runs_by_overlay": [asdict(run) for several in drawn for run in several],
-        "saved_on_first_links_and_at_best": {name: [saved, best] for name, saved, best in attained},
-        "overheads": [asdict(run) for run in tolerant],
-        "statements": shown.statements(runs, tolerant),
+        "runs_by_overlay": [asdict(run) for several in found.drawn for run in several],
+        "saved_on_first_links_and_at_best": {name: [saved, best] for name, saved, best in found.attained},
+        "overheads": [asdict(run) for run in found.tolerant],
+        "statements": shown.statements(runs, found.tolerant),
         "transport": carried.details,
     }
     report.finish("delivery", ratios, details, quick)
+
+
+def main() -> None:
+    quick = report.quick_from_arguments("Delivery: what grouping queries saves on the network, and what it takes.")
+    found = figures(quick)
+    report.progress("real brokers and edges …")
+    conclude(found, measure(quick), quick)
 
 
 if __name__ == "__main__":
