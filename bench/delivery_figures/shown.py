@@ -48,7 +48,7 @@ source's procedure by the letter comes near to what its digest measured. Faster 
 fewer are shared, and smaller figures throughout. "By the letter" counts as the digest does: a link carries the columns
 of conditions, and every row has all columns that anybody behind it needs. weft's edges tell each other whose rows are,
 and send the columns that those show who take them. Overlays differ more than workloads do: the deeper the tree below
-the server's first links, the more is shared. Every figure is a mean over the first three seeds."""
+the server's first links, the more is shared. Every figure is a mean over the first two seeds."""
 
 
 def show(
