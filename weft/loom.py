@@ -264,11 +264,18 @@ class Loom:
         return pa.concat_tables([schema.empty_table(), *(each.cast(schema) for each in kept)])
 
     def subscribe(
-        self, query: str, *, last: int | None = None, since: datetime | int | None = None, token: str | None = None
+        self,
+        query: str,
+        *,
+        last: int | None = None,
+        since: datetime | int | None = None,
+        since_clock: datetime | int | None = None,
+        token: str | None = None,
     ) -> Subscriber:
         """Follow the answers of a query INTO subscribers, as they come: an iterator of batches, also of `async for`.
 
-        Those from now on, unless the `last` so many are wanted first, or what was published `since` a time.
+        Those from now on, unless the `last` so many are wanted first, or what was published `since` a time, or what has
+        been answered for a time or later (`since_clock`).
         """
         from weft.delivery import subscribe
         from weft.delivery.log import delivery_directory
@@ -278,7 +285,8 @@ class Loom:
             raise ValueError(
                 f"query '{found.name}' has no subscribers; CREATE CONTINUOUS QUERY {found.name} INTO subscribers AS …"
             )
-        return subscribe(delivery_directory(self.directory), found.name, last=last, since=since, token=token, wait=True)
+        directory = delivery_directory(self.directory)
+        return subscribe(directory, found.name, last=last, since=since, since_clock=since_clock, token=token, wait=True)
 
     @property
     def directory(self) -> Path:

@@ -18,33 +18,60 @@ def statements(runs: Sequence[Run], tolerant: Sequence[Run]) -> dict[str, bool]:
     last = [run.reductions[-1] for run in random]
     by_overhead = {(run.workload, run.overhead): run.reductions[-1] for run in tolerant}
     overheads = sorted({run.overhead for run in tolerant})
-    spread = [abs(by_overhead[name, overheads[-1]] - by_overhead[name, overheads[0]]) for name in _RANDOM]
+    spread = [
+        abs(by_overhead[name, overheads[-1]] - by_overhead[name, overheads[0]])
+        for name in _RANDOM
+        if (name, overheads[0]) in by_overhead
+    ]
     return {
         "6a: more queries, more is saved": all(run.reductions == sorted(run.reductions) for run in random),
         "6a: more skew, more is saved": last == sorted(last),
         "6b: fewer groups per query where more is saved": all(
             run.ratios == sorted(run.ratios, reverse=True) for run in random
         ),
-        "7: the tolerated overhead makes little difference": max(spread) < 0.02,
+        "7: the tolerated overhead makes little difference": max(spread, default=0.0) < 0.02,
         "8a: a round saves more than none": all(run.reoptimised >= run.left_alone for run in random),
         "8a: a round saves much more than none": all(run.reoptimised > run.left_alone + 0.02 for run in random),
         "8a: inserting all afresh saves more still": all(run.reinserted >= run.reoptimised for run in random),
         "8b: a round moves far fewer queries than inserting all afresh": all(
             4 * run.migrated < run.reinsertion_migrated for run in random
         ),
-        "9a: the slowest termination is faster in a tree than in a flat list": all(
-            run.terminate_ms_max < run.flat_merge_ms for run in runs
+        "9a: to leave the most popular group is faster in a tree than in a flat list": all(
+            run.popular_terminate_ms < run.flat_merge_ms for run in runs
         ),
     }
 
 
-def show(runs: Sequence[Run], tolerant: Sequence[Run], quick: bool) -> None:
+_READ_WITH = """\
+Rates and windows are not in the source: a row every two seconds and ranges up to a second are ours. Faster streams
+mean more joined rows, of which fewer are shared, and smaller figures throughout; slower ones larger figures. At a row
+every three seconds the source's procedure by the letter comes to about what its digest measured, so the rate here is
+to our disadvantage. "By the letter" counts as the digest does: a link carries the columns
+of conditions, and every row has all columns that anybody behind it needs. weft's edges tell each other whose rows are,
+and send the columns that those show who take them. Overlays differ more than workloads do: the deeper the tree below
+the server's first links, the more is shared. Every figure is a mean over the first two seeds."""
+
+
+def show(
+    runs: Sequence[Run], tolerant: Sequence[Run], attained: Sequence[tuple[str, float, float]], quick: bool
+) -> None:
     """Prints tables, and draws the figures."""
+    report.progress(_READ_WITH)
     sizes = runs[0].sizes
     report.table(
         "Figure 6: latency × traffic saved, and groups per query",
         ["queries are", *(f"saved at {size:,}" for size in sizes), *(f"groups at {size:,}" for size in sizes)],
         [(run.workload, *run.reductions, *run.ratios) for run in runs],
+    )
+    report.table(
+        f"Against the source's procedure by the letter, {sizes[-1]:,} queries",
+        ["queries are", "weft saves", "by the letter"],
+        [(run.workload, run.reductions[-1], run.plain) for run in runs if run.workload in _RANDOM],
+    )
+    report.table(
+        "Against the best groups that can be found, a few hundred queries, first links only",
+        ["queries are", "weft saves", "the best would save"],
+        list(attained),
     )
     report.table(
         "Figure 7: the same with other tolerated overheads",
@@ -58,7 +85,16 @@ def show(runs: Sequence[Run], tolerant: Sequence[Run], quick: bool) -> None:
     )
     report.table(
         "Figure 9: CPU milliseconds",
-        ["queries are", "insert", "at most", "terminate", "at most", "largest group", "merging it as a flat list"],
+        [
+            "queries are",
+            "insert",
+            "at most",
+            "terminate",
+            "at most",
+            "largest group",
+            "leaving it",
+            "merging it as a flat list",
+        ],
         [
             (
                 run.workload,
@@ -67,6 +103,7 @@ def show(runs: Sequence[Run], tolerant: Sequence[Run], quick: bool) -> None:
                 run.terminate_ms_mean,
                 run.terminate_ms_max,
                 run.largest_group,
+                run.popular_terminate_ms,
                 run.flat_merge_ms,
             )
             for run in runs
@@ -115,7 +152,11 @@ def _draw(runs: Sequence[Run], tolerant: Sequence[Run], quick: bool) -> None:
     figure, panels = charts.canvas(2)
     names = [run.workload for run in runs]
     for panel, title, figures in (
-        (panels[0], "Slowest termination", [("tree", "terminate_ms_max"), ("flat list", "flat_merge_ms")]),
+        (
+            panels[0],
+            "Leaving the most popular group",
+            [("tree", "popular_terminate_ms"), ("flat list", "flat_merge_ms")],
+        ),
         (panels[1], "Insertion", [("mean", "insert_ms_mean"), ("slowest", "insert_ms_max")]),
     ):
         for place, (label, attribute) in enumerate(figures):

@@ -27,9 +27,10 @@ def _free_port() -> int:
 
 
 class NatsServer:
-    """A NATS server with JetStream."""
+    """A NATS server with JetStream, and with what else it is to be started with."""
 
-    def __init__(self, store: Path) -> None:
+    def __init__(self, store: Path, *arguments: str) -> None:
+        self._arguments = arguments
         found = shutil.which("nats-server")
         if found is None:
             raise RuntimeError(
@@ -48,6 +49,7 @@ class NatsServer:
 
     def start(self) -> None:
         command = [self._program, "-js", "-a", "127.0.0.1", "-p", str(self.port), "-sd", str(self._store)]
+        command += self._arguments
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
         end = time.monotonic() + _PATIENCE

@@ -18,6 +18,7 @@ from bench.delivery_transport.processes import NatsServer
 from tests.delivery.naive import takes
 from tests.delivery.numbers import PATIENCE, next_numbers, publish
 from weft.delivery import (
+    AccessDenied,
     Batch,
     BrokerError,
     Dropped,
@@ -32,6 +33,7 @@ from weft.delivery import (
 from weft.delivery.nats.broker import NatsBroker, NatsLimits
 from weft.delivery.nats.buckets import Buckets, choose
 from weft.delivery.nats.connection import NatsConnection, split_address, subject_token
+from weft.delivery.users.access import grant, revoke
 from weft.plan.subscription import Comparison, Conjunction, Subscription
 
 
@@ -220,3 +222,79 @@ def test_rows_are_divided_by_the_column_that_most_members_restrict() -> None:
     assert list(buckets.bounds) == sorted(buckets.bounds)  # type: ignore[type-var]
     everything = Itinerary("all", (Subscription("g", (("n", "n"),)),), (Span("g", 0),))
     assert choose("g", [everything, everything, routes[0]]) is None
+
+
+def test_where_there_are_tokens_readers_of_nats_need_one(nats: NatsServer, tmp_path: Path) -> None:
+    address = f"{nats.url}/p"
+    publisher = Publisher(tmp_path / "log", "p", broker=NatsBroker(nats.url, "p", grants=tmp_path))
+    publish(publisher, 0, [1], _route("hot", 0, 10))
+    assert publisher.wait_until_forwarded(PATIENCE)
+    subscribe(address, "hot").close()
+    token = grant(tmp_path, "ann", ["h*"])
+    publish(publisher, 1, [2], _route("cold", 0, 10))
+    assert publisher.wait_until_forwarded(PATIENCE)
+    with pytest.raises(AccessDenied, match="a token is needed"):
+        subscribe(address, "hot")
+    with pytest.raises(AccessDenied, match="does not allow query 'cold'"):
+        subscribe(address, "cold", token=token)
+    with subscribe(address, "hot", last=5, token=token) as answers:
+        assert next_numbers(answers, 2) == [1, 2]
+    revoke(tmp_path, "ann")
+    publish(publisher, 2, [3])
+    assert publisher.wait_until_forwarded(PATIENCE)
+    with pytest.raises(AccessDenied, match="does not allow query 'hot'"):
+        subscribe(address, "hot", token=token)
+    publisher.close()
+
+
+_ACCOUNTS = """
+authorization {
+  users = [
+    {user: engine, password: "e"}
+    {user: reader, password: "r", permissions: {
+      publish: ["$JS.API.DIRECT.GET.WEFT_p", "$JS.API.DIRECT.GET.WEFT_p.>",
+                "$JS.API.DIRECT.GET.WEFT_p_routes.>"]
+      subscribe: ["_INBOX.>", "mark.p"]}}
+    {user: stranger, password: "s", permissions: {publish: ["other"], subscribe: ["other", "_INBOX.>"]}}
+  ]
+}
+"""
+
+
+def test_accounts_of_nats_decide_who_reads_a_project(tmp_path: Path) -> None:
+    """What `docs/subscribing.md` says to write into the configuration of the server."""
+    accounts = tmp_path / "accounts.conf"
+    accounts.write_text(_ACCOUNTS)
+    server = NatsServer(tmp_path / "store", "-c", str(accounts))
+    server.start()
+    try:
+
+        def as_(user: str, password: str) -> str:
+            return server.url.replace("nats://", f"nats://{user}:{password}@")
+
+        publisher = Publisher(tmp_path / "log", "p", broker=NatsBroker(as_("engine", "e"), "p"))
+        publish(publisher, 0, [1, 2], _route("hot", 0, 10))
+        assert publisher.wait_until_forwarded(PATIENCE)
+        with subscribe(as_("reader", "r") + "/p", "hot", last=5) as answers:
+            assert next_numbers(answers, 2) == [1, 2]
+            publish(publisher, 1, [3])
+            assert next_numbers(answers, 1) == [3]
+        for address in (as_("stranger", "s"), as_("reader", "wrong")):
+            with pytest.raises(BrokerError):
+                subscribe(address + "/p", "hot")
+        reader = NatsBroker(as_("reader", "r"), "p")
+        with pytest.raises(BrokerError):
+            reader.held()
+        reader.close()
+        publisher.close()
+    finally:
+        server.stop()
+
+
+def test_credentials_are_part_of_an_address() -> None:
+    server, project = split_address("nats://host:4222/p?creds=/home/ann/weft.creds")
+    assert project == "p"
+    connection = NatsConnection(server)
+    assert connection._credentials == "/home/ann/weft.creds"
+    assert connection.shown == "nats://host:4222"
+    connection.close()

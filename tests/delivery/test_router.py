@@ -15,7 +15,7 @@ from tests.delivery.recorded import play
 from weft.delivery import Itinerary, Span
 from weft.delivery.edges.router import share
 from weft.delivery.matching.members import Members
-from weft.delivery.parcel import Message, Parcel
+from weft.delivery.parcel import Message, Parcel, decode, encode
 from weft.plan.subscription import Comparison, Subscription
 
 
@@ -33,9 +33,9 @@ def _parcels(cycles: int, members: int, seed: int) -> list[Parcel]:
     ]
 
 
-@settings(max_examples=15, deadline=None)
-@given(seed=st.integers(0, 10**6))
-def test_trees_of_routers_deliver_exactly_and_once(seed: int) -> None:
+@settings(max_examples=16, deadline=None)
+@given(seed=st.integers(0, 10**6), tell=st.booleans())
+def test_trees_of_routers_deliver_exactly_and_once(seed: int, tell: bool) -> None:
     chance = random.Random(seed)
     parcels = _parcels(6, 8, seed)
     routes = {each.query: each for parcel in parcels for each in parcel.routes}
@@ -59,7 +59,7 @@ def test_trees_of_routers_deliver_exactly_and_once(seed: int) -> None:
                     link.put(each)
         for node in parent:
             came = at[parent[node]]
-            at[node] = share(came, links[node]) if came is not None else None
+            at[node] = _crossed(came, links[node], tell)
             _no_row_twice_and_no_column_in_vain(at[node], {query: routes[query] for query in behind[node]}, parcel)
         for node, came in at.items():
             for each in came.routes if came is not None else ():
@@ -70,6 +70,11 @@ def test_trees_of_routers_deliver_exactly_and_once(seed: int) -> None:
     assert {query: bag(rows) for query, rows in got.items()} == {
         query: bag(delivered(route, parcels)) for query, route in routes.items()
     }
+
+
+def _crossed(came: Parcel | None, behind: Members, tell: bool) -> Parcel | None:
+    shared = share(came, behind, tell) if came is not None else None
+    return decode(encode(shared)) if shared is not None else None
 
 
 def _no_row_twice_and_no_column_in_vain(came: Parcel | None, behind: dict[str, Itinerary], whole: Parcel) -> None:
@@ -111,3 +116,30 @@ def test_a_row_goes_with_the_columns_that_those_who_take_it_need() -> None:
     assert [each.ordinal for each in shared.messages] == [0, 1]
     nothing = replace(shared, messages=(Message("g", 1, 0, None, rows),), routes=())
     assert share(nothing, members) is None
+
+
+def test_who_is_told_whose_rows_are_needs_no_columns_of_conditions() -> None:
+    first = Subscription("g", (("a", "a"),), ((Comparison("b", ">", 5),),))
+    second = Subscription("g", (("c", "c"),), ((Comparison("b", ">", 8),),))
+    legs = (("q1", first, 1), ("q2", second, 2))
+    members = Members([Itinerary(name, (each,), (Span("g", 0),), number=number) for name, each, number in legs])
+    values = list(range(1_000))
+    rows = pa.table({"a": values, "b": [6 + each % 4 for each in values], "c": values})
+    parcel = Parcel("p", 1, 0, messages=(Message("g", 0, 0, None, rows),))
+    shared = share(parcel, members, tell=True)
+    assert shared is not None
+    assert [each.rows.column_names for each in shared.messages] == [["a"], ["a", "c"]]
+    assert [set().union(*each.told.sets) for each in shared.messages if each.told] == [
+        {("q1", 1)},
+        {("q1", 1), ("q2", 2)},
+    ]
+    arrived = decode(encode(shared))
+    expected = {"q1": values, "q2": [each for each in values if 6 + each % 4 > 8]}
+    assert {each.query: sorted(each.table.column(0).to_pylist()) for each in members.batches(arrived)} == expected
+    # Another query that has got the name of one takes none of its rows.
+    later = Members([Itinerary("q1", (first,), (Span("g", 0),), number=3)])
+    assert list(later.batches(arrived)) == []
+    # What few rows would save is not worth naming who takes them.
+    few = share(Parcel("p", 1, 0, messages=(Message("g", 0, 0, None, rows.slice(0, 3)),)), members, tell=True)
+    assert few is not None
+    assert all(each.told is None for each in few.messages)

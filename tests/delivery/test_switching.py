@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from weft.algebra import Relation
+from weft.delivery import Itinerary, Span
+from weft.delivery.groups.assignment import Assignment
 from weft.delivery.groups.switching import Moment, is_past, joins_at, switch_place
 from weft.optimizer.group_results import Kind
 from weft.sql.check import check
@@ -61,3 +63,19 @@ def test_before_the_first_row_nothing_has_to_be_told_apart() -> None:
         assert switch_place(kind, each, 7, NOTHING_YET) is None
         assert joins_at(kind, each, NOTHING_YET) == (True, None)
         assert not is_past(kind, each, 1, NOTHING_YET)
+
+
+def test_only_spans_that_are_over_are_forgotten() -> None:
+    """However many epochs wait for their last rows, none of them is given up."""
+    assignment = Assignment.__new__(Assignment)
+    spans = tuple(Span("g", epoch) for epoch in range(40))
+    moment = Moment(77, {})
+    assignment._runners = {("g", 5): None, ("g", 39): None}  # type: ignore[dict-item]
+    kept, complete_from = assignment._without_oldest(spans, None, moment)
+    assert [span.epoch for span in kept] == list(range(5, 40))
+    assert complete_from == 77
+    assignment._runners = {("g", 39): None}  # type: ignore[dict-item]
+    kept, _ = assignment._without_oldest(spans, None, moment)
+    assert [span.epoch for span in kept] == list(range(8, 40))
+    known = Itinerary("q", (), (), complete_from=12)
+    assert assignment._without_oldest(spans[:3], known, moment) == (spans[:3], 12)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from tests.delivery.recorded import Played, play
 from weft.delivery import (
     AccessDenied,
     Batch,
+    DeliveryError,
     Dropped,
     Itinerary,
     Limits,
@@ -26,8 +28,10 @@ from weft.delivery import (
     UnknownQuery,
     subscribe,
 )
+from weft.delivery.itinerary import as_json, from_clock, from_json
 from weft.delivery.log import cycles, parcel_path, read_parcel
 from weft.delivery.users.access import grant, revoke
+from weft.delivery.users.reader import Missed
 from weft.plan.subscription import Comparison, Subscription
 
 
@@ -69,7 +73,7 @@ def test_a_late_joiner_asks_for_the_last_answers_or_from_a_time(tmp_path: Path) 
         with subscribe(tmp_path, "q", **arguments) as answers:  # type: ignore[arg-type]
             assert next_numbers(answers, len(expected)) == expected
             assert answers.next(0.1) is None
-    with pytest.raises(ValueError, match="one of last, since and after"):
+    with pytest.raises(ValueError, match="one of last, since, since_clock and after"):
         subscribe(tmp_path, "q", last=1, after=2)
 
 
@@ -82,11 +86,73 @@ def test_a_user_who_does_not_read_is_bounded_and_told_what_it_missed(tmp_path: P
         publish(publisher, cycle, [cycle])
         assert next_numbers(quick, 1) == [cycle]
     assert len(slow._reader.queue) <= 2  # type: ignore[attr-defined]
-    assert next_numbers(slow, 8) == [1, 2, Dropped("q", 2, 15), 16, 17, 18, 19, 20]
+    assert next_numbers(slow, 8) == [1, 2, Dropped("q", 2, 15, 13), 16, 17, 18, 19, 20]
     publish(publisher, 21, [21])
     assert next_numbers(slow, 1) == [21]
     slow.close()
     quick.close()
+
+
+def test_who_was_away_is_told_which_cycles_are_gone_and_that_nobody_counted(tmp_path: Path) -> None:
+    publisher = Publisher(tmp_path, "p", limits=Limits(rows=3))
+    publish(publisher, 0, [0], _route("q", -1))
+    for cycle in range(1, 10):
+        publish(publisher, cycle, [cycle])
+    with subscribe(tmp_path, "q", after=2) as answers:
+        assert next_numbers(answers, 4) == [Dropped("q", 2, 6, None), 7, 8, 9]
+
+
+def test_missed_rows_are_counted_or_not_at_all() -> None:
+    missed = Missed(4)
+    for cycle in (5, 7, 8, 12):
+        missed.saw(cycle, 10 * cycle)
+    missed.compact(place=5, oldest=10)
+    assert missed.between(5, 8) == 150
+    assert missed.between(5, 12) == 270
+    assert missed.between(5, 7) is None
+    assert missed.between(3, 8) is None
+    missed.lost_sight(10)
+    assert missed.between(5, 12) is None
+    assert missed.between(10, 12) == 120
+
+
+def test_a_late_joiner_may_begin_by_the_clock_of_answers(tmp_path: Path) -> None:
+    publisher = Publisher(tmp_path, "p")
+    above = Subscription("g", (("n", "n"),), ((Comparison("n", ">", 1),), (Comparison("n", "=", 0),)))
+    publish(publisher, 0, [5, 0], Itinerary("q", (above,), (Span("g", 0, clock=("n",)),)))
+    publish(publisher, 1, [2, 9, 1])
+    publish(publisher, 2, [4])
+    with subscribe(tmp_path, "q", since_clock=4) as answers:
+        assert next_numbers(answers, 3) == [5, 9, 4]
+        # What comes from now on comes, however late it is.
+        publish(publisher, 3, [3])
+        assert next_numbers(answers, 1) == [3]
+    publish(publisher, 4, [6], _route("mute", -1))
+    with pytest.raises(DeliveryError, match="do not show their clock"):
+        subscribe(tmp_path, "mute", since_clock=4)
+
+
+def test_the_clock_of_a_join_is_the_newest_of_its_rows() -> None:
+    clocks = ("t", "u")
+    spans = (Span("g", 0, clocks, 3, 7, clocks), Span("g", 1, clocks, 7, None, clocks))
+    narrowed = from_clock(Itinerary("q", (Subscription("g", (("n", "n"),)),), spans), 5)
+    assert [(each.since, each.until) for each in narrowed.spans] == [(5, 7), (7, None)]
+    assert from_json(as_json(narrowed)) == narrowed
+
+
+def test_who_asks_for_more_than_an_itinerary_tells_of_is_told_so(tmp_path: Path) -> None:
+    publisher = Publisher(tmp_path, "p")
+    publish(publisher, 0, [0, 1], _route("q", -1))
+    for cycle in range(1, 4):
+        publish(publisher, cycle, [cycle + 1])
+    publish(publisher, 4, [5], replace(_route("q", -1), complete_from=2))
+    for arguments in ({"last": 4}, {"since": 0}):
+        with pytest.raises(DeliveryError, match=r"before cycle 2 .* after=1"):
+            subscribe(tmp_path, "q", **arguments)  # type: ignore[arg-type]
+    with subscribe(tmp_path, "q", last=3) as answers:
+        assert next_numbers(answers, 3) == [3, 4, 5]
+    with subscribe(tmp_path, "q", after=0) as answers:
+        assert next_numbers(answers, 4) == [Dropped("q", 0, 1), 3, 4, 5]
 
 
 def test_a_query_that_ends_ends_its_users(tmp_path: Path) -> None:

@@ -27,6 +27,10 @@ def tail(
     since: Annotated[
         str | None, typer.Option(metavar="TIME", help="Begin with what was published at a time, in UTC.")
     ] = None,
+    since_clock: Annotated[
+        str | None,
+        typer.Option(metavar="CLOCK", help="Begin with answers whose own clock is at a time, or a number, or later."),
+    ] = None,
     count: Annotated[int | None, typer.Option("--count", help="End after so many answers.")] = None,
     token: TokenOption = None,
     as_json: JsonOption = False,
@@ -36,7 +40,9 @@ def tail(
         from weft.delivery import subscribe
 
         place = source or delivery_of(project)
-        with subscribe(place, query, last=last, since=_time(since), token=token) as answers:
+        with subscribe(
+            place, query, last=last, since=_time(since), since_clock=_clock(since_clock), token=token
+        ) as answers:
             left = count
             try:
                 for item in answers:
@@ -53,7 +59,8 @@ def _show(item: Batch | Dropped, left: int | None, as_json: bool) -> int | None:
 
     if isinstance(item, Dropped):
         first = 0 if item.after is None else item.after + 1
-        notice = f"answers of cycles {first} to {item.until} were let go before they were taken"
+        count = "answers" if item.rows is None else f"{item.rows:,} answers"
+        notice = f"{count} of cycles {first} to {item.until} were let go before they were taken"
         typer.echo(json.dumps({"dropped": notice}) if as_json else f"-- {notice}", err=not as_json)
         return left
     from weft.engine.sinks import json_lines
@@ -69,6 +76,10 @@ def _show(item: Batch | Dropped, left: int | None, as_json: bool) -> int | None:
 
 def _text(value: object) -> str:
     return "NULL" if value is None else str(value).removesuffix("+00:00")
+
+
+def _clock(text: str | None) -> datetime | int | None:
+    return int(text) if text is not None and text.lstrip("-").isdigit() else _time(text)
 
 
 def _time(text: str | None) -> datetime | None:

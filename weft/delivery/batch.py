@@ -35,9 +35,11 @@ class Batch:
 class Dropped:
     """A notice: answers of cycles after `after` up to `until` were let go before the user took them.
 
-    It comes where the answers would have. The log keeps a limited number of rows, whoever has not read them.
+    It comes where the answers would have. The log keeps a limited number of rows, whoever has not read them. `rows` is
+    how many answers these were; None if nobody counted them, since the user was away when they were published.
     """
 
     query: str
     after: int | None
     until: int
+    rows: int | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -42,6 +43,8 @@ class Forwarder:
         self._wanted = threading.Event()
         self._closing = False
         self.problem: str | None = None
+        #: Seconds that a parcel takes, the newest ones counting most.
+        self.latency: float | None = None
         self.acknowledged = acknowledged(directory)
         broker.learn(read_routes(directory).values())
         self._thread = threading.Thread(target=self._run, name="weft-forwarder", daemon=True)
@@ -91,7 +94,10 @@ class Forwarder:
                 continue
             parcel = read_parcel(self._directory, cycle)
             if parcel is not None:
+                begun = time.monotonic()
                 self._broker.send(parcel)
+                taken = time.monotonic() - begun
+                self.latency = taken if self.latency is None else 0.8 * self.latency + 0.2 * taken
                 write_json(self._directory / ACKNOWLEDGED, {"cycle": cycle})
                 self.acknowledged = cycle
                 self._on_change()

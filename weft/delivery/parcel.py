@@ -15,8 +15,10 @@ import json
 import struct
 import zlib
 from dataclasses import dataclass, replace
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from weft.delivery import itinerary
@@ -25,17 +27,37 @@ from weft.delivery.itinerary import Itinerary
 _PREFIX: Final = struct.Struct(">5sII")
 _MAGIC: Final = b"WEFT1"
 _WORTH_COMPRESSING: Final = 2 << 10
+#: The name of the column that says whose rows are: none that is published has it.
+_TAKERS: Final = ""
 
 
 class Damaged(ValueError):
     """The bytes are no parcel, or not all of one."""
 
 
+#: A query that takes rows: its name, and the number of its itinerary, since the name may be another's later.
+Taker: TypeAlias = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Whose rows are: `of_row` has for each of them the place of a set of takers in `sets`."""
+
+    sets: tuple[frozenset[Taker], ...]
+    of_row: npt.NDArray[np.uint16]
+
+    def rows_of(self, taker: Taker) -> npt.NDArray[np.int64]:
+        """The positions of a query's rows."""
+        is_among = np.array([taker in each for each in self.sets], dtype=bool)
+        return np.flatnonzero(is_among[self.of_row])
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     """Rows that a group publishes in one cycle. `ordinal` counts the messages of one group and epoch in the cycle.
 
-    `watermark` is that of the representative query after the cycle: what lies below it is complete.
+    `watermark` is that of the representative query after the cycle: what lies below it is complete. Rows that come from
+    an edge may be `told` apart already; then they have not the columns that their takers could be found by.
     """
 
     group: str
@@ -43,6 +65,7 @@ class Message:
     ordinal: int
     watermark: int | None
     rows: pa.Table
+    told: Told | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +95,7 @@ class Head:
 
 def encode(parcel: Parcel) -> bytes:
     """A parcel as bytes."""
-    streams = [stream_of(each.rows) for each in parcel.messages]
+    streams = [stream_of(_with_takers(each)) for each in parcel.messages]
     document = {
         "project": parcel.project,
         "cycle": parcel.cycle,
@@ -88,6 +111,7 @@ def encode(parcel: Parcel) -> bytes:
                 "schema": schema_id(each.rows.schema),
                 "rows": each.rows.num_rows,
                 "bytes": len(stream),
+                **_told_document(each),
             }
             for each, stream in zip(parcel.messages, streams, strict=True)
         ],
@@ -106,8 +130,8 @@ def decode(data: bytes) -> Parcel:
     document = json.loads(bytes(body[:length]))
     messages, start = [], length
     for each in document["messages"]:
-        rows = table_of(body[start : start + each["bytes"]])
-        messages.append(Message(each["group"], each["epoch"], each["ordinal"], each["watermark"], rows))
+        rows, told = _told_apart(table_of(body[start : start + each["bytes"]]), each)
+        messages.append(Message(each["group"], each["epoch"], each["ordinal"], each["watermark"], rows, told))
         start += each["bytes"]
     return replace(_without_rows(document), messages=tuple(messages))
 
@@ -140,6 +164,29 @@ def stream_of(rows: pa.Table) -> bytes:
 def table_of(stream: bytes | memoryview) -> pa.Table:
     """The rows of an Arrow stream."""
     return pa.ipc.open_stream(pa.py_buffer(stream)).read_all()
+
+
+def _with_takers(message: Message) -> pa.Table:
+    """The rows of a message as they travel: whose they are is a column without a name."""
+    if message.told is None:
+        return message.rows
+    return message.rows.append_column(_TAKERS, pa.array(message.told.of_row))
+
+
+def _told_document(message: Message) -> dict[str, Any]:
+    if message.told is None:
+        return {}
+    takers = sorted(frozenset().union(*message.told.sets))
+    number = {taker: at for at, taker in enumerate(takers)}
+    return {"takers": takers, "sets": [sorted(number[taker] for taker in each) for each in message.told.sets]}
+
+
+def _told_apart(rows: pa.Table, document: dict[str, Any]) -> tuple[pa.Table, Told | None]:
+    if "takers" not in document:
+        return rows, None
+    takers: list[Taker] = [(query, number) for query, number in document["takers"]]
+    sets = tuple(frozenset(takers[at] for at in each) for each in document["sets"])
+    return rows.drop_columns([_TAKERS]), Told(sets, rows[_TAKERS].to_numpy())
 
 
 def _without_rows(document: dict[str, Any]) -> Parcel:

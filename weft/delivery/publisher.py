@@ -84,6 +84,11 @@ class Publisher:
             self._forwarder.wake()
             self._log.trim(self._forwarder.acknowledged if self._forwarder.acknowledged is not None else -1)
 
+    @property
+    def latency(self) -> float | None:
+        """The seconds that the broker lately took to have a parcel; None if there is none, or it has had none yet."""
+        return self._forwarder.latency if self._forwarder is not None else None
+
     def routes(self) -> dict[str, Itinerary]:
         """The newest committed itinerary of every query."""
         return self._log.routes()

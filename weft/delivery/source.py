@@ -12,7 +12,7 @@ from weft.delivery.itinerary import Itinerary
 from weft.delivery.log import cycles, read_parcel, read_routes
 from weft.delivery.matching.members import Members
 from weft.delivery.parcel import Parcel
-from weft.delivery.users.hub import BEGINNING
+from weft.delivery.users.reader import BEGINNING
 from weft.delivery.wakeup import listen
 
 _LOOK_EVERY = 0.05

@@ -69,10 +69,11 @@ def merging_with(data: st.DataObject) -> Iterator[None]:
     """Whatever it costs: a new query joins any group, or none; and conditions are replaced by hulls early."""
     few = partial(absorbed, most=data.draw(st.sampled_from((1, 2, 8))))
 
-    def best(screen: Screen, new: Line, overhead: float) -> tuple[int, float] | None:
-        if not len(screen) or data.draw(st.integers(0, 7)) == 7:
+    def best(screen: Screen, new: Line, overhead: float, besides: int | None = None) -> tuple[int, float] | None:
+        others = [number for number in range(len(screen)) if number != besides]
+        if not others or data.draw(st.integers(0, 7)) == 7:
             return None
-        return data.draw(st.integers(0, len(screen) - 1)), 1.0
+        return data.draw(st.sampled_from(others)), 1.0
 
     with patch.object(Screen, "best", best), patch.object(forms, "absorbed", few):
         yield
@@ -81,9 +82,9 @@ def merging_with(data: st.DataObject) -> Iterator[None]:
 @PROPERTY
 @given(alike(), arrivals, table_rows(VENUES), st.integers(0, 6), st.booleans(), st.data())
 def test_every_member_gets_exactly_its_answers(
-    queries: dict[str, Query], cycles: Any, venues: Any, most_delay: int, lean: bool, data: st.DataObject
+    queries: dict[str, Query], cycles: Any, venues: Any, most_delay: int, told: bool, data: st.DataObject
 ) -> None:
-    groups = Groups(Statistics(sample=64), most_delay=most_delay, lean=lean)
+    groups = Groups(Statistics(sample=64), most_delay=most_delay, told=told)
     with merging_with(data):
         for name, query in queries.items():
             groups.insert(name, query)
@@ -93,9 +94,9 @@ def test_every_member_gets_exactly_its_answers(
 @PROPERTY
 @given(alike(most=9), arrivals, table_rows(VENUES), st.booleans(), st.data())
 def test_it_stays_so_when_queries_come_and_go(
-    queries: dict[str, Query], cycles: Any, venues: Any, lean: bool, data: st.DataObject
+    queries: dict[str, Query], cycles: Any, venues: Any, told: bool, data: st.DataObject
 ) -> None:
-    groups = Groups(Statistics(sample=64), lean=lean)
+    groups = Groups(Statistics(sample=64), told=told)
     standing: dict[str, Query] = {}
     with merging_with(data):
         for name, query in queries.items():

@@ -14,9 +14,11 @@ from tests.optimizer.group_results.test_exactness import PROPERTY, merging_with
 from weft.algebra import Query
 from weft.optimizer.group_results import Groups, Statistics
 from weft.optimizer.group_results.cost import Sample
-from weft.optimizer.group_results.forest import Forest, Policy
+from weft.optimizer.group_results.forest import Forest
 from weft.optimizer.group_results.forms import contains
+from weft.optimizer.group_results.pricing import Policy
 from weft.optimizer.group_results.query_trees import FAN_OUT, Node, depth_of, derived, members_below
+from weft.optimizer.group_results.reoptimisation import reoptimise
 from weft.optimizer.group_results.shapes import shape_of
 
 
@@ -118,12 +120,12 @@ def _figure_5() -> tuple[Forest, dict[str, Node]]:
     nodes = {}
     for name, shape in shapes.items():
         assert shape is not None
-        member = forest.member(name, shape)
+        member = forest.prices.member(name, shape)
         forest.keep(member)
         nodes[name] = member.node
-    pair = derived(forest._merged([nodes["Q3"].form, nodes["Q4"].form]), [nodes["Q3"], nodes["Q4"]])
-    forest._adopt(nodes["Q2"], [nodes["Q5"]])
-    root = derived(forest._merged([pair.form, nodes["Q2"].form]), [pair, nodes["Q2"]])
+    pair = derived(forest.prices.merged([nodes["Q3"].form, nodes["Q4"].form]), [nodes["Q3"], nodes["Q4"]])
+    forest.adopt(nodes["Q2"], [nodes["Q5"]])
+    root = derived(forest.prices.merged([pair.form, nodes["Q2"].form]), [pair, nodes["Q2"]])
     forest.plant(root)
     return forest, {**nodes, "Q1'": pair, "Q'": root}
 
@@ -134,12 +136,12 @@ def test_rd_9_the_tree_of_figure_5() -> None:
     root = forest.trees[0].root
     assert root is nodes["Q'"]
     assert root.children == [nodes["Q1'"], nodes["Q5"]]
-    merged = forest._merged([nodes["Q1'"].form, nodes["Q5"].form])
+    merged = forest.prices.merged([nodes["Q1'"].form, nodes["Q5"].form])
     assert contains(root.form, merged)
     assert contains(merged, root.form)
     forest.terminate("Q3")
     assert forest.trees[0].root.children == [nodes["Q4"], nodes["Q5"]]
-    assert contains(root.form, forest._merged([nodes["Q4"].form, nodes["Q5"].form]))
+    assert contains(root.form, forest.prices.merged([nodes["Q4"].form, nodes["Q5"].form]))
     forest.terminate("Q4")
     assert forest.trees[0].root is nodes["Q5"]
     assert forest.terminate("Q5")[1]
@@ -150,20 +152,20 @@ def test_what_is_handed_up_to_an_original_is_not_lost() -> None:
     forest, nodes = _figure_5()
     everything = shape_of(bound("Q6", "SELECT qty FROM trades"))
     assert everything is not None
-    member = forest.member("Q6", everything)
+    member = forest.prices.member("Q6", everything)
     forest.keep(member)
-    forest._adopt(member.node, [nodes["Q'"]])
-    forest._has_root(forest.trees[0], member.node)
+    forest.adopt(member.node, [nodes["Q'"]])
+    forest.has_root(forest.trees[0], member.node)
     # Merging Q3 and Q4 with Q2 does not pay if all of them are as good as disjoint and their columns are not.
     for name in ("Q'", "Q1'"):
         nodes[name].is_flagged = True
     forest.cost = lambda node: float(not node.is_derived)  # type: ignore[method-assign]
-    forest.reoptimise()
+    reoptimise([forest])
     assert {each.name for each in members_below(forest.trees[0].root)} == {"Q2", "Q3", "Q4", "Q5", "Q6"}
     forest.cost = lambda node: 10.0 * node.is_derived  # type: ignore[method-assign]
     for node in nodes_below(forest.trees[0].root):
         node.is_flagged = node.is_derived
-    forest.reoptimise()
+    reoptimise([forest])
     names = [each.name for tree in forest.trees for each in members_below(tree.root)]
     assert sorted(str(name) for name in names) == ["Q2", "Q3", "Q4", "Q5", "Q6"]
 

@@ -16,7 +16,8 @@ from weft.delivery.errors import DeliveryError, UnknownQuery
 from weft.delivery.matching.members import Members
 from weft.delivery.parcel import Parcel, encode
 from weft.delivery.source import Gone
-from weft.delivery.users.hub import Hub, Reader
+from weft.delivery.users.hub import Hub
+from weft.delivery.users.reader import Reader
 
 Cover = Callable[[str], contextlib.AbstractAsyncContextManager[Covered]]
 
@@ -35,8 +36,8 @@ class ChildLink:
         self._parcels: Reader[Parcel | Gone] = Reader(
             hub,
             hub.through if after is None else after,
-            lambda parcel: share(parcel, self._members),
-            lambda after, until: Gone(until),
+            lambda parcel: share(parcel, self._members, tell=True),
+            lambda after, until, rows: Gone(until),
             self._wake,
             limit,
         )

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,8 +34,8 @@ from weft.delivery.edges.router import LinkCount
 from weft.delivery.errors import BrokerError, DeliveryError, UnknownQuery
 from weft.delivery.log import Limits
 from weft.delivery.users.access import Access
-from weft.delivery.users.hub import BEGINNING
 from weft.delivery.users.local import LocalSubscriber
+from weft.delivery.users.reader import BEGINNING
 from weft.delivery.users.start import Start
 from weft.delivery.users.subscribe import open_subscriber
 from weft.delivery.users.subscriber import Subscriber
@@ -175,7 +175,7 @@ class Edge:
     async def _serve_user(self, request: dict[str, Any], writer: asyncio.StreamWriter) -> None:
         query = request["query"]
         self._access().check(request.get("token"), query)
-        start = Start(request["last"], request["since"], request["after"], request["until"])
+        start = Start(*(request.get(each.name) for each in fields(Start)))
         while True:
             try:
                 async with self._covered(query) as covered:
@@ -191,7 +191,10 @@ class Edge:
         if start.until is not None:
             here = min(here, start.until)
         needs_history = (
-            start.last or start.since is not None or (start.after is not None and start.after < covered.after)
+            start.last
+            or start.since is not None
+            or start.since_clock is not None
+            or (start.after is not None and start.after < covered.after)
         )
         place = here if needs_history or start.after is None else start.after
         # Who is cut off before anything came goes on from the beginning of what it asked for.
@@ -199,7 +202,7 @@ class Edge:
         writer.write(json_frame(ok=first))
         self._served["users"] += 1
         if needs_history:
-            earlier = Start(start.last, start.since, start.after, here)
+            earlier = replace(start, until=here)
             upstream, token = self._settings.upstream, self._settings.token
             open_ = lambda: open_subscriber(upstream, query, earlier, token, self._settings.limits)  # noqa: E731
             with contextlib.closing(await asyncio.to_thread(open_)) as history:
@@ -234,7 +237,7 @@ class Edge:
 
     def _send(self, item: Batch | Dropped, writer: asyncio.StreamWriter) -> None:
         if isinstance(item, Dropped):
-            writer.write(json_frame(after=item.after, until=item.until))
+            writer.write(json_frame(after=item.after, until=item.until, rows=item.rows))
             return
         writer.write(batch_frame(item))
         self._served["batches"] += 1

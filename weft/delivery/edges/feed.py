@@ -11,7 +11,7 @@ from typing import Protocol
 
 from weft.delivery import itinerary
 from weft.delivery.edges.frames import PARCEL, VERSION, FrameSocket, error_of, json_frame, split_host
-from weft.delivery.errors import BrokerError, DeliveryError, LogError
+from weft.delivery.errors import AccessDenied, BrokerError, DeliveryError, LogError
 from weft.delivery.itinerary import Itinerary
 from weft.delivery.matching.members import Members
 from weft.delivery.parcel import Parcel, decode
@@ -112,7 +112,11 @@ class SourceFeed:
         if not is_wanted:
             members.remove(query)
             return
-        route = self._source.route(query)
+        try:
+            route = self._source.route(query)
+        except AccessDenied as error:
+            yield Added(query, None, place, f"this edge may not take it: {error}")
+            return
         if route is not None:
             members.put(route)
         yield Added(query, route, place)
@@ -225,7 +229,7 @@ def feed_from(upstream: str, token: str | None) -> SourceFeed | LinkFeed:
     if upstream.startswith("nats://"):
         from weft.delivery.nats.source import NatsSource
 
-        return SourceFeed(NatsSource(upstream))
+        return SourceFeed(NatsSource(upstream, token))
     if not Path(upstream).is_dir():
         raise DeliveryError(f"{upstream} is no directory; give that of a project's delivery, nats://… or weft://…")
     return SourceFeed(LogSource(Path(upstream)))

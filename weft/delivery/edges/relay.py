@@ -22,7 +22,8 @@ from weft.delivery.itinerary import Itinerary
 from weft.delivery.log import Limits, LogWriter, write_json
 from weft.delivery.parcel import Parcel
 from weft.delivery.source import Gone, Nothing
-from weft.delivery.users.hub import BEGINNING, borrow_hub, return_hub
+from weft.delivery.users.hub import borrow_hub, return_hub
+from weft.delivery.users.reader import BEGINNING
 from weft.delivery.wakeup import wake
 
 STATE: Final = "relay.json"

@@ -29,7 +29,7 @@ class RemoteSubscriber(FedSubscriber):
         except OSError as error:
             raise DeliveryError(f"the edge {address} cannot be reached ({error}); is it running?") from error
         self._position = self._from
-        if not start.last and start.since is None:
+        if not start.last and start.since is None and start.since_clock is None:
             # "From now on" was then, also when the edge is asked again.
             self._go_on_after(self._from)
         self._thread.start()
@@ -84,11 +84,12 @@ class RemoteSubscriber(FedSubscriber):
             if "end" in document:
                 return True
             if "until" in document:
-                self._put(document["until"], Dropped(self.query, document["after"], document["until"]))
+                dropped = Dropped(self.query, document["after"], document["until"], document.get("rows"))
+                self._put(dropped.until, dropped)
             else:
                 self._put(document["through"], None)
             self._go_on_after(document.get("until", document.get("through")))
         return True
 
     def _go_on_after(self, cycle: int) -> None:
-        self._start = replace(self._start, last=None, since=None, after=cycle)
+        self._start = replace(self._start, last=None, since=None, since_clock=None, after=cycle)

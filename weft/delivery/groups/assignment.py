@@ -29,12 +29,15 @@ _MOST_SPANS = 32
 
 
 class Assignment:
-    """The members of a project and where their answers are found."""
+    """The members of a project and where their answers are found.
 
-    def __init__(self, catalog: Catalog, statistics: Statistics, most_delay: int) -> None:
+    `told` says that links carry what edges tell each other, and not what a broker does (`group_results/pricing.py`).
+    """
+
+    def __init__(self, catalog: Catalog, statistics: Statistics, most_delay: int, told: bool = True) -> None:
         self._catalog = catalog
         self._most_delay = most_delay
-        self._groups = _kept_groups(catalog, statistics, most_delay)
+        self._groups = _kept_groups(catalog, statistics, most_delay, told)
         placed = {int(member) for group in self._groups.names() for member in self._groups.members(group)}
         self._runners = runners(catalog)
         self._itineraries = {each.number: from_json(dict(each.document)) for each in catalog.deliveries.itineraries()}
@@ -111,7 +114,7 @@ class Assignment:
         assert runner is not None
         known = self._itineraries.get(number)
         subscriptions = {group: self._groups.subscription(str(number))}
-        whole = Span(group, runner.epoch, runner.by)
+        whole = Span(group, runner.epoch, runner.by, clock=runner.clock)
         if known is not None:
             spans = _switched(known.spans, whole, switch_place(runner.kind, runner.relation, runner.reach, moment))
             subscriptions = {each.stream: each for each in known.subscriptions} | subscriptions
@@ -124,13 +127,25 @@ class Assignment:
                 bridge, subscription = self._bridge(number, query)
                 spans = _switched((bridge,), whole, switch_place(runner.kind, runner.relation, runner.reach, moment))
                 subscriptions[bridge.stream] = subscription
-        spans = spans[-_MOST_SPANS:]
+        spans, complete_from = self._without_oldest(spans, known, moment)
         needed = {each.stream for each in spans}
         listed = tuple(each for stream, each in subscriptions.items() if stream in needed)
-        found = Itinerary(query.name, listed, spans)
+        found = Itinerary(query.name, listed, spans, number=number, complete_from=complete_from)
         if found != known:
             self._itineraries[number] = found
             self._catalog.deliveries.keep(KeptItinerary(number, moment.cycle, as_json(found)))
+
+    def _without_oldest(
+        self, spans: tuple[Span, ...], known: Itinerary | None, moment: Moment
+    ) -> tuple[tuple[Span, ...], int | None]:
+        """Spans without the oldest, if they are many, and the cycle from which on they are all there is.
+
+        Only those go whose epochs are not evaluated any more: no row of them comes again.
+        """
+        complete_from = known.complete_from if known is not None else None
+        while len(spans) > _MOST_SPANS and (spans[0].stream, spans[0].epoch) not in self._runners:
+            spans, complete_from = spans[1:], moment.cycle
+        return spans, complete_from
 
     def _bridge(self, number: int, query: Query) -> tuple[Span, Subscription]:
         """Evaluate a new member by itself until the representative of its group lacks none of its answers."""
@@ -140,7 +155,7 @@ class Assignment:
         stream = f"m{number}"
         runner = run(self._catalog, alone.representative(group), stream, 1)
         self._runners[stream, 1] = runner
-        return Span(stream, 1, runner.by), replace(alone.subscription(str(number)), stream=stream)
+        return Span(stream, 1, runner.by, clock=runner.clock), replace(alone.subscription(str(number)), stream=stream)
 
     def _end(self, number: int, moment: Moment) -> None:
         """A member is gone: of the next cycle it takes nothing any more."""
@@ -194,12 +209,12 @@ def _switched(spans: tuple[Span, ...], to: Span, place: int | None) -> tuple[Spa
     return (*before, replace(last, until=place), replace(to, since=place))
 
 
-def _kept_groups(catalog: Catalog, statistics: Statistics, most_delay: int) -> Groups:
+def _kept_groups(catalog: Catalog, statistics: Statistics, most_delay: int, told: bool) -> Groups:
     """The groups as they were when the last process ended."""
     kept, queries = catalog.deliveries.groups(), _by_number(catalog)
     numbers = kept.pop(_NUMBERS, {"next": 1})
     whole = {name: each for name, each in kept.items() if queries.keys() >= set(members_in(each))}
-    return Groups.from_data({**numbers, "groups": whole}, queries, statistics, most_delay=most_delay)
+    return Groups.from_data({**numbers, "groups": whole}, queries, statistics, most_delay=most_delay, told=told)
 
 
 def _by_number(catalog: Catalog) -> dict[str, Query]:

@@ -21,6 +21,7 @@ from weft.catalog import Catalog
 from weft.delivery.broker import Broker
 from weft.delivery.errors import DeliveryError
 from weft.delivery.groups.assignment import Assignment, forget_all
+from weft.delivery.groups.observed import Observed
 from weft.delivery.groups.runners import Runner
 from weft.delivery.groups.switching import Moment
 from weft.delivery.itinerary import from_json
@@ -45,6 +46,7 @@ class Control:
         self._say = say
         self._assignment: Assignment | None = None
         self._publisher: Publisher | None = None
+        self._observed = Observed()
         self._next_round = time.monotonic() + self._duration("delivery_every", _EVERY) / 1e6
 
     def settle(self, last: Commit) -> None:
@@ -53,7 +55,7 @@ class Control:
             return
         assignment = self._opened(last)
         due = time.monotonic() >= self._next_round
-        statistics = _statistics(self._catalog) if due else None
+        statistics = self._statistics() if due else None
         if due:
             self._next_round = time.monotonic() + self._duration("delivery_every", _EVERY) / 1e6
         assignment.settle(_moment(self._catalog, last), statistics)
@@ -114,7 +116,8 @@ class Control:
         )
         self._publisher.committed(last.cycle)
         delay = self._duration("delivery_delay", "0 seconds")
-        self._assignment = Assignment(self._catalog, _statistics(self._catalog), delay)
+        is_told = str(self._catalog.setting("broker", "none")) == "none"
+        self._assignment = Assignment(self._catalog, self._statistics(), delay, is_told)
         return self._assignment
 
     def _as_published(self, parts: Sequence[PublishedRows]) -> list[Published]:
@@ -124,9 +127,17 @@ class Control:
         found = []
         for each in parts:
             if each.rows is not None and each.rows.num_rows:
+                if runner is not None:
+                    self._observed.rows(runner.relation, each.rows)
                 rows = each.rows if runner is None else _without_others(each.rows, each.part, runner)
                 found.append(Published(each.stream, each.epoch, rows, each.watermark))
         return found
+
+    def _statistics(self) -> Statistics:
+        """What is known of streams, columns and links when members are grouped."""
+        if self._publisher is not None:
+            self._observed.latency = self._publisher.latency
+        return self._observed.statistics({name: float(rate) for name, rate in rates(measured(self._catalog)).items()})
 
     def _duration(self, setting: str, default: str) -> int:
         value = str(self._catalog.setting(setting, default))
@@ -164,11 +175,6 @@ def _is_of_another_life(catalog: Catalog, directory: Path, last: Commit) -> bool
     return any(changed) or any(cycle > last.cycle for cycle in cycles(directory))
 
 
-def _statistics(catalog: Catalog) -> Statistics:
-    """What is known of the streams when members are grouped."""
-    return Statistics(rates={name: float(rate) for name, rate in rates(measured(catalog)).items()})
-
-
 def _broker(catalog: Catalog) -> Broker | None:
     """The broker that a project's rows are forwarded to; none unless it is set."""
     address = str(catalog.setting("broker", "none"))
@@ -177,5 +183,5 @@ def _broker(catalog: Catalog) -> Broker | None:
     if address.startswith("nats://"):
         from weft.delivery.nats.broker import NatsBroker
 
-        return NatsBroker(address, catalog.project)
+        return NatsBroker(address, catalog.project, grants=delivery_directory(catalog.path.parent))
     raise DeliveryError(f"broker '{address}' is of no known kind; SET broker = 'nats://host:port', or 'none'")

@@ -19,7 +19,8 @@ from weft.windows.residues import ResidueClass
 class Runner:
     """An epoch that is evaluated. `names` are those of its parts; `ends` the ends of windows that each part publishes.
 
-    `by` are the columns whose largest value is the place of a row; none if that is the cycle.
+    `by` are the columns whose largest value is the place of a row; none if that is the cycle. `clock` are those whose
+    largest value is its own clock; none if that is not published.
     """
 
     stream: str
@@ -30,6 +31,7 @@ class Runner:
     by: tuple[str, ...]
     names: tuple[str, ...]
     ends: tuple[ResidueClass | None, ...]
+    clock: tuple[str, ...] = ()
 
 
 def runners(catalog: Catalog) -> dict[tuple[str, int], Runner]:
@@ -52,7 +54,7 @@ def run(catalog: Catalog, found: group_results.Representative, stream: str, epoc
         name = f"{stream}.{epoch}" + f".{number}" * (number > 0)
         query = replace(part.query, name=name, text="", sink=publishing_sink(stream, epoch, number))
         ends = None if part.ends is None else [part.ends.modulus, part.ends.residue]
-        about = {"kind": found.kind.value, "reach": found.reach, "by": by, "ends": ends}
+        about = {"kind": found.kind.value, "reach": found.reach, "by": by, "ends": ends, "clock": _clock(found)}
         parts.append(Representative(name, stream, epoch, number, query, about))
         catalog.add_representative(parts[-1])
     return _runner(parts)
@@ -71,4 +73,13 @@ def _runner(parts: Iterable[Representative]) -> Runner:
         tuple(about["by"]),
         tuple(each.name for each in listed),
         tuple(None if each.about["ends"] is None else ResidueClass(*each.about["ends"]) for each in listed),
+        tuple(about.get("clock", ())),
     )
+
+
+def _clock(found: group_results.Representative) -> tuple[str, ...]:
+    """The published columns that show an answer's clock, if they do."""
+    if found.kind is Kind.JOIN:
+        return found.clocks
+    shown = found.parts[0].query.clock
+    return (shown,) if shown is not None and shown in found.columns else ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ import pyarrow as pa
 from weft.delivery.batch import Batch
 from weft.delivery.itinerary import Itinerary
 from weft.delivery.matching.index import Index
-from weft.delivery.parcel import Message, Parcel
+from weft.delivery.parcel import Message, Parcel, Told
 from weft.plan.subscription import Subscription
 
 Positions = npt.NDArray[np.int64]
@@ -69,6 +69,8 @@ class Members:
         members = self._of_group.get(message.group, {})
         if not members:
             return rows, []
+        if message.told is not None:
+            return rows, list(_told(message.group, message.told, members, cycle))
         index = self._indexes.get(message.group)
         if index is None:
             index = self._indexes[message.group] = Index(
@@ -96,6 +98,14 @@ class Members:
             marks = [mark for _, mark in parts if mark is not None]
             table = pa.concat_tables([table for table, _ in parts], promote_options="permissive")
             yield Batch(query, parcel.cycle, parcel.at, min(marks, default=None), table)
+
+
+def _told(group: str, told: Told, members: Mapping[str, Itinerary], cycle: int) -> Iterator[Found]:
+    """The members that take rows which are told apart already."""
+    for query, route in members.items():
+        positions = told.rows_of((query, route.number))
+        if len(positions) and not _has_ended(route, cycle):
+            yield Found(query, _subscription(route, group), positions)
 
 
 def one_batch(rows: pa.Table) -> pa.RecordBatch:

@@ -7,6 +7,7 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from weft.delivery.nats.buckets import Buckets, choose
 from weft.delivery.nats.connection import NatsConnection
 from weft.delivery.nats.subjects import Mark, Stored, Subjects, mark_bytes, mark_of
 from weft.delivery.parcel import Message, Parcel, stream_of
+from weft.delivery.users.access import Access
 
 # Bytes that a message has at least, if there are so many: it costs some hundred bytes, and a journey, by itself.
 _WORTHWHILE: Final = 32 << 10
@@ -35,13 +37,18 @@ class NatsLimits:
 
 
 class NatsBroker:
-    """Publishes a project's parcels to a NATS server with JetStream."""
+    """Publishes a project's parcels to a NATS server with JetStream.
 
-    def __init__(self, server: str, project: str, limits: NatsLimits | None = None) -> None:
+    `grants` is the directory with the project's grants: readers are told of them, and refuse who has no token.
+    """
+
+    def __init__(self, server: str, project: str, limits: NatsLimits | None = None, grants: Path | None = None) -> None:
         self._connection = NatsConnection(server)
         self._subjects = Subjects(project)
         self._project = project
         self._limits = limits or NatsLimits()
+        self._grants = grants
+        self._known_access: bytes | None = None
         self._routes: dict[str, dict[str, Itinerary]] = {}
         self._buckets: dict[str, tuple[int, Buckets | None]] = {}
         self._known_buckets: set[str] = set()
@@ -101,7 +108,7 @@ class NatsBroker:
         )
         routes = StreamConfig(
             name=subjects.routes_stream,
-            subjects=[subjects.everything("route"), subjects.everything("buckets")],
+            subjects=[subjects.everything("route"), subjects.everything("buckets"), subjects.access],
             max_bytes=limits.routes_bytes,
             max_msgs_per_subject=1,
             storage=StorageType.FILE,
@@ -110,11 +117,13 @@ class NatsBroker:
         for config in (rows, routes):
             await _have_stream(stream, config)
         self._known_buckets.clear()
+        self._known_access = None
         self._is_ready = True
 
     async def _send(self, stream: Any, parcel: Parcel) -> None:
         if not self._is_ready:
             await self._newest_mark(stream)
+        await self._send_access(stream, parcel.cycle)
         await self._send_routes(stream, parcel)
         names = await self._send_buckets(stream, parcel)
         messages = list(self._divided(parcel))
@@ -127,6 +136,16 @@ class NatsBroker:
         mark = Mark(parcel.cycle, parcel.at, parcel.previous, self._last_mark, changed, names, stored)
         identity = f"{self._project}/mark/{parcel.cycle}"
         self._last_mark = await self._put(stream, self._subjects.mark, mark_bytes(mark), identity)
+
+    async def _send_access(self, stream: Any, cycle: int) -> None:
+        """Tell readers who may take what, if that is something else than they were told."""
+        if self._grants is None:
+            return
+        data = json.dumps(Access.of(self._grants).as_data(), separators=(",", ":")).encode()
+        if data != self._known_access:
+            identity = f"{self._project}/access/{zlib.crc32(data):08x}/{cycle}"
+            await self._put(stream, self._subjects.access, data, identity)
+            self._known_access = data
 
     async def _send_routes(self, stream: Any, parcel: Parcel) -> None:
         for each in parcel.routes:

@@ -9,7 +9,7 @@ import re
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from weft.delivery.errors import BrokerError
 
@@ -26,12 +26,13 @@ def subject_token(name: str) -> str:
 
 
 def split_address(address: str) -> tuple[str, str]:
-    """The server and the project of an address like nats://localhost:4222/project."""
+    """The server, with what opens it, and the project of an address like nats://localhost:4222/project?creds=file."""
     parts = urlsplit(address)
     project = parts.path.strip("/")
     if not project or "/" in project:
         raise BrokerError(f"{without_secrets(address)} names no project; write nats://host:port/project")
-    return f"{parts.scheme}://{parts.netloc}", project
+    query = f"?{parts.query}" if parts.query else ""
+    return f"{parts.scheme}://{parts.netloc}{query}", project
 
 
 def without_secrets(address: str) -> str:
@@ -41,11 +42,17 @@ def without_secrets(address: str) -> str:
 
 
 class NatsConnection:
-    """One connection, made when it is first needed and made again when it is lost."""
+    """One connection, made when it is first needed and made again when it is lost.
+
+    What a server asks for is part of its address: nats://user:password@host, nats://token@host, or a file of
+    credentials, nats://host?creds=/path/to/file.
+    """
 
     def __init__(self, server: str) -> None:
         self.shown = without_secrets(server)
-        self._server = server
+        parts = urlsplit(server)
+        self._server = f"{parts.scheme}://{parts.netloc}"
+        self._credentials = parse_qs(parts.query).get("creds", [None])[0]
         self._client: Any = None
         self._stream: Any = None
         self._connecting: asyncio.Lock | None = None
@@ -134,6 +141,7 @@ class NatsConnection:
                 error_cb=silent,
                 name="weft",
                 max_reconnect_attempts=1,
+                **({"user_credentials": self._credentials} if self._credentials is not None else {}),
             )
         except (nats.errors.Error, OSError, TimeoutError) as error:
             raise BrokerError(

@@ -17,20 +17,26 @@ from weft.delivery.nats.connection import NatsConnection, split_address
 from weft.delivery.nats.subjects import Mark, Stored, Subjects, mark_of
 from weft.delivery.parcel import Message, Parcel, table_of
 from weft.delivery.source import Gone, Nothing
-from weft.delivery.users.hub import BEGINNING
+from weft.delivery.users.access import Access
+from weft.delivery.users.reader import BEGINNING
 
 _LOOK_EVERY = 1.0
 _AT_ONCE = 64
 
 
 class NatsSource:
-    """The parcels of a project in NATS; of each, the messages are fetched that members can have rows in."""
+    """The parcels of a project in NATS; of each, the messages are fetched that members can have rows in.
 
-    def __init__(self, address: str) -> None:
+    Where the project has tokens, one is needed here too. Who reads NATS with another program is not asked for it: what
+    that may read is for the accounts of NATS to say.
+    """
+
+    def __init__(self, address: str, token: str | None = None) -> None:
         server, project = split_address(address)
         self._connection = NatsConnection(server)
         self._project = project
         self._subjects = Subjects(project)
+        self._token = token
         self._buckets: dict[str, Buckets] = {}
         # The cycle up to which parcels were taken, and the number of its mark in the stream.
         self._place: tuple[int, int] | None = None
@@ -43,6 +49,7 @@ class NatsSource:
         return self._connection.bytes_received
 
     def route(self, query: str) -> Itinerary | None:
+        self._connection.call(self._access).check(self._token, query)
         return self._connection.call(lambda stream: self._route(stream, query))
 
     def newest(self) -> int:
@@ -82,6 +89,10 @@ class NatsSource:
         self._place = None
 
         await client.subscribe(self._subjects.mark, cb=told)
+
+    async def _access(self, stream: Any) -> Access:
+        found = await self._get(stream, self._subjects.routes_stream, subject=self._subjects.access)
+        return Access() if found is None else Access.from_data(json.loads(found.data))
 
     async def _route(self, stream: Any, query: str) -> Itinerary | None:
         found = await self._get(stream, self._subjects.routes_stream, subject=self._subjects.route(query))

@@ -4,6 +4,7 @@
                                     mark.<project>                     one for each parcel, after its rows
     stream WEFT_<project>_routes    route.<project>.<query>            the newest itinerary of a query
                                     buckets.<project>.<name>           how rows are put into buckets
+                                    access.<project>                   who may take what: hashes of tokens
 
 A mark says which messages make up its parcel: by the numbers that NATS gave them. So a message that was stored twice,
 because the publisher did not hear that it had been stored, is in the parcel once; and a reader takes from a parcel just
@@ -47,6 +48,10 @@ class Subjects:
 
     def buckets(self, name: str) -> str:
         return f"buckets.{subject_token(self.project)}.{name}"
+
+    @property
+    def access(self) -> str:
+        return f"access.{subject_token(self.project)}"
 
     def everything(self, kind: str) -> str:
         return f"{kind}.{subject_token(self.project)}.>"

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from weft.delivery.batch import Batch, Dropped
 from weft.delivery.errors import BrokerError, UnknownQuery
+from weft.delivery.itinerary import from_clock
 from weft.delivery.log import Limits
 from weft.delivery.matching.members import Members
 from weft.delivery.nats.source import NatsSource
 from weft.delivery.parcel import Parcel
 from weft.delivery.source import Gone
 from weft.delivery.users.fed import FedSubscriber
-from weft.delivery.users.hub import BEGINNING
-from weft.delivery.users.start import Start
+from weft.delivery.users.reader import BEGINNING
+from weft.delivery.users.start import Start, not_known_before
 
 
 class NatsSubscriber(FedSubscriber):
     """Takes a query's messages from NATS. A broker that is away is waited for."""
 
-    def __init__(self, address: str, query: str, start: Start, limits: Limits, wait: bool) -> None:
+    def __init__(self, address: str, query: str, start: Start, token: str | None, limits: Limits, wait: bool) -> None:
         super().__init__(query, limits.queue)
         self._start = start
-        self._source = NatsSource(address)
+        self._narrowed: tuple[Members, int] | None = None
+        self._source = NatsSource(address, token)
         try:
             route = self._source.route(query)
             while route is None and wait and not self._closing.wait(0.2):
@@ -47,18 +49,30 @@ class NatsSubscriber(FedSubscriber):
         if start.after is not None:
             return start.after
         if start.since is not None:
-            return self._source.published_before(start.since)
+            return self._known_after(self._source.published_before(start.since))
         newest = self._source.newest()
         here = newest if start.until is None else min(newest, start.until)
+        if start.since_clock is not None:
+            self._narrowed = Members([from_clock(self._members.route(self.query), start.since_clock)]), here
+            return self._known_after(BEGINNING)
         if found := self._newest(start.last or 0, here):
             self._queue.extend((batch.cycle, batch) for batch in found)
             self._queue.append((here, None))
         return here
 
+    def _known_after(self, place: int) -> int:
+        """A place, if the itinerary tells of all that comes after it."""
+        route = self._members.route(self.query)
+        if route.complete_from is not None and place < self._source.before(route.complete_from):
+            raise not_known_before(route)
+        return place
+
     def _newest(self, count: int, until: int) -> list[Batch]:
         found: list[Batch] = []
         cycle = until
         while count > 0 and cycle > BEGINNING:
+            if self._is_unknown(cycle):
+                raise not_known_before(self._members.route(self.query))
             before = self._source.before(cycle)
             item = self._source.next(before, self._members, 0)
             for batch in self._members.batches(item) if isinstance(item, Parcel) and item.cycle <= cycle else ():
@@ -83,12 +97,22 @@ class NatsSubscriber(FedSubscriber):
                     item.until, Dropped(self.query, None if self._place == BEGINNING else self._place, item.until)
                 )
             elif isinstance(item, Parcel):
-                if until is None or item.cycle <= until:
-                    self._go_to(item.cycle, next(self._members.batches(item), None))
-                else:
+                if until is not None and item.cycle > until:
                     return
+                self._go_to(item.cycle, self._answers(item))
             elif item is not None:
                 self._go_to(item.through, None)
+
+    def _answers(self, parcel: Parcel) -> Batch | Dropped | None:
+        if self._is_unknown(parcel.cycle):
+            return Dropped(self.query, parcel.cycle - 1, parcel.cycle)
+        is_history = self._narrowed is not None and parcel.cycle <= self._narrowed[1]
+        members = self._narrowed[0] if self._narrowed is not None and is_history else self._members
+        return next(members.batches(parcel), None)
+
+    def _is_unknown(self, cycle: int) -> bool:
+        complete_from = self._members.route(self.query).complete_from
+        return complete_from is not None and cycle < complete_from
 
     def _go_to(self, place: int, item: Batch | Dropped | None) -> None:
         self._place = place

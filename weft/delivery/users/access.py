@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from weft.delivery.errors import AccessDenied, LogError
 from weft.delivery.log import write_json
@@ -49,8 +49,7 @@ class Access:
     def read(cls, path: Path) -> Access:
         """The grants in a file; none are needed if it does not exist. Raises LogError if it cannot be read."""
         try:
-            documents = json.loads(path.read_bytes())
-            return cls(tuple(Grant(each["name"], each["hash"], tuple(each["queries"])) for each in documents))
+            return cls.from_data(json.loads(path.read_bytes()))
         except FileNotFoundError:
             return cls()
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -58,6 +57,17 @@ class Access:
             raise LogError(
                 f"{path} cannot be read as a list of grants ({error}); nobody is let in until it can"
             ) from error
+
+    @classmethod
+    def from_data(cls, documents: list[dict[str, Any]] | None) -> Access:
+        """The grants that plain data have; None if no token is needed."""
+        if documents is None:
+            return cls()
+        return cls(tuple(Grant(each["name"], each["hash"], tuple(each["queries"])) for each in documents))
+
+    def as_data(self) -> list[dict[str, Any]] | None:
+        """Grants as plain data: hashes, and no tokens."""
+        return None if self.grants is None else [asdict(each) for each in self.grants]
 
     def check(self, token: str | None, query: str) -> None:
         """Raises AccessDenied unless a token allows a query."""
@@ -95,7 +105,7 @@ def revoke(directory: Path, name: str) -> None:
 
 def _write(directory: Path, grants: Sequence[Grant]) -> None:
     directory.mkdir(parents=True, exist_ok=True)
-    write_json(directory / ACCESS, [asdict(each) for each in grants])
+    write_json(directory / ACCESS, Access(tuple(grants)).as_data())
 
 
 def _hash(token: str) -> str:

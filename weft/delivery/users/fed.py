@@ -8,7 +8,7 @@ from collections import deque
 
 from weft.delivery.batch import Batch, Dropped
 from weft.delivery.errors import DeliveryError
-from weft.delivery.users.hub import BEGINNING
+from weft.delivery.users.reader import BEGINNING
 from weft.delivery.users.subscriber import Subscriber
 
 _PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0)

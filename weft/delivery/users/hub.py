@@ -3,30 +3,25 @@
 A reader has a place in the log, a cycle. It is either *behind*, and reads the log by itself, or *live*, and is given
 its items by the hub. It goes live when it has caught up, and falls behind when it lets its queue fill up. So a reader
 that comes late, one that comes back and one that is slow are the same thing, none takes more memory than its queue, and
-none holds up another. What the log lets go of before a reader comes to it is dropped for it, and it is told.
+none holds up another. What the log lets go of before a reader comes to it is dropped for it, and it is told how many
+rows these were, if the hub has seen them: it goes on looking up the rows of readers that are behind, to count them.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import Any
 
-from weft.delivery.batch import Batch
 from weft.delivery.errors import DeliveryError
 from weft.delivery.itinerary import Itinerary
 from weft.delivery.log import cycles, read_parcel, read_routes
 from weft.delivery.matching.members import Members
 from weft.delivery.parcel import Parcel
+from weft.delivery.users.reader import BEGINNING, Missed, Reader
 from weft.delivery.wakeup import listen
-
-Item = TypeVar("Item")
-
-#: The place before all cycles.
-BEGINNING: Final = -1
 
 # How often the log is looked at for what other processes have put there.
 _LOOK_EVERY = 0.05
@@ -35,103 +30,14 @@ _LOOK_EVERY = 0.05
 _SAME_INSTANT = 100_000_000
 
 
-class Reader(Generic[Item]):
-    """A place in the log of a hub, and what is to be had from there on.
-
-    `cut` says what of a parcel is the reader's, `dropped` makes the notice that cycles after one, up to another, are
-    gone.
-    `wake` is called, from another thread, when there may be something new. At most `limit` items wait in memory. A
-    `query` is what the hub looks its users' rows up by; a reader without one has a `cut` that is always asked.
-    """
-
-    def __init__(
-        self,
-        hub: Hub,
-        after: int,
-        cut: Callable[[Parcel], Item | None],
-        dropped: Callable[[int, int], Item],
-        wake: Callable[[], None],
-        limit: int,
-        query: str | None = None,
-    ) -> None:
-        self.place = after
-        self.limit = limit
-        self.query = query
-        self.cut = cut
-        self.wake = wake
-        self._hub = hub
-        self._dropped = dropped
-        self.queue: deque[tuple[int, Item]] = deque()
-        self.is_live = False
-        self.through = after
-        self.failure: DeliveryError | None = None
-        hub.enter(self)
-
-    @property
-    def position(self) -> int:
-        """The cycle up to which everything was taken, though the last ones had nothing to take."""
-        through, was_live = self.through, self.is_live
-        return max(self.place, through) if was_live and not self.queue else self.place
-
-    def take(self) -> Item | None:
-        """The next item, or None if there is none yet. Raises what has made the hub stop."""
-        while True:
-            # First how far the hub had come, then the queue: what it had put there by then is not overlooked.
-            through, was_live = self.through, self.is_live
-            if self.queue:
-                self.place, item = self.queue.popleft()
-                return item
-            if was_live:
-                self.place = max(self.place, through)
-                return None
-            if self.failure is not None:
-                raise self.failure
-            reached = self._hub.through
-            found, item_or_none = self._catch_up()
-            if item_or_none is not None:
-                return item_or_none
-            if not found:
-                # The hub may know of cycles that have no parcels.
-                self.place = max(self.place, reached)
-                if self._hub.go_live(self):
-                    return None
-
-    def go_back(self) -> None:
-        """Let go of what waits, to cut it anew: what `cut` gives has changed."""
-        self._hub.leave(self)
-        self.queue.clear()
-
-    def close(self) -> None:
-        """Take nothing more."""
-        self._hub.leave(self)
-        self._hub.exit(self)
-
-    def _catch_up(self) -> tuple[bool, Item | None]:
-        """Go on by one parcel. Whether there was one, and what it has for this reader."""
-        for cycle in cycles(self._hub.directory):
-            if cycle <= self.place:
-                continue
-            parcel = read_parcel(self._hub.directory, cycle)
-            if parcel is None:
-                return True, None
-            gone = parcel.previous
-            if gone is not None and gone > self.place:
-                before, self.place = self.place, gone
-                return True, self._dropped(before, gone)
-            self.place = cycle
-            return True, self.cut(parcel)
-        return False, None
-
-
 class Hub:
     """Follows the log in a directory for all readers of this process."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._lock = threading.RLock()
-        self._live: dict[str, list[Reader[Any]]] = {}
+        self._of_query: dict[str, list[Reader[Any]]] = {}
         self._links: list[Reader[Any]] = []
-        self._all: set[Reader[Any]] = set()
         self._members = Members()
         self.through = max(cycles(directory), default=BEGINNING)
         self.routes: dict[str, Itinerary] = read_routes(directory)
@@ -146,18 +52,32 @@ class Hub:
     def enter(self, reader: Reader[Any]) -> None:
         """Take a reader in; it is live if it has nothing to catch up with."""
         with self._lock:
-            self._all.add(reader)
+            if reader.query is None:
+                self._links.append(reader)
+            else:
+                self._of_query.setdefault(reader.query, []).append(reader)
+                if reader.query not in self._members and reader.query in self.routes:
+                    self._members.put(self.routes[reader.query])
+            reader.missed = Missed(self.through)
             self.go_live(reader)
 
     def exit(self, reader: Reader[Any]) -> None:
         """Let go of a reader."""
         with self._lock:
-            self._all.discard(reader)
+            reader.is_live = False
+            if reader.query is None:
+                self._links = [each for each in self._links if each is not reader]
+                return
+            left = [each for each in self._of_query.get(reader.query, ()) if each is not reader]
+            self._of_query[reader.query] = left
+            if not left:
+                del self._of_query[reader.query]
+                self._members.remove(reader.query)
 
     def turn_out(self, query: str, error: DeliveryError) -> None:
         """End the readers of a query, and those that may have it among others, after what waits for them."""
         with self._lock:
-            concerned = [reader for reader in self._all if reader.query in (query, None)]
+            concerned = [*self._links, *self._of_query.get(query, ())]
             for reader in concerned:
                 reader.failure = error
                 self.leave(reader)
@@ -169,33 +89,23 @@ class Hub:
         with self._lock:
             if self._failure is not None:
                 reader.failure = self._failure
-            if reader.failure is not None:
+            if reader.failure is not None or reader.place < self.through:
                 return False
-            if reader.place < self.through:
-                return False
-            reader.is_live = True
+            reader.is_live, reader.missed = True, None
             reader.through = reader.place
-            if reader.query is None:
-                self._links.append(reader)
-                return True
-            self._live.setdefault(reader.query, []).append(reader)
-            if reader.query not in self._members and reader.query in self.routes:
-                self._members.put(self.routes[reader.query])
             return True
 
     def leave(self, reader: Reader[Any]) -> None:
-        """Give a reader nothing more."""
+        """Give a reader nothing more; it is behind from what it was given last."""
         with self._lock:
-            reader.is_live = False
-            if reader.query is None:
-                self._links = [each for each in self._links if each is not reader]
-                return
-            left = [each for each in self._live.get(reader.query, ()) if each is not reader]
-            if left:
-                self._live[reader.query] = left
-            else:
-                self._live.pop(reader.query, None)
-                self._members.remove(reader.query)
+            if reader.is_live:
+                reader.is_live = False
+                reader.missed = Missed(reader.queue[-1][0] if reader.queue else max(reader.place, reader.through))
+
+    def missed_by(self, reader: Reader[Any], until: int) -> int | None:
+        """How many rows a reader misses if it goes on after a cycle; None if that is not known."""
+        with self._lock:
+            return None if reader.missed is None else reader.missed.between(reader.place, until)
 
     def route(self, query: str) -> tuple[Itinerary | None, int]:
         """The itinerary of a query, and the cycle up to which it is the newest."""
@@ -245,13 +155,16 @@ class Hub:
 
     def _read_new(self) -> None:
         horizon = self._horizon
-        for cycle in cycles(self.directory):
+        listed = cycles(self.directory)
+        for cycle in listed:
             if cycle > self.through:
                 parcel = read_parcel(self.directory, cycle)
                 if parcel is not None:
                     self._distribute(parcel)
         with self._lock:
             self._reach(max(self.through, horizon))
+            for reader, missed in self._behind():
+                missed.compact(reader.place, listed[0] if listed else 0)
 
     def _reach(self, cycle: int) -> None:
         self.through = cycle
@@ -260,38 +173,51 @@ class Hub:
 
     def _distribute(self, parcel: Parcel) -> None:
         with self._lock:
+            if parcel.previous is not None and parcel.previous > self.through:
+                for _, missed in self._behind():
+                    missed.lost_sight(parcel.previous)
             self._amend(parcel.routes)
             for batch in self._members.batches(parcel):
-                for reader in list(self._live.get(batch.query, ())):
-                    self._give(reader, parcel.cycle, batch)
-            for reader in list(self._links):
-                item = reader.cut(parcel) if reader.place < parcel.cycle else None
+                for reader in self._of_query.get(batch.query, ()):
+                    self._give(reader, parcel.cycle, batch, batch.table.num_rows)
+            for reader in self._links:
+                item = reader.cut(parcel) if reader.is_live and reader.place < parcel.cycle else None
                 if item is not None:
-                    self._give(reader, parcel.cycle, item)
+                    self._give(reader, parcel.cycle, item, 0)
             self._reach(parcel.cycle)
-            ended = [reader for each in parcel.routes for reader in self._live.get(each.query, ())]
+            ended = [reader for each in parcel.routes for reader in self._of_query.get(each.query, ())]
+            ended += self._links if parcel.routes else []
         for reader in ended:
             reader.wake()
 
     def _amend(self, routes: Iterable[Itinerary]) -> None:
         for each in routes:
             self.routes[each.query] = each
-            if each.query in self._live:
+            if each.query in self._of_query:
                 self._members.put(each)
 
-    def _give(self, reader: Reader[Any], cycle: int, item: Batch | Any) -> None:
+    def _give(self, reader: Reader[Any], cycle: int, item: Any, rows: int) -> None:
         if cycle <= reader.place:
             # It had caught up further than the hub had come, and has taken this from the log.
             return
-        if len(reader.queue) >= reader.limit:
+        if reader.is_live and len(reader.queue) >= reader.limit:
             # What is in the queue comes first; from there the reader goes on by itself.
             self.leave(reader)
-        else:
+        if reader.is_live:
             reader.queue.append((cycle, item))
+        elif reader.missed is not None:
+            reader.missed.saw(cycle, rows)
         reader.wake()
 
     def _readers(self) -> list[Reader[Any]]:
-        return [*self._links, *(reader for readers in self._live.values() for reader in readers)]
+        """Those who are live."""
+        everyone = [*self._links, *(reader for readers in self._of_query.values() for reader in readers)]
+        return [reader for reader in everyone if reader.is_live]
+
+    def _behind(self) -> list[tuple[Reader[Any], Missed]]:
+        """Those who are not, with what they miss."""
+        everyone = (reader for readers in self._of_query.values() for reader in readers)
+        return [(reader, reader.missed) for reader in everyone if reader.missed is not None]
 
     def _fail(self, error: DeliveryError) -> None:
         with self._lock:

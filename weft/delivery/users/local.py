@@ -7,13 +7,14 @@ from pathlib import Path
 
 from weft.delivery.batch import Batch, Dropped
 from weft.delivery.errors import UnknownQuery
-from weft.delivery.itinerary import Itinerary
+from weft.delivery.itinerary import Itinerary, from_clock
 from weft.delivery.log import Limits, cycles, head_of, read_parcel
 from weft.delivery.matching.members import Members
 from weft.delivery.parcel import Parcel
 from weft.delivery.users.access import Access
-from weft.delivery.users.hub import BEGINNING, Reader, borrow_hub, return_hub
-from weft.delivery.users.start import Start
+from weft.delivery.users.hub import borrow_hub, return_hub
+from weft.delivery.users.reader import BEGINNING, Reader
+from weft.delivery.users.start import Start, not_known_before
 from weft.delivery.users.subscriber import Subscriber
 
 
@@ -34,6 +35,7 @@ class LocalSubscriber(Subscriber):
             raise UnknownQuery(unknown(query, known))
         self._members = Members([route] if route else [])
         self._first: deque[Batch] = deque()
+        self._narrowed: tuple[Members, int] | None = None
         self._until = start.until
         after = self._first_place(start)
         self._reader: Reader[Batch | Dropped] = Reader(
@@ -76,9 +78,14 @@ class LocalSubscriber(Subscriber):
     def _first_place(self, start: Start) -> int:
         if start.after is not None:
             return start.after
-        if start.since is not None:
-            return self._before(start.since)
         here = self._as_of if start.until is None else min(self._as_of, start.until)
+        route, _ = self._hub.route(self.query)
+        if start.since is not None:
+            return self._known_after(self._before(start.since), route)
+        if start.since_clock is not None:
+            if route is not None:
+                self._narrowed = Members([from_clock(route, start.since_clock)]), here
+            return self._known_after(BEGINNING, route)
         if start.last is not None:
             self._first.extend(self._newest(start.last, here))
         return here
@@ -98,7 +105,10 @@ class LocalSubscriber(Subscriber):
         """The newest answers up to a cycle, as many as were asked for or as there are."""
         found: list[Batch] = []
         missing = count
+        route, _ = self._hub.route(self.query)
         for cycle in reversed(cycles(self._hub.directory)):
+            if missing > 0 and route is not None and _is_unknown(cycle, route):
+                raise not_known_before(route)
             parcel = read_parcel(self._hub.directory, cycle) if cycle <= until and missing > 0 else None
             for batch in self._members.batches(parcel) if parcel is not None else ():
                 found.append(batch.newest(missing))
@@ -107,7 +117,13 @@ class LocalSubscriber(Subscriber):
 
     # -- catching up --------------------------------------------------------------------------------------------------
 
-    def _cut(self, parcel: Parcel) -> Batch | None:
+    def _known_after(self, place: int, route: Itinerary | None) -> int:
+        """A place, if the itinerary tells of all that comes after it."""
+        if route is not None and any(place < each and _is_unknown(each, route) for each in cycles(self._hub.directory)):
+            raise not_known_before(route)
+        return place
+
+    def _cut(self, parcel: Parcel) -> Batch | Dropped | None:
         route, as_of = self._hub.route(self.query)
         if route is not None and as_of > self._as_of:
             self._members.put(route)
@@ -117,14 +133,22 @@ class LocalSubscriber(Subscriber):
                 if each.query == self.query:
                     self._members.put(each)
             self._as_of = parcel.cycle
+        if self.query in self._members and _is_unknown(parcel.cycle, self._members.route(self.query)):
+            return self._dropped(parcel.cycle - 1, parcel.cycle, None)
+        if self._narrowed is not None and parcel.cycle <= self._narrowed[1]:
+            return next(self._narrowed[0].batches(parcel), None)
         return next(self._members.batches(parcel), None)
 
-    def _dropped(self, after: int, until: int) -> Dropped:
-        return Dropped(self.query, None if after == BEGINNING else after, until)
+    def _dropped(self, after: int, until: int, rows: int | None) -> Dropped:
+        return Dropped(self.query, None if after == BEGINNING else after, until, rows)
 
     def _has_ended(self) -> bool:
         route, _ = self._hub.route(self.query)
         return route is not None and route.ended is not None and self.position >= route.ended
+
+
+def _is_unknown(cycle: int, route: Itinerary) -> bool:
+    return route.complete_from is not None and cycle < route.complete_from
 
 
 def unknown(query: str, known: dict[str, Itinerary]) -> str:

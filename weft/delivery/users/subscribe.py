@@ -18,22 +18,30 @@ def subscribe(
     *,
     last: int | None = None,
     since: datetime | int | None = None,
+    since_clock: datetime | int | None = None,
     after: int | None = None,
     token: str | None = None,
     limits: Limits | None = None,
     wait: bool = False,
 ) -> Subscriber:
-    """Take the answers of a query, from now on unless `last`, `since` or `after` say otherwise.
+    """Take the answers of a query, from now on unless `last`, `since`, `since_clock` or `after` say otherwise.
 
     `source` is the delivery directory of a project on this machine, an edge (weft://host:port), or a project in NATS
     (nats://host:port/project).
     `last`: the newest so many answers first. `since`: what was published at a time (in UTC, or microseconds) or later.
+    `since_clock`: first, of what has been published, the answers whose own clock is at a time or later, be it a time or
+    the number of a row.
     `after`: what comes after a cycle, to go on at the `position` of an earlier subscriber.
     With `wait`, a query that is not known there yet is waited for.
 
     Raises UnknownQuery, AccessDenied, and other DeliveryErrors if it cannot be had.
     """
-    start = Start(last, None if since is None else microseconds(since), after)
+    start = Start(
+        last,
+        None if since is None else microseconds(since),
+        after,
+        since_clock=None if since_clock is None else microseconds(since_clock),
+    )
     return open_subscriber(source, query, start, token, limits or Limits(), wait)
 
 
@@ -47,5 +55,5 @@ def open_subscriber(
     if address.startswith("nats://"):
         from weft.delivery.nats.subscriber import NatsSubscriber
 
-        return NatsSubscriber(address, query, start, limits, wait)
+        return NatsSubscriber(address, query, start, token, limits, wait)
     return LocalSubscriber(Path(source), query, start, token, limits, wait)

@@ -6,7 +6,11 @@ forms              what a query or a representative answers: containment and mer
 representatives    from a form to queries that the engine can evaluate
 subscriptions      what cuts a member's answers out of the group's
 cost               rates, widths and selectivities: what it costs to send rows
-query_trees        a group as a tree: insert, terminate, re-optimise
+pricing            the same for the forms and trees of one family
+screening          which group a query gains most from, of thousands
+query_trees        a group as a tree
+forest             the trees of a family: insert, terminate
+reoptimisation     rounds that take apart what does not pay, and put together what does
 groups             all of it together, as queries come and go
 changes            what comes out
 """

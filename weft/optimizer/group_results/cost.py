@@ -60,6 +60,7 @@ class Statistics:
     - `matches`: of the combinations of rows that meet, the share that satisfies a family's equations, by their text.
     - `groups`: how many groups an aggregate has, by its stream and the names of its keys, sorted.
     - `sample`: how many rows selectivities are estimated from.
+    - `latencies`: how far it is over a first hop, in any unit; 1 unless known.
     """
 
     rates: Mapping[str, float] = field(default_factory=dict)
@@ -68,6 +69,7 @@ class Statistics:
     matches: Mapping[str, float] = field(default_factory=dict)
     groups: Mapping[tuple[str, tuple[str, ...]], int] = field(default_factory=dict)
     sample: int = 1024
+    latencies: Mapping[str, float] = field(default_factory=dict)
 
 
 def column_width(statistics: Statistics, family: Family, expression: Expression) -> float:

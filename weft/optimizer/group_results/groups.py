@@ -19,12 +19,14 @@ from weft.algebra import Query
 from weft.optimizer.group_results import kept
 from weft.optimizer.group_results.changes import Change, Kind, Part, Representative
 from weft.optimizer.group_results.cost import Sample, Statistics
-from weft.optimizer.group_results.forest import Forest, Policy, Tree
+from weft.optimizer.group_results.forest import Forest, Tree
 from weft.optimizer.group_results.forms import Family, Form, contains
+from weft.optimizer.group_results.pricing import Policy
 from weft.optimizer.group_results.query_trees import members_below
+from weft.optimizer.group_results.reoptimisation import remeasure, reoptimise
 from weft.optimizer.group_results.representatives import representative
 from weft.optimizer.group_results.shapes import shape_of
-from weft.optimizer.group_results.subscriptions import bare_subscription, subscription
+from weft.optimizer.group_results.subscriptions import subscription
 from weft.plan.subscription import Subscription
 
 
@@ -50,9 +52,8 @@ class Groups:
     """The queries whose answers are delivered, in groups.
 
     `most_delay` is by how many ticks a joined row may be late (0: never), `overhead` the relative increase of
-    processing that merging may cause (0.1: ten per cent). `lean` says what a query publishes that is alone in its
-    group: just what its user wants, so that its subscription changes when a second one joins it; otherwise also what
-    its condition needs, and its subscription is the same for as long as it is in the group.
+    processing that merging may cause (0.1: ten per cent). `told` says what links carry: rows with the columns of those
+    who take them, told apart by whoever sends them, or all that a group publishes (`pricing`).
     """
 
     def __init__(
@@ -61,9 +62,9 @@ class Groups:
         *,
         most_delay: int = 0,
         overhead: float = 0.0,
-        lean: bool = False,
+        told: bool = False,
     ) -> None:
-        self._policy = Policy(most_delay, overhead, lean)
+        self._policy = Policy(most_delay, overhead, told)
         self._sample = Sample(statistics or Statistics())
         self._forests: dict[tuple[Family, str], Forest] = {}
         self._where: dict[str, Forest | _Alone] = {}
@@ -84,19 +85,10 @@ class Groups:
             self._where[name] = self._trees[alone.label] = alone
             return Change((alone.label,), moved={name: (None, alone.label)}, resubscribed=frozenset({name}))
         forest = self._forest(shape.family, hop)
-        tree = forest.insert(forest.member(name, shape))
+        tree = forest.insert(forest.prices.member(name, shape))
         self._where[name] = forest
-        before = tree.label
         changed, narrowed = self._settled(forest, [tree])
-        resubscribed = {name}
-        if self._policy.lean and before and tree.root.weight == 2:
-            resubscribed |= {each.name for each in members_below(tree.root) if each.name}
-        return Change(
-            changed,
-            narrowed,
-            moved={name: (None, tree.label)},
-            resubscribed=frozenset(resubscribed),
-        )
+        return Change(changed, narrowed, moved={name: (None, tree.label)}, resubscribed=frozenset({name}))
 
     def terminate(self, name: str) -> Change:
         """Removes a query."""
@@ -110,43 +102,42 @@ class Groups:
             self._end(tree.label)
             return Change(moved=moved, ended=(tree.label,))
         changed, narrowed = self._settled(place, [tree])
-        alone = members_below(tree.root) if self._policy.lean and tree.root.weight == 1 else ()
-        return Change(changed, narrowed, moved, resubscribed=frozenset(each.name for each in alone if each.name))
+        return Change(changed, narrowed, moved)
 
     def reoptimise(self, statistics: Statistics | None = None) -> Change:
         """Regroups what does not pay any more, by what is known now.
 
-        A group keeps its name as long as one of its parts stays together; members that go elsewhere have moved.
+        A group keeps its name as long as one of its parts stays together; members that go elsewhere have moved. One
+        that has joined another has ended.
         """
+        forests = list(self._forests.values())
+        before = {
+            name: forest.tree_of(member.node).label for forest in forests for name, member in forest.members.items()
+        }
         if statistics is not None:
             self._sample = Sample(statistics)
+            for forest in forests:
+                remeasure(forest, self._sample)
+        reoptimise(forests)
         changed: list[str] = []
         narrowed: set[str] = set()
-        moved: dict[str, tuple[str | None, str | None]] = {}
-        resubscribed: set[str] = set()
-        for forest in self._forests.values():
-            before = {name: forest.tree_of(member.node).label for name, member in forest.members.items()}
-            sizes = {tree.label: tree.root.weight for tree in forest.trees}
-            if statistics is not None:
-                forest.remeasure(self._sample)
-            forest.reoptimise()
+        for forest in forests:
             new, less = self._settled(forest, forest.trees)
             changed += new
             narrowed |= less
-            for tree in forest.trees:
-                was_alone, is_alone = sizes.get(tree.label) == 1, tree.root.weight == 1
-                for each in members_below(tree.root):
-                    assert each.name is not None
-                    if before[each.name] != tree.label:
-                        moved[each.name] = before[each.name], tree.label
-                    elif self._policy.lean and was_alone != is_alone:
-                        resubscribed.add(each.name)
-        return Change(tuple(changed), frozenset(narrowed), moved, resubscribed=frozenset(resubscribed | moved.keys()))
+        after = {name: self.group_of(name) for name in before}
+        moved: dict[str, tuple[str | None, str | None]] = {
+            name: (before[name], group) for name, group in after.items() if before[name] != group
+        }
+        ended = tuple(sorted(set(before.values()) - set(after.values())))
+        for label in ended:
+            self._end(label)
+        return Change(tuple(changed), frozenset(narrowed), moved, ended, frozenset(moved))
 
     def _forest(self, family: Family, hop: str) -> Forest:
         forest = self._forests.get((family, hop))
         if forest is None:
-            forest = self._forests[family, hop] = Forest(family, self._policy, self._sample)
+            forest = self._forests[family, hop] = Forest(family, self._policy, self._sample, hop)
         return forest
 
     def _new_label(self) -> str:
@@ -166,7 +157,7 @@ class Groups:
                 tree.label = self._new_label()
                 self._trees[tree.label] = forest, tree
             before = self._published.get(tree.label)
-            form, columns = tree.root.form, forest.published(tree.root)
+            form, columns = tree.root.form, tree.root.sums.columns
             if before is not None and before.columns == columns and _are_equal(before.form, form):
                 continue
             is_less = (
@@ -204,8 +195,8 @@ class Groups:
             return _alone(group, place.query)
         forest, tree = place
         published = self._published[group]
-        columns = forest.named_columns(published.columns)
-        return representative(group, published.epoch, forest.family, tree.root.form, columns, forest.aggregates)
+        columns = forest.prices.named_columns(published.columns)
+        return representative(group, published.epoch, forest.family, tree.root.form, columns, forest.prices.aggregates)
 
     def subscription(self, member: str) -> Subscription:
         """What cuts a query's answers out of its group's rows."""
@@ -216,14 +207,21 @@ class Groups:
             return Subscription(place.label, tuple(zip(shown, names, strict=True)))
         found = place.members[member]
         tree = place.tree_of(found.node)
-        if self._policy.lean and tree.root.weight == 1:
-            return bare_subscription(tree.label, found.wanted)
         return subscription(tree.label, found.shape, found.wanted)
 
     def cost(self, group: str) -> float:
         """Bytes per tick that a group is estimated to publish; nothing is known of a query that is alone."""
         place = self._trees[group]
         return 0.0 if isinstance(place, _Alone) else place[0].cost(place[1].root)
+
+    def benefit(self, group: str) -> float:
+        """What a group saves on its first hop: bytes per tick that are not sent, times how far they would have gone."""
+        place = self._trees[group]
+        if isinstance(place, _Alone):
+            return 0.0
+        forest, tree = place
+        apart = sum(self.traffic_alone(each.name) for each in members_below(tree.root) if each.name)
+        return (apart - forest.cost(tree.root)) * forest.latency
 
     def traffic(self, members: Sequence[str]) -> float:
         """Bytes per tick that some members of one group need together: what a link with them behind it carries."""
@@ -233,7 +231,7 @@ class Groups:
     def traffic_alone(self, member: str) -> float:
         """Bytes per tick of a query's answers, if they are sent by themselves."""
         place = self._where[member]
-        return 0.0 if isinstance(place, _Alone) else place.traffic_alone(member)
+        return 0.0 if isinstance(place, _Alone) else place.prices.traffic_alone(place.members[member])
 
     # Keeping groups
 
@@ -252,8 +250,7 @@ class Groups:
         if isinstance(place, _Alone):
             return {"alone": self.members(group)[0], "hop": place.hop}
         forest, tree = place
-        hop = next(hop for (_, hop), each in self._forests.items() if each is forest)
-        return {"epoch": self._published[group].epoch, "hop": hop, "tree": kept.node_as_data(tree.root)}
+        return {"epoch": self._published[group].epoch, "hop": forest.hop, "tree": kept.node_as_data(tree.root)}
 
     @classmethod
     def from_data(
@@ -264,10 +261,10 @@ class Groups:
         *,
         most_delay: int = 0,
         overhead: float = 0.0,
-        lean: bool = False,
+        told: bool = False,
     ) -> Groups:
         """The groups that `as_data` wrote down: the same names, epochs, members and representatives."""
-        groups = cls(statistics, most_delay=most_delay, overhead=overhead, lean=lean)
+        groups = cls(statistics, most_delay=most_delay, overhead=overhead, told=told)
         for label, document in data["groups"].items():
             groups._restore(label, document, queries)
         groups._next = data["next"]
@@ -285,14 +282,14 @@ class Groups:
         if len(families) != 1 or None in shapes.values():
             raise ValueError(f"the queries of group {label} are not what they were: {', '.join(names)}")
         forest = self._forest(families.pop(), hop)
-        members = {name: forest.member(name, shape) for name, shape in shapes.items() if shape is not None}
+        members = {name: forest.prices.member(name, shape) for name, shape in shapes.items() if shape is not None}
         for name, member in members.items():
             forest.keep(member)
             self._where[name] = forest
         tree = forest.plant(forest.restored(document["tree"], members))
         tree.label = label
         self._trees[label] = forest, tree
-        self._published[label] = _Published(document["epoch"], tree.root.form, forest.published(tree.root))
+        self._published[label] = _Published(document["epoch"], tree.root.form, tree.root.sums.columns)
 
 
 def _are_equal(left: Form, right: Form) -> bool:

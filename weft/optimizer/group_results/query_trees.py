@@ -29,34 +29,57 @@ FAN_OUT = 4
 MOST_NESTED = 6
 
 
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Of some members together: the rows of the sample that they want, the columns that they need (bits), what the
+    engine would have to do for each of them alone, the rows that they show of each column (`Screen.told`), how many
+    they are.
+    """
+
+    rows: int = 0
+    columns: int = 0
+    work: float = 0.0
+    told: int = 0
+    weight: int = 0
+
+    def __or__(self, other: Sums) -> Sums:
+        return Sums(
+            self.rows | other.rows,
+            self.columns | other.columns,
+            self.work + other.work,
+            self.told | other.told,
+            self.weight + other.weight,
+        )
+
+
 @dataclass(slots=True, eq=False)
 class Node:
     """A node of a query tree. `name` is the member's, or None if it is derived.
 
-    `rows`, `columns` and `work` are sums over the members below it and itself: the rows of the sample that they want,
-    the columns that they need (bits), what the engine would have to do for each of them alone.
+    `own` is of the member itself, `sums` of the members below the node and itself.
     """
 
     form: Form
     name: str | None = None
-    #: Of the member itself.
-    own: tuple[int, int, float] = (0, 0, 0.0)
+    own: Sums = Sums()
     children: list[Node] = field(default_factory=list)
     parent: Node | None = None
     is_flagged: bool = False
-    rows: int = 0
-    columns: int = 0
-    work: float = 0.0
-    weight: int = 0
+    sums: Sums = Sums()
 
     @property
     def is_derived(self) -> bool:
         return self.name is None
 
+    @property
+    def weight(self) -> int:
+        """How many members there are at the node and below it."""
+        return self.sums.weight
 
-def original(name: str, form: Form, rows: int, columns: int, work: float) -> Node:
+
+def original(name: str, form: Form, own: Sums) -> Node:
     """A member's query as a tree of its own."""
-    return Node(form, name, (rows, columns, work), rows=rows, columns=columns, work=work, weight=1)
+    return Node(form, name, own, sums=own)
 
 
 def derived(form: Form, children: Sequence[Node]) -> Node:
@@ -70,13 +93,10 @@ def derived(form: Form, children: Sequence[Node]) -> Node:
 
 def add_up(node: Node) -> None:
     """Sums over a node's children and itself."""
-    node.rows, node.columns, node.work = node.own
-    node.weight = not node.is_derived
+    sums = node.own
     for child in node.children:
-        node.rows |= child.rows
-        node.columns |= child.columns
-        node.work += child.work
-        node.weight += child.weight
+        sums = sums | child.sums
+    node.sums = sums
 
 
 def add_up_to_root(node: Node | None) -> None:

@@ -15,40 +15,41 @@ import numpy.typing as npt
 
 from weft.optimizer.group_results.cost import Flow
 from weft.optimizer.group_results.forms import Form, union_of_ends
+from weft.optimizer.group_results.query_trees import Sums
 from weft.windows.containment import JoinWindows
 
-_FEW = 8
+_FEW_LINES, _FEW_COLUMNS = 2, 8
+
+#: Bytes that tell whose a row is: a number of 16 bits that stands for a set of members.
+TAG_BYTES = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What is known of a root, or of what is to be merged with one.
-
-    `rows` and `columns` have a bit for each row of the sample that members want and for each column they need. `cost`
-    is what it costs by itself, `work` what its members' own processing comes to.
-    """
+    """What is known of a root, or of what is to be merged with one. `cost` is what it costs by itself."""
 
     form: Form
-    rows: int
-    columns: int
+    sums: Sums
     cost: float
-    work: float
 
 
 class Screen:
-    """Lines by number, for one family."""
+    """Lines by number, for one family. What links carry depends on whether they are `told` whose rows are."""
 
-    def __init__(self, flow: Flow, sample: int, inputs: int) -> None:
-        self._flow, self._sample = flow, sample
+    def __init__(self, flow: Flow, sample: int, inputs: int, is_told: bool = False) -> None:
+        self._flow, self._sample, self._is_told = flow, sample, is_told
         self._lines: list[Line] = []
         self._words = -(-sample // 64)
-        self._rows: npt.NDArray[np.uint64] = np.zeros((_FEW, self._words), dtype=np.uint64)
-        self._columns: npt.NDArray[np.bool_] = np.zeros((_FEW, _FEW), dtype=bool)
-        self._widths: npt.NDArray[np.float64] = np.zeros(_FEW)
-        self._ranges: npt.NDArray[np.float64] = np.ones((_FEW, inputs))
-        # Slide and origin of windows, width of the needed columns, cost, work of the members.
-        self._instants: npt.NDArray[np.int64] = np.ones((_FEW, 2), dtype=np.int64)
-        self._figures: npt.NDArray[np.float64] = np.zeros((_FEW, 3))
+        self._rows: npt.NDArray[np.uint64] = np.zeros((_FEW_LINES, self._words), dtype=np.uint64)
+        self._columns: npt.NDArray[np.bool_] = np.zeros((_FEW_LINES, _FEW_COLUMNS), dtype=bool)
+        self._widths: npt.NDArray[np.float64] = np.zeros(_FEW_COLUMNS)
+        # The rows that are shown of each column.
+        shape = (_FEW_LINES, _FEW_COLUMNS, self._words) if is_told else (_FEW_LINES, 0, 0)
+        self._told: npt.NDArray[np.uint64] = np.zeros(shape, dtype=np.uint64)
+        self._ranges: npt.NDArray[np.float64] = np.ones((_FEW_LINES, inputs))
+        # Slide and origin of windows; bytes of a row or of the sample, cost, work of the members.
+        self._instants: npt.NDArray[np.int64] = np.ones((_FEW_LINES, 2), dtype=np.int64)
+        self._figures: npt.NDArray[np.float64] = np.zeros((_FEW_LINES, 3))
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -59,6 +60,7 @@ class Screen:
         if known == len(self._widths):
             self._widths = _doubled(self._widths)
             self._columns = np.concatenate([self._columns, np.zeros_like(self._columns)], axis=1)
+            self._told = np.concatenate([self._told, np.zeros_like(self._told)], axis=1)
         self._widths[known] = max(width, 1e-9)
 
     def width(self, columns: int) -> float:
@@ -68,6 +70,22 @@ class Screen:
     def share(self, rows: int) -> float:
         """The share of rows that some bits stand for; what is not in the sample at all is rare."""
         return max(rows.bit_count(), 0.5) / self._sample
+
+    def told(self, rows: int, shown: int) -> int:
+        """The rows of which some columns are shown, for each column in a place of its own."""
+        return sum(rows << (64 * self._words * column) for column in bits_of(shown))
+
+    def told_width(self, sums: Sums, tagged: bool) -> float:
+        """Bytes, by row of the sample, of what members are shown of the rows that they take."""
+        found = self._told_words(sums.told)
+        counts = np.bitwise_count(found).sum(axis=1, dtype=np.int64)
+        size = float(counts @ self._widths[: len(counts)]) + tagged * TAG_BYTES * sums.rows.bit_count()
+        return max(size, 0.5) / self._sample
+
+    def _told_words(self, told: int) -> npt.NDArray[np.uint64]:
+        columns = -(-told.bit_length() // (64 * self._words))
+        data = told.to_bytes(8 * self._words * columns, "little")
+        return np.frombuffer(data, dtype=np.uint64).reshape(columns, self._words)
 
     def rate(self, form: Form) -> float:
         """Rows per tick, before any condition."""
@@ -86,7 +104,7 @@ class Screen:
         """Adds a line with the next number."""
         self._lines.append(line)
         if len(self._lines) > len(self._figures):
-            for name in ("_rows", "_columns", "_ranges", "_instants", "_figures"):
+            for name in ("_rows", "_columns", "_told", "_ranges", "_instants", "_figures"):
                 setattr(self, name, _doubled(getattr(self, name)))
         self._write(len(self._lines) - 1)
 
@@ -104,35 +122,56 @@ class Screen:
 
     def _write(self, number: int) -> None:
         line = self._lines[number]
-        self._rows[number] = self._as_words(line.rows)
+        self._rows[number] = self._as_words(line.sums.rows)
         self._columns[number] = False
-        self._columns[number, bits_of(line.columns)] = True
+        self._columns[number, bits_of(line.sums.columns)] = True
         if line.form.windows is not None:
             self._ranges[number] = line.form.windows.ranges
             self._instants[number] = line.form.windows.slide, line.form.windows.origin
-        self._figures[number] = self.width(line.columns), line.cost, line.work
+        size = self.width(line.sums.columns)
+        if self._is_told:
+            found = self._told_words(line.sums.told)
+            self._told[number] = 0
+            self._told[number, : len(found)] = found
+            size = float(np.bitwise_count(found).sum(axis=1, dtype=np.int64) @ self._widths[: len(found)])
+        self._figures[number] = size, line.cost, line.sums.work
 
     def _as_words(self, rows: int) -> npt.NDArray[np.uint64]:
         return np.frombuffer(rows.to_bytes(8 * self._words, "big"), dtype=np.uint64)
 
-    def best(self, new: Line, overhead: float) -> tuple[int, float] | None:
-        """The number of the root that it is best to merge with, and the gain; None if there is no gain.
+    def best(self, new: Line, overhead: float, besides: int | None = None) -> tuple[int, float] | None:
+        """The number of the root, `besides` one, that it is best to merge with, and the gain; None if there is no gain.
 
         Merging may increase processing by no more than the overhead, relative to what the members would need.
         """
         count = len(self._lines)
         if not count:
             return None
-        wanted = np.bitwise_count(self._rows[:count] | self._as_words(new.rows)).sum(axis=1, dtype=np.int64)
+        wanted = np.bitwise_count(self._rows[:count] | self._as_words(new.sums.rows)).sum(axis=1, dtype=np.int64)
         shares = np.maximum(wanted, 0.5) / self._sample
-        needed = bits_of(new.columns)
-        widths = self._figures[:count, 0] + (~self._columns[:count, needed]) @ self._widths[needed]
         rates = self._merged_rates(new.form, count)
-        gains = self._figures[:count, 1] + new.cost - rates * shares * widths
+        sizes = self._told_sizes(new, wanted) if self._is_told else shares * self._published_widths(new, count)
+        gains = self._figures[:count, 1] + new.cost - rates * sizes
         works = sum(self._flow.rates) + rates * shares
-        gains[works > (1.0 + overhead) * (self._figures[:count, 2] + new.work) * (1.0 + 1e-12)] = -np.inf
+        gains[works > (1.0 + overhead) * (self._figures[:count, 2] + new.sums.work) * (1.0 + 1e-12)] = -np.inf
+        if besides is not None:
+            gains[besides] = -np.inf
         number = int(gains.argmax())
         return (number, float(gains[number])) if gains[number] > 1e-12 * new.cost else None
+
+    def _published_widths(self, new: Line, count: int) -> npt.NDArray[np.float64]:
+        """Bytes of a row of each root merged with what is new, as a broker carries it."""
+        needed = bits_of(new.sums.columns)
+        missing = ~self._columns[:count, needed] @ self._widths[needed]
+        return np.asarray(self._figures[:count, 0] + missing)
+
+    def _told_sizes(self, new: Line, wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Bytes, by row of the sample, of each root merged with what is new, as links carry it that are told."""
+        found = self._told_words(new.sums.told)
+        columns = np.flatnonzero(found.any(axis=1))
+        before = self._told[: len(wanted), columns]
+        more = np.bitwise_count(found[columns] & ~before).sum(axis=2, dtype=np.int64) @ self._widths[columns]
+        return np.asarray((self._figures[: len(wanted), 0] + more + TAG_BYTES * wanted) / self._sample)
 
     def _merged_rates(self, form: Form, count: int) -> npt.NDArray[np.float64]:
         """Rows per tick of each root merged with a form."""

@@ -67,11 +67,6 @@ def subscription(stream: str, shape: Shape, wanted: Wanted) -> Subscription:
     return Subscription(stream, wanted.shown, wanted.any_of, shape.meeting, shape.schedule)
 
 
-def bare_subscription(stream: str, wanted: Wanted) -> Subscription:
-    """The subscription of the only member of a group that publishes just its answers."""
-    return Subscription(stream, wanted.shown)
-
-
 _Publish = Callable[[Expression], str]
 
 
