@@ -8,12 +8,9 @@ from enum import Enum
 
 from weft.algebra import Query, Relation, Select, SetOperation, Source
 from weft.algebra.sources import reads
-from weft.catalog.codec import dumps
 from weft.engine.compile import looks_again
-from weft.engine.places import Place, log_of, shared_place
+from weft.engine.places import Place, log_of
 from weft.plan.clockwork import Birth, Registered
-from weft.plan.operand_order import with_ordered_operands
-from weft.plan.plain_names import without_names
 
 
 class Evaluator(Enum):
@@ -33,18 +30,11 @@ class Evaluator(Enum):
 
 @dataclass(frozen=True)
 class Root:
-    """A query's relation as it is evaluated, and its place."""
+    """A query's relation as it is evaluated, its place, and what commits say of it if it is not as it is written."""
 
     relation: Relation
     place: Place
-
-
-def root_of(registered: Registered, *, shared: bool) -> Root:
-    """The root of a query. If it may share, the names that users gave and the order of operands play no part."""
-    if not shared:
-        return Root(registered.query.relation, Place(registered.birth.number))
-    relation = with_ordered_operands(without_names(registered.query.relation), dumps)
-    return Root(relation, shared_place(relation, registered.birth))
+    record: str = ""
 
 
 @dataclass(frozen=True)
