@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cached_property
 
 from weft.algebra import Query, Relation, Select, SetOperation, Source
 from weft.algebra.sources import reads
@@ -55,23 +56,23 @@ class Piece:
     #: Who evaluates the relations that read its rows.
     readers: frozenset[Evaluator] = frozenset()
 
-    @property
+    @cached_property
     def log(self) -> str:
         """The log that others find its rows in."""
         return log_of(self.relation, self.place)
 
-    @property
+    @cached_property
     def inputs(self) -> tuple[str, ...]:
         """The logs that it reads."""
         return tuple(log for log, _ in self.sources)
 
-    @property
+    @cached_property
     def sources(self) -> tuple[tuple[str, Source], ...]:
         """What it reads, each with its log."""
         below = enumerate(reads(self.relation))
         return tuple((log_of(source, self.place.below(step)), source) for step, source in below)
 
-    @property
+    @cached_property
     def looked_at_again(self) -> dict[str, Source]:
         """What it will look for in logs, by log."""
         if self.evaluator in (Evaluator.WEAVE, Evaluator.SETS):

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
-from math import ceil, prod
+from math import ceil, ldexp, prod
 from typing import TypeVar
 
 from weft.plan.facts import octave
@@ -127,6 +127,9 @@ class Observed:
         if not value:
             return
         before = number.step
+        if before is not None and ldexp(1.0, before - 1) < value < ldexp(1.0, before + 1):
+            # As `stepped` has it, which takes longer to say so; and most numbers stay where they are.
+            return
         number.step = stepped(before, Fraction(value))
         if before is None:
             number.known_since = self.rounds
