@@ -104,12 +104,12 @@ class Arena:
             history = self.effort.history[stream.name]
             return stream.write(self.folder / stream.name, self.effort.increments, history=history)
 
-    def many_rows(self, stream: RecordStream) -> Path:
-        """History, and increments so large that their rows cost more than the start of a job."""
-        history, each = self.effort.history[stream.name], self.effort.selection_rows
+    def rows_of(self, stream: RecordStream, increments: int, increment: int) -> Path:
+        """History, and so many increments of another size."""
+        history = self.effort.history[stream.name]
         with self._writing:
-            folder = self.folder / f"many-{stream.name}"
-            return stream.write(folder, self.effort.increments, history=history, increment=each)
+            folder = self.folder / f"{stream.name}-{increments}-{increment}"
+            return stream.write(folder, increments, history=history, increment=increment)
 
     def few_rows(self, stream: RecordStream) -> Path:
         """Enough to see whether somebody runs a query at all."""
@@ -125,10 +125,12 @@ class Arena:
         """For weft: queries over history and increments."""
         return Task(name, stream.statement(self.rows(stream)), queries, **more)  # type: ignore[arg-type]
 
-    def table_task(self, name: str, stream: RecordStream, queries: Sequence[WorkloadQuery], total: int) -> Task:
-        """For those who run SQL again: over the history and one increment."""
+    def table_task(
+        self, name: str, stream: RecordStream, queries: Sequence[WorkloadQuery], total: int, *, warm: int = 0
+    ) -> Task:
+        """For those who run SQL again: over the history and one increment, after `warm` runs that do not count."""
         files = [str(file) for file in files_of(self.rows(stream))[:2]]
-        return Task(name, "", queries, total, options={"table": stream.name, "files": files})
+        return Task(name, "", queries, total, options={"table": stream.name, "files": files, "warm": warm})
 
     def stream_task(
         self,
