@@ -81,6 +81,12 @@ def test_t_23_operands_count_as_often_as_they_are_there() -> None:
     assert len(operators(f"{A} UNION {B}{FOREVER}", f"{A} UNION {B} UNION {A}{FOREVER}")) == 1
 
 
+def test_one_operand_many_times_is_no_search_through_all_ways_to_choose_them() -> None:
+    often, more = (" UNION ALL ".join([A] * times) for times in (40, 41))
+    assert len(operators(often)) == 39
+    assert len(operators(often, more)) == 40
+
+
 def test_what_no_query_asks_for_by_itself_is_shared_if_several_have_it() -> None:
     found = operators(f"{A} INTERSECT {B} INTERSECT {C}{FOREVER}", f"{D} INTERSECT {C} INTERSECT {B}{FOREVER}")
     assert len(found) == 3

@@ -86,7 +86,9 @@ class _Made:
             if here.relation is not None and (best is None or (-len(taken), taken) < (-len(best[0]), best[0])):
                 best = taken, here.relation
             for position in range(place, len(operands)):
-                longer = here.longer.get(operands[position])
+                # Of equal ones the first stands for all: the rest are further on.
+                is_new = position == place or operands[position] != operands[position - 1]
+                longer = here.longer.get(operands[position]) if is_new else None
                 if longer is not None:
                     waiting.append((longer, position + 1, (*taken, operands[position])))
         return best
