@@ -44,7 +44,7 @@ DEFINITIONS = {
     "spark_refused_share": "the share of chains, examples, aggregates and medical queries that Spark does not run as "
     "a stream; one query tried for each form",
     "ti_over_noti_q1": "CPU of evaluating the network in a cycle of 20,000 records of example Q1 without inferred "
-    "conditions, over that with them: what the source's table has; Java's compilers are left out",
+    "conditions, over that with them: what the source's table has",
     "ti_over_noti_q3": "the same for Q3",
     "ti_over_noti_cycle_q1": "the same for Q1, of whole cycles: with reading rows, starting jobs and committing",
     "ti_over_noti_cycle_q3": "the same for Q3",

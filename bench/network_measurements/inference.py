@@ -1,12 +1,13 @@
 """What it is worth to infer selections from joins: examples Q1 and Q3, with and without, all else the same.
 
 The source times its network, with and without inference, over 300,000 transfers and increments of 20,000 (its Data1 and
-Data2; its other experiments have 4,000). So do we: the CPU of all processes while nodes are evaluated and their rows
-taken into memory, but for that of Java's compilers, whose work comes whenever it comes. Without inference, every
-transfer of the last weeks is kept and joined; with it, those alone whose amount can matter.
+Data2; its other experiments have 4,000). So do we: the CPU in which nodes are evaluated and their rows taken into
+memory, Spark's jobs included if there are any. Without inference, every transfer of the last weeks is kept and joined;
+with it, those alone whose amount can matter.
 
 A cycle has more to do than that: to read the rows, to start jobs, to commit, whatever there is to compute. So the whole
-cycle stands beside it. What a look-up by key and time leaves for inference to save there is little.
+cycle stands beside it, from a run of its own. What a look-up by key and time leaves for inference to save there is
+little.
 """
 
 from __future__ import annotations
@@ -54,10 +55,11 @@ def _measured(arena: Arena) -> Found:
     folder = arena.rows_of(FED, _INCREMENTS, _INCREMENT)
     tasks = [
         Task(f"{name}, {'without' if without else 'with'} inference", FED.statement(folder), [queries[name]],
-             options={"without_inference": without})
-        for name in _CHOSEN for without in (False, True)
+             options={"without_inference": without, "time_network": time_network})
+        for name in _CHOSEN for without in (False, True) for time_network in (False, True)
     ]  # fmt: skip
-    sides = [_side(each) for each in arena.run("weft_cycles", tasks)]
+    results = arena.run("weft_cycles", tasks)
+    sides = [_side(whole, network) for whole, network in zip(results[::2], results[1::2], strict=True)]
     pairs = dict(zip(_CHOSEN, zip(sides[::2], sides[1::2], strict=True), strict=True))
     return Found(
         {
@@ -75,14 +77,15 @@ def _measured(arena: Arena) -> Found:
     )
 
 
-def _side(result: Mapping[str, Any]) -> _Side:
-    warm: Sequence[Mapping[str, Any]] = result["cycles"][_COLD:]
+def _side(whole: Mapping[str, Any], network: Mapping[str, Any]) -> _Side:
+    """From a run of whole cycles, and one in which the network was timed."""
+    warm: Sequence[Mapping[str, Any]] = network["cycles"][_COLD:]
 
     def mean(what: str) -> float:
         return fmean(cycle[what] for cycle in warm)
 
-    rows_kept = fmean(result["rows_kept"][_COLD:])
-    return _Side(mean("network_cpu"), per_cycle(result["marks"], _COLD), rows_kept, mean("pairs"))
+    rows_kept = fmean(whole["rows_kept"][_COLD:])
+    return _Side(mean("network_cpu"), per_cycle(whole["marks"], _COLD), rows_kept, mean("pairs"))
 
 
 def _rows(name: str, on: _Side, off: _Side) -> list[list[object]]:
