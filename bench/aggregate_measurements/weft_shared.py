@@ -10,6 +10,7 @@ from __future__ import annotations
 import resource
 import time
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -144,8 +145,14 @@ class _Run:
 
 def jobs_so_far() -> int:
     """How many jobs Spark has started since it began, whoever asked for them."""
+    return int(_scheduler().numTotalJobs())
+
+
+@cache
+def _scheduler() -> Any:
+    # To ask for the session takes longer than to ask for the jobs, and would count as part of a cycle.
     context: Any = session().sparkContext
-    return int(context._jsc.sc().dagScheduler().numTotalJobs())
+    return context._jsc.sc().dagScheduler()
 
 
 def _resident_bytes() -> int:

@@ -39,6 +39,8 @@ class Effort:
     history: dict[str, int]
     """Rows before the increments, by stream."""
     increments: int
+    settling: int
+    """Increments more for chains, until what is measured has put their joins in order: 32 queries in a cycle."""
     chain_sizes: tuple[int, ...]
     alone: int
     """So many queries stand for all where each is computed by itself."""
@@ -51,11 +53,11 @@ class Effort:
 
 FULL = Effort(
     quick=False, checked=(58_000, 1_000, 1_000), checked_chains=16, history={"fed": 300_000, "med": 600_000},
-    increments=3, chain_sizes=(10, 768), alone=4, again=16, registrations=10_000, selection_files=16,
+    increments=3, settling=28, chain_sizes=(10, 768), alone=4, again=16, registrations=10_000, selection_files=16,
     selection_rows=100_000,
 )  # fmt: skip
 QUICK = Effort(
-    quick=True, checked=(9_000, 1_000), checked_chains=4, history={"fed": 10_000}, increments=2,
+    quick=True, checked=(9_000, 1_000), checked_chains=4, history={"fed": 10_000}, increments=2, settling=0,
     chain_sizes=(10, 50), alone=1, again=1, registrations=0, selection_files=3, selection_rows=20_000,
 )  # fmt: skip
 
@@ -104,12 +106,12 @@ class Arena:
             history = self.effort.history[stream.name]
             return stream.write(self.folder / stream.name, self.effort.increments, history=history)
 
-    def many_rows(self, stream: RecordStream) -> Path:
-        """History, and increments so large that their rows cost more than the start of a job."""
-        history, each = self.effort.history[stream.name], self.effort.selection_rows
+    def rows_of(self, stream: RecordStream, increments: int, increment: int) -> Path:
+        """History, and so many increments of another size."""
+        history = self.effort.history[stream.name]
         with self._writing:
-            folder = self.folder / f"many-{stream.name}"
-            return stream.write(folder, self.effort.increments, history=history, increment=each)
+            folder = self.folder / f"{stream.name}-{increments}-{increment}"
+            return stream.write(folder, increments, history=history, increment=increment)
 
     def few_rows(self, stream: RecordStream) -> Path:
         """Enough to see whether somebody runs a query at all."""
@@ -125,10 +127,12 @@ class Arena:
         """For weft: queries over history and increments."""
         return Task(name, stream.statement(self.rows(stream)), queries, **more)  # type: ignore[arg-type]
 
-    def table_task(self, name: str, stream: RecordStream, queries: Sequence[WorkloadQuery], total: int) -> Task:
-        """For those who run SQL again: over the history and one increment."""
+    def table_task(
+        self, name: str, stream: RecordStream, queries: Sequence[WorkloadQuery], total: int, *, warm: int = 0
+    ) -> Task:
+        """For those who run SQL again: over the history and one increment, after `warm` runs that do not count."""
         files = [str(file) for file in files_of(self.rows(stream))[:2]]
-        return Task(name, "", queries, total, options={"table": stream.name, "files": files})
+        return Task(name, "", queries, total, options={"table": stream.name, "files": files, "warm": warm})
 
     def stream_task(
         self,

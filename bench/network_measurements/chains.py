@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from itertools import pairwise
 from typing import Any
 
 from bench.aggregate_measurements.contest import ContestantFailed
@@ -48,14 +49,16 @@ def measure(arena: Arena) -> Found:
 
 def _weft(arena: Arena, queries: list[WorkloadQuery]) -> dict[int, dict[str, Any]]:
     """By number of queries: what a cycle takes, and its jobs."""
-    sizes = arena.effort.chain_sizes
-    tasks = [arena.task(f"{size} chains", FED, spread(queries, size)) for size in sizes]
+    sizes, cold = arena.effort.chain_sizes, COLD + arena.effort.settling
+    folder = arena.rows_of(FED, arena.effort.settling + arena.effort.increments, FED.increment)
+    tasks = [Task(f"{size} chains", FED.statement(folder), spread(queries, size)) for size in sizes]
     results = arena.run("weft_cycles", tasks)
     return {
         size: {
-            "each": per_cycle(result["marks"], COLD),
-            "jobs": max(cycle["jobs"] for cycle in result["cycles"][COLD:]),
+            "each": per_cycle(result["marks"], cold),
+            "jobs": max(cycle["jobs"] for cycle in result["cycles"][cold:]),
             "first_cycle": result["cycles"][0],
+            "settling_cpu": [later["cpu"] - each["cpu"] for each, later in pairwise(result["marks"][:cold])],
             "answers": sum(cycle["answers"] for cycle in result["cycles"]),
             "registering": result["registering"],
         }

@@ -1,9 +1,10 @@
 """Queries by weft: through the loom, as a user would, without sinks.
 
-A task's result: for each cycle its mark, what the engine says of it, the jobs it ran and the CPU seconds of all
-processes while the network evaluated its nodes or took their rows into memory; and how long registering took.
-Options: `without_inference`, which leaves out of the network what follows from a query's conditions; `count_answers`,
-which counts those of each query.
+A task's result: for each cycle its mark, what the engine says of it and the jobs it ran; the rows that cycles kept for
+joins, and how long registering took. Options: `without_inference`, which leaves out of the network what follows from a
+query's conditions; `count_answers`, which counts those of each query; `time_network`, which also tells of each cycle
+the CPU seconds in which the network evaluated its nodes and took their rows into memory, and the pairs that its joins
+looked at. To take that time takes some itself, so whole cycles are not timed in the same run.
 """
 
 from __future__ import annotations
@@ -24,9 +25,12 @@ from bench import report
 from bench.aggregate_measurements.contest import Mark, mark, plain
 from bench.aggregate_measurements.weft_shared import SPARK, jobs_so_far
 from bench.network_measurements.contest import Task
+from weft.engine.continuity import folder_of
 from weft.engine.engine import Progress
+from weft.engine.network.observing import Observing
 from weft.engine.network.stage import NetworkPass
 from weft.engine.spark import session
+from weft.engine.status import last_commit
 from weft.loom import Loom
 from weft.optimizer.network import Planner, Sharing, Statistics
 
@@ -40,8 +44,10 @@ def contestant(task: Task) -> dict[str, Any]:
             # Users cannot ask for this, and should not be able to.
             stack.enter_context(patch("weft.optimizer.network.kept.Planner", _without_inference))
         spent = _NetworkTime()
-        for step in ("take_straight", "advance", "hold"):
-            stack.enter_context(patch.object(NetworkPass, step, spent.counted(getattr(NetworkPass, step))))
+        if task.options.get("time_network"):
+            for step in ("take_straight", "advance", "hold"):
+                stack.enter_context(patch.object(NetworkPass, step, spent.counted(getattr(NetworkPass, step))))
+            stack.enter_context(patch.object(Observing, "see", spent.looked(Observing.see)))
         scratch = stack.enter_context(TemporaryDirectory(prefix="weft-bench-"))
         return _Run(stack.enter_context(Loom.open(Path(scratch))), task, spent).go()
 
@@ -50,25 +56,42 @@ def _without_inference(sharing: Sharing, statistics: Statistics) -> Planner:
     return Planner(replace(sharing, inference=False), statistics)
 
 
+def _seconds_elsewhere() -> float:
+    """The CPU seconds of all processes but this one."""
+    return report.cpu_seconds() - time.process_time()
+
+
 class _NetworkTime:
-    """CPU seconds in the network, since they were last taken."""
+    """CPU seconds in the network, and the pairs that its joins looked at, since they were last taken."""
 
     def __init__(self) -> None:
         self._seconds = 0.0
+        self._pairs = 0
 
-    def counted(self, step: Callable[..., T]) -> Callable[..., T]:
-        def run(*arguments: Any) -> T:
-            began = report.cpu_seconds()
-            try:
-                return step(*arguments)
-            finally:
-                self._seconds += report.cpu_seconds() - began
+    def looked(self, see: Callable[[Observing, NetworkPass], None]) -> Callable[[Observing, NetworkPass], None]:
+        def run(observing: Observing, network: NetworkPass) -> None:
+            see(observing, network)
+            self._pairs += sum(looked for looked, _ in observing.pairs.values())
 
         return run
 
-    def taken(self) -> float:
-        seconds, self._seconds = self._seconds, 0.0
-        return seconds
+    def counted(self, step: Callable[..., T]) -> Callable[..., T]:
+        def run(*arguments: Any) -> T:
+            jobs, elsewhere, began = jobs_so_far(), _seconds_elsewhere(), time.process_time()
+            try:
+                return step(*arguments)
+            finally:
+                self._seconds += time.process_time() - began
+                if jobs_so_far() != jobs:
+                    # Without a job of ours, what Java does meanwhile has nothing to do with the network.
+                    self._seconds += _seconds_elsewhere() - elsewhere
+
+        return run
+
+    def taken(self) -> dict[str, float]:
+        seconds, pairs = self._seconds, self._pairs
+        self._seconds, self._pairs = 0.0, 0
+        return {"network_cpu": seconds, "pairs": pairs}
 
 
 class _Run:
@@ -94,6 +117,7 @@ class _Run:
         return {
             "marks": plain(self._marks),
             "cycles": self._cycles,
+            "rows_kept": self._rows_kept(),
             "registering": registering,
             "answered": self._answered,
         }
@@ -121,6 +145,16 @@ class _Run:
                 "seconds": cycle.seconds,
                 "answers": cycle.answers,
                 "jobs": self._jobs - jobs,
-                "network_cpu": self._network.taken(),
+                **self._network.taken(),
             }
         )
+
+    def _rows_kept(self) -> list[int]:
+        """The rows that each cycle has added to logs, as far as they are still there."""
+        commit = last_commit(self._loom.directory)
+        assert commit is not None
+        segments = [each for segments in commit.logs.values() for each in segments]
+        return [
+            sum(each.rows for each in segments if each.path.startswith(folder_of(cycle)))
+            for cycle in range(commit.cycle + 1)
+        ]

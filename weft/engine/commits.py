@@ -67,6 +67,8 @@ class QueryState:
     woven: bool = False
     #: Whether its relations are evaluated together with those of other queries; decided once too.
     shared: bool = False
+    #: What it is evaluated as, if that is not how it is written: see `weft/engine/pieces/roots.py`.
+    root: str = ""
 
     @property
     def birth(self) -> Birth:

@@ -42,7 +42,8 @@ from weft.engine.network.current import CurrentNetwork
 from weft.engine.network.stage import NetworkPass
 from weft.engine.pieces.choice import evaluator_for
 from weft.engine.pieces.evaluation import Evaluation
-from weft.engine.pieces.pieces import Evaluator, Piece, Root, pieces_of, root_of
+from weft.engine.pieces.pieces import Evaluator, Piece, Root, pieces_of
+from weft.engine.pieces.roots import roots_of
 from weft.engine.places import Place
 from weft.engine.rows import CLOCK
 from weft.engine.sets.stage import SetsStage
@@ -187,9 +188,9 @@ class CycleRunner:
     def _found_pieces(self, queries: Mapping[str, Registered], shared: set[str], known: Commit) -> tuple[Piece, ...]:
         numbers = {each.birth.number for each in queries.values()}
         self._roots = {number: root for number, root in self._roots.items() if number in numbers}
-        for name, each in queries.items():
-            if each.birth.number not in self._roots:
-                self._roots[each.birth.number] = root_of(each, shared=name in shared)
+        others = {name: each for name, each in queries.items() if each.birth.number not in self._roots}
+        roots = roots_of(others, shared, {name: state.root for name, state in known.queries.items()})
+        self._roots |= {queries[name].birth.number: root for name, root in roots.items()}
 
         def evaluator_of(registered: Registered, relation: Relation, place: Place) -> Evaluator:
             if place.query >= 0:
@@ -258,13 +259,15 @@ class CycleRunner:
             before = known.answers if known is not None else 0
             count = answers[name].num_rows if name in answers else 0
             birth, number = each.birth, each.birth.number
-            places = self._roots[number].place.numbers if number in self._roots else {number}
+            root = self._roots.get(number)
+            places = {number} if root is None else root.place.numbers
             counted = {
                 place: clock for place, clock in work.emit_from.items() if int(place.partition(".")[0]) in places
             }
             states[name] = QueryState(
-                number, birth.first, birth.largest, counted, before + count, name in whole, name in shared
-            )
+                number, birth.first, birth.largest, counted, before + count, name in whole, name in shared,
+                "" if root is None else root.record,
+            )  # fmt: skip
         logs: dict[str, tuple[Segment, ...]] = {}
         # Where rows are kept for queries to come, those of open windows are among them: see `woven/backfill.py`.
         has_history = any(each.backfill for each in plan.streams)

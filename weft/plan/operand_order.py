@@ -27,8 +27,8 @@ def with_ordered_operands(relation: Relation, key: Callable[[Relation], str]) ->
             for each in relation.inputs
         )
         return replace(relation, inputs=inputs)
-    first, *others = (with_ordered_operands(each, key) for each in _operands(relation))
-    if _is_free(relation):
+    first, *others = (with_ordered_operands(each, key) for each in operands_of(relation))
+    if is_free(relation):
         if relation.operator is not SetOperator.EXCEPT:
             first, *others = sorted([first, *others], key=key)
         others = sorted(others, key=key)
@@ -38,7 +38,7 @@ def with_ordered_operands(relation: Relation, key: Callable[[Relation], str]) ->
     return combined
 
 
-def _operands(operation: SetOperation) -> list[Relation]:
+def operands_of(operation: SetOperation) -> list[Relation]:
     """What a chain of the same operator combines. Of EXCEPT only the first may be a chain."""
     found: list[Relation] = []
     waiting: list[Relation] = [operation]
@@ -60,9 +60,9 @@ def _continues(inner: SetOperation, outer: SetOperation) -> bool:
         outer.window,
         outer.retain,
     )
-    return inner is outer or (alike and _is_free(outer))
+    return inner is outer or (alike and is_free(outer))
 
 
-def _is_free(operation: SetOperation) -> bool:
+def is_free(operation: SetOperation) -> bool:
     """Whether the order of operands does not matter."""
     return operation.retain is None or operation.retain.ticks is None

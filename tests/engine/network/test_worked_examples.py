@@ -108,19 +108,38 @@ def test_t_21_holistic_aggregates_are_computed_from_rows(beside_oracle: Callable
     assert last_answers(run, "same", 1) == [("H1", 100.0)]
 
 
-def test_t_23_set_operators_are_shared_with_all_their_operands() -> None:
-    a, b, c = (f"SELECT id FROM f WHERE kind = {kind}" for kind in range(3))
-    forever = " RETAIN UNBOUNDED"
-    found = evaluators(
-        F + created(n=f"{a} UNION {b}{forever}", q=f"{a} UNION {b} UNION {c}{forever}", again=f"{b} UNION {a}{forever}")
-    )
-    assert distinct(found, Evaluator.SETS) == 2, "A UNION B, and what C adds to it"
-    found = evaluators(
-        F + created(n=f"{a} UNION ALL {a}", q=f"{a} UNION ALL {b}", r=f"{a} UNION ALL {a} UNION ALL {b}")
-    )
-    assert distinct(found, Evaluator.SETS) == 3, "operands count as often as they are there"
-    found = evaluators(F + created(n=f"{a} EXCEPT {b}{forever}", q=f"{a} EXCEPT {b} EXCEPT {c}{forever}"))
-    assert distinct(found, Evaluator.SETS) == 2
+FOREVER = " RETAIN UNBOUNDED"
+OF_KINDS = [f"SELECT id, amount FROM f WHERE kind = {kind}" for kind in range(1, 4)]
+
+
+@pytest.mark.spark
+def test_t_23_set_operators_are_shared_by_what_they_consist_of(beside_oracle: Callable[[str], Run]) -> None:
+    """How they are put together is chosen once: it stays when one of them goes, and through a restart."""
+    a, b, c = OF_KINDS
+    texts = {
+        "small": f"{b} UNION {c}{FOREVER}",
+        "large": f"{a} UNION {b} UNION {c}{FOREVER}",
+        "less": f"{a} EXCEPT {b} EXCEPT {c}{FOREVER}",
+        "twice": f"{a} UNION ALL {a}",
+        "once": f"{a} UNION ALL {b}",
+    }
+    run = beside_oracle(F + created(**texts))
+
+    def rows(cycle: int) -> list[tuple[Value, ...]]:
+        return [(cycle, n % 5 + cycle % 2, n % 3 + 1, n % 2, 0, 0) for n in range(12)]
+
+    assert run.take(f=rows(0)) == ""
+    sets = [log for log, evaluator in run.engine.last.evaluators.items() if evaluator == "sets"]
+    assert len(sets) == len(texts), "one operator more for each, and none that two of them have"
+    assert run.take(f=rows(1)) == ""
+    run.execute("DROP CONTINUOUS QUERY small;")
+    assert run.take(f=rows(2)) == ""
+    run.restart()
+    assert run.take(f=rows(3)) == ""
+    run.execute(created(late=texts["small"]))
+    assert run.take(f=rows(4)) == ""
+    assert run.take(f=rows(5)) == ""
+    assert sum(each == "sets" for each in run.engine.last.evaluators.values()) == len(texts) + 1
 
 
 def test_t_24_columns_correspond_by_position() -> None:

@@ -84,10 +84,12 @@ def _query(pick: random.Random, number: int) -> str:
         (_join_with_answers, 2),
         (_aggregate_of_join, 3),
         (_windowed_aggregate_of_join, 2),
+        (_empty_windows, 2),
         (_join_of_aggregates, 3),
         (_aggregate_of_aggregates, 2),
         (_selection_of_aggregates, 2),
-        (_sets_over_history, 3),
+        (_sets_over_history, 2),
+        (_sets_of_a_few, 3),
         (_sets_of_instances, 2),
         (_distinct, 2),
         (_join_with_tables, 6),
@@ -198,6 +200,14 @@ def _windowed_aggregate_of_join(pick: random.Random) -> str:
     return _grouped(pick, _joined_rows(pick), _slide(pick))
 
 
+def _empty_windows(pick: random.Random) -> str:
+    """Windows over joins, or over other windows, that are answered though no row is in them."""
+    source = pick.choice((_joined_rows(pick), f"({_sums(pick, ' [ROWS 2 SLIDE 2]', 'r')})"))
+    aggregates = pick.choice(("COUNT(*) AS c", "COUNT(*) AS c, MAX(j.k) AS most", "SUM(j.k) AS total"))
+    where = pick.choice(("", "", " WHERE j.k > 0"))
+    return f"SELECT {aggregates} FROM {source} j{_slide(pick)}{where} EMIT EMPTY"
+
+
 def _sums(pick: random.Random, window: str, alias: str) -> str:
     having = pick.choice(("", f" HAVING SUM({alias}.amount) > {pick.choice((10, 20))}"))
     stream = pick.choice("fg")
@@ -238,6 +248,14 @@ def _sets_over_history(pick: random.Random) -> str:
     operator = pick.choice(("UNION", "INTERSECT", "EXCEPT", "UNION ALL"))
     text = f" {operator} ".join(_operand(pick) for _ in range(count))
     return text if operator == "UNION ALL" else f"{text} RETAIN {pick.choice(('4', '9', 'UNBOUNDED'))}"
+
+
+def _sets_of_a_few(pick: random.Random) -> str:
+    """Operands that other queries have as well, in any order."""
+    operands = [f"SELECT k, tag FROM {stream} WHERE p = {p}" for stream, p in (("f", 0), ("f", 1), ("g", 0), ("g", 2))]
+    operator = pick.choice(("UNION", "UNION", "INTERSECT", "EXCEPT", "UNION ALL"))
+    text = f" {operator} ".join(pick.choices(operands, k=pick.choice((2, 3, 4))))
+    return text if operator == "UNION ALL" else f"{text} RETAIN {pick.choice(('9', 'UNBOUNDED', 'UNBOUNDED'))}"
 
 
 def _sets_of_instances(pick: random.Random) -> str:

@@ -50,6 +50,19 @@ def test_a_join_gives_way_to_a_new_one_that_is_weaker() -> None:
     assert network.nodes[network.results["strong"].node].parents == (network.results["weak"].node,)
 
 
+def test_t_17_what_is_read_comes_before_who_reads_it() -> None:
+    """Nodes have no sequence numbers to keep apart: they are listed in order, wherever a node has come between."""
+    planner = Planner(statistics=FEW)
+    for place, text in {"strong": pair(3, 1), "above": triple(3, 1), "weak": pair(1, 1), "other": triple(1, 0)}.items():
+        register(planner, place, text)
+        seen: set[int] = set()
+        for node in planner.network.nodes.values():
+            assert seen.issuperset(node.parents)
+            seen.add(node.number)
+    numbers = [node.number for node in planner.network.nodes.values()]
+    assert numbers != sorted(numbers), "a node that came later is read by one that was there"
+
+
 def test_a_range_that_covers_two() -> None:
     planner = Planner(statistics=FEW)
     register(planner, "low", pair(0, 1, " AND x.b >= 1 AND x.b < 2"))

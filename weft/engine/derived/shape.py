@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from weft.aggregation.functions import FUNCTIONS
 from weft.aggregation.statistic import Columns, Statistic
 from weft.algebra import Aggregate, Answers, Column, Expression, Select, Stream
-from weft.algebra.sources import leaves
 from weft.engine.woven.expressions import can_be_computed
 from weft.engine.woven.measures import Measure
 from weft.engine.woven.shape import NotWoven, Woven
@@ -51,8 +50,6 @@ def derived(select: Select, log: str, first: int) -> Derived:
     source = select.inputs[0].source
     if isinstance(source, Stream):
         raise NotWoven("the rows of a stream are not in the driver")
-    if select.emit_empty or any(isinstance(leaf, Stream) and leaf.backfill for leaf in leaves(select)):
-        raise NotWoven("EMIT EMPTY and BACKFILL look at rows that the driver does not have")
     keys = {text_of(key): key for key in select.keys}
     conditions = {text_of(select.where): select.where} if select.where is not None else {}
     statistics = [_statistics_of(each) for each in select.aggregates]

@@ -6,12 +6,13 @@ brought back from the rows that are kept for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from weft.algebra import Select, Source, Stream
+from weft.algebra.sources import leaves
 from weft.engine.commits import Commit, Segment
 from weft.engine.derived.row_partials import RowPartials, Rows, row_partials
 from weft.engine.derived.shape import Derived, derived
@@ -19,11 +20,12 @@ from weft.engine.pieces.pieces import Piece
 from weft.engine.storage import Storage
 from weft.engine.woven import total_files
 from weft.engine.woven.answers import answers
+from weft.engine.woven.empty_instances import with_empty_instances
 from weft.engine.woven.shape import Woven
 from weft.engine.woven.stage import totals_of
 from weft.engine.woven.totals import RunningTotals, kept_in_files
 from weft.engine.woven.weave import StreamWeave
-from weft.plan.clockwork import Clockwork
+from weft.plan.clockwork import Clockwork, looks_back
 
 #: Reads the kept rows of a log, with the cycles that they arrived in; None if there are none.
 KeptRows = Callable[[str], pa.Table | None]
@@ -38,6 +40,15 @@ class _Group:
     queries: Mapping[str, Derived]
     weave: StreamWeave
     totals: RunningTotals
+
+    def looks_back(self, cycle: int) -> bool:
+        """Whether this is the first cycle of aggregates some of which answer for the history of streams.
+
+        All over the rows of a log that looks back began together.
+        """
+        births = [each.registered.birth for each in self.pieces.values()]
+        has_history = any(isinstance(leaf, Stream) and leaf.backfill for leaf in leaves(self.source))
+        return has_history and looks_back(self.source) and any(cycle <= each.first and each.backlog for each in births)
 
     def partials(self, table: pa.Table) -> RowPartials:
         return row_partials(Rows(self.source.fields, table), self.queries.values())
@@ -58,6 +69,10 @@ class DerivedStage:
     def logs(self) -> frozenset[str]:
         """The logs whose rows are aggregated."""
         return frozenset(self._groups)
+
+    def pieces(self, log: str) -> Collection[Piece]:
+        """The aggregates over the rows of a log."""
+        return self._groups[log].pieces.values()
 
     def prepare(self, last: Commit, pieces: Iterable[Piece]) -> None:
         """Take up the aggregates that there are now."""
@@ -104,20 +119,38 @@ class DerivedStage:
             totals.remember(total_files.decoded(self._storage.read_bytes(each.path)) for each in files)
         return totals
 
-    def answer(self, log: str, rows: pa.Table | None, kept: KeptRows, clockwork: Clockwork) -> dict[str, pa.Table]:
-        """The answers of the aggregates over a log, by place, each with its clock as the last column."""
+    def answer(
+        self,
+        log: str,
+        rows: pa.Table | None,
+        kept: KeptRows,
+        clockwork: Clockwork,
+        counted_from: Mapping[str, int],
+    ) -> dict[str, pa.Table]:
+        """The answers of the aggregates over a log, by place, each with its clock as the last column.
+
+        `counted_from` has, for those that say EMIT EMPTY, the clock from which on every instance is answered.
+        """
         group = self._groups[log]
         before, until = (clockwork.watermark(group.source, after=after) for after in (False, True))
+        if group.looks_back(clockwork.cycle):
+            # What had closed before comes now, from the history of streams, and nothing of it is late.
+            before = None
         arrived = group.partials(rows) if rows is not None and rows.num_rows else None
         if arrived is not None:
             group.totals.check_memory(arrived, self._max_state)
             group.weave.fit(arrived, self._max_state)
         group.weave.remember(self._kept(group, log, kept), before)
         parts = dict(group.totals.take(arrived))
-        for place, part in group.weave.advance(arrived, before, until).items():
+        closed = group.weave.advance(arrived, before, until)
+        for place, shape in group.weave.windowed.items():
             piece = group.pieces[place]
             after, _ = clockwork.closing(piece.relation, piece.registered.birth)
-            parts[place] = part.since(after)
+            mine = [closed[place].since(after)] if place in closed else []
+            if place in counted_from and until is not None:
+                mine = [with_empty_instances(shape, mine, counted_from[place], after, until)]
+            if mine:
+                (parts[place],) = mine
         found = {
             place: answers(group.queries[place].shape.select, group.queries[place].shape.measures, part)
             for place, part in parts.items()

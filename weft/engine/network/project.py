@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from weft.algebra import Query, Relation
 from weft.catalog import Catalog
 from weft.catalog.codec import dumps
 from weft.engine.commits import Commit
 from weft.engine.pieces.choice import evaluator_for
-from weft.engine.pieces.pieces import Evaluator, Piece, Root, pieces_of, root_of
+from weft.engine.pieces.pieces import Evaluator, Piece, Root, pieces_of
+from weft.engine.pieces.roots import recorded_root
 from weft.engine.places import Place
 from weft.engine.status import kept_apart, last_commit
 from weft.engine.woven.shape import NotWoven, woven
@@ -34,6 +35,8 @@ class Project:
     catalog: Catalog | None = None
     apart: Mapping[str, str] | None = None
     measured: Statistics = NOTHING_KNOWN
+    #: What commits say of how queries are evaluated that have begun.
+    roots: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, catalog: Catalog) -> Project:
@@ -44,17 +47,20 @@ class Project:
             return cls({}, 0, catalog, apart)
         numbers = catalog.query_numbers()
         begun = {name: state.birth for name, state in commit.queries.items() if numbers.get(name) == state.number}
-        return cls(begun, commit.cycle + 1, catalog, apart, Supposed(_kept_rows(commit)))
+        roots = {name: commit.queries[name].root for name in begun}
+        return cls(begun, commit.cycle + 1, catalog, apart, Supposed(_kept_rows(commit)), roots)
 
     def pieces(self, query: Query) -> tuple[Piece, ...]:
         """The relations of a query, with the names that its user gave, where they stand in the engine."""
         birth = self.births.get(query.name, Birth(0, self.following, {}))
         relation = normalised(query.relation)
         registered = Registered(replace(query, relation=relation), birth)
-        # Operands stand where they stand in the engine, which knows no names.
-        named = with_ordered_operands(relation, lambda each: dumps(without_names(each)))
-        roots = {query.name: Root(named, root_of(registered, shared=True).place)}
-        return pieces_of({query.name: registered}, roots, _evaluator_of)
+        root = recorded_root(registered, self.roots.get(query.name, ""))
+        if not root.record:
+            # Operands stand where they stand in the engine, which knows no names.
+            named = with_ordered_operands(relation, lambda each: dumps(without_names(each)))
+            root = Root(named, root.place)
+        return pieces_of({query.name: registered}, {query.name: root}, _evaluator_of)
 
 
 def why_not_woven(query: Query) -> str | None:

@@ -26,7 +26,7 @@ from weft.engine.places import Place, log_of
 from weft.engine.rows import ARRIVAL, BEFORE, CLOCK, columns
 from weft.engine.sets.stage import SetsStage
 from weft.engine.work import Logs, Work, memory_of
-from weft.plan.clockwork import Birth, Clock, Registered
+from weft.plan.clockwork import Birth, Clock, Registered, gives_answers
 
 #: Who reads rows that are in the driver.
 _IN_THE_DRIVER = frozenset({Evaluator.DERIVED, Evaluator.SETS})
@@ -122,7 +122,11 @@ class Evaluation:
         """All aggregates over the rows of a log are answered together."""
         (log,) = piece.inputs
         if log not in self._derived:
-            self._derived[log] = self.derived.answer(log, self._rows_here(log), self._kept_rows, self.work.clockwork)
+            for each in self.derived.pieces(log):
+                self.note_first_rows(each.relation, each.place, each.registered)
+            self._derived[log] = self.derived.answer(
+                log, self._rows_here(log), self._kept_rows, self.work.clockwork, self.work.emit_from
+            )
         if piece.place.log in self._derived[log]:
             self.give(piece, self._derived[log][piece.place.log])
 
@@ -159,9 +163,13 @@ class Evaluation:
             return
         source = relation.inputs[0].source
         lowest = self._first_kept_clock(source, registered.birth)
-        if lowest is None and log_of(source, place.below(0)) in work.lowest:
-            clocks = work.lowest[log_of(source, place.below(0))], work.clockwork.watermark(source, after=False)
-            lowest = max(clock for clock in clocks if clock is not None)
+        log = log_of(source, place.below(0))
+        if lowest is None and log in work.lowest:
+            lowest = work.lowest[log]
+            watermark = work.clockwork.watermark(source, after=False)
+            # Answers for the history of streams are older, and not late: they come when there is a query that asks.
+            if watermark is not None and not gives_answers(source):
+                lowest = max(lowest, watermark)
         if lowest is not None:
             work.emit_from[place.log] = lowest
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cached_property
 
 from weft.algebra import Query, Relation, Select, SetOperation, Source
 from weft.algebra.sources import reads
-from weft.catalog.codec import dumps
 from weft.engine.compile import looks_again
-from weft.engine.places import Place, log_of, shared_place
+from weft.engine.places import Place, log_of
 from weft.plan.clockwork import Birth, Registered
-from weft.plan.operand_order import with_ordered_operands
-from weft.plan.plain_names import without_names
 
 
 class Evaluator(Enum):
@@ -33,18 +31,11 @@ class Evaluator(Enum):
 
 @dataclass(frozen=True)
 class Root:
-    """A query's relation as it is evaluated, and its place."""
+    """A query's relation as it is evaluated, its place, and what commits say of it if it is not as it is written."""
 
     relation: Relation
     place: Place
-
-
-def root_of(registered: Registered, *, shared: bool) -> Root:
-    """The root of a query. If it may share, the names that users gave and the order of operands play no part."""
-    if not shared:
-        return Root(registered.query.relation, Place(registered.birth.number))
-    relation = with_ordered_operands(without_names(registered.query.relation), dumps)
-    return Root(relation, shared_place(relation, registered.birth))
+    record: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,23 +56,23 @@ class Piece:
     #: Who evaluates the relations that read its rows.
     readers: frozenset[Evaluator] = frozenset()
 
-    @property
+    @cached_property
     def log(self) -> str:
         """The log that others find its rows in."""
         return log_of(self.relation, self.place)
 
-    @property
+    @cached_property
     def inputs(self) -> tuple[str, ...]:
         """The logs that it reads."""
         return tuple(log for log, _ in self.sources)
 
-    @property
+    @cached_property
     def sources(self) -> tuple[tuple[str, Source], ...]:
         """What it reads, each with its log."""
         below = enumerate(reads(self.relation))
         return tuple((log_of(source, self.place.below(step)), source) for step, source in below)
 
-    @property
+    @cached_property
     def looked_at_again(self) -> dict[str, Source]:
         """What it will look for in logs, by log."""
         if self.evaluator in (Evaluator.WEAVE, Evaluator.SETS):

@@ -38,12 +38,51 @@ class Numbering:
         return self._known.take(pa.array(numbers))
 
 
+class _PairNumbering:
+    """The same for whole numbers, of which there may be very many: a look-up costs what is looked for.
+
+    They are kept in order beside their numbers. `Numbering` has Arrow put all that are known into a table every time.
+    """
+
+    def __init__(self) -> None:
+        self._known = np.zeros(0, dtype=np.int64)
+        self._ordered, self._numbers = self._known, self._known
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def numbers(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The number of each value; one that is new gets the next."""
+        places = np.searchsorted(self._ordered, values)
+        is_known = np.zeros(len(values), dtype=bool)
+        inside = places < len(self._ordered)
+        is_known[inside] = self._ordered[places[inside]] == values[inside]
+        if not is_known.all():
+            self._add(values[~is_known])
+            places = np.searchsorted(self._ordered, values)
+        return np.asarray(self._numbers[places])
+
+    def _add(self, values: NDArray[np.int64]) -> None:
+        fresh, first = np.unique(values, return_index=True)
+        seen = np.argsort(first)
+        numbers = np.empty(len(fresh), dtype=np.int64)
+        numbers[seen] = np.arange(len(self), len(self) + len(fresh))
+        places = np.searchsorted(self._ordered, fresh)
+        self._ordered = np.insert(self._ordered, places, fresh)
+        self._numbers = np.insert(self._numbers, places, numbers)
+        self._known = np.concatenate([self._known, fresh[seen]])
+
+    def values(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The values that have these numbers."""
+        return np.asarray(self._known[numbers])
+
+
 class KeyNumbers:
     """Keys of several columns as one number: the columns' numbers two by two, as in (((a, b), c), d)."""
 
     def __init__(self, columns: int) -> None:
         self._columns = [Numbering() for _ in range(columns)]
-        self._pairs = [Numbering() for _ in range(columns - 1)]
+        self._pairs = [_PairNumbering() for _ in range(columns - 1)]
 
     def __len__(self) -> int:
         return len(self._pairs[-1]) if self._pairs else len(self._columns[0]) if self._columns else 1
@@ -55,7 +94,7 @@ class KeyNumbers:
         parts = [each.numbers(_plain(values)) for each, values in zip(self._columns, columns, strict=True)]
         whole = parts[0]
         for part, pairs in zip(parts[1:], self._pairs, strict=True):
-            whole = pairs.numbers(pa.array(whole << _HALF | part))
+            whole = pairs.numbers(whole << _HALF | part)
         return whole
 
     def values(self, numbers: NDArray[np.int64]) -> list[pa.Array]:
@@ -64,7 +103,7 @@ class KeyNumbers:
             return []
         parts: list[NDArray[np.int64]] = []
         for pairs in reversed(self._pairs):
-            both = np.asarray(pairs.values(numbers).to_numpy())
+            both = pairs.values(numbers)
             parts.append(both & ((1 << _HALF) - 1))
             numbers = both >> _HALF
         parts.append(numbers)
