@@ -6,7 +6,6 @@ What users are given is compared with what the oracle says of the whole streams,
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from tests.federation.live.oracle_engine import Crash, OracleEngine
 from tests.oracle_script import Script
 from weft.delivery.log import cycles, delivery_directory, read_parcel
 from weft.federation.live.coordination import Coordination
+from weft.federation.live.engine_handle import EngineMaker
 from weft.federation.live.entries import Batch, Created, Declared, Dropped, entry_of
 from weft.federation.live.home import Home
 from weft.federation.live.letters import Letter, letter_bytes, letter_of
@@ -77,10 +77,11 @@ def write_batch(folder: Path, stream: str, number: int, rows: list[tuple[Any, ..
 class SmallFederation:
     """All processes of a federation. `crash_at` makes a provider die at a step of its engine."""
 
-    def __init__(self, directory: Path, largest: int = 1 << 20) -> None:
+    def __init__(self, directory: Path, largest: int = 1 << 20, engine: EngineMaker | None = None) -> None:
         self.directory = directory
         self.broker = MemoryBroker()
         self._largest = largest
+        self._make_engine = engine
         self.now = 0.0
         self.crash_at: dict[str, str] = {}
         self.requests = 0
@@ -146,7 +147,10 @@ class SmallFederation:
         self._coordinate()
         assert site not in self.coordination.present
 
-    def _engine(self, site: str) -> Callable[..., OracleEngine]:
+    def _engine(self, site: str) -> EngineMaker:
+        if self._make_engine is not None:
+            return self._make_engine
+
         def at(step: str) -> None:
             if self.crash_at.get(site) == step:
                 del self.crash_at[site]
