@@ -93,7 +93,7 @@ class SmallFederation:
         for site in PROVIDERS:
             self.start(site)
         for name, site in OWNERS.items():
-            self.ask("statement", site=site, text=stream_statement(name, directory / "incoming"))
+            self.ask("statement", at=site, text=stream_statement(name, directory / "incoming"))
 
     def wire(self) -> MemoryWire:
         return MemoryWire(self.broker, self._largest)
@@ -182,7 +182,7 @@ class SmallFederation:
         return letter_of(found[1])
 
     def execute(self, site: str, text: str) -> Letter:
-        answer = self.ask("statement", site=site, text=text)
+        answer = self.ask("statement", at=site, text=text)
         assert answer["ok"], answer["error"]
         return answer
 

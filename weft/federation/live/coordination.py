@@ -63,16 +63,22 @@ class Coordination:
         wire: Wire,
         *,
         patience: float = 30.0,
+        every: float | None = None,
         clock: Callable[[], float] = time.monotonic,
         say: Callable[[str], None] = lambda sentence: None,
     ) -> None:
-        """A provider that is silent for longer than the `patience`, in seconds, has failed."""
+        """A provider that is silent for longer than the `patience`, in seconds, has failed.
+
+        With `every`, a round of redistribution is planned and carried out every so many seconds.
+        """
         self.topology = topology
         self.network = network_of(topology)
         self._wire = wire
         self._follower = Follower(wire)
         self._store = Store(directory / "coordinator.db", ["through (site TEXT PRIMARY KEY, place INTEGER NOT NULL)"])
         self._patience = patience
+        self._every = every
+        self._last_round = clock()
         self._clock = clock
         self._say = say
         self._heard: dict[str, float] = {}
@@ -104,6 +110,7 @@ class Coordination:
         else:
             self._bury_the_silent()
             self._release()
+            self._begin_round()
         self._is_unsure = False
         return found is not None
 
@@ -225,7 +232,7 @@ class Coordination:
 
     def _statement(self, letter: Letter) -> dict[str, Any]:
         """Run the statements of a script, one after the other. The first that fails stops it."""
-        site, said = letter["site"], []
+        site, said = letter["at"], []
         if site not in self.topology.number:
             raise FederationError(f"there is no site '{site}' in the topology")
         for number, piece in enumerate(split(letter["text"])):
@@ -326,6 +333,16 @@ class Coordination:
         if letter["apply"] and plan.moves and letter["id"] not in self._follower.ledger.done:
             self._carry_out(letter["id"], {each.query: each.target for each in plan.moves})
         return {"said": [summed_up(plan)], "moves": moves}
+
+    def _begin_round(self) -> None:
+        """Move what a round of redistribution moves, when it is time for one."""
+        if self._every is None or self.brain is None or self._clock() < self._last_round + self._every:
+            return
+        self._last_round = self._clock()
+        plan = self.brain.plan()
+        if plan.moves:
+            self._say(summed_up(plan))
+            self._carry_out(f"round/{self._follower.ledger.place}", {each.query: each.target for each in plan.moves})
 
     def _carry_out(self, identity: str, targets: dict[str, str]) -> None:
         ledger = self._follower.ledger

@@ -17,9 +17,8 @@ from weft.catalog import Catalog
 from weft.federation.live.engine_handle import AnswerSink, EngineMaker
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from weft.engine.publishing import PublishedRows
+    from weft.engine.spark import SparkSession
 
 _APPLIED = "federation_place"
 
