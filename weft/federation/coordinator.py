@@ -91,11 +91,9 @@ class Coordinator:
         self._add(names, queries, np.array([self._provider(each) for each in providers], np.int32))
         self._table = None
 
-    def described(self, substreams: Substreams, interests: Sequence[Sequence[int]]) -> None:
-        """The data are cut into other substreams; of these each query, in the order of `names`, wants some."""
-        known = self.queries
-        self.queries = query_set(interests, list(known.load), list(known.home), list(known.result), list(known.state))
-        self.substreams, self._table = substreams, None
+    def described(self, substreams: Substreams, queries: QuerySet) -> None:
+        """The data are cut into other substreams; what the queries, in the order of `names`, want of them, and cost."""
+        self.substreams, self.queries, self._table = substreams, queries, None
 
     def dropped(self, names: Iterable[str]) -> None:
         """Queries have ended."""

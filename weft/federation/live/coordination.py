@@ -42,13 +42,12 @@ from weft.federation.live.status import status_of
 from weft.federation.live.store import Store
 from weft.federation.live.wire import COORDINATOR, Wire, reply_box, source_box
 from weft.federation.model.network import network_of
-from weft.federation.model.queries import query_set
+from weft.federation.model.queries import chosen
 from weft.federation.topology import Topology
 from weft.sql import SqlError, read, split, statements
 
-#: What a query is taken to cost before anything was measured: processor seconds per second, bytes per second.
+#: What a query is taken to cost before anything was measured: processor seconds per second.
 _UNKNOWN_LOAD = 0.01
-_UNKNOWN_RESULT = 1.0
 #: Batches between two times that owners are told what they may let go of.
 _RELEASE_EVERY = 20
 
@@ -295,9 +294,10 @@ class Coordination:
         # The new query's constants cut the streams anew, for all queries.
         known = [ledger.query(name) for name in self.brain.names]
         flow = flow_of(ledger, [*known, query], self.network.sources, self._measured)
-        self.brain.described(flow.substreams, flow.interests[:-1])
-        described = query_set([flow.interests[-1]], [_UNKNOWN_LOAD], [self.network.number[site]], [_UNKNOWN_RESULT])
-        (decision,) = self.brain.register([query.name], described)
+        homes = [*(self.network.number[each.home] for each in known), self.network.number[site]]
+        described = flow.queries([*self.brain.queries.load.tolist(), _UNKNOWN_LOAD], homes)
+        self.brain.described(flow.substreams, chosen(described, range(len(known))))
+        (decision,) = self.brain.register([query.name], chosen(described, [len(known)]))
         provider, why = decision.provider, told(decision)
         if parents:
             provider = ledger.query(min(parents)).provider
@@ -376,8 +376,7 @@ class Coordination:
         flow = self._flow(running)
         brain = Coordinator(self.network, flow.substreams, present=self.present)
         homes = [self.network.number[each.home] for each in running]
-        count = len(running)
-        described = query_set(flow.interests, [_UNKNOWN_LOAD] * count, homes, [_UNKNOWN_RESULT] * count)
+        described = flow.queries([_UNKNOWN_LOAD] * len(running), homes)
         brain.settled([each.name for each in running], described, [each.provider for each in running])
         return brain
 
@@ -387,8 +386,9 @@ class Coordination:
     def _describe(self) -> None:
         """The rates are other ones now."""
         if self.brain is not None:
+            known = self.brain.queries
             flow = self._flow([self._follower.ledger.query(name) for name in self.brain.names])
-            self.brain.described(flow.substreams, flow.interests)
+            self.brain.described(flow.substreams, flow.queries(known.load.tolist(), known.home.tolist()))
 
     def _learn_load(self, letter: Letter) -> None:
         """A provider has worked for so long since it was last heard; its queries share that."""

@@ -20,12 +20,16 @@ import pyarrow as pa
 from weft.algebra import Column, Query
 from weft.federation.live.ledger import Ledger, Standing
 from weft.federation.model.derived import StreamSplit, interest_in, split_of, wanted_of
+from weft.federation.model.queries import QuerySet, query_set
 from weft.federation.model.substreams import Substreams
 from weft.predicates.intervals import Place, floating
 from weft.predicates.subjects import Subject, Sum, Term
 
 #: Bytes per second of a stream that nobody has measured.
 _UNKNOWN_RATE = 1.0
+#: The part of what a query reads that it answers, and the seconds of it that are fed again when it moves.
+_ANSWERED = 0.1
+_FED_AGAIN = 60.0
 _EPOCH = date(1970, 1, 1)
 
 
@@ -43,6 +47,17 @@ class Flow:
 
     substreams: Substreams
     interests: list[list[int]]
+
+    def queries(self, load: Sequence[float], home: Sequence[int]) -> QuerySet:
+        """The queries as they are placed, with loads and the numbers of their homes.
+
+        What a query answers and what moves along with it are guessed from what it reads: a tenth of it comes out, and
+        a minute of it is fed again where the query goes to.
+        """
+        reads = [float(self.substreams.rate[each].sum()) for each in self.interests]
+        return query_set(
+            self.interests, load, home, [_ANSWERED * rate for rate in reads], [_FED_AGAIN * rate for rate in reads]
+        )
 
 
 def flow_of(
