@@ -112,15 +112,18 @@ class SmallFederation:
         """Start a provider, as `weft provider` does."""
         while True:
             provider = Provider(site, self.directory / site, self.wire(), self._engine(site), idle=self._serve)
-            self.requests += 1
-            self._tell(Letter("join", {"id": f"join-{self.requests}", "site": site, "new": provider.is_new}))
-            self._coordinate()
+            self._join(site, is_new=provider.is_new)
             try:
                 provider.begin_anew(last_left(self.wire(), site))
             except Crash:
                 continue
             self.providers[site] = provider
             return
+
+    def _join(self, site: str, *, is_new: bool) -> None:
+        self.requests += 1
+        self._tell(Letter("join", {"id": f"join-{self.requests}", "site": site, "new": is_new}))
+        self._coordinate()
 
     def kill(self, site: str) -> None:
         """A provider is gone, and what it has on disk stays."""
@@ -139,10 +142,10 @@ class SmallFederation:
         self.homes[site] = Home(site, self.directory / site, self.wire())
 
     def bury(self, site: str) -> None:
-        """Let the coordinator find out that a provider is dead."""
+        """Let the coordinator find out that a provider is dead, or believe so."""
         self._coordinate()
         self.now += 31
-        for other in self.providers:
+        for other in set(self.providers) - {site}:
             self._tell(Letter("alive", {"site": other}))
         self._coordinate()
         assert site not in self.coordination.present
@@ -197,10 +200,15 @@ class SmallFederation:
         for site in sites or tuple(self.providers):
             while site in self.providers:
                 try:
-                    if not self.providers[site].step():
-                        break
+                    worked = self.providers[site].step()
                 except Crash:
                     self.start(site)
+                    continue
+                if self.providers[site].has_left:
+                    self.providers[site].has_left = False
+                    self._join(site, is_new=False)
+                elif not worked:
+                    break
         self._coordinate()
 
     def settle(self) -> None:

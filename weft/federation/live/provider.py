@@ -93,11 +93,11 @@ class Provider:
         """Carry out the entries that are new, each to its end; whether there were any."""
         if self._unfinished is not None:
             self._carry_out(*self._unfinished)
-        worked = False
+        worked = self._current.send()
         for place, entry in self._follower.read():
             worked = True
             self._carry_out(place, entry)
-        return self._current.send() or worked
+        return worked
 
     # --- entries -------------------------------------------------------------------------------------------------
 
@@ -196,6 +196,8 @@ class Provider:
 
     def _rebuild(self, place: int, coming: set[int]) -> None:
         """Build an engine that has all queries of this provider, with those that come, and let it take over."""
+        # The old one goes with all that it has: what it had answered when it died, perhaps, and not sent.
+        self._current.send()
         ledger = self._follower.ledger
         mine = ledger.run_by(self.site)
         self._say(f"taking in {len(coming)} queries; {len(mine)} will run here")
