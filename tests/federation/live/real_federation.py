@@ -122,6 +122,14 @@ class RealFederation:
                 command, cwd=_ROOT, stdout=output, stderr=output, start_new_session=True
             )
 
+    def command(self, *arguments: str) -> str:
+        """What a command of `weft` prints, as a user has it."""
+        done = subprocess.run(
+            [sys.executable, "-m", "weft", *arguments], cwd=_ROOT, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
     def said(self) -> str:
         """What all processes have said, for a test that fails."""
         return "\n".join(

@@ -76,8 +76,27 @@ def proof(directory: Path, queries: int, batches: int, seed: int) -> None:
         federation.wait(federation.published, "all batches are in the log")
         federation.wait(lambda: not federation.differences(), "every answer is there, and is the oracle's")
         assert sum(len(each) for each in federation.delivered().values()) > queries
-        svg = federation.ask("picture")["svg"]
-        (directory / "picture.svg").write_text(svg)
+        ask_on_the_command_line(federation)
+
+
+def ask_on_the_command_line(federation: RealFederation) -> None:
+    """The commands that a user has, at a site's directory."""
+    site = ("--project", str(federation.directory / "n1"))
+    script = federation.directory / "more.sql"
+    script.write_text("CREATE CONTINUOUS QUERY more INTO subscribers AS SELECT n, qty FROM trades;")
+    assert "more goes to" in federation.command("register", str(script), *site)
+    federation.publish("trades", [(500, "A", 1, 77)])
+    federation.wait(federation.published, "one more batch is in the log")
+    federation.wait(lambda: not federation.differences(), "its answer is there")
+    assert "qty=77" in federation.command("tail", "more", "--last", "1", "--count", "1", *site)
+    status = federation.command("federation", "status", *site)
+    assert all(name in status for name in (*PROVIDERS, "feed", "tape", "more"))
+    assert "more runs at" in federation.command("federation", "explain", "more", *site)
+    assert "queries move" in federation.command("federation", "plan", *site)
+    target = next(each for each in PROVIDERS if each != federation.provider_of("more"))
+    assert f"to {target}" in federation.command("federation", "move", "more", target, *site)
+    assert federation.provider_of("more") == target
+    federation.command("federation", "picture", str(federation.directory / "picture.svg"), *site)
 
 
 @pytest.mark.spark
