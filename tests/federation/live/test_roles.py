@@ -241,3 +241,19 @@ def test_derived_queries_run_where_what_they_read_runs_and_go_with_it(federation
     assert ledger.query("top").provider == ledger.query("base").provider
     federation.ask("move", query="top", target="n3")
     assert {ledger.query("top").provider, ledger.query("base").provider} == {"n3"}
+
+
+def test_what_a_query_reads_is_brought_together_for_it(tmp_path: Path) -> None:
+    federation = SmallFederation(tmp_path)
+    for name, provider in (("one", "n1"), ("two", "n3")):
+        text = f"CREATE CONTINUOUS QUERY {name} AS SELECT n, sym, qty FROM trades WHERE qty > {len(provider)}"
+        federation.execute("n1", text)
+        federation.ask("move", query=name, target=provider)
+    federation.publish("trades", [(1, "A", 5, 5)])
+    federation.execute("n2", "CREATE CONTINUOUS QUERY both AS SELECT n FROM one UNION ALL SELECT n FROM two")
+    ledger = federation.coordination._follower.ledger
+    assert len({ledger.query(name).provider for name in ("one", "two", "both")}) == 1
+    federation.publish("trades", [(2, "A", 5, 6), (3, "B", 5, 1)])
+    federation.settle()
+    assert federation.delivered() == federation.expected()
+    assert federation.delivered()[f"both@{ledger.query('both').birth}"] == [[(2,), (2,)]]

@@ -17,17 +17,25 @@ source and its user's home, without any of them talking to another.
     batch_files.py    where a source takes its batches from, and keeps them until nobody can need them
     handover.py       from which batch on a query must be fed again to go on elsewhere
 
+    feeding.py        asking owners for batches again
+    store.py          what a role must not forget, in SQLite
+    following.py      following the log, and appending to it
+
     engine_handle.py  what a provider needs of an engine; `spark_engine.py` is weft's own
+    generation.py     an engine with its landed rows and its outbox
     landing.py        rows on the provider's disk, one folder for each cycle
     outbox.py         answers on their way to the homes of users
     provider.py       follows the log, cycle by cycle
     home.py           the users' side: answers from wherever queries run, into the delivery log, in order and once
 
     flow_model.py     queries, streams and measured rates as the coordinator's substreams and interests
+    placing.py        the coordinator of the simulator, kept true to the log
     coordination.py   the coordinator as a process: requests in, decisions into the log
     picture.py        the network with its loads, queries and trees, as SVG
     requests.py       asking the coordinator, for the command line
-    site.py           what a process of a site runs, and its files
+    status.py         a federation as plain data
+    site.py           what a process of a site runs
+    place_file.py     how a directory says which site it is
 
 What is durable where, and what happens when a process dies at any point, is in docs/federation.md.
 """

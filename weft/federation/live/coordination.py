@@ -1,9 +1,10 @@
 """The coordinator as a process: requests in, decisions into the log.
 
-What it decides comes from `weft.federation.coordinator.Coordinator`, the same object that the simulator asks. All that
-it has decided is in the log, so a coordinator that starts again reads the log and knows everything; of its own it keeps
-only how far its box was read. A request has an identity that its entry carries: one that is read again, because the
-coordinator died between appending and noting it, is found in the log and not carried out again.
+What it decides comes from `weft.federation.coordinator.Coordinator`, the same object that the simulator asks, through
+`placing.py`. All that it has decided is in the log, so a coordinator that starts again reads the log and knows it; of
+its own it keeps only how far its box was read, and how far providers have answered. A request has an identity that its
+entry carries: one that is read again, because the coordinator died between appending and noting it, is found in the log
+and not carried out again.
 
     join       a site is there              -> Joined (and Left before it, if it has lost what it had)
     statement  CREATE …, DROP … at a site   -> Declared, Created, Dropped
@@ -19,35 +20,30 @@ its answers are with the broker. What it may still do has no effect: homes take 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from weft.algebra import Query, Table
 from weft.algebra.sources import leaves
-from weft.federation.coordinator import Coordinator
-from weft.federation.coordinators import providers_below
-from weft.federation.decisions import Move
 from weft.federation.errors import FederationError
-from weft.federation.explain import explained, summed_up, told
+from weft.federation.explain import explained, summed_up
 from weft.federation.live.batch_files import check_format
 from weft.federation.live.entries import Created, Declared, Dropped, Entry, Handover, Joined, Left, Moved
-from weft.federation.live.flow_model import Flow, Measured, flow_of
+from weft.federation.live.flow_model import Measured
 from weft.federation.live.following import Follower
 from weft.federation.live.handover import feeding_begins
 from weft.federation.live.ledger import Standing
 from weft.federation.live.letters import Letter, letter_bytes, letter_of
 from weft.federation.live.picture import picture
+from weft.federation.live.placing import Placing
 from weft.federation.live.status import status_of
 from weft.federation.live.store import Store
 from weft.federation.live.wire import COORDINATOR, Wire, reply_box, source_box
 from weft.federation.model.network import network_of
-from weft.federation.model.queries import chosen
 from weft.federation.topology import Topology
 from weft.sql import SqlError, read, split, statements
 
-#: What a query is taken to cost before anything was measured: processor seconds per second.
-_UNKNOWN_LOAD = 0.01
 #: Batches between two times that owners are told what they may let go of.
 _RELEASE_EVERY = 20
 
@@ -82,12 +78,10 @@ class Coordination:
         self._say = say
         self._heard: dict[str, float] = {}
         self._through: dict[str, int] = dict(self._store.rows("SELECT site, place FROM through"))
-        self._busy: dict[str, tuple[float, float]] = {}
-        self._measured: dict[str, Measured] = {}
         self._released = 0
         self._is_unsure = False
         self._follower.catch_up()
-        self.brain = self._from_the_log()
+        self.placing = Placing(self.network, self._follower)
 
     def close(self) -> None:
         self._store.close()
@@ -98,7 +92,7 @@ class Coordination:
         self._follower.catch_up()
         if self._is_unsure:
             # The broker was away in the middle of something: the log says what has come of it.
-            self.brain, self._is_unsure = self._from_the_log(), False
+            self.placing.read_anew()
         self._is_unsure = True
         found = self._wire.take(COORDINATOR, self._store.read_up_to(COORDINATOR))
         if found is not None:
@@ -124,10 +118,9 @@ class Coordination:
                 self._through[letter["site"]] = max(letter["through"], self._through.get(letter["site"], 0))
                 place = self._through[letter["site"]]
                 self._store.rows("INSERT OR REPLACE INTO through VALUES (?, ?)", letter["site"], place)
-                self._learn_load(letter)
+                self.placing.worked(letter["site"], letter["seconds"], self._clock())
             case "sample":
-                self._measured[letter["stream"]] = Measured(letter["rate"], letter.rows)
-                self._describe()
+                self.placing.sampled(letter["stream"], Measured(letter["rate"], letter.rows))
             case "join":
                 self._join(letter["id"], letter["site"], is_new=letter["new"])
             case _:
@@ -140,8 +133,8 @@ class Coordination:
             "move": self._move,
             "plan": self._plan,
             "explain": self._explain,
-            "status": lambda _: {"status": status_of(self._follower.ledger, self.brain, self._through, self._measured)},
-            "picture": lambda _: {"svg": picture(self.topology, self._follower.ledger, self.brain)},
+            "status": lambda _: {"status": self._status()},
+            "picture": lambda _: {"svg": picture(self.topology, self._follower.ledger, self.placing.found_brain)},
         }
         try:
             if letter.kind not in answers:
@@ -168,16 +161,13 @@ class Coordination:
             self._leave(site)
         self._append(Joined(identity, site))
         if site in self.network.number:
-            if self.brain is None:
-                self.brain = self._from_the_log()
-            elif self.network.number[site] not in providers_below(self.brain.tree):
-                self.brain.provider_joined(site)
+            self.placing.joined(site)
         self._say(f"{site} has joined")
 
     @property
     def present(self) -> list[str]:
         """The providers that take part."""
-        return [each for each in self._follower.ledger.members if each in self.network.number]
+        return self.placing.present
 
     def _bury_the_silent(self) -> None:
         now = self._clock()
@@ -192,10 +182,7 @@ class Coordination:
 
         That goes for those, too, that it was to hand over, or that were dropped, and that it had not done with.
         """
-        targets = {each.name: site for each in self._follower.ledger.run_by(site)}
-        if self.brain is not None and len(self.present) > 1:
-            plan = self.brain.provider_left(site)
-            targets = self._with_families({each.query: each.target for each in plan.moves})
+        targets = self.placing.without(site)
         somebody = next((each for each in self.present if each != site), site)
         moves = []
         for standing in self._follower.ledger.queries.values():
@@ -205,27 +192,7 @@ class Coordination:
                 target = current if standing.ended is not None else targets.get(standing.name, current)
                 moves.append(Handover(standing.name, standing.birth, site, target, mine[0]))
         self._append(Left(site, tuple(moves)))
-        self._settle(targets)
-
-    def _with_families(self, targets: dict[str, str]) -> dict[str, str]:
-        """Queries that read one another's answers go where the first of them goes."""
-        found: dict[str, str] = {}
-        for query, target in targets.items():
-            if query not in found:
-                found |= {each.name: target for each in self._follower.ledger.family(query)}
-        return found
-
-    def _settle(self, targets: dict[str, str]) -> None:
-        """Tell the brain where queries are now, if that is not where it had put them."""
-        brain = self.brain
-        if brain is None or not targets:
-            return
-        elsewhere = [
-            Move(query, brain.provider_of(query), target, 0.0, 0.0, 0.0)
-            for query, target in targets.items()
-            if brain.provider_of(query) != target
-        ]
-        brain.moved(elsewhere)
+        self.placing.settle(targets)
 
     # --- statements ----------------------------------------------------------------------------------------------
 
@@ -264,8 +231,7 @@ class Coordination:
             case statements.Drop("QUERY", name):
                 standing = self._follower.ledger.query(name)
                 self._append(Dropped(identity, standing.name))
-                assert self.brain is not None
-                self.brain.dropped([standing.name])
+                self.placing.brain.dropped([standing.name])
                 return f"query {standing.name} dropped"
             case statements.Drop("VIEW", name):
                 self._append(Declared(identity, site, text))
@@ -287,22 +253,9 @@ class Coordination:
             )
         if site not in self.network.number:
             raise FederationError(f"'{site}' has no users: create queries at a provider")
-        if self.brain is None:
-            raise FederationError("no provider has joined yet; start one with: weft provider")
-        ledger = self._follower.ledger
-        parents = Standing(query, site, 0, ()).parents
-        # The new query's constants cut the streams anew, for all queries.
-        known = [ledger.query(name) for name in self.brain.names]
-        flow = flow_of(ledger, [*known, query], self.network.sources, self._measured)
-        homes = [*(self.network.number[each.home] for each in known), self.network.number[site]]
-        described = flow.queries([*self.brain.queries.load.tolist(), _UNKNOWN_LOAD], homes)
-        self.brain.described(flow.substreams, chosen(described, range(len(known))))
-        (decision,) = self.brain.register([query.name], chosen(described, [len(known)]))
-        provider, why = decision.provider, told(decision)
-        if parents:
-            provider = ledger.query(min(parents)).provider
-            self._settle({query.name: provider})
-            why = f"{query.name} goes to {provider}, where {', '.join(sorted(parents))} run whose answers it reads"
+        provider, why = self.placing.route(query, site)
+        # It reads answers where they are given: whatever it reads comes together, if need be.
+        self._carry_out(f"{identity}/parents", dict.fromkeys(Standing(query, site, 0, ()).parents, provider))
         self._append(Created(identity, query.name, site, provider, text))
         return why
 
@@ -317,15 +270,12 @@ class Coordination:
         standing = ledger.query(letter["query"])
         if standing.provider == target:
             return {"said": [f"{standing.name} runs at {target} already"]}
-        assert self.brain is not None
-        move = self.brain.move(standing.name, target)
+        move = self.placing.brain.move(standing.name, target)
         self._carry_out(letter["id"], {standing.name: target})
         return {"said": [f"{standing.name} goes from {move.source} to {target}; that saves {move.saves:,.0f}"]}
 
     def _plan(self, letter: Letter) -> dict[str, Any]:
-        if self.brain is None:
-            raise FederationError("no provider has joined yet; start one with: weft provider")
-        plan = self.brain.plan(letter.fields.get("budget"))
+        plan = self.placing.brain.plan(letter.fields.get("budget"))
         moves = [
             {"query": each.query, "source": each.source, "target": each.target, "saves": each.saves}
             for each in plan.moves
@@ -336,17 +286,17 @@ class Coordination:
 
     def _begin_round(self) -> None:
         """Move what a round of redistribution moves, when it is time for one."""
-        if self._every is None or self.brain is None or self._clock() < self._last_round + self._every:
+        if self._every is None or not self.present or self._clock() < self._last_round + self._every:
             return
         self._last_round = self._clock()
-        plan = self.brain.plan()
+        plan = self.placing.brain.plan()
         if plan.moves:
             self._say(summed_up(plan))
             self._carry_out(f"round/{self._follower.ledger.place}", {each.query: each.target for each in plan.moves})
 
     def _carry_out(self, identity: str, targets: dict[str, str]) -> None:
         ledger = self._follower.ledger
-        together = self._with_families(targets)
+        together = self.placing.with_families(targets)
         going = {query: target for query, target in together.items() if ledger.query(query).provider != target}
         if going:
             standing = {query: ledger.query(query) for query in going}
@@ -355,50 +305,20 @@ class Coordination:
                 for query, target in going.items()
             )
             self._append(Moved(identity, moves))
-            self._settle(going)
+            self.placing.settle(going)
 
     def _explain(self, letter: Letter) -> dict[str, Any]:
         standing = self._follower.ledger.query(letter["query"])
-        assert self.brain is not None
-        return {"said": [explained(self.brain, standing.name)]}
+        return {"said": [explained(self.placing.brain, standing.name)]}
+
+    def _status(self) -> dict[str, Any]:
+        placing = self.placing
+        return status_of(self._follower.ledger, placing.found_brain, self._through, placing.measured)
 
     # --- knowledge -----------------------------------------------------------------------------------------------
 
     def _append(self, entry: Entry) -> None:
         self._follower.append(lambda: entry)
-
-    def _from_the_log(self) -> Coordinator | None:
-        """What the log says of providers and queries, as the coordinator of the simulator knows it."""
-        if not self.present:
-            return None
-        ledger = self._follower.ledger
-        running = list(ledger.running())
-        flow = self._flow(running)
-        brain = Coordinator(self.network, flow.substreams, present=self.present)
-        homes = [self.network.number[each.home] for each in running]
-        described = flow.queries([_UNKNOWN_LOAD] * len(running), homes)
-        brain.settled([each.name for each in running], described, [each.provider for each in running])
-        return brain
-
-    def _flow(self, queries: Sequence[Standing]) -> Flow:
-        return flow_of(self._follower.ledger, queries, self.network.sources, self._measured)
-
-    def _describe(self) -> None:
-        """The rates are other ones now."""
-        if self.brain is not None:
-            known = self.brain.queries
-            flow = self._flow([self._follower.ledger.query(name) for name in self.brain.names])
-            self.brain.described(flow.substreams, flow.queries(known.load.tolist(), known.home.tolist()))
-
-    def _learn_load(self, letter: Letter) -> None:
-        """A provider has worked for so long since it was last heard; its queries share that."""
-        site, now = letter["site"], self._clock()
-        since, seconds = self._busy.get(site, (now, letter["seconds"]))
-        self._busy[site] = now, letter["seconds"]
-        running = [each.name for each in self._follower.ledger.run_by(site)]
-        if self.brain is not None and running and now > since and letter["seconds"] > seconds:
-            load = (letter["seconds"] - seconds) / (now - since) / len(running)
-            self.brain.measured(dict.fromkeys(running, load))
 
     def _release(self) -> None:
         """Tell the owners of streams now and then which batches nobody can need again."""
