@@ -34,7 +34,10 @@ def drawn_query(number: int, draw: random.Random) -> str:
 
 
 def proof(directory: Path, queries: int, batches: int, seed: int) -> None:
-    """Queries are created at random between batches; two move, one provider is killed, and comes back."""
+    """Queries are created at random between batches, a round spreads them, two are moved by hand.
+
+    The coordinator is killed, and one provider, which comes back later.
+    """
     draw = random.Random(seed)
     todo = [
         *(("create", number) for number in range(queries)),
@@ -58,6 +61,9 @@ def proof(directory: Path, queries: int, batches: int, seed: int) -> None:
         for step in head:
             carry_out(*step)
         federation.wait(federation.published, "all batches are in the log")
+        # Routing has an eye for data and none for load: a round spreads the queries.
+        federation.ask("plan", apply=True)
+        assert len({each["provider"] for each in federation.status()["queries"]}) > 1
         for number in (0, queries // 2):
             elsewhere = [each for each in PROVIDERS if each != federation.provider_of(f"q{number}")]
             federation.ask("move", query=f"q{number}", target=draw.choice(elsewhere))
