@@ -219,6 +219,12 @@ def test_queries_are_routed_explained_moved_planned_and_drawn(federation: SmallF
     assert "trades" in federation.ask("picture")["svg"]
 
 
+def test_a_site_that_nobody_knows_is_told_so(federation: SmallFederation) -> None:
+    answer = federation.ask("join", site="nowhere", new=True)
+    assert not answer["ok"]
+    assert "no site 'nowhere'" in answer["error"]
+
+
 def test_a_coordinator_that_starts_again_knows_all_and_does_nothing_twice(federation: SmallFederation) -> None:
     federation.execute("n1", "CREATE CONTINUOUS QUERY kept AS SELECT n FROM quotes WHERE bid > 3")
     before, entries = federation.ask("status")["status"], len(federation.broker.log)

@@ -22,14 +22,14 @@ def test_engines_answer_as_the_oracle_does_while_queries_move(spark: SparkSessio
     draw = random.Random(3)
     for number, text in enumerate(QUERIES):
         federation.execute(PROVIDERS[number % 3], f"CREATE CONTINUOUS QUERY q{number} AS {text}")
-    for step in range(8):
+    for step in range(5):
         federation.publish("trades", rows("trades", 6 * step, draw))
         federation.publish("quotes", rows("quotes", 6 * step, draw))
-        if step == 3:
+        if step == 2:
             federation.work()
             for number in range(0, len(QUERIES), 2):
                 federation.ask("move", query=f"q{number}", target=PROVIDERS[(number // 2) % 3])
-        if step == 5:
+        if step == 3:
             victim = federation.coordination._follower.ledger.query("q1").provider
             federation.kill(victim)
             federation.bury(victim)

@@ -153,7 +153,10 @@ class Coordination:
         if identity in self._follower.ledger.done:
             return
         if site not in self.topology.number:
-            self._say(f"a site '{site}' wants to join and is not in the topology: add it there, and start again")
+            problem = f"there is no site '{site}' in the topology: add it there, and start the coordinator again"
+            self._say(problem)
+            refusal = letter_bytes(Letter("reply", {"ok": False, "error": problem}))
+            self._wire.put(reply_box(identity), f"reply/{identity}", refusal)
             return
         self._heard[site] = self._clock()
         if site in self._follower.ledger.members and is_new and site in self.network.number:

@@ -72,8 +72,8 @@ class Provider:
 
     @property
     def place(self) -> int:
-        """How far it has come."""
-        return self._follower.ledger.place - (self._unfinished is not None)
+        """How far it has come with all that concerns its queries."""
+        return self._current.applied
 
     def begin_anew(self, place: int) -> None:
         """Forget an earlier life: up to a place, others have taken over all that ran here."""

@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import Protocol
 
 from weft.delivery.errors import BrokerError
+from weft.federation.errors import FederationError
 from weft.federation.live.engine_handle import EngineMaker
 from weft.federation.live.entries import Left, entry_of
 from weft.federation.live.home import Home
-from weft.federation.live.letters import Letter, letter_bytes
+from weft.federation.live.letters import Letter, letter_bytes, letter_of
 from weft.federation.live.provider import Provider
 from weft.federation.live.source_agent import SourceAgent
-from weft.federation.live.wire import COORDINATOR, Wire
+from weft.federation.live.wire import COORDINATOR, Wire, reply_box
 
 _IDLE = 0.1
 _AWAY = 0.5
@@ -135,6 +136,9 @@ class SiteProcess:
                 if any(getattr(entry_of(data), "id", None) == identity for _, data in entries):
                     return
                 place = entries[-1][0] if entries else place
+                refused = wire.take(reply_box(identity), 0)
+                if refused is not None:
+                    raise FederationError(letter_of(refused[1])["error"])
         finally:
             wire.close()
 
