@@ -105,7 +105,12 @@ class SmallFederation:
 
     def _coordination(self) -> Coordination:
         return Coordination(
-            TOPOLOGY, self.directory / "coordinator", self.wire(), patience=30.0, clock=lambda: self.now
+            TOPOLOGY,
+            self.directory / "coordinator",
+            self.wire(),
+            patience=30.0,
+            release_every=3,
+            clock=lambda: self.now,
         )
 
     def start(self, site: str) -> None:

@@ -123,3 +123,19 @@ def live_at_random(tmp_path: Path, seed: int) -> None:
         federation.start(site)
     federation.settle()
     assert federation.delivered() == federation.expected()
+
+
+def test_owners_keep_batches_as_long_as_a_query_can_need_them(tmp_path: Path) -> None:
+    federation = SmallFederation(tmp_path)
+    federation.execute("n1", "CREATE CONTINUOUS QUERY q AS SELECT SUM(qty) AS s FROM trades [ROWS 20 SLIDE 10]")
+    for number in range(12):
+        federation.publish("trades", [(10 * number, "A", 5, 5)])
+        federation.settle()
+    kept = sorted(int(path.stem) for path in (tmp_path / "feed").glob("streams/*/kept/*.parquet"))
+    # The clock is 110, the watermark 105: the window from 90 on is open. It was so when owners were last told.
+    assert kept[0] >= 7
+    assert kept[-1] == 11
+    federation.ask("move", query="q", target="n3")
+    federation.publish("trades", [(200, "A", 5, 5)])
+    federation.settle()
+    assert federation.delivered() == federation.expected()

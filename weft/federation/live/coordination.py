@@ -44,9 +44,6 @@ from weft.federation.model.network import network_of
 from weft.federation.topology import Topology
 from weft.sql import SqlError, read, split, statements
 
-#: Batches between two times that owners are told what they may let go of.
-_RELEASE_EVERY = 20
-
 
 class Coordination:
     """Holds the tree of coordinators and decides. `step` answers what has come."""
@@ -59,12 +56,14 @@ class Coordination:
         *,
         patience: float = 30.0,
         every: float | None = None,
+        release_every: int = 20,
         clock: Callable[[], float] = time.monotonic,
         say: Callable[[str], None] = lambda sentence: None,
     ) -> None:
         """A provider that is silent for longer than the `patience`, in seconds, has failed.
 
-        With `every`, a round of redistribution is planned and carried out every so many seconds.
+        With `every`, a round of redistribution is planned and carried out every so many seconds. Whenever there are
+        `release_every` more batches, their owners are told which ones they may let go of.
         """
         self.topology = topology
         self.network = network_of(topology)
@@ -73,6 +72,7 @@ class Coordination:
         self._store = Store(directory / "coordinator.db", ["through (site TEXT PRIMARY KEY, place INTEGER NOT NULL)"])
         self._patience = patience
         self._every = every
+        self._release_every = release_every
         self._last_round = clock()
         self._clock = clock
         self._say = say
@@ -326,7 +326,7 @@ class Coordination:
     def _release(self) -> None:
         """Tell the owners of streams now and then which batches nobody can need again."""
         ledger = self._follower.ledger
-        if len(ledger.marks) < self._released + _RELEASE_EVERY:
+        if len(ledger.marks) < self._released + self._release_every:
             return
         self._released = len(ledger.marks)
         unfinished = {
