@@ -60,3 +60,20 @@ def test_nats_that_is_away_is_said_so() -> None:
     with pytest.raises(BrokerError, match="cannot be reached"):
         wire.entries(0)
     wire.close()
+
+
+def test_a_broker_that_died_has_all_when_it_is_back(tmp_path: Path) -> None:
+    server = NatsServer(tmp_path / "store")
+    server.start()
+    wire = NatsWire(server.url, "f")
+    wire.append(b"a", 0)
+    number = wire.put("home.n1", "x", b"one")
+    server.stop(kill=True)
+    with pytest.raises(BrokerError):
+        wire.entries(0)
+    server.start()
+    assert wire.entries(0) == [(1, b"a")]
+    assert wire.get(number) == b"one"
+    assert wire.append(b"b", 1) == 2
+    wire.close()
+    server.stop()
