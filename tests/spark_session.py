@@ -9,7 +9,8 @@ from weft.engine import spark as engine
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_SETTINGS = {
+#: Settings under which many tiny jobs cost little.
+SMALL_JOBS = {
     # Generating and compiling code takes longer than interpreting plans over a handful of rows.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -21,6 +22,6 @@ _SETTINGS = {
 
 def session(master: str | None = None, **settings: str) -> SparkSession:
     """The session of this process; the first call starts it."""
-    spark = engine.session(master or "local[2]", {**_SETTINGS, **settings})
+    spark = engine.session(master or "local[2]", {**SMALL_JOBS, **settings})
     spark.sparkContext.setLogLevel("OFF")
     return spark

@@ -88,18 +88,18 @@ _FULL = _Size(
     intervals=Intervals(),
 )
 _QUICK = _Size(
-    nodes=256,
+    nodes=96,
     objects=10,
     loads=(1,),
     numbers=(100, 500),
     schemes=(SOURCE_BASED, GREEDY),
-    forest_objects=15,
-    forest_nodes=64,
+    forest_objects=8,
+    forest_nodes=48,
     tree_loads=(1, 8),
     interests=(0.2,),
-    duration=600,
+    duration=200,
     schedule=Schedule(steps_per_node=4, cooling=0.8),
-    window=1000,
+    window=500,
     windows=6,
     intervals=Intervals(50, 50),
 )

@@ -58,7 +58,7 @@ class _Size:
 
 
 _FULL = _Size(256, 256, (1, 3, 5), (1, 3, 5), 500, Intervals(), 500, 12)
-_QUICK = _Size(256, 64, (1,), (), 150, Intervals(tokens=50, statistics=50), 250, 8)
+_QUICK = _Size(128, 64, (1,), (), 80, Intervals(tokens=50, statistics=50), 250, 5)
 
 
 def measure(quick: bool) -> SingleObject:

@@ -10,10 +10,13 @@ import typer
 
 from weft import __version__
 from weft.cli.check import check
+from weft.cli.coordinator import coordinator
 from weft.cli.demo import demo
 from weft.cli.edge import edge
 from weft.cli.explain import explain
+from weft.cli.federation import federation
 from weft.cli.init import init
+from weft.cli.provider import provider
 from weft.cli.queries import queries
 from weft.cli.register import register
 from weft.cli.results import results
@@ -32,6 +35,9 @@ app = typer.Typer(
 )
 for command in (init, check, register, queries, explain, run, results, status, tail, edge, token, demo, warm_up):
     app.command()(command)
+app.command()(provider)
+app.command()(coordinator)
+app.add_typer(federation, name="federation")
 
 
 def _show_version(wanted: bool) -> None:

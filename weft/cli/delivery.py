@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from weft.catalog import CATALOG_FILE
-from weft.cli.output import Failure, failing_clearly
+from weft.cli.output import SITE_FILE, Failure, failing_clearly
 
 TokenOption = Annotated[
     str | None, typer.Option("--token", envvar="WEFT_TOKEN", help="What allows you to take the answers.")
@@ -18,10 +18,10 @@ TokenOption = Annotated[
 
 
 def delivery_of(project: Path) -> Path:
-    """The delivery directory of a project. Raises Failure if there is no project."""
+    """The delivery directory of a project, or of a federation's site. Raises Failure if there is none."""
     from weft.delivery.log import delivery_directory
 
-    if not (project / CATALOG_FILE).exists():
+    if not (project / CATALOG_FILE).exists() and not (project / SITE_FILE).exists():
         raise Failure(f"there is no project in {project}; create one with: weft init {project}")
     return delivery_directory(project)
 

@@ -19,6 +19,9 @@ from weft.loom import Loom
 from weft.sql import Problem
 from weft.sql.check import Report
 
+#: What the directory of a federation's site has in it: see `weft/federation/live/place_file.py`.
+SITE_FILE = "federation.json"
+
 #: Exit codes besides 0.
 PROBLEMS = 1
 FAILURE = 2

@@ -9,6 +9,7 @@ import typer
 from weft.cli.check import report_document
 from weft.cli.output import (
     PROBLEMS,
+    SITE_FILE,
     JsonOption,
     ProjectOption,
     ScriptArgument,
@@ -28,6 +29,9 @@ def register(file: ScriptArgument, project: ProjectOption = Path(), as_json: Jso
     """Register the streams, views and queries of a file: all of them, or none if one has a problem."""
     with failing_clearly(as_json):
         script = read_script(file)
+        if (project / SITE_FILE).exists():
+            _register_in_federation(script, project, as_json)
+            return
         with open_project(project, write=True) as loom:
             report = check(script, loom.catalog)
             outcomes: list[Outcome] = []
@@ -44,6 +48,21 @@ def register(file: ScriptArgument, project: ProjectOption = Path(), as_json: Jso
         print_text("nothing was registered")
     if not report.ok:
         raise typer.Exit(PROBLEMS)
+
+
+def _register_in_federation(script: str, site: Path, as_json: bool) -> None:
+    """Statements at a site of a federation: the coordinator says where queries run, and why."""
+    from weft.cli.federation import ask, federating_clearly
+    from weft.federation.live.place_file import find_membership
+
+    with federating_clearly(as_json):
+        known = find_membership(site)
+        assert known is not None
+        said = ask("statement", known.address, site, at=known.site, text=script)["said"]
+    if as_json:
+        print_json({"ok": True, "said": said})
+    else:
+        print_text("\n".join(said))
 
 
 def _print_outcomes(outcomes: list[Outcome]) -> None:

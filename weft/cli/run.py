@@ -48,7 +48,7 @@ def run(
 ) -> None:
     """Run the project's queries. Ctrl-C stops after the cycle that is running."""
     with failing_clearly(as_json):
-        settings = _settings(conf or [])
+        settings = spark_settings(conf or [])
         with Loom.open(project) as loom:
             if file is not None:
                 _register(loom, file, as_json)
@@ -59,7 +59,8 @@ def run(
             print_json({"ok": True, **totals})
 
 
-def _settings(pairs: list[str]) -> dict[str, str]:
+def spark_settings(pairs: list[str]) -> dict[str, str]:
+    """What `--conf` gives. Raises Failure if one of them is no setting of Spark."""
     for pair in pairs:
         if not pair.startswith("spark.") or "=" not in pair:
             raise Failure(f"'{pair}' is no setting of Spark; write --conf spark.name=value")

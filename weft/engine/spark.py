@@ -20,6 +20,8 @@ from pyspark.sql import SparkSession
 
 from weft.engine.class_archive import archive, java_options
 
+__all__ = ["SparkSession", "compile_plans", "session"]
+
 _ALWAYS = {
     # Answers are defined in UTC (docs/semantics.md).
     "spark.sql.session.timeZone": "UTC",

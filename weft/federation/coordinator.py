@@ -39,13 +39,21 @@ class Coordinator:
     """What is known of a federation, and what follows from it. All of it can be read; only the methods write."""
 
     def __init__(
-        self, network: NetworkGraph, substreams: Substreams, seed: int = 0, k: int = CLUSTER, terms: Terms | None = None
+        self,
+        network: NetworkGraph,
+        substreams: Substreams,
+        seed: int = 0,
+        k: int = CLUSTER,
+        terms: Terms | None = None,
+        present: Iterable[str] | None = None,
     ) -> None:
+        """`present` are the providers that take part already; all of them unless given."""
         self.network = network
         self.substreams = substreams
         self.k = k
         self.terms = terms or Terms()
-        self.tree: Cluster = tree_over(range(len(network.providers)), network.between, k)
+        there = network.providers if present is None else present
+        self.tree: Cluster = tree_over([network.number[name] for name in there], network.between, k)
         self.names: list[str] = []
         self.queries: QuerySet = query_set([], [], [], [])
         self.placement: Placement = np.empty(0, np.int32)
@@ -77,6 +85,15 @@ class Coordinator:
         self._add(names, queries, placed)
         self._table = table
         return decisions
+
+    def settled(self, names: Sequence[str], queries: QuerySet, providers: Sequence[str]) -> None:
+        """Queries run already, at these providers: what a coordinator that starts again is told."""
+        self._add(names, queries, np.array([self._provider(each) for each in providers], np.int32))
+        self._table = None
+
+    def described(self, substreams: Substreams, queries: QuerySet) -> None:
+        """The data are cut into other substreams; what the queries, in the order of `names`, want of them, and cost."""
+        self.substreams, self.queries, self._table = substreams, queries, None
 
     def dropped(self, names: Iterable[str]) -> None:
         """Queries have ended."""

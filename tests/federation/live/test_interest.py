@@ -1,0 +1,141 @@
+"""What is sent to a provider is never less than its queries need, and each row is sent once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.oracle_expressions import Scope, holds
+from weft.algebra import Query, Select
+from weft.federation.live.interest import Interest, as_json, from_json, together, wanted_by
+from weft.federation.live.source_agent import divided, restricted
+from weft.sql import NamesInMemory, read, statements
+
+_STREAM = "CREATE STREAM t (n BIGINT, sym STRING, price DOUBLE, qty INT) WATERMARK FOR n AS n - 5 USING parquet"
+_SCHEMA = pa.schema([("n", pa.int64()), ("sym", pa.string()), ("price", pa.float64()), ("qty", pa.int32())])
+
+CONDITIONS = (
+    "sym = 'A'",
+    "sym IN ('A', 'B') AND qty > 3",
+    "sym = 'A' OR price < 2.5",
+    "NOT (qty BETWEEN 2 AND 4)",
+    "qty IS NULL",
+    "qty IS NOT NULL AND sym <> 'B'",
+    "qty * 2 > 5 AND price >= 1.0",
+    "qty + n < 9",
+    "(sym = 'A' AND qty = 1) OR (sym = 'B' AND qty = 2) OR price > 6.0",
+    "upper(sym) = 'A'",
+    "sym LIKE 'A%'",
+    "qty > 3 AND qty < 2",
+)
+
+
+def query_of(text: str) -> Query:
+    names = NamesInMemory()
+    stream = read(_STREAM, names)
+    assert isinstance(stream, statements.CreateStream)
+    names.streams["t"] = stream.stream
+    created = read(f"CREATE CONTINUOUS QUERY q AS {text}", names)
+    assert isinstance(created, statements.CreateQuery)
+    return created.query
+
+
+ROWS = st.lists(
+    st.tuples(
+        st.integers(0, 9),
+        st.sampled_from(["A", "B", "a", "C", None]),
+        st.sampled_from([0.0, -0.0, 1.0, 2.5, 7.0, float("nan"), None]),
+        st.one_of(st.none(), st.integers(-1, 6)),
+    ),
+    max_size=12,
+)
+
+
+def table(rows: Sequence[tuple[object, ...]]) -> pa.Table:
+    columns = list(zip(*rows, strict=True)) if rows else [[]] * 4
+    return pa.table(
+        [pa.array(list(each), kind.type) for each, kind in zip(columns, _SCHEMA, strict=True)], schema=_SCHEMA
+    )
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+@settings(deadline=None)
+@given(rows=ROWS)
+def test_every_row_that_satisfies_the_condition_is_wanted(condition: str, rows: list[tuple[object, ...]]) -> None:
+    query = query_of(f"SELECT n, sym, price, qty FROM t WHERE {condition}")
+    assert isinstance(query.relation, Select)
+    wanted = wanted_by(query)["t"].mask(table(rows))
+    for row, is_wanted in zip(rows, wanted, strict=True):
+        columns = {("t", name): value for name, value in zip(_SCHEMA.names, row, strict=True)}
+        if holds(query.relation.where, Scope(columns)):  # type: ignore[arg-type]
+            assert is_wanted, (condition, row)
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("sym = 'A'", [["sym", "in", ["A"]]]),
+        ("qty > 3", [["qty", ">=", 4], ["qty", "<", 2147483648]]),
+        ("price > 2.5 AND upper(sym) = 'A'", [["price", ">", 2.5]]),
+    ],
+)
+def test_a_condition_becomes_comparisons(condition: str, expected: list[object]) -> None:
+    interest = wanted_by(query_of(f"SELECT qty FROM t WHERE {condition}"))["t"]
+    (conjunction,) = as_json(interest)["any"]
+    assert sorted(map(str, conjunction)) == sorted(map(str, expected))
+    assert from_json(as_json(interest)) == interest
+
+
+def test_only_columns_that_are_computed_with_are_sent_and_the_clock() -> None:
+    assert wanted_by(query_of("SELECT SUM(qty) AS s FROM t [ROWS 10 SLIDE 10]"))["t"].columns == {"n", "qty"}
+    joined = query_of(
+        "SELECT a.qty FROM t a [ROWS 5], t b [ROWS 5] WHERE a.sym = b.sym AND b.price > 1.0 AND a.qty > 2"
+    )
+    interest = wanted_by(joined)["t"]
+    assert interest.columns == {"n", "sym", "qty", "price"}
+    assert len(interest.any_of) == 2
+
+
+def test_a_query_that_emits_empty_windows_counts_from_the_first_row_of_all() -> None:
+    text = "SELECT COUNT(*) AS c FROM t [ROWS 10 SLIDE 10] WHERE qty > 5"
+    assert not wanted_by(query_of(text))["t"].mask(table([(1, "A", 1.0, 1)])).any()
+    assert wanted_by(query_of(f"{text} EMIT EMPTY"))["t"].mask(table([(1, "A", 1.0, 1)])).all()
+
+
+@settings(deadline=None)
+@given(rows=ROWS, chosen=st.lists(st.sampled_from(CONDITIONS), min_size=1, max_size=3))
+def test_rows_are_divided_by_who_wants_them_and_each_is_sent_once(
+    rows: list[tuple[object, ...]], chosen: list[str]
+) -> None:
+    wanting = {
+        f"n{number}": wanted_by(query_of(f"SELECT n, sym, price, qty FROM t WHERE {each}"))["t"]
+        for number, each in enumerate(chosen)
+    }
+    batch = table(rows).append_column("row", pa.array(range(len(rows)), pa.int64()))
+    with_rows = {site: Interest(each.columns | {"row"}, each.any_of) for site, each in wanting.items()}
+    parts = list(divided(batch, with_rows))
+    sent = [row for _, part in parts for row in part["row"].to_pylist()]
+    assert len(sent) == len(set(sent))
+    for site, interest in with_rows.items():
+        got = [row for who, part in parts if site in who for row in part["row"].to_pylist()]
+        assert sorted(got) == sorted(restricted(batch, interest)["row"].to_pylist())
+
+
+def test_columns_of_a_part_are_those_that_its_receivers_need() -> None:
+    batch = table([(1, "A", 1.0, 1), (2, "B", 9.0, 5)])
+    wanting = {
+        "n1": wanted_by(query_of("SELECT qty FROM t WHERE sym = 'A'"))["t"],
+        "n2": wanted_by(query_of("SELECT price FROM t"))["t"],
+    }
+    parts = {who: part.column_names for who, part in divided(batch, wanting)}
+    assert parts == {("n1", "n2"): ["n", "sym", "price", "qty"], ("n2",): ["n", "price"]}
+
+
+def test_too_many_conditions_are_none() -> None:
+    many = [wanted_by(query_of(f"SELECT qty FROM t WHERE qty = {n}"))["t"] for n in range(300)]
+    assert len(together(many[:200]).any_of) == 200
+    assert together(many).mask(table([(1, "A", 1.0, 7000)])).all()

@@ -1,0 +1,265 @@
+"""Landing, handing over, homes and the coordinator: each by itself."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tests.federation.live.small_federation import SmallFederation, stream_statement, write_batch
+from weft.federation.live.batch_files import TABLES, BatchFiles
+from weft.federation.live.entries import (
+    Batch,
+    Created,
+    Declared,
+    Dropped,
+    Handover,
+    Joined,
+    Left,
+    Moved,
+    Part,
+    entry_bytes,
+    entry_of,
+)
+from weft.federation.live.handover import feeding_begins, feeding_from
+from weft.federation.live.landing import Landing
+from weft.federation.live.ledger import Ledger, Stay
+from weft.federation.live.letters import Letter, letter_bytes, letter_of, small_enough
+from weft.federation.live.store import Store
+
+ENTRIES = (
+    Joined("j", "n1"),
+    Declared("d", "feed", "CREATE …"),
+    Created("c", "q", "n1", "n2", "CREATE …"),
+    Dropped("e", "q"),
+    Moved("m", (Handover("q", 3, "n1", "n2"),)),
+    Left("n2", (Handover("q", 3, "n2", "n1", 7),)),
+    Batch("trades", 3, 17, 5, (Part(("n1", "n2"), (4, 5), 3),)),
+)
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: type(entry).__name__)
+def test_entries_are_read_as_they_were_written(entry: Batch) -> None:
+    assert entry_of(entry_bytes(entry)) == entry
+
+
+def test_letters_are_read_as_they_were_written_and_large_ones_are_divided() -> None:
+    draw = random.Random(1)
+    rows = pa.table({"x": pa.array(draw.randbytes(20) for _ in range(5000)), "s": ["ä\n"] * 5000})
+    letter = letter_of(letter_bytes(Letter("rows", {"number": 3, "text": "ä\n"}, rows)))
+    assert (letter.kind, letter["number"], letter["text"]) == ("rows", 3, "ä\n")
+    assert letter.rows == rows
+    pieces = list(small_enough(rows, 60_000, "a broker"))
+    assert len(pieces) > 1
+    assert pa.concat_tables(pieces) == rows
+
+
+# --- landing -------------------------------------------------------------------------------------------------------
+
+
+def test_a_batch_that_comes_again_lands_once(tmp_path: Path) -> None:
+    landing = Landing(tmp_path)
+    rows = pa.table({"n": [1, 2]})
+    assert landing.land(5, "trades", rows, {"trades": 2}).cycle == 0
+    assert landing.land(5, "trades", rows, {"trades": 2}).cycle == 0
+    # Without rows, it is a cycle all the same: windows close by it.
+    empty = landing.land(6, "trades", rows.slice(0, 0), {"trades": 9})
+    assert (empty.cycle, empty.place, empty.rows) == (1, 6, {})
+    again = Landing(tmp_path)
+    assert again.land(6, "trades", rows.slice(0, 0), {"trades": 9}).cycle == 1
+    assert again.land(6, None, None, {"trades": 9, "quotes": 3}).cycle == 2
+    assert [again.place_of(cycle) for cycle in range(3)] == [5, 6, 6]
+
+
+def test_what_was_half_written_is_not_there(tmp_path: Path) -> None:
+    landing = Landing(tmp_path)
+    landing.land(5, "trades", pa.table({"n": [1]}), {})
+    (tmp_path / "000000000001.draft").mkdir()
+    again = Landing(tmp_path)
+    assert again.last is not None
+    assert again.last.cycle == 0
+    assert again.land(6, "trades", pa.table({"n": [1]}), {}).cycle == 1
+
+
+# --- sources -------------------------------------------------------------------------------------------------------
+
+
+def ledger_with_streams(folder: Path) -> Ledger:
+    ledger = Ledger()
+    for place, name in enumerate(("trades", "quotes"), 1):
+        ledger.apply(place, Declared(str(place), "feed", stream_statement(name, folder)))
+    return ledger
+
+
+def test_files_become_numbered_batches_and_stay_until_nobody_needs_them(tmp_path: Path) -> None:
+    stream = ledger_with_streams(tmp_path).streams["trades"].stream
+    write_batch(tmp_path, "trades", 0, [(3, "A", 1, 1), (None, "B", 1, 1), (2**62 + 1, "C", 1, 1)])
+    store = Store(tmp_path / "db", TABLES)
+    files = BatchFiles(stream, tmp_path / "mine", store)
+    assert files.take() == 0
+    assert files.take() is None
+    # What has no clock, or an impossible one, is set aside by the owner: no provider sees it.
+    assert files.rows(0)["sym"].to_pylist() == ["A"]
+    write_batch(tmp_path, "trades", 1, [(1, "A", 1, 1)])
+    again = BatchFiles(stream, tmp_path / "mine", store)
+    assert again.take() == 1
+    # A late batch does not turn the stream's clock back.
+    assert (again.clock(0), again.clock(1)) == (3, 3)
+    again.let_go(1)
+    with pytest.raises(Exception, match="not kept any more"):
+        again.rows(0)
+    assert again.rows(1).num_rows == 1
+
+
+# --- handing over --------------------------------------------------------------------------------------------------
+
+
+def ledger_at(folder: Path, text: str) -> Ledger:
+    """Two streams, a query at place 3, and batches of trades at 4, 5, … whose clocks go 10, 20, … 80."""
+    ledger = ledger_with_streams(folder)
+    ledger.apply(3, Created("c", "q", "n1", "n1", f"CREATE CONTINUOUS QUERY q AS {text}"))
+    for number in range(8):
+        ledger.apply(4 + 2 * number, Batch("trades", number, 10 * (number + 1), 1))
+        ledger.apply(5 + 2 * number, Batch("quotes", number, 10 * (number + 1), 1))
+    return ledger
+
+
+@pytest.mark.parametrize(
+    ("text", "after", "expected"),
+    [
+        # Behind place 14 the clock is 60 and the watermark 55: [40, 60) is the oldest open window. 40 came at place 10.
+        ("SELECT SUM(qty) AS s FROM trades [ROWS 20 SLIDE 10]", 14, 9),
+        ("SELECT SUM(qty) AS s FROM trades [ROWS 20 SLIDE 10]", 4, 3),
+        ("SELECT n FROM trades WHERE qty > 3", 14, 14),
+        ("SELECT sym, COUNT(*) AS c FROM trades GROUP BY sym", 14, 3),
+        ("SELECT COUNT(*) AS c FROM trades [ROWS 20 SLIDE 10] EMIT EMPTY", 14, 3),
+        # Quotes are at 50, so their watermark is 45: a row of 45 meets those after 45 − 10 − 1 = 34; 40 came at 10.
+        ("SELECT t.n FROM trades t [ROWS 10], quotes q [ROWS 10] WHERE t.sym = q.sym", 14, 9),
+        ("SELECT DISTINCT sym FROM trades RETAIN 15", 14, 3),
+    ],
+)
+def test_feeding_begins_where_answers_rest_on_no_earlier_row(
+    tmp_path: Path, text: str, after: int, expected: int
+) -> None:
+    ledger = ledger_at(tmp_path, text)
+    assert feeding_from(ledger, ledger.query("q"), after) == expected
+
+
+def test_queries_that_read_one_another_are_fed_from_their_birth(tmp_path: Path) -> None:
+    ledger = ledger_at(tmp_path, "SELECT SUM(qty) AS s FROM trades [ROWS 20 SLIDE 10]")
+    assert feeding_begins(ledger, {3: 14}) == {3: 9}
+    text = "CREATE CONTINUOUS QUERY above AS SELECT MAX(s) AS m FROM q [ROWS 20 SLIDE 20]"
+    ledger.apply(20, Created("d", "above", "n1", "n1", text))
+    assert feeding_begins(ledger, {3: 20, 20: 20}) == {3: 3, 20: 20}
+    assert [each.name for each in ledger.family("q")] == ["q", "above"]
+
+
+def test_who_dies_before_it_has_handed_over_is_made_good_for(tmp_path: Path) -> None:
+    ledger = ledger_at(tmp_path, "SELECT n FROM trades")
+    ledger.apply(20, Moved("m", (Handover("q", 3, "n1", "n2"),)))
+    assert ledger.query("q").stays == (Stay("n1", 3, 3, 20), Stay("n2", 20, 20))
+    # n1 has answered up to place 9 only, and the query is with n2 by now.
+    assert [(stay.provider, reached) for stay, reached in ledger.query("q").unfinished({"n1": 9, "n2": 20})] == [
+        ("n1", 9),
+        ("n2", 20),
+    ]
+    ledger.apply(21, Left("n1", (Handover("q", 3, "n1", "n2", 9),)))
+    assert ledger.query("q").stays == (Stay("n1", 3, 3, 9, broken_off=True), Stay("n2", 9, 21))
+    # That n2 was at place 20 says nothing of what it was given at 21.
+    assert [reached for _, reached in ledger.query("q").unfinished({"n2": 20})] == [9]
+    assert [reached for _, reached in ledger.query("q").unfinished({"n2": 22})] == [22]
+
+
+# --- the coordinator -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def federation(tmp_path_factory: pytest.TempPathFactory) -> SmallFederation:
+    return SmallFederation(tmp_path_factory.mktemp("federation"))
+
+
+@pytest.mark.parametrize(
+    ("at", "text", "said"),
+    [
+        ("n1", "CREATE STREAM s (n BIGINT) WATERMARK FOR n AS n USING parquet OPTIONS (path 'x')", "no source"),
+        ("feed", "CREATE STREAM s (n BIGINT) WATERMARK FOR n AS n USING kafka OPTIONS (path 'x')", "comes from kafka"),
+        ("feed", "CREATE STREAM s (n BIGINT) WATERMARK FOR n AS n USING parquet", "needs OPTIONS"),
+        ("feed", "CREATE CONTINUOUS QUERY x AS SELECT n FROM trades", "has no users"),
+        ("n1", "CREATE CONTINUOUS QUERY x INTO parquet OPTIONS (path 'y') AS SELECT n FROM trades", "INTO parquet"),
+        ("n1", "CREATE CONTINUOUS QUERY x AS SELECT m FROM trades", "m"),
+        ("n1", "DROP CONTINUOUS QUERY nothing", "nothing"),
+        ("n1", "SHOW QUERIES", "a federation takes"),
+        ("nowhere", "CREATE CONTINUOUS QUERY x AS SELECT n FROM trades", "no site 'nowhere'"),
+    ],
+)
+def test_what_a_federation_cannot_do_is_refused_by_name(
+    federation: SmallFederation, at: str, text: str, said: str
+) -> None:
+    answer = federation.ask("statement", at=at, text=text)
+    assert not answer["ok"]
+    assert said in answer["error"]
+
+
+def test_queries_are_routed_explained_moved_planned_and_drawn(federation: SmallFederation) -> None:
+    answer = federation.execute("n3", "CREATE CONTINUOUS QUERY near AS SELECT n FROM trades WHERE sym = 'A'")
+    (why,) = answer["said"]
+    assert why.startswith("near goes to n1")  # what it reads is more than what it answers, and comes from next to n1
+    (text,) = federation.ask("explain", query="NEAR")["said"]
+    assert text.startswith("near runs at n1; its user is at n3")
+    assert federation.ask("move", query="near", target="n2")["ok"]
+    assert "already" in federation.ask("move", query="near", target="n2")["said"][0]
+    assert not federation.ask("move", query="near", target="n9")["ok"]
+    status = federation.ask("status")["status"]
+    assert [(each["name"], each["provider"]) for each in status["queries"]] == [("near", "n2")]
+    assert {each["name"] for each in status["sites"]} == {"n1", "n2", "n3"}
+    assert federation.ask("plan", apply=False)["ok"]
+    assert "near" not in federation.ask("picture")["svg"]
+    assert "trades" in federation.ask("picture")["svg"]
+
+
+def test_a_site_that_nobody_knows_is_told_so(federation: SmallFederation) -> None:
+    answer = federation.ask("join", site="nowhere", new=True)
+    assert not answer["ok"]
+    assert "no site 'nowhere'" in answer["error"]
+
+
+def test_a_coordinator_that_starts_again_knows_all_and_does_nothing_twice(federation: SmallFederation) -> None:
+    federation.execute("n1", "CREATE CONTINUOUS QUERY kept AS SELECT n FROM quotes WHERE bid > 3")
+    before, entries = federation.ask("status")["status"], len(federation.broker.log)
+    federation.restart_coordinator()
+    # It died before it had noted that it had read its box: every letter comes again.
+    federation.coordination._store.rows("DELETE FROM boxes")
+    while federation.coordination.step():
+        pass
+    after = federation.ask("status")["status"]
+    assert len(federation.broker.log) == entries
+    assert after["queries"] == before["queries"]
+
+
+def test_derived_queries_run_where_what_they_read_runs_and_go_with_it(federation: SmallFederation) -> None:
+    federation.execute(
+        "n1", "CREATE CONTINUOUS QUERY base AS SELECT sym, SUM(qty) AS s FROM trades [ROWS 20 SLIDE 10] GROUP BY sym"
+    )
+    federation.execute("n3", "CREATE CONTINUOUS QUERY top AS SELECT MAX(s) AS m FROM base [ROWS 20 SLIDE 20]")
+    ledger = federation.coordination._follower.ledger
+    assert ledger.query("top").provider == ledger.query("base").provider
+    federation.ask("move", query="top", target="n3")
+    assert {ledger.query("top").provider, ledger.query("base").provider} == {"n3"}
+
+
+def test_what_a_query_reads_is_brought_together_for_it(tmp_path: Path) -> None:
+    federation = SmallFederation(tmp_path)
+    for name, provider in (("one", "n1"), ("two", "n3")):
+        text = f"CREATE CONTINUOUS QUERY {name} AS SELECT n, sym, qty FROM trades WHERE qty > {len(provider)}"
+        federation.execute("n1", text)
+        federation.ask("move", query=name, target=provider)
+    federation.publish("trades", [(1, "A", 5, 5)])
+    federation.execute("n2", "CREATE CONTINUOUS QUERY both AS SELECT n FROM one UNION ALL SELECT n FROM two")
+    ledger = federation.coordination._follower.ledger
+    assert len({ledger.query(name).provider for name in ("one", "two", "both")}) == 1
+    federation.publish("trades", [(2, "A", 5, 6), (3, "B", 5, 1)])
+    federation.settle()
+    assert federation.delivered() == federation.expected()
+    assert federation.delivered()[f"both@{ledger.query('both').birth}"] == [[(2,), (2,)]]

@@ -1,0 +1,146 @@
+"""`weft federation`: what a federation does, and what it would do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from weft.cli.output import Failure, JsonOption, failing_clearly, print_json, print_table, print_text
+
+AddressOption = Annotated[
+    str,
+    typer.Option("--federation", metavar="ADDRESS", help="The federation's broker and name: nats://host:port/name."),
+]
+OptionalAddress = Annotated[
+    str | None,
+    typer.Option("--federation", metavar="ADDRESS", help="nats://host:port/name; that of --project if left out."),
+]
+SiteOption = Annotated[Path, typer.Option("--project", metavar="DIR", help="The directory of one of its sites.")]
+
+federation = typer.Typer(help="See what a federation does, and change it.", no_args_is_help=True)
+
+
+@contextmanager
+def federating_clearly(as_json: bool) -> Iterator[None]:
+    """Turns failures of a federation, too, into one sentence."""
+    from weft.delivery.errors import DeliveryError
+    from weft.federation.errors import FederationError
+
+    with failing_clearly(as_json):
+        try:
+            yield
+        except (FederationError, DeliveryError) as error:
+            raise Failure(str(error)) from error
+
+
+def ask(kind: str, address: str | None, site: Path, **fields: Any) -> dict[str, Any]:
+    """What the coordinator of a federation answers."""
+    from weft.federation.live.nats_wire import NatsWire
+    from weft.federation.live.place_file import checked_address, find_membership
+    from weft.federation.live.requests import asked
+
+    if address is None:
+        known = find_membership(site)
+        if known is None:
+            raise Failure(
+                f"{site} is not the directory of a federation's site; give --federation nats://host:port/name"
+            )
+        address = known.address
+    server, name = checked_address(address)
+    wire = NatsWire(server, name)
+    try:
+        return asked(wire, kind, **fields)
+    finally:
+        wire.close()
+
+
+@federation.command()
+def status(address: OptionalAddress = None, site: SiteOption = Path(), as_json: JsonOption = False) -> None:
+    """Show who takes part, what runs where, and how far everybody is."""
+    with federating_clearly(as_json):
+        found = ask("status", address, site)["status"]
+    if as_json:
+        print_json(found)
+        return
+    leading = ", ".join(found["coordinators"]) or "nobody yet"
+    print_text(f"{len(found['queries'])} queries; entry {found['place']} of the log; led by {leading}")
+    if found["edge_cut"] is not None:
+        print_text(
+            f"edge cut {found['edge_cut']:,.0f} bytes/s × ms; the fullest has {found['fullest']:.2f} of its share"
+        )
+    sites = [
+        (each["name"], str(each["queries"]), f"{each['load']:.3f}", str(each["through"])) for each in found["sites"]
+    ]
+    print_table(("site", "queries", "load", "answered up to"), sites)
+    streams = [
+        (
+            each["name"],
+            each["owner"],
+            str(each["batches"]),
+            "-" if each["clock"] is None else str(each["clock"]),
+            "-" if each["rate"] is None else f"{each['rate']:,.0f}",
+        )
+        for each in found["streams"]
+    ]
+    print_table(("stream", "owner", "batches", "clock", "bytes/s"), streams)
+    queries = [(each["name"], each["home"], each["provider"], str(each["since"])) for each in found["queries"]]
+    print_table(("query", "home", "runs at", "since"), queries)
+
+
+@federation.command()
+def plan(
+    address: OptionalAddress = None,
+    site: SiteOption = Path(),
+    apply: Annotated[bool, typer.Option("--apply", help="Carry it out.")] = False,
+    budget: Annotated[
+        float | None, typer.Option(help="At most so many bytes of state times milliseconds are carried.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what a round of redistribution would move; with --apply, move it."""
+    with federating_clearly(as_json):
+        found = ask("plan", address, site, apply=apply, budget=budget)
+    if as_json:
+        print_json({"moves": found["moves"], "applied": apply})
+        return
+    print_text("\n".join(found["said"]))
+    moves = [(each["query"], each["source"], each["target"], f"{each['saves']:,.0f}") for each in found["moves"]]
+    if moves:
+        print_table(("query", "from", "to", "saves"), moves)
+
+
+@federation.command()
+def move(
+    query: Annotated[str, typer.Argument(help="The query.")],
+    target: Annotated[str, typer.Argument(help="The provider that shall run it.")],
+    address: OptionalAddress = None,
+    site: SiteOption = Path(),
+) -> None:
+    """Have a query run elsewhere. No answer is lost by it, and none comes twice."""
+    with federating_clearly(as_json=False):
+        print_text("\n".join(ask("move", address, site, query=query, target=target)["said"]))
+
+
+@federation.command()
+def explain(
+    query: Annotated[str, typer.Argument(help="The query.")], address: OptionalAddress = None, site: SiteOption = Path()
+) -> None:
+    """Say why a query runs where it runs, what it shares there, and what moving it would cost."""
+    with federating_clearly(as_json=False):
+        print_text("\n".join(ask("explain", address, site, query=query)["said"]))
+
+
+@federation.command()
+def picture(
+    file: Annotated[Path, typer.Argument(metavar="FILE.svg", help="Where to draw it.")],
+    address: OptionalAddress = None,
+    site: SiteOption = Path(),
+) -> None:
+    """Draw the network: sites and links, loads, the ways of streams, and the tree of coordinators."""
+    with federating_clearly(as_json=False):
+        file.write_text(ask("picture", address, site)["svg"])
+        print_text(f"{file} is drawn")

@@ -1,0 +1,49 @@
+"""Asking the owners of streams for batches again."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+
+import pyarrow as pa
+
+from weft.federation.live.interest import Interest, as_json
+from weft.federation.live.ledger import Ledger
+from weft.federation.live.letters import Letter, letter_bytes, letter_of
+from weft.federation.live.wire import Wire, reply_box, source_box
+
+
+def fetched(
+    wire: Wire,
+    ledger: Ledger,
+    interests: Mapping[str, Interest],
+    numbers: Mapping[str, Sequence[int]],
+    idle: Callable[[], None],
+) -> dict[tuple[str, int], pa.Table]:
+    """The wanted rows of batches, by stream and number. Owners that are away are waited for: `idle` is called."""
+    found: dict[tuple[str, int], pa.Table] = {}
+    for stream, listed in numbers.items():
+        identity = uuid.uuid4().hex
+        box = reply_box(identity)
+        fields = {"stream": stream, "numbers": list(listed), "interest": as_json(interests[stream]), "reply": box}
+        wire.put(source_box(ledger.streams[stream].owner), identity, letter_bytes(Letter("replay", fields)))
+        for number, rows in _answered(wire, box, len(listed), idle).items():
+            found[stream, number] = rows
+    return found
+
+
+def _answered(wire: Wire, box: str, count: int, idle: Callable[[], None]) -> dict[int, pa.Table]:
+    pieces: dict[int, list[pa.Table]] = {}
+    whole: set[int] = set()
+    place = 0
+    while len(whole) < count:
+        letter_found = wire.take(box, place)
+        if letter_found is None:
+            idle()
+            continue
+        place, data = letter_found
+        letter = letter_of(data)
+        pieces.setdefault(letter["number"], []).append(letter.rows)
+        if letter["left"] == 0:
+            whole.add(letter["number"])
+    return {number: pa.concat_tables(each) for number, each in pieces.items()}

@@ -1,0 +1,87 @@
+"""From which batch on a query must be fed again, so that another engine gives its answers behind a place.
+
+Two engines that are given the same rows in the same batches from a query's creation on give the same answers: that is
+what weft promises. So it is always right to feed it everything from its birth. For most queries much less will do: what
+is needed is that no answer behind the place rests on a row that came earlier than where feeding begins.
+
+    selections          nothing: every row is answered when it comes
+    windows             the oldest instance that is still open begins at w. Up to the last batch that left the stream's
+                        clock below w no row of w or later had come, and what had come is of no more use.
+    joins of streams    a row that comes later is not below the watermark, and meets rows at most the longest range (and
+                        a slide) older than itself; those came after the last batch that left all clocks below that
+    anything else       its birth: aggregates and sets over all history, EMIT EMPTY, queries over answers
+
+A query that is created anew in the middle answers the instances that begin after the largest clock it finds (its
+horizon, see docs/semantics.md). Feeding begins where that clock is below w, so these are the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from weft.algebra import Select, Stream
+from weft.algebra.sources import leaves
+from weft.federation.live.ledger import Ledger, Standing
+from weft.plan.clockwork import first_open_start, is_windowed, passes_rows
+
+
+def feeding_begins(ledger: Ledger, queries: Mapping[int, int]) -> dict[int, int]:
+    """By birth where feeding must begin for some queries, each with the place behind which it is to answer.
+
+    Queries that read one another's answers begin as they did.
+    """
+    standing = [ledger.queries[birth] for birth in queries]
+    read = frozenset().union(*(each.parents for each in ledger.running()))
+    alone = {each.birth for each in standing if not each.parents and each.name not in read}
+    return {
+        each.birth: feeding_from(ledger, each, queries[each.birth]) if each.birth in alone else each.birth
+        for each in standing
+    }
+
+
+def feeding_from(ledger: Ledger, standing: Standing, after: int) -> int:
+    """The place behind which a query must be fed all batches to give its answers behind the place `after`."""
+    if after <= standing.birth:
+        return standing.birth
+    relation = standing.query.relation
+    streams = [each for each in leaves(relation) if isinstance(each, Stream)]
+    if not isinstance(relation, Select) or len(streams) < len(leaves(relation)):
+        return standing.birth
+    if passes_rows(relation):
+        return after
+    needed = _oldest_needed(ledger, relation, streams, after)
+    if needed is None:
+        return standing.birth
+    found = min(ledger.streams[each.name].last_below(needed) for each in streams)
+    return max(standing.birth, min(found, after))
+
+
+def _oldest_needed(ledger: Ledger, select: Select, streams: list[Stream], after: int) -> int | None:
+    """The oldest clock of a row that an answer behind a place may rest on; None if it may be any."""
+    clocks = [ledger.streams[each.name].clock_at(after) for each in streams]
+    watermarks = [clock - each.delay for each, clock in zip(streams, clocks, strict=True) if clock is not None]
+    if len(watermarks) < len(streams):
+        return None
+    if _is_window_over_rows(select):
+        assert select.window is not None
+        return first_open_start(select.window, min(watermarks))
+    if _is_join_of_rows(select):
+        reach = max((each.window.range or 0) + each.window.slide for each in select.inputs if each.window is not None)
+        return min(watermarks) - reach
+    return None
+
+
+def _is_window_over_rows(select: Select) -> bool:
+    """Whether it is one window over the rows of one stream."""
+    if len(select.inputs) != 1 or select.emit_empty or select.distinct or len(leaves(select)) != 1:
+        return False
+    return is_windowed(select) and passes_rows(select.inputs[0].source)
+
+
+def _is_join_of_rows(select: Select) -> bool:
+    """Whether it is a join of streams, each within a range, and nothing more."""
+    if len(select.inputs) < 2 or select.is_grouped or select.distinct or select.window is not None:
+        return False
+    return all(
+        passes_rows(each.source) and each.window is not None and not each.window.is_unbounded for each in select.inputs
+    )

@@ -1,0 +1,250 @@
+"""What follows from the log of a federation, up to a place in it.
+
+Everyone who follows the log keeps a ledger; ledgers that have read the same entries are equal. A query is known by the
+place of the entry that created it, since its name may be used again after it was dropped.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from weft.algebra import Answers, Query, Stream
+from weft.algebra.sources import leaves
+from weft.federation.errors import FederationError
+from weft.federation.live.entries import Batch, Created, Declared, Dropped, Entry, Handover, Joined, Left, Moved
+from weft.federation.live.interest import Interest, together, wanted_by
+from weft.sql import NamesInMemory, read, statements
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """The batches behind the place `after`, up to `until` (None: so far), for which a provider answers a query.
+
+    `since` is the place of the entry that gave it the query: later than `after` if it has to make good for one that
+    died. A stay that the provider did not end itself is `broken_off`: what it has answered by then lies in the home's
+    box before the entry that says so.
+    """
+
+    provider: str
+    after: int
+    since: int
+    until: int | None = None
+    broken_off: bool = False
+
+    def reached(self, through: int) -> int:
+        """Up to where it has answered, if the provider has carried out all entries up to a place."""
+        if self.broken_off and self.until is not None:
+            return self.until
+        done = self.after if through < self.since else max(self.after, through)
+        return done if self.until is None else min(done, self.until)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A query of the federation: created at the place `birth`, dropped at `ended` if it was."""
+
+    query: Query
+    home: str
+    birth: int
+    stays: tuple[Stay, ...]
+    ended: int | None = None
+
+    @property
+    def name(self) -> str:
+        return self.query.name
+
+    @property
+    def provider(self) -> str:
+        """Who answers it now, or did last."""
+        return self.stays[-1].provider
+
+    @cached_property
+    def reads(self) -> frozenset[str]:
+        """The streams that it reads, not through other queries."""
+        return frozenset(each.name for each in leaves(self.query.relation) if isinstance(each, Stream))
+
+    @cached_property
+    def parents(self) -> frozenset[str]:
+        """The queries whose answers it reads."""
+        return frozenset(each.query for each in leaves(self.query.relation) if isinstance(each, Answers))
+
+    @cached_property
+    def interests(self) -> Mapping[str, Interest]:
+        return wanted_by(self.query)
+
+    def unfinished(self, through: Mapping[str, int]) -> Iterator[tuple[Stay, int]]:
+        """The stays that still have something to answer, with the place up to which they have."""
+        for stay in self.stays:
+            reached = stay.reached(through.get(stay.provider, 0))
+            if stay.until is None or reached < stay.until:
+                yield stay, reached
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A batch's place in the log, its number, and the largest clock of its stream after it."""
+
+    place: int
+    number: int
+    clock: int | None
+
+
+@dataclass
+class StreamRecord:
+    """A stream, who has it, and all of its batches so far."""
+
+    stream: Stream
+    owner: str
+    marks: list[Mark] = field(default_factory=list)
+
+    def clock_at(self, place: int) -> int | None:
+        """The largest clock of the batches up to a place."""
+        known = bisect_right(self.marks, place, key=lambda mark: mark.place)
+        return self.marks[known - 1].clock if known else None
+
+    def last_below(self, clock: int) -> int:
+        """The last place up to which no row had reached a clock; 0 if that is before the first batch."""
+        # Clocks of marks never fall, and are None until the first row.
+        reached = bisect_right(self.marks, False, key=lambda mark: mark.clock is not None and mark.clock >= clock)
+        return (
+            self.marks[reached].place - 1 if reached < len(self.marks) else (self.marks[-1].place if self.marks else 0)
+        )
+
+
+class Ledger:
+    """The state of a federation at a place in its log. Only `apply` changes it."""
+
+    def __init__(self) -> None:
+        self.place = 0
+        self.names = NamesInMemory()
+        self.members: list[str] = []
+        self.streams: dict[str, StreamRecord] = {}
+        #: All queries by birth, those that were dropped too.
+        self.queries: dict[int, Standing] = {}
+        self.live: dict[str, int] = {}
+        #: The requests that have been carried out.
+        self.done: dict[str, int] = {}
+        #: The marks of all streams, in order.
+        self.marks: list[tuple[str, Mark]] = []
+
+    # --- reading -------------------------------------------------------------------------------------------------
+
+    def query(self, name: str) -> Standing:
+        """A query that runs."""
+        known = {each.lower(): birth for each, birth in self.live.items()}
+        if name.lower() not in known:
+            raise FederationError(f"there is no query '{name}' in the federation; `weft federation status` lists them")
+        return self.queries[known[name.lower()]]
+
+    def running(self) -> Iterator[Standing]:
+        """The queries that there are now."""
+        return (self.queries[birth] for birth in self.live.values())
+
+    def run_by(self, provider: str) -> list[Standing]:
+        """The queries that a provider answers from here on, in the order of their creation."""
+        return [each for each in self.running() if each.provider == provider]
+
+    def family(self, name: str) -> list[Standing]:
+        """A query with all that it reads the answers of, or that read its answers: they run at one place."""
+        found = {self.query(name).name}
+        grew = True
+        while grew:
+            grew = False
+            for each in self.running():
+                related = each.parents | {each.name}
+                if related & found and not related <= found:
+                    found |= related
+                    grew = True
+        return [each for each in self.running() if each.name in found]
+
+    def interests(self, provider: str) -> dict[str, Interest]:
+        """By stream what a provider's queries need of it."""
+        return interests_of(self.run_by(provider))
+
+    def clocks(self, place: int) -> dict[str, int]:
+        """The largest clock of each stream that has one, up to a place."""
+        found = {name: record.clock_at(place) for name, record in self.streams.items()}
+        return {name: clock for name, clock in found.items() if clock is not None}
+
+    def marks_between(self, after: int, until: int) -> list[tuple[str, Mark]]:
+        """The batches behind a place up to another, in order."""
+        first = bisect_right(self.marks, after, key=lambda each: each[1].place)
+        last = bisect_right(self.marks, until, key=lambda each: each[1].place)
+        return self.marks[first:last]
+
+    # --- following -----------------------------------------------------------------------------------------------
+
+    def apply(self, place: int, entry: Entry) -> None:
+        """Take the next entry."""
+        if place != self.place + 1:
+            raise FederationError(
+                f"the log of this federation goes from entry {self.place} to {place}: its broker has lost entries; "
+                "restore its store"
+            )
+        match entry:
+            case Joined(site=site):
+                if site not in self.members:
+                    self.members.append(site)
+            case Left(site, moves):
+                self.members = [each for each in self.members if each != site]
+                self._hand_over(moves, place, broken_off=True)
+            case Declared():
+                self._declare(entry)
+            case Created():
+                self._create(place, entry)
+            case Dropped(query=name):
+                self._drop(name, place)
+            case Moved(moves=moves):
+                self._hand_over(moves, place, broken_off=False)
+            case Batch():
+                mark = Mark(place, entry.number, entry.clock)
+                self.streams[entry.stream].marks.append(mark)
+                self.marks.append((entry.stream, mark))
+        if isinstance(entry, Joined | Declared | Created | Dropped | Moved):
+            self.done[entry.id] = place
+        self.place = place
+
+    def _declare(self, entry: Declared) -> None:
+        statement = read(entry.text, self.names)
+        if isinstance(statement, statements.CreateStream):
+            self.names.streams[statement.stream.name.lower()] = statement.stream
+            self.streams[statement.stream.name] = StreamRecord(statement.stream, entry.site)
+        elif isinstance(statement, statements.CreateView):
+            self.names.views[statement.name.lower()] = statement.relation
+        elif isinstance(statement, statements.Drop) and statement.kind == "VIEW":
+            del self.names.views[statement.name.lower()]
+
+    def _create(self, place: int, entry: Created) -> None:
+        statement = read(entry.text, self.names)
+        assert isinstance(statement, statements.CreateQuery)
+        self.names.queries[entry.query.lower()] = statement.query
+        self.queries[place] = Standing(statement.query, entry.home, place, (Stay(entry.provider, place, place),))
+        self.live[entry.query] = place
+
+    def _drop(self, name: str, place: int) -> None:
+        standing = self.queries[self.live.pop(name)]
+        del self.names.queries[name.lower()]
+        ended = (*standing.stays[:-1], replace(standing.stays[-1], until=place))
+        self.queries[standing.birth] = replace(standing, stays=ended, ended=place)
+
+    def _hand_over(self, moves: tuple[Handover, ...], place: int, *, broken_off: bool) -> None:
+        """Cut what was said of who answers a query at a place, and have the target go on there."""
+        for each in moves:
+            standing = self.queries[each.birth]
+            after = place if each.after is None else each.after
+            kept = [stay for stay in standing.stays if stay.after < after or stay is standing.stays[0]]
+            kept[-1] = replace(kept[-1], until=after, broken_off=broken_off or kept[-1].broken_off)
+            stays = (*kept, Stay(each.target, after, place, standing.ended))
+            self.queries[standing.birth] = replace(standing, stays=stays)
+
+
+def interests_of(queries: list[Standing]) -> dict[str, Interest]:
+    """By stream what some queries need of it."""
+    found: dict[str, list[Interest]] = {}
+    for each in queries:
+        for stream, interest in each.interests.items():
+            found.setdefault(stream, []).append(interest)
+    return {stream: together(listed) for stream, listed in found.items()}

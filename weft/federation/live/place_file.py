@@ -1,0 +1,50 @@
+"""Where a site's directory says which federation it belongs to, so that other commands find it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from weft.delivery.errors import BrokerError
+from weft.delivery.nats.connection import split_address
+from weft.federation.errors import FederationError
+
+PLACE_FILE = "federation.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """A site, and the address of its federation: nats://host:port/name."""
+
+    site: str
+    address: str
+
+
+def write_membership(directory: Path, membership: Membership) -> None:
+    """Note what a directory is the site of. It stays so: what is in it is of use to no other site."""
+    known = find_membership(directory)
+    if known is not None and known.site != membership.site:
+        raise FederationError(
+            f"{directory} is the directory of site '{known.site}'; give '{membership.site}' one of its own"
+        )
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / PLACE_FILE).write_text(json.dumps(asdict(membership), indent=2) + "\n")
+
+
+def find_membership(directory: Path) -> Membership | None:
+    """The site that a directory belongs to; None if it is not a site's."""
+    path = directory / PLACE_FILE
+    if not path.exists():
+        return None
+    return Membership(**json.loads(path.read_text()))
+
+
+def checked_address(address: str) -> tuple[str, str]:
+    """The server and the name of a federation. Raises FederationError."""
+    try:
+        if not address.startswith("nats://"):
+            raise BrokerError(f"'{address}' is no address of a federation; write nats://host:port/name")
+        return split_address(address)
+    except BrokerError as error:
+        raise FederationError(str(error).replace("names no project", "names no federation")) from error

@@ -1,0 +1,297 @@
+"""A provider: it follows the log, and does at each entry what the entry says of it.
+
+    created here            the query begins, in the engine that there is
+    dropped, or goes away   it ends, and its home is told that no more answers of it will come from here
+    comes here              a new generation of the engine is built, see `generation.py`
+    a batch                 if a query here reads the stream: its rows land, and one cycle is run on them
+
+One batch is one cycle, and after it the clocks are those of the whole streams, whatever part of the rows came here. So
+windows close, and rows are late, exactly as if all rows were here.
+
+After each entry the place is written down together with what changed. A provider that dies goes on behind the last
+place that it wrote down. What it did behind it, it does again, and everything it does can be done twice: a batch that
+has landed is not landed again, a cycle that is committed is not run again, and homes know answers again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from weft.federation.live.engine_handle import EngineMaker
+from weft.federation.live.entries import Batch, Created, Dropped, Entry, Left, Moved, Part
+from weft.federation.live.feeding import fetched
+from weft.federation.live.following import Follower
+from weft.federation.live.generation import Generation
+from weft.federation.live.handover import feeding_begins
+from weft.federation.live.ledger import Mark, Standing, interests_of
+from weft.federation.live.letters import Letter, letter_bytes, letter_of
+from weft.federation.live.outbox import Address
+from weft.federation.live.wire import COORDINATOR, Wire, home_box
+
+_CURRENT = "generation.json"
+
+
+class Provider:
+    """Runs the queries that the log gives to a site. `step` takes in what is new."""
+
+    def __init__(
+        self,
+        site: str,
+        directory: Path,
+        wire: Wire,
+        make_engine: EngineMaker,
+        *,
+        say: Callable[[str], None] = lambda sentence: None,
+        idle: Callable[[], None] = lambda: time.sleep(0.05),
+    ) -> None:
+        """`idle` is called while the owner of a stream is waited for."""
+        self.site = site
+        self._directory = directory
+        self._wire = wire
+        self._make_engine = make_engine
+        self._say = say
+        self._idle = idle
+        self._follower = Follower(wire)
+        self._seconds = 0.0
+        #: Whether the federation has given it up, and it must ask to be taken in again.
+        self.has_left = False
+        #: An entry that was not carried out to its end: the broker was away, say.
+        self._unfinished: tuple[int, Entry] | None = None
+        self.is_new = not (directory / _CURRENT).exists()
+        self._current = self._opened(0) if self.is_new else self._opened(self._number)
+        if self.is_new:
+            self._switch(0)
+
+    @property
+    def place(self) -> int:
+        """How far it has come with all that concerns its queries."""
+        return self._current.applied
+
+    def begin_anew(self, place: int) -> None:
+        """Forget an earlier life: up to a place, others have taken over all that ran here."""
+        if self._current.applied >= place:
+            return
+        number = self._number + 1
+        fresh = self._fresh(number)
+        fresh.note(place)
+        self._replace(fresh, number)
+        self._follower = Follower(self._wire)
+
+    def close(self) -> None:
+        self._current.close()
+        self._wire.close()
+
+    def step(self) -> bool:
+        """Carry out the entries that are new, each to its end; whether there were any."""
+        if self._unfinished is not None:
+            self._carry_out(*self._unfinished)
+        worked = self._current.send()
+        for place, entry in self._follower.read():
+            worked = True
+            self._carry_out(place, entry)
+        return worked
+
+    # --- entries -------------------------------------------------------------------------------------------------
+
+    def _carry_out(self, place: int, entry: Entry) -> None:
+        self._unfinished = place, entry
+        if place <= self._current.applied:
+            self._remember(entry)
+        else:
+            self._do(place, entry)
+        self._unfinished = None
+
+    def _do(self, place: int, entry: Entry) -> None:
+        ledger = self._follower.ledger
+        match entry:
+            case Batch():
+                if any(entry.stream in each.reads for each in ledger.run_by(self.site)):
+                    self._run_batch(place, entry)
+            case Created(provider=provider, query=name) if provider == self.site:
+                self._remember(entry)
+                streams = [record.stream for record in ledger.streams.values()]
+                self._current.begin(place, streams, [ledger.query(name)], ledger.clocks(place))
+            case Dropped(query=name):
+                self._end(self._current, place, [name])
+            case Moved(moves=moves) | Left(moves=moves):
+                self._end(self._current, place, [each.query for each in moves if each.source == self.site])
+                coming = {each.birth for each in moves if each.target == self.site}
+                if coming:
+                    self._rebuild(place, coming)
+                self.has_left = self.has_left or (isinstance(entry, Left) and entry.site == self.site)
+            case _:
+                return
+        self._report(place)
+
+    def _remember(self, entry: Entry) -> None:
+        """Know whose the answers of a query are that begins or ends here."""
+        ledger, addresses = self._follower.ledger, self._current.addresses
+        if isinstance(entry, Dropped):
+            addresses.pop(entry.query, None)
+        if isinstance(entry, Moved | Left):
+            for each in entry.moves:
+                if each.source == self.site:
+                    addresses.pop(each.query, None)
+        for standing in ledger.run_by(self.site):
+            if standing.stays[-1].since == ledger.place:
+                addresses[standing.name] = Address(standing.birth, standing.home, standing.stays[-1].after)
+
+    def _run_batch(self, place: int, entry: Batch) -> None:
+        rows = self._rows(entry)
+        started = time.monotonic()
+        self._current.take_batch(place, entry.stream, rows, self._follower.ledger.clocks(place))
+        self._seconds += time.monotonic() - started
+
+    def _end(self, generation: Generation, place: int, names: Sequence[str]) -> None:
+        """Queries end here. What they answered before is sent, and then that there is no more to come."""
+        addresses = generation.addresses
+        # Those that read others' answers go first.
+        here = sorted((name for name in names if name in addresses), key=lambda name: -addresses[name].birth)
+        if not here:
+            return
+        generation.send()
+        for name in here:
+            address = addresses[name]
+            fields = {"provider": self.site, "birth": address.birth, "through": place}
+            identity = f"ended/{self.site}/{address.birth}/{place}"
+            self._wire.put(home_box(address.home), identity, letter_bytes(Letter("ended", fields)))
+        generation.end(place, here)
+        for name in here:
+            del addresses[name]
+
+    def _report(self, place: int) -> None:
+        """Tell the coordinator how far all answers are with the broker."""
+        self._current.send()
+        running = len(self._current.addresses)
+        fields = {"site": self.site, "through": place, "seconds": round(self._seconds, 3), "queries": running}
+        self._wire.put(COORDINATOR, f"progress/{self.site}/{place}", letter_bytes(Letter("progress", fields)))
+
+    # --- rows ----------------------------------------------------------------------------------------------------
+
+    def _rows(self, entry: Batch) -> pa.Table:
+        """The rows of a batch that are wanted here; from the owner of the stream if the broker has let go of them."""
+        parts = [self._part(each) for each in entry.parts if self.site in each.sites]
+        found = [each for each in parts if each is not None]
+        if len(found) < len(parts):
+            ledger = self._follower.ledger
+            wanted = ledger.interests(self.site)
+            numbers = {entry.stream: [entry.number]}
+            return fetched(self._wire, ledger, wanted, numbers, self._idle)[entry.stream, entry.number]
+        return pa.concat_tables(found, promote_options="default") if found else pa.table({})
+
+    def _part(self, part: Part) -> pa.Table | None:
+        letters = [self._wire.get(number) for number in part.numbers]
+        known = [letter_of(data).rows for data in letters if data is not None]
+        return pa.concat_tables(known) if len(known) == len(letters) else None
+
+    # --- generations ---------------------------------------------------------------------------------------------
+
+    def _rebuild(self, place: int, coming: set[int]) -> None:
+        """Build an engine that has all queries of this provider, with those that come, and let it take over."""
+        # The old one goes with all that it has: what it had answered when it died, perhaps, and not sent.
+        self._current.send()
+        ledger = self._follower.ledger
+        mine = ledger.run_by(self.site)
+        self._say(f"taking in {len(coming)} queries; {len(mine)} will run here")
+        # One that was dropped may come too: whoever ran it has died before it had answered all.
+        mine += [ledger.queries[birth] for birth in sorted(coming) if ledger.queries[birth].ended is not None]
+        number = self._number + 1
+        fresh = self._fresh(number)
+        after = {each.birth: each.stays[-1].after if each.birth in coming else place for each in mine}
+        self._feed(fresh, mine, after, place)
+        fresh.note(place)
+        self._replace(fresh, number)
+
+    def _feed(self, fresh: Generation, mine: list[Standing], after: Mapping[int, int], until: int) -> None:
+        """Create queries where feeding them begins, run the batches since then, and give what nobody has answered."""
+        ledger = self._follower.ledger
+        begins = feeding_begins(ledger, after)
+        marks = [
+            (stream, mark)
+            for stream, mark in ledger.marks_between(min(begins.values()), until)
+            if _is_read(stream, mark, mine, begins)
+        ]
+        numbers: dict[str, list[int]] = {}
+        for stream, mark in marks:
+            numbers.setdefault(stream, []).append(mark.number)
+        rows = fetched(self._wire, ledger, interests_of(mine), numbers, self._idle)
+        changes = _changes(mine, begins)
+        for stream, mark in marks:
+            self._change_before(fresh, changes, mark.place, after)
+            fresh.take_batch(mark.place, stream, rows.pop((stream, mark.number)), ledger.clocks(mark.place))
+            fresh.send()
+        self._change_before(fresh, changes, until + 1, after)
+
+    def _change_before(self, fresh: Generation, changes: list[Change], place: int, after: Mapping[int, int]) -> None:
+        """Let queries begin and end whose time has come, in the order of the log."""
+        ledger = self._follower.ledger
+        streams = [record.stream for record in ledger.streams.values()]
+        while changes and changes[0].place < place:
+            change = changes.pop(0)
+            if change.ends:
+                self._end(fresh, change.place, [each.name for each in change.queries])
+                continue
+            for each in change.queries:
+                fresh.addresses[each.name] = Address(each.birth, each.home, after[each.birth])
+            fresh.begin(change.place, streams, change.queries, ledger.clocks(change.place))
+
+    @property
+    def _number(self) -> int:
+        return int(json.loads((self._directory / _CURRENT).read_text())["number"])
+
+    def _opened(self, number: int) -> Generation:
+        return Generation(self._directory / "generations" / str(number), self.site, self._wire, self._make_engine)
+
+    def _fresh(self, number: int) -> Generation:
+        """An engine that knows nothing yet. What an attempt before has left of it goes."""
+        shutil.rmtree(self._directory / "generations" / str(number), ignore_errors=True)
+        return self._opened(number)
+
+    def _replace(self, fresh: Generation, number: int) -> None:
+        old, self._current = self._current, fresh
+        self._switch(number)
+        old.close()
+        shutil.rmtree(old.directory, ignore_errors=True)
+
+    def _switch(self, number: int) -> None:
+        path = self._directory / _CURRENT
+        draft = path.with_suffix(".draft")
+        draft.write_text(json.dumps({"number": number}))
+        os.replace(draft, path)
+
+
+@dataclass(frozen=True)
+class Change:
+    """Queries that begin, or end, together."""
+
+    place: int
+    ends: bool
+    queries: list[Standing]
+
+
+def _changes(mine: list[Standing], begins: Mapping[int, int]) -> list[Change]:
+    """When queries begin and end in an engine that is fed again, in order; at one place, what ends goes first."""
+    found: dict[tuple[int, bool], list[Standing]] = {}
+    for each in sorted(mine, key=lambda each: each.birth):
+        found.setdefault((begins[each.birth], False), []).append(each)
+        if each.ended is not None:
+            found.setdefault((each.ended, True), []).append(each)
+    return [
+        Change(place, ends, found[place, ends]) for place, ends in sorted(found, key=lambda key: (key[0], not key[1]))
+    ]
+
+
+def _is_read(stream: str, mark: Mark, mine: list[Standing], begins: Mapping[int, int]) -> bool:
+    """Whether a query that has begun, and not ended, reads a batch."""
+    return any(
+        stream in each.reads and begins[each.birth] < mark.place and (each.ended is None or mark.place < each.ended)
+        for each in mine
+    )

@@ -1,0 +1,198 @@
+"""What the process of a site runs: up to three roles, each in a thread with a connection of its own.
+
+    source agent    if the site is a source in the topology
+    home            if it has users: at every provider
+    provider        if it has a capability; its engine runs in the thread that called `run`
+
+A role that cannot reach the broker tries again. Anything else that goes wrong ends the process, which can be started
+again at any time: all that it must know is on its disk or with the broker.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from weft.delivery.errors import BrokerError
+from weft.federation.errors import FederationError
+from weft.federation.live.engine_handle import EngineMaker
+from weft.federation.live.entries import Left, entry_of
+from weft.federation.live.home import Home
+from weft.federation.live.letters import Letter, letter_bytes, letter_of
+from weft.federation.live.provider import Provider
+from weft.federation.live.source_agent import SourceAgent
+from weft.federation.live.wire import COORDINATOR, Wire, reply_box
+
+_IDLE = 0.1
+_AWAY = 0.5
+
+
+class Role(Protocol):
+    """Something that does a little at a time."""
+
+    def step(self) -> bool: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class SiteSettings:
+    """A site's name and directory, how to reach the broker, and how often to say that it is alive, in seconds."""
+
+    site: str
+    directory: Path
+    connect: Callable[[], Wire]
+    heartbeat: float = 10.0
+
+
+class SiteProcess:
+    """The roles of one site. `make_engine` is None if it runs no queries."""
+
+    def __init__(
+        self,
+        settings: SiteSettings,
+        make_engine: EngineMaker | None,
+        say: Callable[[str], None] = lambda sentence: None,
+    ) -> None:
+        self._settings = settings
+        self._make_engine = make_engine
+        self._say = say
+        self._stopped = threading.Event()
+        self._failure: BaseException | None = None
+
+    def stop(self) -> None:
+        """Stop after the batch that is running."""
+        self._stopped.set()
+
+    def run(self) -> None:
+        """Take part until it is stopped. Raises what has gone wrong."""
+        settings = self._settings
+        make: list[Callable[[], Role]] = [lambda: SourceAgent(settings.site, settings.directory, settings.connect())]
+        if self._make_engine is not None:
+            make.append(lambda: Home(settings.site, settings.directory, settings.connect()))
+        threads = [threading.Thread(target=self._guarded, args=(each,), daemon=True) for each in make]
+        threads.append(threading.Thread(target=self._beat, daemon=True))
+        for thread in threads:
+            thread.start()
+        if self._make_engine is not None:
+            self._guarded(self._provider)
+        else:
+            self._join(is_new=False)
+            self._stopped.wait()
+        for thread in threads:
+            thread.join(30)
+        if self._failure is not None:
+            raise self._failure
+
+    def _provider(self) -> Role:
+        """The provider, when the federation has taken it in."""
+        settings, make_engine = self._settings, self._make_engine
+        assert make_engine is not None
+        wire = settings.connect()
+        provider = Provider(settings.site, settings.directory, wire, make_engine, say=self._say, idle=self._idle)
+        self._join(is_new=provider.is_new)
+        provider.begin_anew(last_left(wire, settings.site))
+        self._say(f"{settings.site} has joined; it goes on behind place {provider.place} of the log")
+        return _Rejoining(provider, lambda: self._join(is_new=False))
+
+    def _guarded(self, make: Callable[[], Role]) -> None:
+        """Run a role until the process stops."""
+        role: Role | None = None
+        try:
+            while not self._stopped.is_set():
+                try:
+                    role = role or make()
+                    if not role.step():
+                        self._stopped.wait(_IDLE)
+                except BrokerError as error:
+                    self._say(str(error))
+                    self._stopped.wait(_AWAY)
+        except BaseException as error:
+            self._failure = self._failure or error
+            self._stopped.set()
+        finally:
+            if role is not None:
+                role.close()
+
+    def _idle(self) -> None:
+        if self._stopped.wait(_IDLE):
+            raise BrokerError("this process is stopping")
+
+    def _join(self, *, is_new: bool) -> None:
+        """Ask to be taken in, and wait until the log says so."""
+        wire = self._settings.connect()
+        try:
+            identity = uuid.uuid4().hex
+            letter = Letter("join", {"id": identity, "site": self._settings.site, "new": is_new})
+            wire.put(COORDINATOR, identity, letter_bytes(letter))
+            place = 0
+            while not self._stopped.is_set():
+                entries = wire.entries(place, 0.5)
+                if any(getattr(entry_of(data), "id", None) == identity for _, data in entries):
+                    return
+                place = entries[-1][0] if entries else place
+                refused = wire.take(reply_box(identity), 0)
+                if refused is not None:
+                    raise FederationError(letter_of(refused[1])["error"])
+        finally:
+            wire.close()
+
+    def _beat(self) -> None:
+        """Say now and then that the site is there, whatever its engine is busy with."""
+        wire = self._settings.connect()
+        site = self._settings.site
+        while not self._stopped.wait(self._settings.heartbeat):
+            try:
+                letter = letter_bytes(Letter("alive", {"site": site}))
+                wire.put(COORDINATOR, f"alive/{site}/{time.time_ns()}", letter)
+            except BrokerError:
+                continue
+        wire.close()
+
+
+class _Rejoining:
+    """A provider that asks to be taken in again when the federation has given it up."""
+
+    def __init__(self, provider: Provider, join: Callable[[], None]) -> None:
+        self._provider = provider
+        self._join = join
+
+    def step(self) -> bool:
+        worked = self._provider.step()
+        if self._provider.has_left:
+            self._provider.has_left = False
+            self._join()
+        return worked
+
+    def close(self) -> None:
+        self._provider.close()
+
+
+def last_left(wire: Wire, site: str) -> int:
+    """The place of the last entry that says that a site has left; 0 if there is none."""
+    found = place = 0
+    while entries := wire.entries(place):
+        for place, data in entries:
+            entry = entry_of(data)
+            if isinstance(entry, Left) and entry.site == site:
+                found = place
+    return found
+
+
+def run_role(role: Role, stopped: threading.Event, say: Callable[[str], None]) -> None:
+    """Run one role in this thread until it is stopped: the coordinator."""
+    try:
+        while not stopped.is_set():
+            try:
+                if not role.step():
+                    stopped.wait(_IDLE)
+            except BrokerError as error:
+                say(str(error))
+                stopped.wait(_AWAY)
+    finally:
+        role.close()

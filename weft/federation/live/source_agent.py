@@ -1,0 +1,170 @@
+"""A stream's owner: it numbers the batches, and sends every row once, to whoever wants it.
+
+For each provider it knows from the log which rows and columns its queries need. The rows of a batch are divided by
+**who** wants them: what n1 and n3 want goes into one letter for both, with the columns that either needs. So a row is
+in one letter only, crosses the link to the broker once, and each link from there to a provider once. A row that nobody
+wants goes nowhere. Then an entry in the log says that the batch is there, which letters it consists of, and how far the
+clock of the whole stream has come.
+
+    take      a file becomes a numbered batch, and is kept                     (durable: the copy, and its number)
+    send      the letters                                                      (may be sent again after a crash)
+    append    the entry, if the log still is as it was when rows were divided  (the batch is there now, for all)
+
+If somebody else has appended meanwhile, perhaps that a new query runs somewhere, rows are divided anew. So a provider
+never lacks rows for a query that was created before the batch.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from weft.federation.errors import FederationError
+from weft.federation.live.batch_files import TABLES, BatchFiles
+from weft.federation.live.entries import Batch, Part
+from weft.federation.live.following import Follower
+from weft.federation.live.interest import Interest, from_json
+from weft.federation.live.letters import Letter, letter_bytes, letter_of, small_enough
+from weft.federation.live.store import Store
+from weft.federation.live.wire import COORDINATOR, Wire, rows_box, source_box
+
+#: Rows that tell the coordinator which values are how frequent.
+_SAMPLE = 500
+_SAMPLE_EVERY = 20
+
+
+class SourceAgent:
+    """Publishes the streams that a site owns. `step` does a little, and says whether there was anything to do."""
+
+    def __init__(self, site: str, directory: Path, wire: Wire) -> None:
+        self.site = site
+        self._follower = Follower(wire)
+        self._wire = wire
+        self._directory = directory
+        self._store = Store(directory / "source.db", TABLES)
+        self._files: dict[str, BatchFiles] = {}
+        self._rate: dict[str, tuple[float, float]] = {}
+
+    def close(self) -> None:
+        self._store.close()
+        self._wire.close()
+
+    def step(self) -> bool:
+        """Answer one letter, or publish one batch of each stream."""
+        self._follower.catch_up()
+        for name, record in self._follower.ledger.streams.items():
+            if record.owner == self.site and name not in self._files:
+                folder = self._directory / "streams" / str(len(self._files))
+                self._files[name] = BatchFiles(record.stream, folder, self._store)
+        asked = self._answer_letter()
+        published = [self._publish(name) for name in self._files]
+        return any(published) or asked
+
+    # --- publishing ----------------------------------------------------------------------------------------------
+
+    def _publish(self, name: str) -> bool:
+        files = self._files[name]
+        number = len(self._follower.ledger.streams[name].marks)
+        if number > files.taken:
+            raise FederationError(
+                f"{self._directory} knows of {files.taken} batches of stream '{name}', the log of the federation of "
+                f"{number}: it is not the directory that they came from; restore it"
+            )
+        # A batch that was taken, and of which the log knows nothing, comes first.
+        if number >= files.taken and files.take() is None:
+            return False
+        rows, clock = files.rows(number), files.clock(number)
+        # What was sent in an attempt before, and for whom: if nobody wants anything else now, it is not sent again.
+        sent: list[tuple[dict[str, Interest], tuple[Part, ...]]] = []
+
+        def entry() -> Batch | None:
+            if len(self._follower.ledger.streams[name].marks) > number:
+                # An append of ours had come through although we were told that it had not.
+                return None
+            wanting = self._wanting(name)
+            if not sent or sent[-1][0] != wanting:
+                sent.append((wanting, tuple(self._sent(name, number, *each) for each in divided(rows, wanting))))
+            return Batch(name, number, clock, rows.num_rows, sent[-1][1])
+
+        self._follower.append(entry)
+        self._tell_rate(name, number, rows)
+        return True
+
+    def _wanting(self, name: str) -> dict[str, Interest]:
+        """By provider what its queries need of a stream."""
+        ledger = self._follower.ledger
+        found = {each: ledger.interests(each) for each in {query.provider for query in ledger.running()}}
+        return {provider: interests[name] for provider, interests in found.items() if name in interests}
+
+    def _sent(self, name: str, number: int, sites: tuple[str, ...], rows: pa.Table) -> Part:
+        numbers = []
+        for ordinal, piece in enumerate(small_enough(rows, self._wire.largest, self._wire.name)):
+            identity = f"rows/{name}/{number}/{self._follower.ledger.place}/{','.join(sites)}/{ordinal}"
+            letter = Letter("rows", {"stream": name, "number": number}, piece)
+            numbers.append(self._wire.put(rows_box(name), identity, letter_bytes(letter)))
+        return Part(sites, tuple(numbers), rows.num_rows)
+
+    def _tell_rate(self, name: str, number: int, rows: pa.Table) -> None:
+        """Tell the coordinator now and then how much flows, and what it looks like."""
+        since, size = self._rate.get(name, (time.monotonic(), 0.0))
+        self._rate[name] = since, size + rows.nbytes
+        if number % _SAMPLE_EVERY == 0 and rows.num_rows:
+            seconds = max(time.monotonic() - since, 1.0)
+            step = max(1, rows.num_rows // _SAMPLE)
+            fields = {"stream": name, "rate": self._rate[name][1] / seconds}
+            letter = Letter("sample", fields, rows.take(pa.array(range(0, rows.num_rows, step))))
+            if len(letter_bytes(letter)) <= self._wire.largest:
+                self._wire.put(COORDINATOR, f"sample/{self.site}/{name}/{number}", letter_bytes(letter))
+
+    # --- letters -------------------------------------------------------------------------------------------------
+
+    def _answer_letter(self) -> bool:
+        box = source_box(self.site)
+        found = self._wire.take(box, self._store.read_up_to(box))
+        if found is None:
+            return False
+        number, data = found
+        letter = letter_of(data)
+        if letter.kind == "replay":
+            self._replay(letter)
+        elif letter.kind == "release" and letter["stream"] in self._files:
+            self._files[letter["stream"]].let_go(letter["before"])
+        with self._store.transaction():
+            self._store.has_read(box, number)
+        return True
+
+    def _replay(self, letter: Letter) -> None:
+        """Send batches again, as far as they are wanted."""
+        files, interest = self._files[letter["stream"]], from_json(letter["interest"])
+        for number in letter["numbers"]:
+            wanted = restricted(files.rows(number), interest)
+            pieces = list(small_enough(wanted, self._wire.largest, self._wire.name))
+            for ordinal, piece in enumerate(pieces):
+                fields = {"number": number, "left": len(pieces) - ordinal - 1}
+                identity = f"{letter['reply']}/{letter['stream']}/{number}/{ordinal}"
+                self._wire.put(letter["reply"], identity, letter_bytes(Letter("replayed", fields, piece)))
+
+
+def divided(rows: pa.Table, wanting: dict[str, Interest]) -> Iterator[tuple[tuple[str, ...], pa.Table]]:
+    """Rows by who wants them, in the order of the providers' names; rows that nobody wants are left out."""
+    sites = sorted(wanting)
+    if not sites or not rows.num_rows:
+        return
+    masks = np.stack([wanting[site].mask(rows) for site in sites])
+    kinds, kind_of_row = np.unique(masks, axis=1, return_inverse=True)
+    for kind in range(kinds.shape[1]):
+        who = tuple(site for site, wants in zip(sites, kinds[:, kind], strict=True) if wants)
+        if who:
+            columns = frozenset().union(*(wanting[site].columns for site in who))
+            chosen = rows.select([name for name in rows.column_names if name in columns])
+            yield who, chosen.take(pa.array(np.flatnonzero(kind_of_row.reshape(-1) == kind)))
+
+
+def restricted(rows: pa.Table, interest: Interest) -> pa.Table:
+    """The rows and columns of a batch that are wanted."""
+    chosen = rows.select([name for name in rows.column_names if name in interest.columns])
+    return chosen.take(pa.array(np.flatnonzero(interest.mask(rows))))

@@ -1,0 +1,104 @@
+"""weft's own engine as a provider's: a project in a directory, whose cycles are run one by one.
+
+Spark is started once in a process. A new generation of the engine uses the same session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from weft.algebra import Query, Stream
+from weft.catalog import Catalog
+from weft.federation.live.engine_handle import AnswerSink, EngineMaker
+
+if TYPE_CHECKING:
+    from weft.engine.publishing import PublishedRows
+    from weft.engine.spark import SparkSession
+
+_APPLIED = "federation_place"
+
+
+class SparkEngine:
+    """An engine of weft that runs the cycles it is told to."""
+
+    def __init__(self, spark: SparkSession, directory: Path, answers: AnswerSink) -> None:
+        from weft.engine.engine import Engine, state_directory
+
+        directory.mkdir(parents=True, exist_ok=True)
+        self._spark = spark
+        self._catalog = Catalog.open(directory)
+        # Owners of streams have judged all clocks; nobody is to judge them a second time, by another machine's time.
+        self._catalog.set_setting("max_ahead", "off")
+        self._engine = Engine(spark, self._catalog, state_directory(directory))
+        self._engine.publisher = _Publisher(answers)
+
+    @property
+    def applied(self) -> int:
+        return int(str(self._catalog.setting(_APPLIED, 0)))
+
+    @property
+    def last_cycle(self) -> int:
+        return self._engine.last.cycle
+
+    def change(
+        self,
+        place: int | None = None,
+        *,
+        streams: Sequence[Stream] = (),
+        create: Sequence[Query] = (),
+        drop: Sequence[str] = (),
+    ) -> None:
+        from weft.engine.publishing import publishing_sink
+
+        with self._catalog.transaction():
+            known = {each.name for each in self._catalog.streams()}
+            for stream in streams:
+                if stream.name not in known:
+                    self._catalog.add_stream(stream)
+            for name in drop:
+                self._catalog.drop_query(name)
+            for query in create:
+                self._catalog.add_query(replace(query, sink=publishing_sink(query.name, 0, 0)))
+            if place is not None:
+                self._catalog.set_setting(_APPLIED, place)
+
+    def cycle(self, number: int, rows: Mapping[str, Path], clocks: Mapping[str, int]) -> None:
+        from weft.engine.told_batches import told_batch
+
+        batch = told_batch(self._spark, self._catalog.streams(), rows)
+        self._engine.cycle(batch, number, clocks, is_straight=True)
+
+    def close(self) -> None:
+        self._catalog.close()
+
+
+class _Publisher:
+    """What the engine publishes to: every query is a group of its own."""
+
+    def __init__(self, answers: AnswerSink) -> None:
+        self._answers = answers
+
+    def wait_for_room(self) -> None:
+        """Answers wait on disk, and are sent before the next batch."""
+
+    def write(self, cycle: int, published: Sequence[PublishedRows]) -> None:
+        found: dict[str, tuple[pa.Table, int | None]] = {
+            each.stream: (each.rows, each.watermark) for each in published if each.rows is not None
+        }
+        self._answers.write(cycle, found)
+
+    def committed(self, cycle: int) -> None:
+        self._answers.committed(cycle)
+
+
+def spark_engines(master: str | None, settings: Mapping[str, str]) -> EngineMaker:
+    """Makes engines on one Spark session, which is started now."""
+    from weft.engine.spark import session
+
+    spark = session(master, settings)
+    return lambda directory, answers: SparkEngine(spark, directory, answers)

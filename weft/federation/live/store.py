@@ -1,0 +1,53 @@
+"""What a site must not forget: one small SQLite file for each role, written in transactions.
+
+Whoever takes letters from a box, or batches from a folder, writes down what it did and how far it has come at once. So
+a crash either finds both or neither, and nothing is done twice or left out.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+
+class Store:
+    """A SQLite file with the tables that a role needs, and how far each box was read."""
+
+    def __init__(self, path: Path, tables: Sequence[str] = ()) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Roles are made in one thread and run in another, one at a time.
+        self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        self._database.execute("PRAGMA journal_mode = WAL")
+        self._database.execute("PRAGMA synchronous = FULL")
+        for table in ("boxes (box TEXT PRIMARY KEY, number INTEGER NOT NULL)", *tables):
+            self._database.execute(f"CREATE TABLE IF NOT EXISTS {table}")
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All that is written inside is kept, or nothing of it."""
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._database.execute("ROLLBACK")
+            raise
+        self._database.execute("COMMIT")
+
+    def rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        """What a statement finds."""
+        return self._database.execute(statement, values).fetchall()
+
+    def read_up_to(self, box: str) -> int:
+        """The number of the last letter that was taken from a box."""
+        found = self.rows("SELECT number FROM boxes WHERE box = ?", box)
+        return int(found[0][0]) if found else 0
+
+    def has_read(self, box: str, number: int) -> None:
+        """A letter was taken from a box."""
+        self.rows("INSERT OR REPLACE INTO boxes VALUES (?, ?)", box, number)
+
+    def close(self) -> None:
+        self._database.close()
