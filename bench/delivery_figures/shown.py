@@ -129,7 +129,7 @@ def _draw(runs: Sequence[Run], tolerant: Sequence[Run], quick: bool) -> None:
 
     figure, panels = charts.canvas(2)
     names = list(dict.fromkeys(run.workload for run in tolerant))
-    for name, colour in zip(names, _COLOURS, strict=True):
+    for name, colour in zip(names, _COLOURS[-len(names) :], strict=True):
         of = [run for run in tolerant if run.workload == name]
         panels[0].plot(
             [run.overhead for run in of],
