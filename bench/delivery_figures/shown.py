@@ -45,8 +45,9 @@ def statements(runs: Sequence[Run], tolerant: Sequence[Run]) -> dict[str, bool]:
 _READ_WITH = """\
 Rates and windows are not in the source: a row every two seconds and ranges up to a second are ours. Faster streams
 mean more joined rows, of which fewer are shared, and smaller figures throughout; slower ones larger figures. At a row
-every three seconds the source's procedure by the letter comes to about what its digest measured, so the rate here is
-to our disadvantage. "By the letter" counts as the digest does: a link carries the columns
+every three seconds the source's procedure by the letter comes to about what its digest measured, but for uniform
+queries; at the rate here it stays below all of that. "By the letter" counts as the digest does: a link carries
+the columns
 of conditions, and every row has all columns that anybody behind it needs. weft's edges tell each other whose rows are,
 and send the columns that those show who take them. Overlays differ more than workloads do: the deeper the tree below
 the server's first links, the more is shared. Every figure is a mean over the first two seeds."""
@@ -129,7 +130,7 @@ def _draw(runs: Sequence[Run], tolerant: Sequence[Run], quick: bool) -> None:
 
     figure, panels = charts.canvas(2)
     names = list(dict.fromkeys(run.workload for run in tolerant))
-    for name, colour in zip(names, _COLOURS, strict=True):
+    for name, colour in zip(names, _COLOURS[-len(names) :], strict=True):
         of = [run for run in tolerant if run.workload == name]
         panels[0].plot(
             [run.overhead for run in of],

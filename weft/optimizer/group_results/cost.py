@@ -13,13 +13,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from math import isfinite
 from typing import Any
 from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
 
-from weft.algebra import Column, Expression, Kind, Literal, Stream, Table, Value
+from weft.algebra import Column, DataType, Expression, Kind, Literal, Stream, Table, Value
 from weft.optimizer.group_results import changes
 from weft.optimizer.group_results.forms import Family
 from weft.predicates import Box
@@ -159,8 +160,7 @@ class Sample:
         if known:
             # The same rows for all columns of an input, and others for the next input.
             chosen = _generator(f"rows of {alias}").integers(0, len(known), self.size)
-            type_ = subject.terms[0].type
-            keys = [_key(place_of(Literal(known[each], type_))) for each in chosen]
+            keys = _keys([known[each] for each in chosen.tolist()], subject.terms[0].type)
         else:
             keys = _made_up(subject, self.size)
         order = np.array(sorted(range(self.size), key=keys.__getitem__), dtype=np.intp)
@@ -178,6 +178,14 @@ def _key(place: Place) -> Any:
     if isinstance(place, tuple):
         return float("inf") if place[0] else place[1]
     return place
+
+
+def _keys(values: list[Value], type_: DataType) -> list[Any]:
+    finite = [each for each in values if isinstance(each, float) and isfinite(each)]
+    if type_.kind is Kind.DOUBLE and len(finite) == len(values):
+        # What place_of comes to for them, without a fraction for each.
+        return finite
+    return [_key(place_of(Literal(each, type_))) for each in values]
 
 
 def _position(keys: list[Any], cut: Cut) -> int:
