@@ -145,9 +145,12 @@ class Pricing:
         return min(together, sum(self._carried(each.node.form, each.node.own, tagged=True) for each in members))
 
     def traffic_alone(self, member: Member) -> float:
-        """Bytes per tick of a member's answers, if they are sent by themselves."""
-        own = member.node.own
-        return self.screen.rate(member.node.form) * self.screen.share(own.rows) * self.screen.width(member.shown)
+        """Bytes per tick of a member's answers, if they are sent by themselves: with the columns that its user sees."""
+        form, own = member.node.form, member.node.own
+        if self.policy.told:
+            # The same price as of a group of one, also if no row of the sample is among its answers.
+            return self._carried(form, own)
+        return self.screen.rate(form) * self.screen.share(own.rows) * self.screen.width(member.shown)
 
     def _carried(self, form: Form, sums: Sums, tagged: bool = False) -> float:
         if self.policy.told:
