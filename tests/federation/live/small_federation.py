@@ -21,9 +21,9 @@ from weft.federation.live.entries import Batch, Created, Declared, Dropped, entr
 from weft.federation.live.home import Home
 from weft.federation.live.letters import Letter, letter_bytes, letter_of
 from weft.federation.live.memory_wire import MemoryBroker, MemoryWire
-from weft.federation.live.provider import Provider
+from weft.federation.live.provider import Provider, last_left
 from weft.federation.live.source_agent import SourceAgent
-from weft.federation.live.wire import COORDINATOR, Wire, reply_box
+from weft.federation.live.wire import COORDINATOR, reply_box
 from weft.federation.topology.file import topology_from
 
 TOPOLOGY = topology_from(
@@ -262,11 +262,3 @@ class SmallFederation:
                     if answers:
                         found.setdefault(names[name], []).append(sorted(answers, key=repr))
         return found
-
-
-def last_left(wire: Wire, site: str) -> int:
-    """The place of the last entry that a site has left; 0 if there is none."""
-    from weft.federation.live.entries import Left
-
-    entries = ((place, entry_of(data)) for place, data in wire.entries(0))
-    return max((place for place, entry in entries if isinstance(entry, Left) and entry.site == site), default=0)

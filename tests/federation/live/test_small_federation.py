@@ -64,6 +64,49 @@ def test_answers_that_a_crash_left_unsent_are_sent_before_the_engine_is_replaced
     assert len(federation.delivered()) == 2
 
 
+def test_answers_given_too_early_do_not_overtake_those_that_a_dead_provider_owed(tmp_path: Path) -> None:
+    """n2 answers behind a hand-over by n3, which dies far behind it: n2 has to answer from there, and all of it."""
+    federation = SmallFederation(tmp_path)
+    federation.execute("n1", f"CREATE CONTINUOUS QUERY q AS {QUERIES[1]}")
+    federation.ask("move", query="q", target="n3")
+    federation.work()
+    federation.publish("trades", [(1, "A", 5, 5)])
+    federation.ask("move", query="q", target="n2")
+    federation.publish("trades", [(2, "A", 5, 5)])
+    federation.work("n1", "n2")
+    federation.homes["n1"].step()
+    federation.kill("n3")
+    federation.bury("n3")
+    # The answer to the second batch waits at the home, given under a hand-over that does not count any more.
+    federation.homes["n1"].step()
+    federation.settle()
+    assert federation.delivered() == federation.expected()
+    assert len(federation.delivered()) == 1
+
+
+def test_a_provider_that_was_given_up_begins_anew_when_what_it_is_behind_with_is_gone(tmp_path: Path) -> None:
+    federation = SmallFederation(tmp_path)
+    federation.execute("n1", f"CREATE CONTINUOUS QUERY q AS {QUERIES[1]}")
+    federation.ask("move", query="q", target="n1")
+    federation.work()
+    federation.publish("trades", [(1, "A", 5, 5)])
+    federation.bury("n1")
+    for number in range(8):
+        federation.publish("trades", [(20 * number, "A", 5, 5)])
+        federation.work("n2", "n3")
+    federation.sources["feed"].step()
+    federation.broker.lost |= {
+        number for number, (box, _) in enumerate(federation.broker.letters, 1) if box.startswith("rows.")
+    }
+    federation.settle()
+    assert "n1" in federation.coordination.present
+    assert federation.delivered() == federation.expected()
+    federation.ask("move", query="q", target="n1")
+    federation.publish("trades", [(200, "A", 5, 5)])
+    federation.settle()
+    assert federation.delivered() == federation.expected()
+
+
 @pytest.mark.prove
 @pytest.mark.parametrize("seed", range(100, 140))
 def test_many_random_lives(tmp_path: Path, seed: int) -> None:

@@ -101,14 +101,12 @@ class BatchFiles:
             self._store.rows("INSERT INTO batches VALUES (?, ?, ?, ?, ?)", self.stream.name, number, name, clock, bad)
         return number
 
-    def rows(self, number: int) -> pa.Table:
-        """The rows of a batch that was taken."""
+    def rows(self, number: int) -> pa.Table | None:
+        """The rows of a batch that was taken; None if they were let go."""
         try:
             return pq.read_table(self._path(number))
         except FileNotFoundError:
-            raise FederationError(
-                f"batch {number} of stream '{self.stream.name}' is not kept any more, and is asked for again"
-            ) from None
+            return None
 
     def let_go(self, before: int) -> None:
         """Delete the rows of batches with smaller numbers."""

@@ -7,10 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
+from weft.federation.errors import FederationError
 from weft.federation.live.interest import Interest, as_json
 from weft.federation.live.ledger import Ledger
 from weft.federation.live.letters import Letter, letter_bytes, letter_of
 from weft.federation.live.wire import Wire, reply_box, source_box
+
+
+class BatchGoneError(FederationError):
+    """The owner of a stream has let go of a batch, since no answer to it is missing."""
 
 
 def fetched(
@@ -20,7 +25,10 @@ def fetched(
     numbers: Mapping[str, Sequence[int]],
     idle: Callable[[], None],
 ) -> dict[tuple[str, int], pa.Table]:
-    """The wanted rows of batches, by stream and number. Owners that are away are waited for: `idle` is called."""
+    """The wanted rows of batches, by stream and number. Owners that are away are waited for: `idle` is called.
+
+    Raises BatchGoneError if one is not kept any more.
+    """
     found: dict[tuple[str, int], pa.Table] = {}
     for stream, listed in numbers.items():
         identity = uuid.uuid4().hex
@@ -43,6 +51,8 @@ def _answered(wire: Wire, box: str, count: int, idle: Callable[[], None]) -> dic
             continue
         place, data = letter_found
         letter = letter_of(data)
+        if letter.kind == "gone":
+            raise BatchGoneError(letter["error"])
         pieces.setdefault(letter["number"], []).append(letter.rows)
         if letter["left"] == 0:
             whole.add(letter["number"])

@@ -1,9 +1,11 @@
 """The users' side of a site: answers from wherever queries run, into its delivery log, in order and once.
 
 A query's answers come from one provider after the other; the log says from which batch to which each of them answers.
-An answer counts if it is from the provider that answers for its batch, and if it is newer than the last one that was
-taken. Answers of the next provider wait until the one before it has said that no more will come. A provider that left
-cannot say so; but what it had answered then is in our box before the entry that says so is in the log.
+An answer counts if it is from the provider that answers for its batch, on the strength of the entry that says so, and
+if it is newer than the last one that was taken. Answers of the next provider wait until the one before it has said that
+no more will come. A provider that left cannot say so; but what it had answered then is in our box before the entry that
+says so is in the log. That entry may send the next provider back to a batch before those it has answered already: it
+answers them again, and what it gave before the entry does not count.
 
 Whoever reads the delivery log reads it as on any other machine: `weft tail`, `loom.subscribe`, edges.
 """
@@ -29,8 +31,8 @@ from weft.plan.subscription import Subscription
 
 _TABLES = (
     # Answers that came and are not taken yet.
-    "waiting (birth INTEGER, place INTEGER, provider TEXT, ordinal INTEGER, pieces INTEGER, watermark INTEGER, "
-    "rows BLOB NOT NULL, PRIMARY KEY (birth, place, provider, ordinal))",
+    "waiting (birth INTEGER, since INTEGER, place INTEGER, provider TEXT, ordinal INTEGER, pieces INTEGER, "
+    "watermark INTEGER, rows BLOB NOT NULL, PRIMARY KEY (birth, since, place, provider, ordinal))",
     # By query the batch of the last answer that was taken, and whether it was dropped and has no more.
     "taken (birth INTEGER PRIMARY KEY, place INTEGER NOT NULL, closed INTEGER NOT NULL)",
     "ended (birth INTEGER, provider TEXT, through INTEGER NOT NULL, PRIMARY KEY (birth, provider, through))",
@@ -103,9 +105,9 @@ class Home:
             self._store.has_read(self._box, number)
 
     def _wait(self, letter: Letter) -> None:
-        names = ("birth", "place", "provider", "ordinal", "pieces", "watermark")
+        names = ("birth", "since", "place", "provider", "ordinal", "pieces", "watermark")
         self._store.rows(
-            "INSERT OR IGNORE INTO waiting VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR IGNORE INTO waiting VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             *(letter[name] for name in names),
             stream_of(letter.rows),
         )
@@ -120,7 +122,7 @@ class Home:
             for place, pieces, here in self._next(standing, stay, taken):
                 if here < pieces:
                     return worked
-                self._take(standing, stay.provider, place)
+                self._take(standing, stay, place)
                 taken, worked = place, True
             if stay.until is None or not self._is_over(standing, stay):
                 return worked
@@ -133,10 +135,11 @@ class Home:
     def _next(self, standing: Standing, stay: Stay, taken: int) -> list[tuple[int, int, int]]:
         """The batches of a stay with answers that are not taken: place, how many letters they are and are here."""
         found: list[tuple[int, int, int]] = self._store.rows(
-            "SELECT place, max(pieces), count(*) FROM waiting WHERE birth = ? AND provider = ? AND place > ? "
-            "AND place <= ? GROUP BY place ORDER BY place",
+            "SELECT place, max(pieces), count(*) FROM waiting WHERE birth = ? AND provider = ? AND since = ? "
+            "AND place > ? AND place <= ? GROUP BY place ORDER BY place",
             standing.birth,
             stay.provider,
+            stay.since,
             max(taken, stay.after),
             stay.until if stay.until is not None else 1 << 62,
         )
@@ -152,10 +155,14 @@ class Home:
         )
         return stay.broken_off or bool(said)
 
-    def _take(self, standing: Standing, provider: str, place: int) -> None:
-        key = (standing.birth, place, provider)
+    def _take(self, standing: Standing, stay: Stay, place: int) -> None:
         pieces = self._store.rows(
-            "SELECT rows, watermark FROM waiting WHERE birth = ? AND place = ? AND provider = ? ORDER BY ordinal", *key
+            "SELECT rows, watermark FROM waiting WHERE birth = ? AND place = ? AND provider = ? AND since = ? "
+            "ORDER BY ordinal",
+            standing.birth,
+            place,
+            stay.provider,
+            stay.since,
         )
         rows = pa.concat_tables(table_of(data) for data, _ in pieces)
         with self._store.transaction():

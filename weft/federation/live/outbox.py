@@ -30,11 +30,15 @@ _NUMBERED = re.compile(r"(\d{12})\.(pending|ready)")
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Which query of the log one in the engine is, where its user is, and up to which place others have answered it."""
+    """Which query of the log one in the engine is, where its user is, and which of its answers are given here.
+
+    Those behind the place `after`, on the strength of the entry at the place `since`.
+    """
 
     birth: int
     home: str
     after: int
+    since: int
 
 
 class Outbox:
@@ -66,7 +70,7 @@ class Outbox:
             address = self._addresses[name]
             if place <= address.after or not rows.num_rows:
                 continue
-            whose = {"query": name, "birth": address.birth, "home": address.home}
+            whose = {"query": name, "birth": address.birth, "home": address.home, "since": address.since}
             head = {**whose, "place": place, "watermark": watermark}
             line, data = json.dumps(head).encode(), stream_of(rows)
             chunks += [_LENGTH.pack(len(line)), line, _LENGTH.pack(len(data)), data]
@@ -100,7 +104,7 @@ class Outbox:
                 pieces = list(small_enough(rows, self._wire.largest, self._wire.name))
                 for ordinal, piece in enumerate(pieces):
                     fields = {**head, "provider": self._provider, "ordinal": ordinal, "pieces": len(pieces)}
-                    identity = f"answers/{self._provider}/{head['birth']}/{head['place']}/{ordinal}"
+                    identity = f"answers/{self._provider}/{head['birth']}/{head['since']}/{head['place']}/{ordinal}"
                     self._wire.put(home_box(home), identity, letter_bytes(Letter("answers", fields, piece)))
             path.unlink()
         return bool(ready)

@@ -26,8 +26,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from weft.federation.live.engine_handle import EngineMaker
-from weft.federation.live.entries import Batch, Created, Dropped, Entry, Left, Moved, Part
-from weft.federation.live.feeding import fetched
+from weft.federation.live.entries import Batch, Created, Dropped, Entry, Left, Moved, Part, entry_of
+from weft.federation.live.feeding import BatchGoneError, fetched
 from weft.federation.live.following import Follower
 from weft.federation.live.generation import Generation
 from weft.federation.live.handover import feeding_begins
@@ -84,6 +84,7 @@ class Provider:
         fresh.note(place)
         self._replace(fresh, number)
         self._follower = Follower(self._wire)
+        self._unfinished = None
 
     def close(self) -> None:
         self._current.close()
@@ -91,6 +92,18 @@ class Provider:
 
     def step(self) -> bool:
         """Carry out the entries that are new, each to its end; whether there were any."""
+        try:
+            return self._follow()
+        except BatchGoneError:
+            # Nobody waits for answers to a batch that was let go: the federation gave us up while we were behind.
+            place = last_left(self._wire, self.site)
+            if place <= self._current.applied:
+                raise
+            self.begin_anew(place)
+            self.has_left = True
+            return True
+
+    def _follow(self) -> bool:
         if self._unfinished is not None:
             self._carry_out(*self._unfinished)
         worked = self._current.send()
@@ -142,7 +155,7 @@ class Provider:
                     addresses.pop(each.query, None)
         for standing in ledger.run_by(self.site):
             if standing.stays[-1].since == ledger.place:
-                addresses[standing.name] = Address(standing.birth, standing.home, standing.stays[-1].after)
+                addresses[standing.name] = _address(standing, standing.stays[-1].after)
 
     def _run_batch(self, place: int, entry: Batch) -> None:
         rows = self._rows(entry)
@@ -240,7 +253,7 @@ class Provider:
                 self._end(fresh, change.place, [each.name for each in change.queries])
                 continue
             for each in change.queries:
-                fresh.addresses[each.name] = Address(each.birth, each.home, after[each.birth])
+                fresh.addresses[each.name] = _address(each, after[each.birth])
             fresh.begin(change.place, streams, change.queries, ledger.clocks(change.place))
 
     @property
@@ -268,6 +281,17 @@ class Provider:
         os.replace(draft, path)
 
 
+def last_left(wire: Wire, site: str) -> int:
+    """The place of the last entry that says that a site has left; 0 if there is none."""
+    found = place = 0
+    while entries := wire.entries(place):
+        for place, data in entries:
+            entry = entry_of(data)
+            if isinstance(entry, Left) and entry.site == site:
+                found = place
+    return found
+
+
 @dataclass(frozen=True)
 class Change:
     """Queries that begin, or end, together."""
@@ -275,6 +299,10 @@ class Change:
     place: int
     ends: bool
     queries: list[Standing]
+
+
+def _address(standing: Standing, after: int) -> Address:
+    return Address(standing.birth, standing.home, after, standing.stays[-1].since)
 
 
 def _changes(mine: list[Standing], begins: Mapping[int, int]) -> list[Change]:

@@ -21,10 +21,10 @@ from typing import Protocol
 from weft.delivery.errors import BrokerError
 from weft.federation.errors import FederationError
 from weft.federation.live.engine_handle import EngineMaker
-from weft.federation.live.entries import Left, entry_of
+from weft.federation.live.entries import entry_of
 from weft.federation.live.home import Home
 from weft.federation.live.letters import Letter, letter_bytes, letter_of
-from weft.federation.live.provider import Provider
+from weft.federation.live.provider import Provider, last_left
 from weft.federation.live.source_agent import SourceAgent
 from weft.federation.live.wire import COORDINATOR, Wire, reply_box
 
@@ -171,17 +171,6 @@ class _Rejoining:
 
     def close(self) -> None:
         self._provider.close()
-
-
-def last_left(wire: Wire, site: str) -> int:
-    """The place of the last entry that says that a site has left; 0 if there is none."""
-    found = place = 0
-    while entries := wire.entries(place):
-        for place, data in entries:
-            entry = entry_of(data)
-            if isinstance(entry, Left) and entry.site == site:
-                found = place
-    return found
 
 
 def run_role(role: Role, stopped: threading.Event, say: Callable[[str], None]) -> None:

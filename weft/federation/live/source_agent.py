@@ -78,6 +78,8 @@ class SourceAgent:
         if number >= files.taken and files.take() is None:
             return False
         rows, clock = files.rows(number), files.clock(number)
+        if rows is None:
+            raise FederationError(f"batch {number} of stream '{name}' is gone from {self._directory}: restore it")
         # What was sent in an attempt before, and for whom: if nobody wants anything else now, it is not sent again.
         sent: list[tuple[dict[str, Interest], tuple[Part, ...]]] = []
 
@@ -138,10 +140,15 @@ class SourceAgent:
         return True
 
     def _replay(self, letter: Letter) -> None:
-        """Send batches again, as far as they are wanted."""
+        """Send batches again, as far as they are wanted, or say that one is not kept any more."""
         files, interest = self._files[letter["stream"]], from_json(letter["interest"])
         for number in letter["numbers"]:
-            wanted = restricted(files.rows(number), interest)
+            rows = files.rows(number)
+            if rows is None:
+                problem = f"batch {number} of stream '{letter['stream']}' is not kept any more by {self.site}"
+                self._wire.put(letter["reply"], letter["reply"], letter_bytes(Letter("gone", {"error": problem})))
+                return
+            wanted = restricted(rows, interest)
             pieces = list(small_enough(wanted, self._wire.largest, self._wire.name))
             for ordinal, piece in enumerate(pieces):
                 fields = {"number": number, "left": len(pieces) - ordinal - 1}
