@@ -114,6 +114,10 @@ class Observed:
         number.part, number.whole = value * (ENOUGH + 1) - 0.5, ENOUGH
         self._step(known, number)
 
+    def forget(self, known: Known) -> None:
+        """What was counted is not what will be counted from now on."""
+        self._numbers.pop(known, None)
+
     def _renewed(self, known: Known) -> _Number:
         number = self._numbers.pop(known, None) or _Number()
         self._numbers[known] = number
