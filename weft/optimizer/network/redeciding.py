@@ -6,6 +6,8 @@
     decided      a few cycles later it still does: they leave the network and are registered anew, in one step between
                  two cycles
 
+Who was chosen by supposition does not wait: what is measured for the first time contradicts nothing that was known.
+
 Selects that have been moved stay as they are for a while, and longer each time, so that two orders of which each looks
 better while the other runs cannot keep an engine busy. What one cycle does is bounded, however many selects there are.
 
@@ -67,6 +69,8 @@ class _Watched:
     #: Who came earlier has a smaller number.
     number: int
     make: Callable[[], Wanted]
+    #: What was first measured in this round of `Observed` or later was supposed when it was chosen.
+    chosen_in: int
     #: What its costs depend on; None as long as it has not been looked at.
     read: frozenset[Known] | None = None
     #: Since when another order has been better.
@@ -105,7 +109,8 @@ class Redeciding:
 
     def watch(self, place: str, make: Callable[[], Wanted]) -> None:
         """Look after a select that is in the network."""
-        self._watched[place] = _Watched(self._next_number, make)
+        # All that has been seen so far was known when it was registered.
+        self._watched[place] = _Watched(self._next_number, make, self.observed.rounds + 1)
         self._next_number += 1
         self._waiting[place] = None
 
@@ -170,11 +175,15 @@ class Redeciding:
 
     def _is_ripe(self, place: str, cycle: int) -> bool:
         watched = self._watched[place]
-        return (
+        return self._was_supposed(watched) or (
             watched.since is not None
             and cycle >= watched.since + self.patience.sustained
             and cycle >= watched.stays_until
         )
+
+    def _was_supposed(self, watched: _Watched) -> bool:
+        """Whether something that a select was chosen by was not known then, and is now."""
+        return any(self.observed.is_news(known, watched.chosen_in) for known in watched.read or ())
 
     def _judged(self, place: str, cycle: int, with_others: bool) -> Costs | None:
         """What a select would gain: with all that share its first join, or else by itself; None for too little."""
@@ -187,6 +196,8 @@ class Redeciding:
                 watched.gain = found.gain
                 self._better.add(place)
                 return found
+        # It is right by what is known now, whatever it was chosen by.
+        watched.chosen_in = self.observed.rounds
         self._settle(place)
         return None
 
@@ -208,9 +219,12 @@ class Redeciding:
             self.planner.register_wanted(each, self._watched[each].wanted)
         for each in found.places:
             watched = self._watched[each]
-            stays = self.patience.interval << min(watched.moves, 20)
-            watched.stays_until = cycle + min(stays, self.patience.longest_interval)
-            watched.moves += 1
+            # To learn what was never known is no change of mind.
+            if not self._was_supposed(watched):
+                stays = self.patience.interval << min(watched.moves, 20)
+                watched.stays_until = cycle + min(stays, self.patience.longest_interval)
+                watched.moves += 1
+            watched.chosen_in = self.observed.rounds
             self._settle(each)
         after = order_text(order_of(nodes, place))
         return Redecided(cycle, found.places, before, after, found.now, found.best, self._reasons(place))
