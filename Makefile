@@ -27,7 +27,7 @@ pure: venv
 	$(BIN)/pytest -q -m "not spark and not prove" --numprocesses auto --dist worksteal
 
 spark: $(WARM)
-	$(BIN)/pytest -q -m "spark and not prove"
+	$(BIN)/pytest -q -m "spark and not prove" --numprocesses 2 --dist worksteal
 
 prove: $(WARM)
 	-@scripts/find-nats

@@ -34,7 +34,7 @@ QUERIES = {
 }
 
 
-@pytest.mark.parametrize("sharing", ["on", "off"])
+@pytest.mark.parametrize("sharing", ["on", pytest.param("off", marks=pytest.mark.prove)])
 def test_only_windows_and_what_passes_their_answers_on_look_back(
     beside_oracle: Callable[[str], Run], sharing: str
 ) -> None:

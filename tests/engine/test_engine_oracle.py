@@ -84,7 +84,7 @@ def examples(count: int) -> settings:
 
 
 @given(life=lives())
-@examples(25)
+@examples(15)
 def test_the_engine_answers_like_the_oracle(spark: SparkSession, life: Life) -> None:
     assert disagreement(spark, life) == ""
 
