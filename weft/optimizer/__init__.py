@@ -20,9 +20,8 @@ workloads             queries to plan: the papers', and dashboards
 
 edge_meter, fast_cost, cost_lookup, trees and fabric are how weaving gets it done in time.
 
-And it learns orders from what operators were seen to do (the network and result groups have rooms of their own):
+And it learns from what was seen. The order of joins is the network's matter (`network/redeciding.py`), which has a room
+of its own, as result groups do:
 
-tickets               who gets a row first: lotteries and back-pressure
-order_joins           the order of joins, decided anew while they run, with hysteresis
 rank_filters          the order of filters: cheap and selective ones first
 """
