@@ -20,14 +20,14 @@ OF_LAST = Known(Kind.SHARE, ("stream b", "stream c"), "T1.p - T2.p = 0")
 
 
 def rows_that_meet_on_one_side(cycle: int) -> dict[str, list[tuple[int, int, int]]]:
-    """Half of b's rows meet all of a's and none of c's, the other half all of c's and none of a's."""
-    first = 6 * cycle
-    numbers = range(first, first + 6)
-    return {
-        "a": [(number, 7, 0) for number in numbers],
-        "b": [(number, 7, 1_000 + number) if number % 2 else (number, 1_000 + number, 7) for number in numbers],
-        "c": [(number, 0, 7) for number in numbers],
-    }
+    """Half of b's rows meet all of a's, and the other half all of c's; one of them meets both."""
+    rows = {name: list[tuple[int, int, int]]() for name in "abc"}
+    for number in range(20):
+        clock, rare = 6 * cycle + number % 6, 1_000 + 20 * cycle + number
+        rows["a"].append((clock, 7, 0))
+        rows["b"].append((clock, 7 if number % 2 or not number else rare, rare if number % 2 else 7))
+        rows["c"].append((clock, 0, 7))
+    return rows
 
 
 def ran(spark: SparkSession, directory: Path) -> tuple[list[set[str]], float]:
@@ -47,16 +47,15 @@ def ran(spark: SparkSession, directory: Path) -> tuple[list[set[str]], float]:
 def test_an_order_is_not_left_for_one_that_is_no_better(spark: SparkSession, tmp_path: Path) -> None:
     first, share = ran(spark, tmp_path)
     assert first == [AB] * 8
-    assert share == pytest.approx(0.5, rel=0.4), "of rows that are kept, some are too old to meet"
+    assert share == pytest.approx(0.4, abs=0.1), "half of them, but for those that are kept and too old"
 
 
 def test_without_trying_it_the_other_order_looks_better_than_it_is(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(observing, "explored", lambda *_: _nothing())
-    first, share = ran(spark, tmp_path)
-    assert set(map(frozenset, first)) != {frozenset(AB)}
-    assert share < 0.1
+    _, share = ran(spark, tmp_path)
+    assert share < 0.2, "of the rows of b that meet one of a, one in eleven meets one of c"
 
 
 def _nothing() -> Iterator[None]:

@@ -16,14 +16,14 @@ pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compacting_early")]
 STEPS = (*UNCOMMITTED, "network")
 
 
-def disagreement(spark: SparkSession, directory: Path, seed: int, kernels: str = "auto") -> str:
+def disagreement(spark: SparkSession, directory: Path, seed: int, kernels: str = "auto", **size: int) -> str:
     """How the engine differs from the oracle in the first cycle in which it does, or nothing."""
-    pick = random.Random(seed)
-    run = Run(spark, directory, workload(seed))
+    pick, drawn = random.Random(seed), workload(seed, **size)
+    run = Run(spark, directory, drawn)
     run.loom.execute(f"SET kernels = {kernels}")
     run.restart()
     try:
-        for number, arriving in enumerate(workload(seed).cycles):
+        for number, arriving in enumerate(drawn.cycles):
             if pick.random() < 0.2:
                 run.restart()
             if number and pick.random() < 0.3:
@@ -54,7 +54,7 @@ def test_t_28_whatever_step_a_cycle_fails_at_it_counts_once(spark: SparkSession,
 
 
 def test_kept_rows_may_stay_with_the_executors(spark: SparkSession, tmp_path: Path) -> None:
-    assert disagreement(spark, tmp_path, 9, "executors") == ""
+    assert disagreement(spark, tmp_path, 9, "executors", cycles=4, queries=4) == ""
 
 
 @pytest.mark.prove

@@ -11,16 +11,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import yaml
 
 from bench.delivery_transport.processes import NatsServer
+from tests.federation.live.oracle_of_log import answers_of_log
 from tests.federation.live.small_federation import OWNERS, PROVIDERS, stream_statement, write_batch
-from tests.oracle_script import Script
 from tests.peers import difference
 from tests.spark_session import SMALL_JOBS
 from weft.delivery.log import cycles, delivery_directory, read_parcel
-from weft.federation.live.entries import Batch, Created, Declared, Dropped, entry_of
+from weft.federation.live.entries import entry_of
 from weft.federation.live.following import Follower
 from weft.federation.live.nats_wire import NatsWire
 from weft.federation.live.requests import asked
@@ -188,20 +187,7 @@ class RealFederation:
     def differences(self) -> list[str]:
         """Where what users were given is not what the oracle says, which is given the log with whole batches."""
         follower = Follower(self.wire)
-        script, births, expected = Script(), {}, {}
-        for place, entry in follower.read():
-            if isinstance(entry, Declared | Created):
-                script.run(entry.text)
-            if isinstance(entry, Created):
-                births[entry.query] = f"{entry.query}@{place}"
-            if isinstance(entry, Dropped):
-                script.run(f"DROP CONTINUOUS QUERY {entry.query}")
-            if isinstance(entry, Batch):
-                path = self.directory / "incoming" / entry.stream / f"{entry.number:05d}.parquet"
-                rows = [tuple(row.values()) for row in pq.read_table(path).to_pylist()]
-                for name, answers in script.cycle(**{entry.stream: rows}).items():
-                    if answers:
-                        expected.setdefault(births[name], []).append(answers)
+        expected = answers_of_log(follower.read(), self.directory / "incoming")
         actual = self.delivered()
         relations = {f"{each.name}@{birth}": each.query.relation for birth, each in follower.ledger.queries.items()}
         found = []

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.federation.live.oracle_engine import Crash, OracleEngine
-from tests.oracle_script import Script
+from tests.federation.live.oracle_of_log import answers_of_log
 from weft.delivery.log import cycles, delivery_directory, read_parcel
 from weft.federation.live.coordination import Coordination
 from weft.federation.live.engine_handle import EngineMaker
-from weft.federation.live.entries import Batch, Created, Declared, Dropped, entry_of
+from weft.federation.live.entries import entry_of
 from weft.federation.live.home import Home
 from weft.federation.live.letters import Letter, letter_bytes, letter_of
 from weft.federation.live.memory_wire import MemoryBroker, MemoryWire
@@ -242,23 +242,8 @@ class SmallFederation:
                     found.setdefault(message.group, []).append(sorted(rows, key=repr))
         return found
 
-    def expected(self) -> dict[str, list[tuple[Any, ...]]]:
+    def expected(self) -> dict[str, list[list[tuple[Any, ...]]]]:
         """The same from the oracle, which is given the log: statements and whole batches, in its order."""
-        script = Script()
-        names: dict[str, str] = {}
-        found: dict[str, list[Any]] = {}
-        for place, data in enumerate(self.broker.log, 1):
-            entry = entry_of(data)
-            if isinstance(entry, Declared | Created):
-                script.run(entry.text)
-            if isinstance(entry, Created):
-                names[entry.query] = f"{entry.query}@{place}"
-            if isinstance(entry, Dropped):
-                script.run(f"DROP CONTINUOUS QUERY {entry.query}")
-            if isinstance(entry, Batch):
-                path = self.directory / "incoming" / entry.stream / f"{entry.number:05d}.parquet"
-                rows = [tuple(row.values()) for row in pq.read_table(path).to_pylist()]
-                for name, answers in script.cycle(**{entry.stream: rows}).items():
-                    if answers:
-                        found.setdefault(names[name], []).append(sorted(answers, key=repr))
-        return found
+        entries = ((place, entry_of(data)) for place, data in enumerate(self.broker.log, 1))
+        found = answers_of_log(entries, self.directory / "incoming")
+        return {name: [sorted(rows, key=repr) for rows in batches] for name, batches in found.items()}

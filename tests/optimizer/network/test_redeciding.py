@@ -129,6 +129,28 @@ def test_t_26_a_selection_that_comes_to_keep_most_rows_becomes_part_of_the_join(
     assert any(line.endswith(" | T1.a >= 4") for line in shape(watched.planner))
 
 
+def test_what_was_supposed_is_decided_anew_as_soon_as_it_is_measured(watched: Watched) -> None:
+    """An unknown range is taken to keep a third of the rows, which is too many for a node of its own."""
+    watched.register("q", "SELECT x.a AS c FROM s [RANGE 9] x, t [RANGE 9] y WHERE x.a > 3 AND x.a = y.a AND x.k = y.k")
+    assert len(shape(watched.planner)) == 3
+    assert watched.cycles(1) == []
+    watched.rows(s=10_000, t=10_000)
+    watched.share("T1.a >= 4", 0.001, "s")
+    watched.share("T1.a >= 4", 0.001, "t")
+    (decided,) = watched.cycles(1)
+    assert decided.cycle == 1
+    assert [line.partition("| ")[2] for line in shape(watched.planner)].count("T1.a >= 4") == 2
+
+
+def test_what_was_confirmed_is_supposed_no_more(watched: Watched) -> None:
+    watched.register("q", CHAIN)
+    watched.meeting(*OLD_FIRST)
+    assert watched.cycles(2) == []
+    watched.meeting(*NEW_FIRST)
+    assert watched.cycles(1) == []
+    assert len(watched.cycles(1)) == 1
+
+
 #: Of a million pairs of s and t, and of t and u, hardly any meet: what the rest costs is 3,000 rows, in any order.
 FEW = (2**-17, 2**-16)
 

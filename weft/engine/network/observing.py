@@ -60,6 +60,8 @@ class Observing:
         self.observed = observed
         #: Of each family of joins, in the last cycle: the pairs that it looked at, and those that are in a node.
         self.pairs: dict[str, tuple[int, int]] = {}
+        #: By family the nodes of either side that it joined when it was last counted.
+        self._joined: dict[str, tuple[frozenset[int], ...]] = {}
         self._renaming = Renaming()
         self._conditions: dict[int, tuple[Prepared, _Conditions]] = {}
         self._values: dict[tuple[str, str], Values] = {}
@@ -135,6 +137,12 @@ class Observing:
         kept = int(here.membership.in_any(prepared.evaluator.nodes).sum()) if here is not None else 0
         self.pairs[family.name] = looked_at, kept
         known = [Known(kind, family.legs, family.name) for kind in (Kind.LOOKED_AT, Kind.LEFT, Kind.RIGHT)]
+        joined = tuple(family.parents(number) for number in range(len(prepared.sides)))
+        if self._joined.setdefault(family.name, joined) != joined:
+            # Of other rows, another share is looked at: one of the old and one of the new would say nothing together.
+            self._joined[family.name] = joined
+            for each in known:
+                self.observed.forget(each)
         self.observed.see(known[0], looked_at, possible)
         for number, (side, of_side) in enumerate(zip(prepared.sides, of_sides, strict=True)):
             rows = fresh.get(side.family.name)

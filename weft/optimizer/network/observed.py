@@ -78,6 +78,8 @@ class _Number:
     part: float = 0.0
     whole: float = 0.0
     step: int | None = None
+    #: The round in which it first had a step.
+    known_since: int = 0
 
     def value(self, known: Known) -> float | None:
         """The smoothed number; a share is never taken to be nothing, only less than could be seen."""
@@ -95,6 +97,8 @@ class Observed:
         #: What was seen last comes last.
         self._numbers: dict[Known, _Number] = {}
         self._moved: dict[Known, int | None] = {}
+        #: How often it was asked what has moved.
+        self.rounds = 0
         #: The nodes of the network by the planner's numbers: what is known of them.
         self.nodes: Mapping[int, Known] = {}
 
@@ -114,6 +118,10 @@ class Observed:
         number.part, number.whole = value * (ENOUGH + 1) - 0.5, ENOUGH
         self._step(known, number)
 
+    def forget(self, known: Known) -> None:
+        """What was counted is not what will be counted from now on."""
+        self._numbers.pop(known, None)
+
     def _renewed(self, known: Known) -> _Number:
         number = self._numbers.pop(known, None) or _Number()
         self._numbers[known] = number
@@ -131,6 +139,8 @@ class Observed:
             # As `stepped` has it, which takes longer to say so; and most numbers stay where they are.
             return
         number.step = stepped(before, Fraction(value))
+        if before is None:
+            number.known_since = self.rounds
         if number.step != before:
             self._moved.setdefault(known, before)
 
@@ -145,6 +155,7 @@ class Observed:
     def take_moved(self) -> dict[Known, int | None]:
         """What has changed its step since this was last asked, and the step that it had then."""
         moved, self._moved = self._moved, {}
+        self.rounds += 1
         return {known: before for known, before in moved.items() if self._step_of(known) != before}
 
     # -- knowing ------------------------------------------------------------------------------------------------------
@@ -162,6 +173,11 @@ class Observed:
         """What plans go by: the power of two that a number is known by."""
         step = self._step_of(known)
         return None if step is None else Fraction(2) ** step
+
+    def is_news(self, known: Known, since: int) -> bool:
+        """Whether a number is known, and was not before a round."""
+        number = self._numbers.get(known)
+        return number is not None and number.step is not None and number.known_since >= since
 
     def _step_of(self, known: Known) -> int | None:
         number = self._numbers.get(known)

@@ -6,6 +6,8 @@
     decided      it still does when the other order has won enough tickets, one in each cycle for every halving of the
                  cost: they leave the network and are registered anew, in one step between two cycles
 
+Who was chosen by supposition does not wait: what is measured for the first time contradicts nothing that was known.
+
 Tickets make clear cases quick: what costs half has to last for three cycles, what costs an eighth for one. Selects that
 have been moved stay as they are for a while, and twice as long if that was not long enough, so that two orders of which
 each looks better while the other runs cannot keep an engine busy. An order that was right for longer than that is left
@@ -77,6 +79,8 @@ class _Watched:
     #: Who came earlier has a smaller number.
     number: int
     make: Callable[[], Wanted]
+    #: What was first measured in this round of `Observed` or later was supposed when it was chosen.
+    chosen_in: int
     #: What its costs depend on; None as long as it has not been looked at.
     read: frozenset[Known] | None = None
     #: Since when another order has been better, how many tickets that wins in a cycle, and the rows that it saves.
@@ -117,7 +121,8 @@ class Redeciding:
 
     def watch(self, place: str, make: Callable[[], Wanted]) -> None:
         """Look after a select that is in the network."""
-        self._watched[place] = _Watched(self._next_number, make)
+        # All that has been seen so far was known when it was registered.
+        self._watched[place] = _Watched(self._next_number, make, self.observed.rounds + 1)
         self._next_number += 1
         self._waiting[place] = None
 
@@ -182,9 +187,15 @@ class Redeciding:
 
     def _is_ripe(self, place: str, cycle: int) -> bool:
         watched = self._watched[place]
+        if self._was_supposed(watched):
+            return True
         if watched.since is None or cycle < watched.stays_until:
             return False
         return (cycle - watched.since) * watched.tickets >= self.patience.sustained
+
+    def _was_supposed(self, watched: _Watched) -> bool:
+        """Whether something that a select was chosen by was not known then, and is now."""
+        return any(self.observed.is_news(known, watched.chosen_in) for known in watched.read or ())
 
     def _judged(self, place: str, cycle: int, with_others: bool) -> Costs | None:
         """What a select would gain: with all that share its first join, or else by itself; None for too little."""
@@ -197,6 +208,8 @@ class Redeciding:
                 watched.gain, watched.tickets = found.gain, found.tickets
                 self._better.add(place)
                 return found
+        # It is right by what is known now, whatever it was chosen by.
+        watched.chosen_in = self.observed.rounds
         self._settle(place)
         return None
 
@@ -217,7 +230,11 @@ class Redeciding:
         for each in sorted(found.places, key=lambda place: self._watched[place].number):
             self.planner.register_wanted(each, self._watched[each].wanted)
         for each in found.places:
-            self._let_stay(self._watched[each], cycle)
+            watched = self._watched[each]
+            # To learn what was never known is no change of mind.
+            if not self._was_supposed(watched):
+                self._let_stay(watched, cycle)
+            watched.chosen_in = self.observed.rounds
             self._settle(each)
         after = order_text(order_of(nodes, place))
         return Redecided(cycle, found.places, before, after, found.now, found.best, self._reasons(place))
