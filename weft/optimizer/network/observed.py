@@ -2,8 +2,8 @@
 
     counted      so many of so many: rows that satisfy a condition, pairs that a join looked at
     smoothed     what came before counts for three quarters with every cycle in which there is something to count, and
-                 for more as long as little has been counted; a cycle that contradicts it flatly makes it count for a
-                 quarter
+                 for more as long as little has been counted; a cycle that contradicts it flatly makes it count for
+                 hardly anything
     in steps     the nearest power of two; a step is left when what is measured has doubled, or is half as much
 
 A plan that followed every mood of the data would be drawn up anew all the time. Between the smoothing and the steps, a
@@ -35,7 +35,7 @@ REMEMBERED = 0.75
 REMEMBERED_IF_RARE = 0.9375
 #: And for so much if a cycle sees so many times as much, or as little: the data have changed, or a burst has come, and
 #: from that the next cycle leads back as quickly.
-REMEMBERED_IF_CONTRADICTED, CONTRADICTION = 0.25, 4
+REMEMBERED_IF_CONTRADICTED, CONTRADICTION = 0.0625, 4
 #: A share of fewer than so many says nothing.
 ENOUGH = 16
 #: So many numbers are kept.
