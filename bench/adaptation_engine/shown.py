@@ -38,7 +38,7 @@ def _show_joins(joins: Joins) -> None:
 
 def _show_workers(workers: Workers) -> None:
     report.table(
-        "Two workers, six fragments",
+        f"Two workers, {len(workers.loads)} fragments that begin at one of them",
         ["round", "moved", "ratio over that of the best division"],
         [
             [number, ", ".join(each.moved) or "-", ratio]

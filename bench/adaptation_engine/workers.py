@@ -1,9 +1,9 @@
-"""Two workers, each a process with a Spark, six fragments of which the three dear ones begin at the same worker.
+"""Two workers, each a process with a Spark, and five fragments, two of them dear, that all begin at the same worker.
 
-Every round brings a file for each fragment; workers begin a cycle each `INTERVAL`. After each round loads are measured,
-as cycles account for themselves, and fragments move by the decisions of `weft.federation.placement`. What comes of it
+Every round brings a file for each fragment and is as long as two cycles have time for. After it loads are measured, as
+cycles account for themselves, and fragments move by the decisions of `weft.federation.placement`. What comes of it
 is told by the performance ratio that the model gives a worker of such a load, 1 / (1 - load): that of the busier worker
-over what the best division of the six fragments between two workers would give. Loads swing from round to round (a
+over what the best division of the fragments between two workers would give. Loads swing from round to round (a
 fragment that has just moved starts cold, and two Sparks share two cores with everything else), so what counts is the
 division: the loads of fragments are means over the rounds.
 """
@@ -29,10 +29,10 @@ from weft.federation.workers.balance import moves
 from weft.federation.workers.provider import Provider
 
 WORKERS = ("left", "right")
-INTERVAL = 2.0
+INTERVAL = 3.0
 ROUNDS = 10
-#: Rows of each fragment in a round; fragments are assigned in turn, so the dear ones begin at the first worker.
-ROWS = (150_000, 2_000, 100_000, 2_000, 100_000, 2_000)
+#: Rows of each fragment in a round.
+ROWS = (200_000, 1_000, 200_000, 1_000, 1_000)
 #: Rounds before loads are looked at: until then a Spark is busy with itself.
 COLD = 2
 #: No worker is taken to be busier than this: the model has no ratio for one that is always busy.
@@ -77,6 +77,8 @@ def measure() -> Workers:
         with provider:
             for each in range(COLD):
                 _bring(sources, each)
+            for fragment in provider.fixed.fragments:
+                provider.move(fragment, WORKERS[0])
             provider.start()
             _wait_until_running(provider)
             provider.measure()
@@ -104,7 +106,7 @@ def _bring(sources: Path, cycle: int) -> None:
         table = pa.table(
             {
                 "n": np.sort(random.integers(cycle * 1_000, (cycle + 1) * 1_000, rows)),
-                "k": pa.array(random.integers(0, rows // 4, rows), pa.int32()),
+                "k": pa.array(random.integers(0, rows // 20, rows), pa.int32()),
                 "v": random.random(rows),
             }
         )

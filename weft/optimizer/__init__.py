@@ -20,8 +20,6 @@ workloads             queries to plan: the papers', and dashboards
 
 edge_meter, fast_cost, cost_lookup, trees and fabric are how weaving gets it done in time.
 
-And it learns from what was seen. The order of joins is the network's matter (`network/redeciding.py`), which has a room
-of its own, as result groups do:
-
-rank_filters          the order of filters: cheap and selective ones first
+The network of selections and joins has a room of its own (`network/`, and in it `redeciding.py` for orders that are
+chosen anew from what was seen), and so have result groups.
 """
