@@ -9,17 +9,9 @@ from matplotlib.figure import Figure
 
 from bench import report
 from bench.adaptation_engine.joins import COLD, Joins
-from bench.adaptation_engine.workers import Workers
 
 
-def show(joins: Joins | None, workers: Workers | None) -> None:
-    if joins is not None:
-        _show_joins(joins)
-    if workers is not None:
-        _show_workers(workers)
-
-
-def _show_joins(joins: Joins) -> None:
+def show(joins: Joins) -> None:
     scale, runs = joins.scale, (joins.adaptive, *joins.fixed, *joins.clairvoyant)
     report.table(
         f"a ⋈ b ⋈ c, {scale.rows:,} rows of each in a cycle, {scale.cycles} cycles, selectivities change half-way",
@@ -32,17 +24,6 @@ def _show_joins(joins: Joins) -> None:
                 ", ".join(str(cycle) for cycle, _, _ in each.decided) or "-",
             ]
             for each in runs
-        ],
-    )
-
-
-def _show_workers(workers: Workers) -> None:
-    report.table(
-        f"Two workers, {len(workers.loads)} fragments that begin at one of them",
-        ["round", "moved", "ratio over that of the best division"],
-        [
-            [number, ", ".join(each.moved) or "-", ratio]
-            for number, (each, ratio) in enumerate(zip(workers.rounds, workers.ratios, strict=True))
         ],
     )
 

@@ -66,7 +66,7 @@ class Workers:
         return self.ratios[-1]
 
 
-def measure() -> Workers:
+def measure(count: int) -> Workers:
     with TemporaryDirectory(prefix="weft-bench-") as folder:
         sources = Path(folder) / "sources"
         script = "".join(_statements(sources, number) for number in range(len(ROWS)))
@@ -82,9 +82,9 @@ def measure() -> Workers:
             provider.start()
             _wait_until_running(provider)
             provider.measure()
-            for number in range(ROUNDS):
+            for number in range(count):
                 rounds.append(_round(provider, sources, COLD + number))
-                report.progress(f"engine: round {number}: {rounds[-1]}")
+                report.progress(f"workers: round {number}: {rounds[-1]}")
     loads = {name: fmean(each.loads[name] for each in rounds) for name in rounds[0].loads}
     return Workers(tuple(rounds), loads, tuple(_over_balanced(loads, each.assigned) for each in rounds))
 
