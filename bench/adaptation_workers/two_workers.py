@@ -1,4 +1,4 @@
-"""Two workers, each a process with a Spark, and five fragments, two of them dear, that all begin at the same worker.
+"""Two workers, each a process with a Spark, and five fragments, two with many rows, that all begin at one worker.
 
 Every round brings a file for each fragment and is as long as two cycles have time for. After it loads are measured, as
 cycles account for themselves, and fragments move by the decisions of `weft.federation.placement`. What comes of it
