@@ -244,11 +244,13 @@ class Loom:
     def results(self, query: str) -> pa.Table:
         """The newest answers of a query; an empty table when there are none yet."""
         from weft.engine.results import newest_answers
+        from weft.engine.shedding import shedding_streams
 
         found = self.catalog.query(query)
         if found.name in self.catalog.members():
             return self._delivered(found)
-        return newest_answers(self.directory, found, self.catalog.query_numbers()[found.name])
+        streams = shedding_streams(self.catalog.queries())[found.name]
+        return newest_answers(self.directory, found, self.catalog.query_numbers()[found.name], streams)
 
     def _delivered(self, query: Query) -> pa.Table:
         """The answers of a query INTO subscribers that the delivery log keeps."""

@@ -17,7 +17,7 @@ from weft.federation.ordering.join_graph import Join, JoinGraph
 from weft.federation.ordering.query import Query, plan
 from weft.federation.ordering.setting import Change, Feed, Machine, Settings
 from weft.federation.ordering.simulator import Run, simulate
-from weft.optimizer.tickets import Lottery, Why
+from weft.federation.ordering.tickets import Lottery, Why
 
 _WHOLE = 100_000
 _CAPACITY = 100

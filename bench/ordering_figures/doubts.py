@@ -15,7 +15,7 @@ from typing import Any
 from bench.ordering_figures.contest import MACHINES, R_FIRST, SWAP, Contest, Scale, Setting, contest
 from bench.ordering_figures.unchanging import GROWS, SHRINKS, streams
 from weft.federation.ordering.setting import Machine
-from weft.optimizer.tickets import Lottery
+from weft.federation.ordering.tickets import Lottery
 
 
 @dataclass(frozen=True, slots=True)

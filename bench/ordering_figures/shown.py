@@ -9,7 +9,7 @@ from bench.ordering_figures.changing import Changing
 from bench.ordering_figures.contest import R_FIRST, SWAP, T_FIRST, Contest, Scale
 from bench.ordering_figures.doubts import Doubts
 from bench.ordering_figures.unchanging import Unchanging
-from weft.optimizer.tickets import Why
+from weft.federation.ordering.tickets import Why
 
 
 class Claim(NamedTuple):

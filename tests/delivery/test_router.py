@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -143,3 +144,17 @@ def test_who_is_told_whose_rows_are_needs_no_columns_of_conditions() -> None:
     few = share(Parcel("p", 1, 0, messages=(Message("g", 0, 0, None, rows.slice(0, 3)),)), members, tell=True)
     assert few is not None
     assert all(each.told is None for each in few.messages)
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_what_answers_say_of_rows_that_were_left_out_comes_along(told: bool) -> None:
+    said = {b"weft.kept": b'{"f": {"share": 0.5, "until": 7}}'}
+    first = Subscription("g", (("x", "n"),), ((Comparison("n", ">", 5),),))
+    members = Members([Itinerary("q", (first,), (Span("g", 0),), number=1)])
+    rows = pa.table({"n": [1, 6, 7], "m": [0, 0, 0]}).replace_schema_metadata(said)
+    parcel = decode(encode(Parcel("p", 3, 0, messages=(Message("g", 0, 0, None, rows),))))
+    crossed = _crossed(parcel, members, told)
+    assert crossed is not None
+    (batch,) = members.batches(decode(encode(crossed)))
+    assert batch.table.to_pylist() == [{"x": 6}, {"x": 7}]
+    assert batch.table.schema.metadata == said

@@ -65,9 +65,10 @@ def _table_text(table: Table) -> str:
 def _stream_text(stream: Stream) -> str:
     clock = clock_type(stream)
     columns = ", ".join(f"{field.name} {field.type}" for field in stream.fields)
+    shed = ", rows may be left out" if stream.shed_allowed else ""
     return (
         f"stream {stream.name}: {columns}\n"
         f"  clock {stream.clock}, rows late by up to {duration_text(stream.delay, clock)}, "
-        f"history of {duration_text(stream.backfill, clock)}\n"
+        f"history of {duration_text(stream.backfill, clock)}{shed}\n"
         f"  from {stream.format} {dict(stream.options)}"
     )

@@ -60,7 +60,8 @@ class Stream:
     """A source of rows: where they come from, their columns, their clock and how late they may be.
 
     `clock` names a TIMESTAMP or BIGINT column; `delay` is in ticks of that clock (microseconds, or ordinals).
-    `backfill` says how much history, in ticks, is kept for queries that are created later.
+    `backfill` says how much history, in ticks, is kept for queries that are created later. `shed_allowed` says that
+    rows may be left out when cycles keep falling behind.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Stream:
     format: str
     options: tuple[tuple[str, str], ...] = ()
     backfill: int = 0
+    shed_allowed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

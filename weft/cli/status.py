@@ -42,10 +42,17 @@ def status(project: ProjectOption = Path(), as_json: JsonOption = False) -> None
         print_text(sentence)
     if document["streams"]:
         rows = [
-            (name, f"{each['rows']:,}", f"{each['late']:,}", f"{each['bad']:,}", each["watermark"] or "none yet")
+            (
+                name,
+                f"{each['rows']:,}",
+                f"{each['late']:,}",
+                f"{each['bad']:,}",
+                each["watermark"] or "none yet",
+                f"{100 * each['kept']:.3g} %",
+            )
             for name, each in document["streams"].items()
         ]
-        print_table(("stream", "rows", "late", "bad", "watermark"), rows)
+        print_table(("stream", "rows", "late", "bad", "watermark", "kept"), rows)
     if document["queries"]:
         print_table(("query", "answers"), [(name, f"{count:,}") for name, count in document["queries"].items()])
     if document["groups"]:
@@ -57,6 +64,7 @@ def status(project: ProjectOption = Path(), as_json: JsonOption = False) -> None
 
 
 def _document(project: Path) -> dict[str, Any]:
+    from weft.engine.shedding import WHOLE
     from weft.engine.statistics import measured
     from weft.engine.status import status as read_status
 
@@ -79,6 +87,7 @@ def _document(project: Path) -> dict[str, Any]:
                 "late": state.late,
                 "bad": state.bad,
                 "watermark": _watermark(state.largest, streams.get(name)),
+                "kept": state.kept / WHOLE,
             }
             for name, state in (commit.streams.items() if commit else ())
         },
@@ -116,6 +125,8 @@ def _last_cycle(cycles: Sequence[dict[str, Any]]) -> Iterator[str]:
         jobs = "" if newest["jobs"] is None else f" in {newest['jobs']} Spark job{'s' * (newest['jobs'] != 1)}"
         stages = ", ".join(f"{stage} {seconds:.3f}" for stage, seconds in newest["stages"].items())
         yield f"cycle {newest['cycle']} took {newest['seconds']:.3f} s for {rows:,} rows{jobs}: {stages}"
+        if newest["behind"]:
+            yield f"cycles are {newest['behind']:.1f} s behind the time between them"
 
 
 def _watermark(largest: int | None, stream: Stream | None) -> str | None:

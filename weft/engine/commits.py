@@ -52,6 +52,10 @@ class StreamState:
     bad: int = 0
     #: When the stream last had rows, on the clock of heartbeats; None without heartbeats.
     touched: int | None = None
+    #: How many of 1,024 rows were kept in the newest cycle, and the largest clock after the last one that left rows
+    #: out: see `shedding.py`.
+    kept: int = 1_024
+    shed_until: Clock = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,8 @@ class Decision:
     silent before its clock goes on with the ticks in the batch. `latest` is the largest TIMESTAMP that is believed of a
     clock: one row from the far future would make all that follow late. Without `sharing`, queries that begin with the
     cycle are kept by themselves. `facts` are what trees are chosen by, see `weft/plan/facts.py`; no answer depends on
-    them. `tables` has the snapshot of each table that the plan reads, by name.
+    them. `tables` has the snapshot of each table that the plan reads, by name. Of streams that may shed, so many of
+    1,024 rows are `kept`.
     """
 
     plan: Plan
@@ -27,3 +28,4 @@ class Decision:
     sharing: bool = True
     facts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     tables: Mapping[str, Segment] = field(default_factory=dict)
+    kept: int = 1_024

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ from weft.engine.errors import EngineError
 from weft.engine.network.current import CurrentNetwork
 from weft.engine.network.evidence import observed_before
 from weft.engine.publishing import Publisher, is_published, published_rows
+from weft.engine.shedding import following, kept_rows, pace_of, told, with_kept
 from weft.engine.sinks import CallableSink, Memory, Sink, sink_of
 from weft.engine.sources import tagged
 from weft.engine.statistics import Recorder
@@ -113,6 +114,7 @@ class Engine:
         self._replays = catalog.path.parent / "replay"
         self._query: StreamingQuery | None = None
         self._interval: float | None = None
+        self._pace = pace_of(self._commits.last)
         self._straight: StraightReader | None = None
         self._stopping = threading.Event()
         self._in_cycle = threading.Lock()
@@ -271,9 +273,15 @@ class Engine:
         self._recorder.begin()
         decision = self._decide(cycle, heartbeats or {})
         self._on_step("begin", cycle)
+        plan = decision.plan
+        if batch is not None:
+            batch = kept_rows(batch, plan.streams, decision.kept, cycle)
         answered = self._runner.run(batch, cycle, decision, last, is_straight=is_straight)
+        commit = with_kept(answered.commit, plan.streams, decision.kept)
+        found = told(answered.answers, plan, commit)
+        answered = replace(answered, answers=found, commit=commit)
         self._on_step("deliver", cycle)
-        queries = {each.name: each for each in decision.plan.queries}
+        queries = {each.name: each for each in plan.queries}
         answers = {name: table for name, table in answered.answers.items() if not is_published(queries[name])}
         for name, table in answers.items():
             self._deliver(queries[name], table, cycle)
@@ -292,8 +300,11 @@ class Engine:
             self.memory.add(name, table)
         for path in answered.garbage:
             self._storage.delete(path)
-        self._recorder.end(answered, last, decision.plan.streams, lambda: self._network.recorded(cycle))
-        self._report(answered.commit, last, answered.answers, time.monotonic() - started)
+        seconds = time.monotonic() - started
+        self._pace = following(self._pace, seconds, self._interval)
+        of_network = partial(self._network.recorded, cycle)
+        self._recorder.end(answered, last, plan.streams, of_network, self._pace.behind)
+        self._report(answered.commit, last, answered.answers, seconds)
         return dict(answered.answers)
 
     def _decide(self, cycle: int, heartbeats: Mapping[str, int]) -> Decision:
@@ -311,6 +322,7 @@ class Engine:
                 "sharing": self._catalog.setting("sharing", "on") != "off",
                 "facts": {name: each.numbers() for name, each in self._recorder.facts().items()},
                 "tables": {name: (each.path, each.rows) for name, each in snapshots.items()},
+                "kept": self._pace.kept,
             }
             self._commits.declare(cycle, intent)
         return Decision(**{**intent, "plan": self._stored_plan(intent["plan"]), "tables": _snapshots(intent)})

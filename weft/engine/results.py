@@ -9,13 +9,15 @@ import pyarrow as pa
 from weft.algebra import Query
 from weft.engine.answer_files import FOLDER, answers_in
 from weft.engine.arrow_types import arrow_type
+from weft.engine.shedding import kept_of, with_metadata
 from weft.engine.status import last_commit
 
 
-def newest_answers(directory: Path, query: Query, number: int) -> pa.Table:
+def newest_answers(directory: Path, query: Query, number: int, streams: frozenset[str]) -> pa.Table:
     """The answers of a query that are kept on disk, oldest first, each of the columns in its own type.
 
-    `number` tells it from queries that had its name before.
+    `number` tells it from queries that had its name before. What is told of the `streams` that may shed which it reads
+    is as of the newest cycle.
     """
     schema = pa.schema([(field.name, arrow_type(field.type)) for field in query.relation.fields])
     tables = [schema.empty_table()]
@@ -25,7 +27,8 @@ def newest_answers(directory: Path, query: Query, number: int) -> pa.Table:
         for file in sorted((directory / "state" / FOLDER).glob("*.arrows")):
             if state.first <= int(file.stem) <= commit.cycle:
                 tables += [table.cast(schema) for table in _answers_in(file, query.name)]
-    return pa.concat_tables(tables)
+    found = pa.concat_tables(tables)
+    return found if commit is None else with_metadata(found, kept_of(streams, commit.streams))
 
 
 def _answers_in(file: Path, query: str) -> list[pa.Table]:

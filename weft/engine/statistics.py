@@ -57,7 +57,7 @@ _SECOND = 1_000_000
 #: Steps that are one stage to a user.
 _STAGES = {"rename": "commit", "after commit": "tidy"}
 #: Numbers of a cycle that are not the seconds of a stage.
-_OF_CYCLE = ("seconds", "answers", "jobs")
+_OF_CYCLE = ("seconds", "answers", "jobs", "behind")
 
 _log = logging.getLogger("weft")
 
@@ -98,11 +98,14 @@ class Recorder:
         last: Commit,
         streams: tuple[Stream, ...],
         of_network: Callable[[], Numbers] = dict,
+        behind: float = 0.0,
     ) -> None:
-        """A cycle is committed: record what it measured, come what may."""
+        """A cycle is committed: record what it measured, come what may. By so many seconds the next one is late."""
         now = time.monotonic()
         try:
-            numbers = {_CYCLE: self._of_cycle(answered, now)} | self._of_streams(answered, last, streams, now)
+            numbers = {_CYCLE: {**self._of_cycle(answered, now), "behind": behind}} | self._of_streams(
+                answered, last, streams, now
+            )
             numbers |= of_network()
             self._catalog.record_statistics(answered.commit.cycle, numbers, keep=KEPT)
         except Exception:
@@ -233,6 +236,7 @@ def measured(catalog: Catalog) -> Measured:
                 int(each.numbers["jobs"]) if "jobs" in each.numbers else None,
                 {stage: float(seconds) for stage, seconds in each.numbers.items() if stage not in _OF_CYCLE},
                 {of.stream.name: of.measured(each.cycle) for of in records if each.cycle in of.grown},
+                float(each.numbers.get("behind", 0.0)),
             )
             for each in cycles
         ),

@@ -20,9 +20,6 @@ workloads             queries to plan: the papers', and dashboards
 
 edge_meter, fast_cost, cost_lookup, trees and fabric are how weaving gets it done in time.
 
-And it learns orders from what operators were seen to do (the network and result groups have rooms of their own):
-
-tickets               who gets a row first: lotteries and back-pressure
-order_joins           the order of joins, decided anew while they run, with hysteresis
-rank_filters          the order of filters: cheap and selective ones first
+The network of selections and joins has a room of its own (`network/`, and in it `redeciding.py` for orders that are
+chosen anew from what was seen), and so have result groups.
 """

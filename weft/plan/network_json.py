@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.plan.json import Document
-from weft.plan.shared_network import JoinFamily, NetworkQuery, SharedNetwork, SharedNode
+from weft.plan.shared_network import JoinFamily, JoinOrder, NetworkQuery, SharedNetwork, SharedNode
 
 
 def network_document(network: SharedNetwork) -> Document:
@@ -35,6 +35,28 @@ def network_query_document(query: NetworkQuery) -> Document:
             for why in query.not_shared
         ],
         "beside": query.beside,
+        "orders": [_order(each) for each in query.orders],
+    }
+
+
+def _order(order: JoinOrder) -> Document:
+    return {
+        "order": order.order,
+        "cost": order.cost,
+        "best": order.best,
+        "best_cost": order.best_cost,
+        "seen": dict(order.seen),
+        "history": [
+            {
+                "cycle": each.cycle,
+                "from": each.before,
+                "to": each.after,
+                "cost_before": each.cost_before,
+                "cost_after": each.cost_after,
+                "seen": dict(each.seen),
+            }
+            for each in order.history
+        ],
     }
 
 

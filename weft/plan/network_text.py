@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from weft.plan.shared_network import (
     JOIN,
     LOG,
     SELECTION,
     JoinFamily,
+    JoinOrder,
     NetworkQuery,
     NotShared,
     SharedNetwork,
@@ -20,6 +21,8 @@ from weft.plan.words import count, listed, number_text, other_queries, some
 _NODES = 40
 _FAMILIES = 20
 _QUERIES = 40
+#: So many of the newest changes of an order are shown.
+_CHANGES = 5
 
 
 def network_lines(network: SharedNetwork) -> Iterator[str]:
@@ -39,6 +42,7 @@ def network_lines(network: SharedNetwork) -> Iterator[str]:
         rest = "" if query.beside is None else f"; the rest of it: {query.beside}"
         yield f"  {query.name} {_answered(query)}; {_costs(query)}{rest}"
         yield from (f"    {_why_text(why)}" for why in query.not_shared)
+        yield from (f"    {_order_text(order)}" for order in query.orders)
     yield from _left_out(len(network.queries) - _QUERIES, "query", "queries")
 
 
@@ -60,6 +64,8 @@ def network_query_lines(query: NetworkQuery, network: SharedNetwork) -> Iterator
         mine = [number for number in query.nodes if number in family.joins]
         if mine:
             yield f"  node {', '.join(map(str, mine))} in a {_family_text(family)}"
+    for order in query.orders:
+        yield from (f"  {line}" for line in _order_lines(order))
     companions = network.companions(query.name)
     told = [f"{name} (node {', '.join(map(str, numbers))})" for name, numbers in companions.items()]
     yield f"  shares nodes above logs with {other_queries(len(companions))}{listed(told)}"
@@ -100,6 +106,34 @@ def _family_text(family: JoinFamily) -> str:
         f"family of joins of {', '.join(family.inputs)} on {keys}: "
         f"{count(len(family.joins), 'join')}{selections} in one look-up{kept}"
     )
+
+
+def _order_lines(order: JoinOrder) -> Iterator[str]:
+    """An order, what was seen that speaks for it, and how it came to be."""
+    yield _order_text(order)
+    if order.seen:
+        yield f"  seen: {_seen_text(order.seen)}"
+    for each in order.history[-_CHANGES:]:
+        if each.before == each.after:
+            change = f"still {each.after}, with other selections below it"
+        else:
+            change = f"from {each.before}, for {each.cost_before:,} rows, to {each.after}, for {each.cost_after:,}"
+        yield f"  chosen anew before cycle {each.cycle}: {change}"
+        if each.seen:
+            yield f"    seen then: {_seen_text(each.seen)}"
+
+
+def _order_text(order: JoinOrder) -> str:
+    told = f"joined in the order {order.order}"
+    if order.cost is None or order.best_cost is None:
+        return f"{told}, as supposed: no cycle has told anything yet"
+    if order.best == order.order:
+        return f"{told}: {order.cost:,} rows, the best that is known of"
+    return f"{told}: {order.cost:,} rows; {order.best} would take {order.best_cost:,}"
+
+
+def _seen_text(seen: Sequence[tuple[str, float]]) -> str:
+    return "; ".join(f"{what}: {value:,.0f}" if value > 1 else f"{what}: {100 * value:.3g} %" for what, value in seen)
 
 
 def _answered(query: NetworkQuery) -> str:

@@ -74,6 +74,33 @@ class NotShared:
 
 
 @dataclass(frozen=True, slots=True)
+class OrderChange:
+    """That joins were put in another order: before which cycle, from which to which, and what that cost by what had
+    been seen then."""
+
+    cycle: int
+    before: str
+    after: str
+    cost_before: int
+    cost_after: int
+    seen: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JoinOrder:
+    """In which order a select's inputs are joined, by the names that it gives them, and why."""
+
+    order: str
+    #: What it costs by what has been seen, and the best order that is known of with its cost; None before it has run.
+    cost: int | None = None
+    best: str | None = None
+    best_cost: int | None = None
+    #: How many rows are kept, and which shares of rows or pairs satisfy which conditions.
+    seen: tuple[tuple[str, float], ...] = ()
+    history: tuple[OrderChange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class NetworkQuery:
     """A query in the network. Its nodes come parents first, logs among them."""
 
@@ -89,6 +116,8 @@ class NetworkQuery:
     not_shared: tuple[NotShared, ...]
     #: Why the rest of it is computed by itself, if there is a rest.
     beside: str | None = None
+    #: Of each of its selects that joins three inputs or more, or has been chosen anew.
+    orders: tuple[JoinOrder, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

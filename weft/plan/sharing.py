@@ -223,6 +223,8 @@ class CycleMeasured:
     jobs: int | None
     stages: Mapping[str, float]
     streams: Mapping[str, StreamMeasured]
+    #: By how many seconds the cycle after it was late.
+    behind: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,13 +124,14 @@ def _bind_stream(tree: dialect.CreateStream, names: Names) -> Stream:
         format=tree.args["format"].name.lower(),
         options=tuple(tree.args.get("options") or ()),
         backfill=ticks(backfill, clock.type) if backfill is not None else 0,
+        shed_allowed=tree.args.get("shed") is not None,
     )
 
 
 def _bind_table(tree: dialect.CreateTable, names: Names) -> Table:
     _check_new(tree.this, names)
     fields = _bind_columns(tree, Code.BAD_TABLE)
-    for clause, word in (("watermark", "clock"), ("backfill", "history")):
+    for clause, word in (("watermark", "clock"), ("backfill", "history"), ("shed", "rows that could be left out")):
         node = tree.args.get(clause)
         if node is not None:
             hint = f"drop {clause.upper()}, or CREATE STREAM if its rows arrive one after the other"

@@ -67,11 +67,12 @@ class CreateStream(exp.Expression):
         "format": False,
         "options": False,
         "backfill": False,
+        "shed": False,
     }
 
 
 class CreateTable(exp.Expression):
-    """WATERMARK and BACKFILL are read so that they can be refused by what they mean."""
+    """WATERMARK, BACKFILL and SHED are read so that they can be refused by what they mean."""
 
     arg_types: ClassVar = CreateStream.arg_types
 
@@ -156,7 +157,7 @@ class WeftParser(SparkParser):
 
     def _parse_create_stream(self) -> CreateStream:
         name = self._name("a name for the stream")
-        following = "WATERMARK FOR …, USING …, OPTIONS (…) and BACKFILL …"
+        following = "WATERMARK FOR …, USING …, OPTIONS (…), BACKFILL … and SHED ALLOWED"
         return CreateStream(this=name, **self._parse_declaration("CREATE STREAM", following))
 
     def _parse_create_table(self) -> CreateTable:
@@ -180,6 +181,8 @@ class WeftParser(SparkParser):
                 key, value = "options", self._parse_options()
             elif self._match_text_seq("BACKFILL"):
                 key, value = "backfill", self._parse_duration()
+            elif self._match_text_seq("SHED"):
+                key, value = "shed", self._parse_shed()
             else:
                 self._refuse(
                     Code.SYNTAX,
@@ -190,6 +193,13 @@ class WeftParser(SparkParser):
                 self._refuse(Code.SYNTAX, f"{start.text.upper()} is given twice", "keep one of them", start)
             clauses[key] = value
         return {"columns": columns, **clauses}
+
+    def _parse_shed(self) -> exp.Identifier:
+        hint = "write SHED ALLOWED if rows may be left out when cycles keep falling behind"
+        token = self._curr
+        if token is None or token.text.upper() != "ALLOWED":
+            self._refuse(Code.SYNTAX, "SHED is not followed by ALLOWED", hint)
+        return self._name("ALLOWED")
 
     def _parse_typed_column(self) -> exp.ColumnDef:
         name = self._name("a column name")

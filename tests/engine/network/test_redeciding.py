@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -130,8 +132,10 @@ def test_the_order_follows_the_data_while_it_runs_and_the_answers_stay_right(
         assert joined_first(run) == BC
         found = evidence(run.loom.catalog)
         document = measured_document(measured(run.loom.catalog))["network"]
+        told_of = run.loom.explain("q"), json.loads(run.loom.explain("q", format="JSON"))
     finally:
         run.close()
+    _check_what_is_explained(*told_of)
     (decided,) = found.history
     assert set(decided.places) == set(run.engine.last.evaluators), "the two share their joins, and move together"
     assert (decided.before, decided.after) == (FIRST_TWO, LAST_TWO)
@@ -142,6 +146,21 @@ def test_the_order_follows_the_data_while_it_runs_and_the_answers_stay_right(
     assert document["known"]["rows:stream a"]["rows"] > 0
     (pairs,) = [each for join, each in document["pairs"].items() if join.startswith("joined (stream b) (stream c)")]
     assert pairs["looked at"] >= pairs["kept"]
+
+
+def _check_what_is_explained(text: str, document: dict[str, Any]) -> None:
+    """The order, what was seen that speaks for it, and how it came to be, by the names of the query."""
+    ((order,),) = [each["network"]["orders"] for each in document["queries"]]
+    assert order["order"] == order["best"] == "a x (b x c)"
+    assert order["cost"] == order["best_cost"]
+    assert order["seen"]["pairs of a and b with a.k = b.k"] > 8 * order["seen"]["pairs of b and c with b.p = c.p"]
+    (change,) = order["history"]
+    assert (change["from"], change["to"]) == ("(a x b) x c", "a x (b x c)")
+    assert change["cost_before"] > 2 * change["cost_after"]
+    assert change["seen"].keys() >= {"pairs of a and b with a.k = b.k", "pairs of b and c with b.p = c.p"}
+    assert "  joined in the order a x (b x c): " in text
+    assert f"    chosen anew before cycle {change['cycle']}: from (a x b) x c, for " in text
+    assert "    seen: rows of a: " in text
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from weft.federation.ordering.join_graph import Join, JoinGraph
 from weft.federation.ordering.query import plan
 from weft.federation.ordering.setting import Change, Feed, Machine, Settings
 from weft.federation.ordering.simulator import Run, simulate
+from weft.federation.ordering.tickets import Why
 from weft.federation.ordering.workload import cardinality, report_bytes, three_streams
-from weft.optimizer.tickets import Why
 
 
 def _run(selectivity_1: float, selectivity_3: float, tuples: int = 4_000, **more: object) -> Run:

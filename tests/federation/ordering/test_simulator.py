@@ -13,8 +13,8 @@ from weft.federation.ordering.join_graph import Join, JoinGraph
 from weft.federation.ordering.query import Place, plan
 from weft.federation.ordering.setting import Change, Costs, Feed, Machine, Settings
 from weft.federation.ordering.simulator import simulate
+from weft.federation.ordering.tickets import Lottery
 from weft.federation.simulate.events import SECOND
-from weft.optimizer.tickets import Lottery
 
 
 def _feeds(random: Random, graph: JoinGraph, rows: int = 6, values: int = 3, window: bool = False) -> dict[str, Feed]:

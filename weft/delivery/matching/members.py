@@ -125,7 +125,9 @@ def _cut(rows: pa.RecordBatch, found: list[Found]) -> Iterator[pa.Table]:
         mine = taken.slice(start, len(each.positions))
         start += len(each.positions)
         shown = [mine.column(published) for _, published in each.subscription.columns]
-        yield pa.Table.from_arrays(shown, names=[name for name, _ in each.subscription.columns])
+        # What was left out of streams under overload stands there, for whoever takes the rows.
+        metadata = rows.schema.metadata
+        yield pa.Table.from_arrays(shown, names=[name for name, _ in each.subscription.columns], metadata=metadata)
 
 
 def _subscription(route: Itinerary, group: str) -> Subscription:

@@ -14,6 +14,7 @@ from weft.algebra.clocks import clock_type
 from weft.algebra.types import BIGINT
 from weft.engine.derived.shape import derived
 from weft.engine.network.families import Families, families_of
+from weft.engine.network.join_orders import JoinOrders
 from weft.engine.network.project import Project, why_not_woven
 from weft.engine.pieces.pieces import Evaluator, Piece, selects_of
 from weft.engine.woven.shape import NotWoven
@@ -114,6 +115,7 @@ class _Telling:
             for number in chain:
                 self._users[number].append(name)
         self._alone: dict[tuple[int, ...], int] = {}
+        self._orders = JoinOrders(self._selects, project.catalog)
 
     def network(self, reasons: Mapping[str, str]) -> SharedNetwork:
         nodes = {number: self._node(number) for number in self._planned.nodes}
@@ -201,6 +203,7 @@ class _Telling:
             self._cost_alone(name) if with_alone else None,
             tuple(self._not_shared(name, own)),
             self._beside.get(name),
+            tuple(order for piece in self._pieces[name] for order in self._orders.of(piece)),
         )
 
     def _answer(self, piece: Piece) -> tuple[int, tuple[str, ...]]:

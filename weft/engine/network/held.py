@@ -125,6 +125,14 @@ class Held:
                 result.append((which, pa.table(arrays, names=[name for name, _ in columns])))
         return result
 
+    def count(self, asked: Asked, numbering: Numbering) -> int:
+        """How many pairs there are of numbers and the rows that are looked for."""
+        total = 0
+        for chunk in self.chunks:
+            begin, end = chunk.by(numbering)[1].stretches(asked.numbers, asked.clocks, asked.low, asked.high)
+            total += int((end - begin).sum())
+        return total
+
 
 def _taken(table: pa.Table, name: str, type_: pa.DataType, rows: pa.Array) -> pa.ChunkedArray | pa.Array:
     return table[name].take(rows) if name in table.column_names else pa.nulls(len(rows), type_)

@@ -5,7 +5,7 @@ It is taken from the selects that read the rows, not from the nodes: a node may 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.algebra import Input, Select, Source, Table
@@ -96,12 +96,16 @@ def band_of(family: Family, uses: Iterable[Use]) -> Band | None:
     """The narrowest band that the rows of a join lie in, for one leg of either side; None if there is none."""
     _, first_right = family.first_legs
     listed = list(uses)
-    bands = []
-    for left in range(first_right):
-        for right in range(first_right, len(family.legs)):
-            highs = [use.bounds[use.inputs[left]][use.inputs[right]] for use in listed]
-            lows = [use.bounds[use.inputs[right]][use.inputs[left]] for use in listed]
-            if None not in highs and None not in lows and listed:
-                low, high = -max(each for each in lows if each is not None), max(h for h in highs if h is not None)
-                bands.append(Band(left, right, low, max(low, high)))
+    pairs = [(left, right) for left in range(first_right) for right in range(first_right, len(family.legs))]
+    bands = [band for pair in pairs if (band := band_between(*pair, listed)) is not None]
     return min(bands, key=lambda band: (band.width, band.left, band.right), default=None)
+
+
+def band_between(left: int, right: int, uses: Sequence[Use]) -> Band | None:
+    """The narrowest band that two legs of all rows lie in that somebody needs; None if there is none."""
+    highs = [use.bounds[use.inputs[left]][use.inputs[right]] for use in uses]
+    lows = [use.bounds[use.inputs[right]][use.inputs[left]] for use in uses]
+    if None in highs or None in lows or not uses:
+        return None
+    low, high = -max(each for each in lows if each is not None), max(h for h in highs if h is not None)
+    return Band(left, right, low, max(low, high))

@@ -3,6 +3,7 @@
     rows of logs         how many arrived, and how many are kept
     nodes                how many of the combinations of rows that became possible in the cycle are in each of them
     joins                how many pairs were looked at, and how many rows of either side took part
+    joins that might     how many pairs a sample of rows would meet (`exploring.py`)
     conditions           how many rows of a log, or how many of the pairs that were looked at, satisfy each of them
     keys                 how many values their columns have
 
@@ -24,6 +25,7 @@ from math import prod
 from weft.algebra import Column
 from weft.engine.network.conditions import Columns, column_of, conjunction_of
 from weft.engine.network.distinct import Values
+from weft.engine.network.exploring import explored
 from weft.engine.network.families import Families
 from weft.engine.network.prepared import Prepared
 from weft.engine.network.probes import Fresh
@@ -94,6 +96,7 @@ class Observing:
             self.observed.see(Known(Kind.ROWS, (log,)), before.get(log, 0) + arrived.get(log, 0))
         counted: dict[Known, tuple[int, int]] = {}
         derived: dict[Known, float] = {}
+        tried = self._tried(network, before)
         self.pairs = {}
         for each in network.families:
             fresh, possible = network.fresh.get(each.family.name), combinations(each.family.legs)
@@ -101,10 +104,13 @@ class Observing:
                 self._see_nodes(each, fresh, possible, cycle)
                 if each.sides:
                     sides = [combinations(side.family.legs) for side in each.sides]
-                    derived |= self._see_join(each, network.fresh, possible, sides)
+                    for known, share in self._see_join(each, network.fresh, possible, sides).items():
+                        # Rows that have met others already are not as good as rows as they come.
+                        if each.family.level == 1 or known not in tried:
+                            derived.setdefault(known, share)
                 if fresh is not None:
                     _add(counted, self._count(each, fresh, cycle))
-        for known, (part, whole) in counted.items():
+        for known, (part, whole) in {**counted, **tried}.items():
             if known not in derived:
                 self.observed.see(known, part, whole)
         for known, share in derived.items():
@@ -149,6 +155,15 @@ class Observing:
             return {}
         let_through = min(1.0, shares[0] / (shares[1] * shares[2])) ** (1 / len(keys))
         return {name: let_through for names in keys for name in names}
+
+    def _tried(self, network: NetworkPass, before: Mapping[str, int]) -> dict[Known, tuple[int, int]]:
+        """The pairs that joins would meet which do not run, of how many, by the names of their keys."""
+        return {
+            name: (each.pairs, each.possible)
+            for each in explored(network, before)
+            for names in self._conditions_of(each.join).keys
+            for name in names
+        }
 
     # -- conditions ---------------------------------------------------------------------------------------------------
 

@@ -56,15 +56,20 @@ class Ordered:
         >>> list(zip(asked.tolist(), found.tolist()))
         [(0, 3), (1, 1), (1, 2)]
         """
+        begin, end = self.stretches(numbers, clocks, low, high)
+        lengths = end - begin
+        ends = np.cumsum(lengths)
+        within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - lengths, lengths)
+        return np.repeat(np.arange(len(numbers)), lengths), np.repeat(begin, lengths) + within
+
+    def stretches(self, numbers: Positions, clocks: Positions, low: int | None, high: int | None) -> Pairs:
+        """For each of some numbers the first position that matches, and the one after the last."""
         begin, end = np.searchsorted(self.numbers, numbers, "left"), np.searchsorted(self.numbers, numbers, "right")
         if low is not None:
             begin = self._first_from(clocks + low, begin, end)
         if high is not None:
             end = self._first_from(clocks + (high + 1), begin, end)
-        lengths = end - begin
-        ends = np.cumsum(lengths)
-        within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - lengths, lengths)
-        return np.repeat(np.arange(len(numbers)), lengths), np.repeat(begin, lengths) + within
+        return begin, end
 
     def _first_from(self, clocks: Positions, begin: Positions, end: Positions) -> Positions:
         """In each of some stretches, the first place whose clock is not below another, by binary search."""

@@ -119,7 +119,7 @@ def with_held(probe: Probe, held: Held) -> Iterator[pa.Table]:
     prepared, other = probe.prepared, 1 - probe.side
     columns = [(name, arrow_type(type_)) for name, type_ in side_columns(prepared, other)]
     looked_for = Asked(probe.numbers, probe.clocks, *_bounds(prepared, other))
-    for asked, kept in held.found(looked_for, _numbering(prepared, other), columns):
+    for asked, kept in held.found(looked_for, numbering_of(prepared, other), columns):
         yield probe.met(probe.rows[asked], kept)
 
 
@@ -131,7 +131,7 @@ def _bounds(prepared: Prepared, side: int) -> tuple[int | None, int | None]:
     return (band.low, band.high) if side == 1 else (-band.high, -band.low)
 
 
-def _numbering(prepared: Prepared, side: int) -> Numbering:
+def numbering_of(prepared: Prepared, side: int) -> Numbering:
     """What the rows of a side are looked up by: the numbers of their keys, if there are any, and by time."""
     clock = band_clock(prepared, side)
     if not prepared.key_columns:

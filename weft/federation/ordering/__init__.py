@@ -13,7 +13,7 @@ sites.py          … processors that take turns between inputs
 eddies.py         … who leads items from SteM to SteM and from site to site
 channels.py       … short queues, wires, and the numbers that come back
 items.py          … tuples and SteMs
+tickets.py        … lotteries: who gets a tuple first
 
-The policy is not here: `weft.optimizer.tickets` (lotteries), `order_joins` (the same once in a cycle, with hysteresis)
-and `rank_filters` know nothing of sites, and the engine may use them as well.
+An engine decides once in a cycle, for whole orders of joins: `weft/optimizer/network/redeciding.py`.
 """

@@ -15,8 +15,8 @@ from weft.federation.ordering.join_graph import Join, stream_of
 from weft.federation.ordering.query import Query, divided_stream, matching_attribute
 from weft.federation.ordering.setting import Feed, Machine, Settings
 from weft.federation.ordering.sites import Site
+from weft.federation.ordering.tickets import Ledger
 from weft.federation.simulate.events import Events, seconds
-from weft.optimizer.tickets import Ledger
 
 
 class Assembly:

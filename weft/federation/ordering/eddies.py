@@ -1,8 +1,8 @@
 """An eddy: it leads each item through the SteMs of its node in an order that it chooses, and then to the next node.
 
-Both choices are lotteries (`weft.optimizer.tickets`). Among SteMs: which of the streams that are missing to probe next,
-and, where a cycle of joins lies within the node, by which of its conditions. Among output modules: to which node the
-results go first. A module takes part if the footprint of the item allows it and its queue has room.
+Both choices are lotteries (`tickets.py`). Among SteMs: which of the streams that are missing to probe next, and, where
+a cycle of joins lies within the node, by which of its conditions. Among output modules: to which node the results go
+first. A module takes part if the footprint of the item allows it and its queue has room.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from weft.federation.ordering.channels import Channel, Lane
 from weft.federation.ordering.items import Item, SteM
 from weft.federation.ordering.modules import Module
 from weft.federation.ordering.setting import Costs
+from weft.federation.ordering.tickets import Ledger, Why
 from weft.federation.simulate.events import SECOND, Events
-from weft.optimizer.tickets import Ledger, Why
 
 TICK = SECOND // 10
 

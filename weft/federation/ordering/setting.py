@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from weft.optimizer.tickets import Lottery
+from weft.federation.ordering.tickets import Lottery
 
 
 @dataclass(frozen=True, slots=True)

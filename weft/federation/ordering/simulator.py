@@ -21,8 +21,8 @@ from weft.federation.ordering.eddies import Eddy
 from weft.federation.ordering.items import Item
 from weft.federation.ordering.query import Query
 from weft.federation.ordering.setting import Change, Feed, Machine, Settings
+from weft.federation.ordering.tickets import Why
 from weft.federation.simulate.events import SECOND, Events, seconds
-from weft.optimizer.tickets import Why
 
 
 @dataclass(frozen=True, slots=True)

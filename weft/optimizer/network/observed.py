@@ -2,12 +2,14 @@
 
     counted      so many of so many: rows that satisfy a condition, pairs that a join looked at
     smoothed     what came before counts for three quarters with every cycle in which there is something to count, and
-                 for more as long as little has been counted
+                 for more as long as little has been counted; a cycle that contradicts it flatly makes it count for
+                 hardly anything
     in steps     the nearest power of two; a step is left when what is measured has doubled, or is half as much
 
 A plan that followed every mood of the data would be drawn up anew all the time. Between the smoothing and the steps, a
 number that swings by less than a factor of two around its mean leaves its step once or never, and one that has changed
-for good is known in a few cycles. Planning sees the steps alone: whole numbers and Fractions, as it must.
+for good is known in a few cycles, however much it has changed. Planning sees the steps alone: whole numbers and
+Fractions, as it must.
 
 Shares are of combinations of rows of logs. What is known of a join's conditions is what was seen among the pairs that
 it looked at, and how many these were; together they say how many rows the join gives, however its conditions hang
@@ -31,6 +33,9 @@ Item = TypeVar("Item")
 REMEMBERED = 0.75
 #: And for so much as long as fewer than `ENOUGH` have been counted: of what is rare it takes longer to know how rare.
 REMEMBERED_IF_RARE = 0.9375
+#: And for so much if a cycle sees so many times as much, or as little: the data have changed, or a burst has come, and
+#: from that the next cycle leads back as quickly.
+REMEMBERED_IF_CONTRADICTED, CONTRADICTION = 0.0625, 4
 #: A share of fewer than so many says nothing.
 ENOUGH = 16
 #: So many numbers are kept.
@@ -102,8 +107,7 @@ class Observed:
     def see(self, known: Known, part: float, whole: float = 1) -> None:
         """Count so many of so many, for a share; or a number as it is in this cycle."""
         number = self._renewed(known)
-        is_rare = known.kind in _SHARES and number.part < ENOUGH
-        remembered = REMEMBERED_IF_RARE if is_rare else REMEMBERED
+        remembered = _remembered(number, part, whole) if known.kind in _SHARES else REMEMBERED
         number.part = number.part * remembered + part
         number.whole = number.whole * remembered + whole
         self._step(known, number)
@@ -195,6 +199,15 @@ class Observed:
             return None
         logs = [self.rows(log) for log in known.logs]
         return ceil(prod((rows for rows in logs if rows is not None), start=share)) if None not in logs else None
+
+
+def _remembered(number: _Number, part: float, whole: float) -> float:
+    """What was counted of a share before counts for so much, given what is counted now."""
+    expected = number.part / number.whole * whole if number.whole else part
+    fewer, more = sorted((expected, part))
+    if more >= ENOUGH and more > CONTRADICTION * fewer:
+        return REMEMBERED_IF_CONTRADICTED
+    return REMEMBERED_IF_RARE if number.part < ENOUGH else REMEMBERED
 
 
 def stepped(before: int | None, measured: Fraction) -> int:

@@ -43,6 +43,11 @@ class Costs:
     def gain(self) -> int:
         return self.now - self.best + self.selected
 
+    @property
+    def tickets(self) -> int:
+        """How many times the costs can be halved before they are what the best order costs; at least once."""
+        return max(1, (self.now // max(self.best, 1)).bit_length() - 1)
+
     def is_worth_it(self, factor: int) -> bool:
         return self.now >= factor * max(self.best, 1) or self.selected > 0
 
@@ -61,6 +66,15 @@ def costs(planner: Planner, places: tuple[str, ...], wanted: Mapping[str, Wanted
         now += rank(choice.in_order(order))[0]
         best += rank(chosen)[0]
     return Costs(places, now, now if stays else best, sum(_misplaced(planner, each) for each in without))
+
+
+def best_order(planner: Planner, place: str, wanted: Wanted) -> Order:
+    """The order that a select would be given if it was chosen now."""
+    request = Request(wanted, planner.estimates, planner.renaming)
+    without = needed_by_these_alone(planner.nodes, (place,))
+    return order_of_part(
+        planner.nodes, JoinChoice(request, planner.nodes, planner.sharing, planner.estimates, without).best()
+    )
 
 
 def _misplaced(planner: Planner, number: int) -> int:

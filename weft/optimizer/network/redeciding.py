@@ -3,13 +3,22 @@
     moved        a number has left its step: the selects that it matters to are looked at again, some in every cycle
     better       the best order now costs less than half of the one they have, or a selection is on the wrong side of
                  the share that makes it a node: they wait, to see whether that lasts
-    decided      a few cycles later it still does: they leave the network and are registered anew, in one step between
-                 two cycles
+    decided      it still does when the other order has won enough tickets, one in each cycle for every halving of the
+                 cost: they leave the network and are registered anew, in one step between two cycles
 
 Who was chosen by supposition does not wait: what is measured for the first time contradicts nothing that was known.
 
-Selects that have been moved stay as they are for a while, and longer each time, so that two orders of which each looks
-better while the other runs cannot keep an engine busy. What one cycle does is bounded, however many selects there are.
+Tickets make clear cases quick: what costs half has to last for three cycles, what costs an eighth for one. Selects that
+have been moved stay as they are for a while, and twice as long if that was not long enough, so that two orders of which
+each looks better while the other runs cannot keep an engine busy. An order that was right for longer than that is left
+as easily as the first one: data that change now and then are followed each time. What one cycle does is bounded,
+however many selects there are.
+
+Tickets decide *when*, not how rows are divided meanwhile. An eddy sends some tuples one way and some the other because
+each of its operators keeps single streams. Here a join keeps the pairs that others look for, and a new row has to find
+all of them: to divide rows between two orders, both would have to keep all pairs, and what is divided would cost as
+much as both orders together. So one order runs, and a sample of rows is tried on the joins that do not
+(`weft/engine/network/exploring.py`), so that what is known of them is not what the order that runs lets through.
 
 Nothing of this is state. Answers do not depend on the network: a select that reads a node finds the rows from its first
 cycle on there, and if they had not been kept for it, they are put together again from the logs in the cycle in which it
@@ -38,9 +47,10 @@ class Patience:
 
     #: The best order must cost so many times less than the one that there is,
     factor: int = 2
-    #: for so many cycles;
+    #: and win so many tickets, one in each cycle for every time that its cost is half as much;
     sustained: int = 3
-    #: and selects that were moved stay for so many cycles, twice as many after every time, up to a limit.
+    #: and selects that were moved stay for so many cycles, twice as many if they leave as soon as they may, up to a
+    #: limit.
     interval: int = 8
     longest_interval: int = 1_024
     #: In a cycle so many selects are looked at, and so many groups of them, and so many selects in all, are moved.
@@ -73,10 +83,12 @@ class _Watched:
     chosen_in: int
     #: What its costs depend on; None as long as it has not been looked at.
     read: frozenset[Known] | None = None
-    #: Since when another order has been better.
+    #: Since when another order has been better, how many tickets that wins in a cycle, and the rows that it saves.
     since: int | None = None
+    tickets: int = 1
     gain: int = 0
-    moves: int = 0
+    #: For how many cycles it had to stay when it was moved last, and until when.
+    stay: int = 0
     stays_until: int = 0
 
     @cached_property
@@ -175,11 +187,11 @@ class Redeciding:
 
     def _is_ripe(self, place: str, cycle: int) -> bool:
         watched = self._watched[place]
-        return self._was_supposed(watched) or (
-            watched.since is not None
-            and cycle >= watched.since + self.patience.sustained
-            and cycle >= watched.stays_until
-        )
+        if self._was_supposed(watched):
+            return True
+        if watched.since is None or cycle < watched.stays_until:
+            return False
+        return (cycle - watched.since) * watched.tickets >= self.patience.sustained
 
     def _was_supposed(self, watched: _Watched) -> bool:
         """Whether something that a select was chosen by was not known then, and is now."""
@@ -193,7 +205,7 @@ class Redeciding:
             found = self._costs(places)
             if found.is_worth_it(self.patience.factor):
                 watched.since = cycle if watched.since is None else watched.since
-                watched.gain = found.gain
+                watched.gain, watched.tickets = found.gain, found.tickets
                 self._better.add(place)
                 return found
         # It is right by what is known now, whatever it was chosen by.
@@ -221,13 +233,19 @@ class Redeciding:
             watched = self._watched[each]
             # To learn what was never known is no change of mind.
             if not self._was_supposed(watched):
-                stays = self.patience.interval << min(watched.moves, 20)
-                watched.stays_until = cycle + min(stays, self.patience.longest_interval)
-                watched.moves += 1
+                self._let_stay(watched, cycle)
             watched.chosen_in = self.observed.rounds
             self._settle(each)
         after = order_text(order_of(nodes, place))
         return Redecided(cycle, found.places, before, after, found.now, found.best, self._reasons(place))
+
+    def _let_stay(self, watched: _Watched, cycle: int) -> None:
+        """A select has been moved: how long it stays. If its last order was right for longer than it had to be, the
+        data have changed, and nothing is held against the select."""
+        was_right = cycle - watched.stays_until > watched.stay
+        longer = self.patience.interval if was_right or not watched.stay else 2 * watched.stay
+        watched.stay = min(longer, self.patience.longest_interval)
+        watched.stays_until = cycle + watched.stay
 
     def _reasons(self, place: str) -> tuple[tuple[Known, float], ...]:
         read = sorted(

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from math import inf
 from random import Random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from weft.optimizer.tickets import Ledger, Lottery, Why, shares
+from weft.federation.ordering.tickets import Ledger, Lottery, Why
 
 _NEVER_HALVED = 10**9
 
@@ -62,34 +59,8 @@ def test_a_small_share_goes_to_anybody() -> None:
     assert drawn[1] == pytest.approx(200, abs=50)
 
 
-@given(
-    st.lists(st.tuples(st.integers(-50, 50), st.integers(0, 3)), min_size=1, max_size=5),
-    st.sampled_from([0.0, 0.1, 0.5]),
-)
-def test_shares_are_what_draws_come_to(operators: list[tuple[int, int]], exploration: float) -> None:
-    held, room = zip(*operators, strict=True)
-    found = shares(held, room, exploration)
-    offered = [number for number, free in enumerate(room) if free > 0]
-    if not offered:
-        assert found == (0.0,) * len(held)
-        return
-    assert sum(found) == pytest.approx(1)
-    assert all(share == 0 for share, free in zip(found, room, strict=True) if free == 0)
-    ledger = Ledger(Lottery(_NEVER_HALVED, exploration), [float(each) for each in held])
-    random, draws = Random(7), 400
-    drawn = Counter(ledger.draw(offered, [room[each] for each in offered], random)[0] for _ in range(draws))
-    for number, share in enumerate(found):
-        assert drawn[number] / draws == pytest.approx(share, abs=0.13)
-
-
-def test_who_drops_rows_for_nothing_gets_them_all() -> None:
-    assert shares([inf, 5.0, inf], [1, 1, 1]) == (0.5, 0.0, 0.5)
-
-
 def test_mistakes_are_refused() -> None:
     with pytest.raises(ValueError, match="at least one row"):
         Lottery(window=0)
     with pytest.raises(ValueError, match="from 0 to less than 1"):
         Lottery(exploration=1.0)
-    with pytest.raises(ValueError, match="room is given for 1"):
-        shares([1.0, 2.0], [1.0])

@@ -13,8 +13,8 @@ What was learned long ago counts less: after each `window` rows all tickets are 
 followed within a few windows. And a small share of rows, `exploration`, goes to anybody who has room, because who loses
 every lottery would never be seen to have become better. Both are ours; the scheme of eddies is the rest.
 
-The ledger knows neither tuples nor queues: the simulator of sites uses it tuple by tuple, and an engine may use it
-cycle by cycle, with whole batches as `rows` and `shares` as the parts of the next batch.
+The ledger knows neither tuples nor queues. An engine, which has cycles and no queues, gives tickets to whole orders
+instead: `weft/optimizer/network/redeciding.py`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from math import inf
 from random import Random
 
 
@@ -92,25 +91,3 @@ class Ledger:
         most = max(room)
         emptiest = [operator for operator, free in zip(offered, room, strict=True) if free == most]
         return emptiest[random.randrange(len(emptiest))], Why.PRESSURE
-
-
-def shares(held: Sequence[float], room: Sequence[float], exploration: float = 0.0) -> tuple[float, ...]:
-    """The part of the next rows that each operator gets: what `draw` does on average, where room is above 0.
-
-    Where room is a speed instead of free space (rows per second, in an engine that has no queues between operators),
-    give tickets per second as `held`: the rank (1 − selectivity) / cost.
-    """
-    if len(held) != len(room):
-        raise ValueError(f"{len(held)} operators hold tickets, but room is given for {len(room)}")
-    takes_part = [1.0 if free > 0 else 0.0 for free in room]
-    if not any(takes_part):
-        return (0.0,) * len(held)
-    weights = [max(tickets, 0.0) * part for tickets, part in zip(held, takes_part, strict=True)]
-    if inf in weights:  # who drops rows at no cost at all comes before everybody else
-        weights = [1.0 if each == inf else 0.0 for each in weights]
-    elif sum(weights) <= 0:
-        most = max(room)
-        weights = [1.0 if free == most else 0.0 for free in room]
-    tried = exploration / sum(takes_part)
-    scale = (1 - exploration) / sum(weights)
-    return tuple(scale * each + tried * part for each, part in zip(weights, takes_part, strict=True))

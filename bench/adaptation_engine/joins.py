@@ -1,0 +1,196 @@
+"""a ⋈ b ⋈ c on the engine: first few rows of a and b meet and many of b and c, and from the middle on it is reversed.
+
+Each cycle brings as many rows of each stream, spread evenly over the cycle's time; windows are some cycles long. A row
+has `many` partners in one of the other streams and `few` in the other, on average: keys are drawn evenly from as many
+values as that takes.
+
+    adaptive       as users have it
+    fixed          one order from the first cycle to the last
+    clairvoyant    the right order in the first half, and the other one from a cycle on that was fixed before. In the
+                   first cycle with other rows that is not the best moment: windows still hold many pairs that the new
+                   order has to put together. So two moments are tried, and the better one counts
+
+Orders are fixed by statistics that say what they are told, and by looking at nothing again. All runs are in one process
+and one session, after one that does not count, and all must give as many answers.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bench import report
+from weft.engine.engine import Engine, Progress, state_directory
+from weft.engine.network.current import CurrentNetwork
+from weft.engine.network.evidence import evidence, observed_before
+from weft.engine.spark import session
+from weft.engine.woven.hosts import hosting
+from weft.loom import Loom
+from weft.optimizer.network import Known, Observed, Patience
+
+#: The first cycles of a run do not count.
+COLD = 2
+#: Ticks of the clock in a cycle.
+TICKS = 1_000
+
+FIRST_TWO, LAST_TWO = "T1.k - T2.k = 0", "T1.p - T2.p = 0"
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    rows: int
+    """Of each stream in a cycle."""
+    cycles: int
+    window: int
+    """In cycles."""
+    many: float
+    few: float
+    """Partners of a row within a window."""
+    switches: tuple[int, int]
+    """When those who know the future change the order: so many cycles after the rows have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    name: str
+    cpu: tuple[float, ...]
+    """By cycle."""
+    answers: int
+    decided: tuple[tuple[int, str, str], ...] = ()
+    """Before which cycle the order was changed, from which to which."""
+
+    @property
+    def total(self) -> float:
+        return sum(self.cpu[COLD:])
+
+
+@dataclass(frozen=True, slots=True)
+class Joins:
+    scale: Scale
+    adaptive: Run
+    fixed: tuple[Run, Run]
+    clairvoyant: tuple[Run, ...]
+
+    @property
+    def over_worse(self) -> float:
+        return self.adaptive.total / max(each.total for each in self.fixed)
+
+    @property
+    def over_clairvoyant(self) -> float:
+        return self.adaptive.total / self.best_clairvoyant.total
+
+    @property
+    def best_clairvoyant(self) -> Run:
+        return min(self.clairvoyant, key=lambda each: each.total)
+
+
+class _Told(Observed):
+    """Statistics that say which of two keys hardly any rows have in common, whatever is seen."""
+
+    rare = FIRST_TWO
+
+    def rows(self, log: str) -> int | None:
+        return 1_000
+
+    def kept(self, logs: tuple[str, ...], condition: str) -> Fraction | None:
+        return Fraction(1, 1_000_000) if condition == self.rare else Fraction(1, 2)
+
+    def is_news(self, known: Known, since: int) -> bool:
+        return False
+
+
+def measure(scale: Scale) -> Joins:
+    half = scale.cycles // 2
+    with TemporaryDirectory(prefix="weft-bench-") as folder:
+        rows = Path(folder)
+        _write(rows, scale)
+        session(settings={"spark.driver.memory": "3g"})
+        _run("warm-up", rows, scale, FIRST_TWO, half)
+        # Java gets quicker all the time: what is compared most closely stands beside each other.
+        earlier, later = (
+            partial(_run, f"changed in cycle {half + after}", rows, scale, FIRST_TWO, half + after)
+            for after in scale.switches
+        )
+        knowing = [earlier()]
+        adaptive = _run("adaptive", rows, scale, None, None)
+        knowing.append(later())
+        first = _run("a ⋈ b first", rows, scale, FIRST_TWO, None)
+        last = _run("b ⋈ c first", rows, scale, LAST_TWO, None)
+    found = Joins(scale, adaptive, (first, last), tuple(knowing))
+    if len({each.answers for each in (adaptive, first, last, *knowing)}) != 1:
+        raise ValueError(f"runs over the same rows have different numbers of answers: {found}")
+    return found
+
+
+def _write(folder: Path, scale: Scale) -> None:
+    random = np.random.default_rng(5)
+    in_window = scale.rows * scale.window
+    few, many = (round(in_window / each) for each in (scale.many, scale.few))
+    for cycle in range(scale.cycles):
+        of_k, of_p = (many, few) if cycle < scale.cycles // 2 else (few, many)
+        for stream in "abc":
+            table = pa.table(
+                {
+                    "n": np.sort(random.integers(cycle * TICKS, (cycle + 1) * TICKS, scale.rows)),
+                    "k": pa.array(random.integers(0, of_k, scale.rows), pa.int32()),
+                    "p": pa.array(random.integers(0, of_p, scale.rows), pa.int32()),
+                }
+            )
+            file = folder / stream / f"{cycle:04d}.parquet"
+            file.parent.mkdir(exist_ok=True)
+            pq.write_table(table, file)
+            os.utime(file, (10**9 + cycle, 10**9 + cycle))
+
+
+def _run(name: str, rows: Path, scale: Scale, rare: str | None, change_in: int | None) -> Run:
+    """A run; one that decides for itself if nothing is told to be rare, otherwise in the order that follows from it."""
+    window = f"[ROWS {scale.window * TICKS}]"
+    with TemporaryDirectory(prefix="weft-bench-") as scratch, Loom.open(Path(scratch)) as loom:
+        for stream in "abc":
+            loom.execute(
+                f"CREATE STREAM {stream} (n BIGINT, k INT, p INT) WATERMARK FOR n AS n "
+                f"USING parquet OPTIONS (path '{rows / stream}', maxFilesPerTrigger '1')"
+            )
+        loom.execute(
+            f"CREATE CONTINUOUS QUERY q AS SELECT a.n, b.n AS m, c.n AS o FROM a {window}, b {window}, c {window} "
+            "WHERE a.k = b.k AND b.p = c.p"
+        )
+        marks, answers = [report.cpu_seconds()], list[int]()
+        network = _network(loom, rare, change_in)
+        engine = Engine(session(), loom.catalog, state_directory(Path(scratch)), network=network, memory_limit=0)
+
+        def seen(progress: Progress) -> None:
+            marks.append(report.cpu_seconds())
+            answers.append(progress.answers)
+
+        engine.listeners.append(seen)
+        engine.start(until_idle=True)
+        engine.wait()
+        decided = [(each.cycle, each.before, each.after) for each in evidence(loom.catalog).history]
+    report.progress(f"engine: {name}: {sum(np.diff(marks)[COLD:]):.1f} CPU s")
+    return Run(name, tuple(float(each) for each in np.diff(marks)), sum(answers), tuple(decided))
+
+
+def _network(loom: Loom, rare: str | None, change_in: int | None) -> CurrentNetwork:
+    hosted, catalog = hosting(loom.catalog), loom.catalog
+    if rare is None:
+        return CurrentNetwork(hosted, catalog, observed_before(catalog))
+    told = _Told()
+    told.rare = rare
+
+    def whim(cycle: int, places: Sequence[str]) -> Iterable[str]:
+        if cycle != change_in:
+            return ()
+        told.rare = LAST_TWO if told.rare == FIRST_TWO else FIRST_TWO
+        return places
+
+    return CurrentNetwork(hosted, catalog, told, Patience(looked_at=0), whim)
