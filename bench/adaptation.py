@@ -10,7 +10,6 @@ Figures 6.5–6.11: which site runs which part of a query. `bench/adaptation_eng
 
 from __future__ import annotations
 
-import argparse
 from importlib import import_module
 from time import perf_counter
 from typing import Any
@@ -39,7 +38,7 @@ MEASUREMENTS = {
 
 
 def main() -> None:
-    quick, only = _arguments()
+    quick, only = report.quick_and_only_from_arguments("Operators find their order and their place.", MEASUREMENTS)
     ratios: dict[str, float | None] = dict.fromkeys(KEYS)
     details: dict[str, Any] = {"definitions": {}, "seconds": {}}
     for name, module in MEASUREMENTS.items():
@@ -57,14 +56,6 @@ def main() -> None:
         for chart, figure in measurement.draw(found).items():
             report.save_chart(figure, chart, quick)
     report.finish("adaptation" if only is None else f"adaptation_{only}", ratios, details, quick)
-
-
-def _arguments() -> tuple[bool, str | None]:
-    parser = argparse.ArgumentParser(description="Operators find their order and their place.")
-    parser.add_argument("--quick", action="store_true", help="a smaller run of at most a minute; not kept in git")
-    parser.add_argument("--only", choices=MEASUREMENTS, help="one measurement, with results of its own")
-    chosen = parser.parse_args()
-    return chosen.quick, chosen.only
 
 
 if __name__ == "__main__":

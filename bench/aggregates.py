@@ -10,7 +10,6 @@ WEFT_BENCH_FLINK_PYTHON names an interpreter that has it.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,7 +67,7 @@ MEASUREMENTS = {
 
 
 def main() -> None:
-    quick, only = _arguments()
+    quick, only = report.quick_and_only_from_arguments("Shared aggregates against what else one could do", MEASUREMENTS)
     chosen = {name: each for name, each in MEASUREMENTS.items() if only in (None, name)}
     ratios: dict[str, float | None] = dict.fromkeys(DEFINITIONS)
     details: dict[str, Any] = {"definitions": DEFINITIONS, "seconds": {}}
@@ -95,14 +94,6 @@ def main() -> None:
         details["whole_processes"] = arena.whole
     _show_compared(arena.compared)
     report.finish("aggregates" if only is None else f"aggregates_{only}", ratios, details, quick)
-
-
-def _arguments() -> tuple[bool, str | None]:
-    parser = argparse.ArgumentParser(description="Shared aggregates against what else one could do.")
-    parser.add_argument("--quick", action="store_true", help="a smaller run of about a minute; not kept in git")
-    parser.add_argument("--only", choices=MEASUREMENTS, help="one measurement, with results of its own")
-    chosen = parser.parse_args()
-    return chosen.quick, chosen.only
 
 
 def _show_compared(compared: dict[str, int]) -> None:

@@ -10,7 +10,6 @@ the last line, and the results say why.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
@@ -76,7 +75,7 @@ MEASUREMENTS: dict[str, Callable[[Arena], Found]] = {
 
 
 def main() -> None:
-    quick, only = _arguments()
+    quick, only = report.quick_and_only_from_arguments("The network of shared selections and joins.", MEASUREMENTS)
     chosen = {name: each for name, each in MEASUREMENTS.items() if only in (None, name)}
     ratios: dict[str, float | None] = dict.fromkeys(DEFINITIONS)
     details: dict[str, Any] = {"definitions": DEFINITIONS, "reasons": {}, "seconds": {}}
@@ -123,14 +122,6 @@ def _take(
     ratios |= found.ratios
     details["reasons"] |= found.reasons
     details[name] = found.details
-
-
-def _arguments() -> tuple[bool, str | None]:
-    parser = argparse.ArgumentParser(description="The network of shared selections and joins.")
-    parser.add_argument("--quick", action="store_true", help="a smaller run of about a minute; not kept in git")
-    parser.add_argument("--only", choices=MEASUREMENTS, help="one measurement, with results of its own")
-    chosen = parser.parse_args()
-    return chosen.quick, chosen.only
 
 
 if __name__ == "__main__":

@@ -38,11 +38,23 @@ _load_before = os.getloadavg()
 
 def quick_from_arguments(description: str) -> bool:
     """Reads the command line; true if it says `--quick`."""
+    return bool(_parser(description).parse_args().quick)
+
+
+def quick_and_only_from_arguments(description: str, measurements: Iterable[str]) -> tuple[bool, str | None]:
+    """The same of a benchmark with several measurements, and the one that `--only` names."""
+    parser = _parser(description)
+    parser.add_argument("--only", choices=list(measurements), help="one measurement, with results of its own")
+    chosen = parser.parse_args()
+    return chosen.quick, chosen.only
+
+
+def _parser(description: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument(
         "--quick", action="store_true", help="a smaller run of at most a minute; its results are not kept in git"
     )
-    return bool(parser.parse_args().quick)
+    return parser
 
 
 def results(quick: bool) -> Path:
