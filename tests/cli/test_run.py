@@ -52,7 +52,7 @@ def test_a_project_runs_until_idle_and_is_read_afterwards(
 
     status = json.loads(_weft("status", "--project", project, "--json"))
     assert status["writer"] is None
-    assert status["streams"] == {"readings": {"rows": 11, "late": 0, "bad": 1, "watermark": "10"}}
+    assert status["streams"] == {"readings": {"rows": 11, "late": 0, "bad": 1, "watermark": "10", "kept": 1.0}}
     assert status["queries"] == {"means": 1}
 
     (cycle,) = status["measured"]["cycles"]
