@@ -1,6 +1,7 @@
 """Order on the engine: a join whose selectivities change places.
 
 joins.py       three streams, the engine that decides for itself against both fixed orders and one that knows the future
+told.py        statistics that say what they are told, for the fixed orders
 shown.py       a table and a picture
 """
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,20 +28,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench import report
+from bench.adaptation_engine.told import FIRST_TWO, LAST_TWO, Told
 from weft.engine.engine import Engine, Progress, state_directory
 from weft.engine.network.current import CurrentNetwork
 from weft.engine.network.evidence import evidence, observed_before
 from weft.engine.spark import session
 from weft.engine.woven.hosts import hosting
 from weft.loom import Loom
-from weft.optimizer.network import Known, Observed, Patience
+from weft.optimizer.network import Patience
 
 #: The first cycles of a run do not count.
 COLD = 2
 #: Ticks of the clock in a cycle.
 TICKS = 1_000
-
-FIRST_TWO, LAST_TWO = "T1.k - T2.k = 0", "T1.p - T2.p = 0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,21 +89,6 @@ class Joins:
     @property
     def best_clairvoyant(self) -> Run:
         return min(self.clairvoyant, key=lambda each: each.total)
-
-
-class _Told(Observed):
-    """Statistics that say which of two keys hardly any rows have in common, whatever is seen."""
-
-    rare = FIRST_TWO
-
-    def rows(self, log: str) -> int | None:
-        return 1_000
-
-    def kept(self, logs: tuple[str, ...], condition: str) -> Fraction | None:
-        return Fraction(1, 1_000_000) if condition == self.rare else Fraction(1, 2)
-
-    def is_news(self, known: Known, since: int) -> bool:
-        return False
 
 
 def measure(scale: Scale) -> Joins:
@@ -184,8 +167,7 @@ def _network(loom: Loom, rare: str | None, change_in: int | None) -> CurrentNetw
     hosted, catalog = hosting(loom.catalog), loom.catalog
     if rare is None:
         return CurrentNetwork(hosted, catalog, observed_before(catalog))
-    told = _Told()
-    told.rare = rare
+    told = Told(rare)
 
     def whim(cycle: int, places: Sequence[str]) -> Iterable[str]:
         if cycle != change_in:

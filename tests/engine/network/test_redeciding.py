@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from bench.adaptation_engine.told import Told
 from tests.engine.network.workloads import workload
 from tests.engine.workload_run import UNCOMMITTED, Run
 from weft.catalog import Catalog
@@ -20,7 +21,7 @@ from weft.engine.network.evidence import evidence, observed_before
 from weft.engine.network.project import Project
 from weft.engine.statistics import measured
 from weft.engine.woven.hosts import hosting
-from weft.optimizer.network import Kind, Known, Observed, Patience
+from weft.optimizer.network import Kind, Observed, Patience
 from weft.plan.sharing_json import measured_document
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compacting_early")]
@@ -184,27 +185,10 @@ def test_a_crash_while_the_order_changes_leaves_no_trace(
         run.close()
 
 
-class Told(Observed):
-    """Statistics that say which of two keys hardly any rows have in common."""
-
-    rare = "T1.p - T2.p = 0"
-
-    def rows(self, log: str) -> int | None:
-        return 1_000
-
-    def kept(self, logs: tuple[str, ...], condition: str) -> Fraction | None:
-        return Fraction(1, 1_000_000) if condition == self.rare else Fraction(1, 2)
-
-    def is_news(self, known: Known, since: int) -> bool:
-        """What it says it has always said."""
-        return False
-
-
 def test_an_older_select_finds_its_columns_in_a_node_that_was_kept_for_another(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    told, chosen = Told(), list[str]()
-    told.rare = "T1.k - T2.k = 0"
+    told, chosen = Told("T1.k - T2.k = 0"), list[str]()
     run = Run(
         spark,
         tmp_path,

@@ -6,6 +6,7 @@ What users are given is compared with what the oracle says of the whole streams,
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,12 @@ class SmallFederation:
     def restart_home(self, site: str) -> None:
         self.homes[site].close()
         self.homes[site] = Home(site, self.directory / site, self.wire())
+
+    def lose_rows(self, is_lost: Callable[[], bool] = lambda: True) -> None:
+        """Let the broker lose rows on their way to providers: all letters, or those of which a draw says so."""
+        self.broker.lost |= {
+            number for number, (box, _) in enumerate(self.broker.letters, 1) if box.startswith("rows.") and is_lost()
+        }
 
     def bury(self, site: str) -> None:
         """Let the coordinator find out that a provider is dead, or believe so."""

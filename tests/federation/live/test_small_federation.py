@@ -95,9 +95,7 @@ def test_a_provider_that_was_given_up_begins_anew_when_what_it_is_behind_with_is
         federation.publish("trades", [(20 * number, "A", 5, 5)])
         federation.work("n2", "n3")
     federation.sources["feed"].step()
-    federation.broker.lost |= {
-        number for number, (box, _) in enumerate(federation.broker.letters, 1) if box.startswith("rows.")
-    }
+    federation.lose_rows()
     federation.settle()
     assert "n1" in federation.coordination.present
     assert federation.delivered() == federation.expected()
@@ -150,11 +148,7 @@ def live_at_random(tmp_path: Path, seed: int) -> None:
                 ["change", "changed", "cycle", "written", "committed"]
             )
         elif choice < 0.7:
-            federation.broker.lost |= {
-                number
-                for number, (box, _) in enumerate(federation.broker.letters, 1)
-                if box.startswith("rows.") and draw.random() < 0.5
-            }
+            federation.lose_rows(lambda: draw.random() < 0.5)
         else:
             stream = draw.choice(["trades", "quotes"])
             federation.publish(stream, rows(stream, 4 * step, draw))
