@@ -14,8 +14,9 @@ from pyspark.sql import SparkSession
 from tests.engine.workload_run import Run, batch_of
 from weft.algebra import Value
 from weft.engine import engine as engines
+from weft.engine.commits import WHOLE
 from weft.engine.rows import STREAM
-from weft.engine.shedding import LEAST, WHOLE, Kept, Pace, following, kept_by, kept_rows
+from weft.engine.shedding import LEAST, Kept, Pace, following, kept_by, kept_rows
 
 INTERVAL = 10.0
 

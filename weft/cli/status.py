@@ -64,7 +64,7 @@ def status(project: ProjectOption = Path(), as_json: JsonOption = False) -> None
 
 
 def _document(project: Path) -> dict[str, Any]:
-    from weft.engine.shedding import WHOLE
+    from weft.engine.commits import WHOLE
     from weft.engine.statistics import measured
     from weft.engine.status import status as read_status
 

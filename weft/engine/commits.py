@@ -20,6 +20,8 @@ from weft.plan.clockwork import Birth, Clock
 
 #: Commits kept behind the newest one.
 _KEPT = 20
+#: The rate at which streams that may shed keep rows is so many of these: see `shedding.py`.
+WHOLE = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +54,9 @@ class StreamState:
     bad: int = 0
     #: When the stream last had rows, on the clock of heartbeats; None without heartbeats.
     touched: int | None = None
-    #: How many of 1,024 rows were kept in the newest cycle, and the largest clock after the last one that left rows
+    #: How many of `WHOLE` rows were kept in the newest cycle, and the largest clock after the last one that left rows
     #: out: see `shedding.py`.
-    kept: int = 1_024
+    kept: int = WHOLE
     shed_until: Clock = None
 
 

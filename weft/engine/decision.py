@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from weft.engine.commits import Segment
+from weft.engine.commits import WHOLE, Segment
 from weft.plan.plan import Plan
 
 
@@ -18,7 +18,7 @@ class Decision:
     clock: one row from the far future would make all that follow late. Without `sharing`, queries that begin with the
     cycle are kept by themselves. `facts` are what trees are chosen by, see `weft/plan/facts.py`; no answer depends on
     them. `tables` has the snapshot of each table that the plan reads, by name. Of streams that may shed, so many of
-    1,024 rows are `kept`.
+    `WHOLE` rows are `kept`.
     """
 
     plan: Plan
@@ -28,4 +28,4 @@ class Decision:
     sharing: bool = True
     facts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     tables: Mapping[str, Segment] = field(default_factory=dict)
-    kept: int = 1_024
+    kept: int = WHOLE

@@ -26,13 +26,11 @@ from pyspark.sql import DataFrame
 
 from weft.algebra import Answers, Query, Stream
 from weft.algebra.sources import leaves
-from weft.engine.commits import Commit, StreamState
+from weft.engine.commits import WHOLE, Commit, StreamState
 from weft.engine.rows import CORRUPT, STREAM, column
 from weft.plan.plan import Plan
 
-#: A rate is so many of these.
-WHOLE = 1_024
-#: However far behind, so many of them are kept.
+#: However far behind, so many of `WHOLE` rows are kept.
 LEAST = 16
 #: So many cycles in a row have to fall behind, or to have time to spare, before the rate changes.
 PATIENCE = 3
