@@ -103,7 +103,7 @@ def _found(itineraries: list[Itinerary], parcel: Parcel) -> dict[str, list[int]]
     return {query: positions.tolist() for query, positions in matches}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(table=_tables(), data=st.data(), epoch=st.integers(0, 1), cycle=st.integers(-10, 30))
 def test_index_and_each_member_alone_and_the_naive_evaluator_agree(
     table: pa.Table, data: st.DataObject, epoch: int, cycle: int

@@ -34,7 +34,7 @@ def _parcels(cycles: int, members: int, seed: int) -> list[Parcel]:
     ]
 
 
-@settings(max_examples=16, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 10**6), tell=st.booleans())
 def test_trees_of_routers_deliver_exactly_and_once(seed: int, tell: bool) -> None:
     chance = random.Random(seed)

@@ -76,7 +76,7 @@ def test_example_9_windows_under_three_levels_and_at_every_rate() -> None:
         assert (plan.cost, len(plan.groups)) == (rate + 14, 1)
 
 
-@settings(deadline=None, max_examples=250, derandomize=True)
+@settings(deadline=None, max_examples=120, derandomize=True)
 @given(
     st.lists(cases.acqs(), min_size=1, max_size=5),
     cases.rates,
@@ -117,7 +117,7 @@ def _benefit(weaving: Weaving, one: int, other: int) -> Fraction:
     return weaving.costs[one] + weaving.costs[other] - tree_cost(both, weaving.costing).final
 
 
-@settings(deadline=None, max_examples=60, derandomize=True)
+@settings(deadline=None, max_examples=40, derandomize=True)
 @given(st.lists(cases.windows(), min_size=1, max_size=10), st.sampled_from(cases.COSTINGS[:12]))
 def test_cuts_are_the_cheapest_of_the_dendrogram_at_every_rate(windows: list[Window], costing: Costing) -> None:
     weaving = weave(windows, costing)

@@ -99,7 +99,7 @@ def test_deviation_stays_within_the_tolerance(tolerance: Fraction, levels: Level
 
 
 def test_rebuilds_and_comparisons_fall_with_the_tolerance() -> None:
-    windows = draw(factor_slides(60, 1, largest_slide=240, most_overlap=50), seed=5)
+    windows = draw(factor_slides(40, 1, largest_slide=240, most_overlap=50), seed=5)
     rebuilds, comparisons = [], []
     for tolerance in (Fraction(0), Fraction(1, 10), Fraction(1, 2), None):
         weaver = Weaver(windows[:10], rate=3, tolerance=tolerance)
@@ -108,7 +108,7 @@ def test_rebuilds_and_comparisons_fall_with_the_tolerance() -> None:
         rebuilds.append(weaver.rebuilds)
         comparisons.append(weaver.comparisons)
     assert rebuilds == sorted(rebuilds, reverse=True)
-    assert rebuilds[0] == 51
+    assert rebuilds[0] == 31, "one for each window that came, and the first"
     assert rebuilds[-1] == 1
     assert comparisons == sorted(comparisons, reverse=True)
 

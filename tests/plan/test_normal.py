@@ -45,7 +45,7 @@ def test_the_normal_form_of_each_operator(example: Example) -> None:
 
 
 @given(workload=workloads())
-@settings(max_examples=60, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
 def test_the_normal_form_has_the_same_answers(workload: Workload) -> None:
     script = Script(";".join([*workload.streams.values(), *workload.tables.values()]))
     normal = Oracle(script.oracle.streams.values())

@@ -105,13 +105,13 @@ def _bound(text: str) -> Expression:
         raise
 
 
-@settings(max_examples=400, deadline=None, derandomize=True)
+@settings(max_examples=200, deadline=None, derandomize=True)
 @given(conditions(), st.integers(0, 1 << 16))
 def test_normal_forms_pass_the_same_rows(before: Expression, seed: int) -> None:
     assert_same_rows_pass(before, condition_of(conjunctive_form(before)), seed)
 
 
-@settings(max_examples=500, deadline=None, derandomize=True)
+@settings(max_examples=250, deadline=None, derandomize=True)
 @given(comparisons(), st.integers(0, 1 << 16))
 def test_rearranged_comparisons_pass_the_same_rows(before: Expression, seed: int) -> None:
     assert_same_rows_pass(before, condition_of(conjunctive_form(before)), seed)

@@ -10,8 +10,10 @@ same plan and from the same rows, whatever the crash left behind: nothing but a 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from operator import attrgetter
 from typing import Any
 
 from weft.engine.errors import StorageError
@@ -194,7 +196,13 @@ def _encode(commit: Commit) -> dict[str, Any]:
 
 
 def _fields(record: StreamState | QueryState | Segment | FamilyState) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in record.__slots__}
+    slots = record.__slots__
+    return dict(zip(slots, _values(slots)(record), strict=True))
+
+
+@cache
+def _values(names: tuple[str, ...]) -> Callable[[object], tuple[Any, ...]]:
+    return attrgetter(*names)
 
 
 def decode(data: dict[str, Any]) -> Commit:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from weft.algebra import Answers, Relation, Stream
+from weft.algebra import Answers, Relation, Select, Stream
 from weft.algebra.sources import leaves
 from weft.engine.commits import Commit, QueryState, Segment, StreamState
 from weft.engine.continuity import (
@@ -231,10 +231,12 @@ class CycleRunner:
         """What is answered from partials, with clocks."""
         work, counted_from = evaluation.work, {}
         for name, each in woven.items():
-            place = Place(each.birth.number)
-            evaluation.note_first_rows(each.query.relation, place, each)
-            if place.log in work.emit_from:
-                counted_from[name] = work.emit_from[place.log]
+            relation = each.query.relation
+            if isinstance(relation, Select) and relation.emit_empty:
+                place = Place(each.birth.number)
+                evaluation.note_first_rows(relation, place, each)
+                if place.log in work.emit_from:
+                    counted_from[name] = work.emit_from[place.log]
         paths = {each.name: partials_path(work.clockwork.cycle, index) for index, each in enumerate(plan.streams)}
         return self._stage.answer(work.reduced, work.clockwork, woven, counted_from, paths)
 
@@ -253,6 +255,9 @@ class CycleRunner:
         answers: Mapping[str, pa.Table],
         work: Work,
     ) -> Commit:
+        counted_from: dict[int, dict[str, int]] = {}
+        for place, clock in work.emit_from.items():
+            counted_from.setdefault(int(place.partition(".")[0]), {})[place] = clock
         states = {}
         for name, each in queries.items():
             known = last.queries.get(name)
@@ -260,10 +265,8 @@ class CycleRunner:
             count = answers[name].num_rows if name in answers else 0
             birth, number = each.birth, each.birth.number
             root = self._roots.get(number)
-            places = {number} if root is None else root.place.numbers
-            counted = {
-                place: clock for place, clock in work.emit_from.items() if int(place.partition(".")[0]) in places
-            }
+            places = (number,) if root is None else root.place.numbers
+            counted = {place: clock for of in places for place, clock in counted_from.get(of, {}).items()}
             states[name] = QueryState(
                 number, birth.first, birth.largest, counted, before + count, name in whole, name in shared,
                 "" if root is None else root.record,

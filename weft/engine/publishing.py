@@ -54,6 +54,9 @@ def is_published(query: Query) -> bool:
 
 def published_rows(plan: Plan, commit: Commit, answers: Mapping[str, pa.Table]) -> list[PublishedRows]:
     """What there is to publish after a cycle."""
+    published = [each for each in plan.queries if is_published(each)]
+    if not published:
+        return []
     queries = {
         each.name: Registered(each, commit.queries[each.name].birth)
         for each in plan.queries
@@ -62,10 +65,10 @@ def published_rows(plan: Plan, commit: Commit, answers: Mapping[str, pa.Table]) 
     largest = {name: state.largest for name, state in commit.streams.items()}
     clockwork = Clockwork(commit.cycle, largest, largest, queries)
     found = []
-    for each in plan.queries:
-        if each.sink is not None and is_published(each):
-            named = dict(each.sink.options)
-            watermark = clockwork.watermark(each.relation)
-            rows = answers.get(each.name)
-            found.append(PublishedRows(named["stream"], int(named["epoch"]), int(named["part"]), rows, watermark))
+    for each in published:
+        assert each.sink is not None
+        named = dict(each.sink.options)
+        watermark = clockwork.watermark(each.relation)
+        rows = answers.get(each.name)
+        found.append(PublishedRows(named["stream"], int(named["epoch"]), int(named["part"]), rows, watermark))
     return found

@@ -131,7 +131,7 @@ def answers(select: Select, measures: Sequence[Sequence[Measure]], part: Part, k
     """
     columns = _QueryColumns(select, measures, part)
     if kind is not None and part.keep is None:
-        whole = part.closed.table(kind, lambda: _of_all_entries(columns))
+        whole = part.closed.table(kind, columns.of_all_entries)
         if whole is not None:
             return whole.slice(part.first, part.length)
     outputs = [columns.column(each.expression) for each in select.outputs]
@@ -141,14 +141,6 @@ def answers(select: Select, measures: Sequence[Sequence[Measure]], part: Part, k
         holds = columns.computed(select.having)
         table = table.filter(pa.array(holds.valid & holds.values.astype(bool)))
     return table
-
-
-def _of_all_entries(columns: _QueryColumns) -> pa.Table | None:
-    """What a query would answer for all entries, if that costs no more than what is there for all queries anyway."""
-    if not columns.are_common:
-        return None
-    closed = columns.part.closed
-    return answers(columns.select, columns.measures, Part(closed, 0, len(closed)))
 
 
 @dataclass(frozen=True)
@@ -170,6 +162,12 @@ class _QueryColumns:
             )
             for each in self.select.outputs
         )
+
+    def of_all_entries(self) -> pa.Table | None:
+        """What the query would answer for all entries, if that costs no more than what is there for all anyway."""
+        if not self.are_common:
+            return None
+        return answers(self.select, self.measures, Part(self.part.closed, 0, len(self.part.closed)))
 
     def column(self, expression: Expression) -> pa.Array:
         """An expression as a column; bare keys, ends and aggregates are slices of what is there for all queries."""

@@ -138,6 +138,10 @@ class StreamWeave:
         """How rows become the partials of all these queries."""
         return reduction(self.stream, self.queries.values())
 
+    @cached_property
+    def _windows(self) -> frozenset[Window]:
+        return frozenset(each.window for each in self.windowed.values())
+
     def key_sets(self) -> dict[KeySet, dict[str, Woven]]:
         """The queries that have windows, by what they group by."""
         sets: dict[KeySet, dict[str, Woven]] = {}
@@ -149,7 +153,7 @@ class StreamWeave:
         """The least clock that an open window, or one that a late row can reach, still needs; None for all."""
         if watermark is None:
             return None
-        starts = (first_open_start(each.window, watermark) for each in self.windowed.values())
+        starts = (first_open_start(each, watermark) for each in self._windows)
         return min(start for start in starts if start is not None)
 
     def key_counts(self) -> dict[tuple[str, ...], int]:
