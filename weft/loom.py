@@ -243,8 +243,8 @@ class Loom:
 
     def results(self, query: str) -> pa.Table:
         """The newest answers of a query; an empty table when there are none yet."""
+        from weft.engine.kept import shedding_streams
         from weft.engine.results import newest_answers
-        from weft.engine.shedding import shedding_streams
 
         found = self.catalog.query(query)
         if found.name in self.catalog.members():

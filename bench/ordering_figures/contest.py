@@ -7,15 +7,18 @@ instants of changes), and seconds are given as those of the whole size.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from random import Random
 from statistics import mean
-from typing import Any
+from typing import Any, TypeVar
 
+from bench import report
 from weft.federation.ordering.join_graph import Join, JoinGraph
 from weft.federation.ordering.query import Query, plan
-from weft.federation.ordering.setting import Change, Feed, Machine, Settings
+from weft.federation.ordering.setting import Change, Costs, Feed, Machine, Settings
 from weft.federation.ordering.simulator import Run, simulate
 from weft.federation.ordering.tickets import Lottery, Why
 
@@ -56,6 +59,7 @@ class Setting:
     changes: Sequence[Change] = ()
     lottery: Lottery = field(default_factory=Lottery)
     threshold: int = 100
+    costs: Costs = field(default_factory=Costs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +136,30 @@ class Contest:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A contest to be held."""
+
+    setting: Setting
+    scale: Scale
+    plans: Sequence[str] = (SWAP, R_FIRST, T_FIRST)
+
+
+_Name = TypeVar("_Name", bound=Hashable)
+
+
+def contests(asked: Mapping[_Name, Asked]) -> dict[_Name, Contest]:
+    """Contests by name. They have nothing to do with each other, so that each core can hold one at a time."""
+    found: dict[_Name, Contest] = {}
+    with ProcessPoolExecutor(report.cores(), get_context("spawn")) as pool:
+        running = {pool.submit(contest, each.setting, each.scale, each.plans): name for name, each in asked.items()}
+        for each in as_completed(running):
+            held = found[running[each]] = each.result()
+            setting = held.setting
+            report.progress(f"ordering: {len(found)} of {len(asked)}: {setting.figure}, {setting.name}")
+    return {name: found[name] for name in asked}
+
+
 def contest(setting: Setting, scale: Scale, plans: Sequence[str] = (SWAP, R_FIRST, T_FIRST)) -> Contest:
     runs: dict[str, list[Run]] = {name: [] for name in plans}
     for seed in range(scale.seeds):
@@ -147,6 +175,7 @@ def contest(setting: Setting, scale: Scale, plans: Sequence[str] = (SWAP, R_FIRS
 def _run(setting: Setting, scale: Scale, query: Query, feeds: dict[str, Feed], seed: int) -> Run:
     lottery = Lottery(max(1, round(setting.lottery.window * scale.part)), setting.lottery.exploration)
     settings = Settings(
+        costs=setting.costs,
         lottery=lottery,
         capacity=max(2, round(_CAPACITY * scale.part)),
         threshold=max(1, round(setting.threshold * scale.part)),

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from bench import report
 from bench.ordering_figures.changing import Changing
 from bench.ordering_figures.contest import R_FIRST, SWAP, T_FIRST, Contest, Scale
-from bench.ordering_figures.doubts import Doubts
+from bench.ordering_figures.doubts import Doubts, expected_share
 from bench.ordering_figures.unchanging import Unchanging
 from weft.federation.ordering.tickets import Why
 
@@ -107,6 +107,15 @@ def _show_doubts(doubts: Doubts) -> None:
             for speed, pair in doubts.by_source.items()
         ],
         note="better order: part of S tuples. A quicker source keeps queues full, so that room decides, not tickets",
+    )
+    report.table(
+        "Doubts: R ⋈ S 200 %, S ⋈ T 100 % by what a match costs",
+        ("µs", "over best", "better order", "expected"),
+        [
+            [round(cost * 1e6), each.over_best, each.best_share, expected_share(each.setting.costs)]
+            for cost, each in doubts.by_match.items()
+        ],
+        note="expected: from what sites can do, if all queues are full; between 1/2 and 2/3 whatever steps cost",
     )
     report.table(
         "Doubts: R ⋈ S 20 %, S ⋈ T 100 % by the number of results in a report",

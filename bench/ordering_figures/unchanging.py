@@ -8,7 +8,7 @@ from functools import partial
 from random import Random
 from statistics import mean
 
-from bench.ordering_figures.contest import R_FIRST, SWAP, Contest, Scale, Setting, contest
+from bench.ordering_figures.contest import R_FIRST, SWAP, Asked, Contest, Scale, Setting, contests
 from weft.federation.ordering.setting import Feed, Machine
 from weft.federation.ordering.workload import three_streams
 
@@ -51,15 +51,16 @@ SHRINKS = Setting("5.5b", "R ⋈ S 20 %, S ⋈ T 100 %", streams(0.2, 1.0), {})
 
 def measure(scale: Scale, selectivities: Sequence[float]) -> Unchanging:
     slow = {"3": Machine(wire=SLOW)}
+    slow_wire = Setting("5.8", "slow wire at site 3, both 10 %", streams(0.1, 0.1, stored=True), slow)
+    busy = Setting("5.11", "busy site 3, both 10 %", streams(0.1, 0.1), {"3": Machine(others=1)})
     swept = {
         each: Setting("5.9", f"slow wire at site 3, both {each:.0%}", streams(each, each, stored=True), slow)
         for each in selectivities
     }
     once = Scale(min(scale.tuples, 50_000), seeds=1)
-    return Unchanging(
-        contest(GROWS, scale),
-        contest(SHRINKS, scale),
-        contest(Setting("5.8", "slow wire at site 3, both 10 %", streams(0.1, 0.1, stored=True), slow), scale),
-        {each: contest(setting, once, (SWAP, R_FIRST)) for each, setting in swept.items()},
-        contest(Setting("5.11", "busy site 3, both 10 %", streams(0.1, 0.1), {"3": Machine(others=1)}), scale),
+    named = {"grows": GROWS, "shrinks": SHRINKS, "slow_wire": slow_wire, "busy": busy}
+    found = contests(
+        {name: Asked(setting, scale) for name, setting in named.items()}
+        | {str(each): Asked(setting, once, (SWAP, R_FIRST)) for each, setting in swept.items()}
     )
+    return Unchanging(**{name: found[name] for name in named}, sweep={each: found[str(each)] for each in swept})

@@ -12,12 +12,11 @@ import signal
 import sys
 from pathlib import Path
 
+from tests.engine.trades_and_quotes import STREAMS, stream_statement
 from tests.spark_session import session
 from weft.engine import cycle as engine_cycle
 from weft.engine.engine import Engine, state_directory
 from weft.loom import Loom
-
-STREAMS = {"trades": "n BIGINT, sym STRING, price DOUBLE, qty BIGINT", "quotes": "n BIGINT, sym STRING, bid DOUBLE"}
 
 QUERIES = {
     "windowed": "SELECT sym, SUM(qty) AS total, AVG(price) AS mean FROM trades [ROWS 20 SLIDE 10] GROUP BY sym",
@@ -58,10 +57,6 @@ SINKS = {
 MOST_SEGMENTS = 1
 
 
-def stream_statement(name: str, using: str) -> str:
-    return f"CREATE STREAM {name} ({STREAMS[name]}) WATERMARK FOR n AS n - 5 USING {using}"
-
-
 def query_statement(name: str, directory: Path | None = None) -> str:
     into = f" INTO {SINKS[name]} OPTIONS (path '{directory / 'out' / name}')" if directory else ""
     return f"CREATE CONTINUOUS QUERY {name}{into} AS {QUERIES[name]}"
@@ -73,7 +68,7 @@ def declare(loom: Loom, directory: Path) -> None:
         return
     with loom.catalog.transaction():
         for name in STREAMS:
-            loom.execute(stream_statement(name, f"json OPTIONS (path '{directory / name}', maxFilesPerTrigger '1')"))
+            loom.execute(stream_statement(name, directory))
         for name in [each for each in QUERIES if each != CREATED]:
             loom.execute(query_statement(name, directory))
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import random
 import signal
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,11 +18,10 @@ from tests.engine.crash_driver import (
     DROPPED,
     QUERIES,
     SINKS,
-    STREAMS,
     SWITCH,
     query_statement,
-    stream_statement,
 )
+from tests.engine.trades_and_quotes import STREAMS, Rows, arrivals, stream_statement, write_files
 from tests.engine.workload_run import values_of
 from tests.oracle import Values
 from tests.oracle_script import Script
@@ -41,42 +37,11 @@ CYCLES = 5
 #: Every step that the engine names, in the order of a cycle.
 STEPS = ("begin", "ingest", "weave", "keep", "answer", "compact", "deliver", "commit", "rename", "after commit")
 
-Rows = dict[str, list[tuple[Any, ...]]]
-
-
-def arrivals() -> list[Rows]:
-    """The rows of each cycle: clocks go on by fifteen a cycle, some rows are out of order and some are late."""
-    chance = random.Random(7)
-    cycles = []
-    for cycle in range(CYCLES):
-        clocks = {name: [15 * cycle + chance.randint(-12, 14) for _ in range(8)] for name in STREAMS}
-        cycles.append(
-            {
-                "trades": [
-                    (n, chance.choice("abc"), chance.choice((1.5, 4.0, 9.25, None)), chance.randint(1, 4))
-                    for n in clocks["trades"]
-                ],
-                "quotes": [(n, chance.choice("abc"), chance.choice((1.0, 3.5, 8.0))) for n in clocks["quotes"]],
-            }
-        )
-    return cycles
-
-
-def write_files(directory: Path, cycles: Sequence[Rows]) -> None:
-    """One file per stream and cycle; Spark takes them in the order of their times."""
-    for name, columns in STREAMS.items():
-        names = [column.split()[0] for column in columns.split(", ")]
-        (directory / name).mkdir(parents=True)
-        for cycle, rows in enumerate(cycles):
-            file = directory / name / f"{cycle}.json"
-            file.write_text("".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows[name]))
-            os.utime(file, (1_000_000 + cycle, 1_000_000 + cycle))
-
 
 def oracle_answers(cycles: Sequence[Rows]) -> tuple[dict[str, Relation], dict[str, list[list[Values]]]]:
     """The relation of each query, and its answers in each cycle."""
     first = [name for name in QUERIES if name != CREATED]
-    script = Script(";".join([stream_statement(name, "memory") for name in STREAMS] + [*map(query_statement, first)]))
+    script = Script(";".join([*map(stream_statement, STREAMS), *map(query_statement, first)]))
     relations = {name: script.query(name).relation for name in first}
     answered = []
     for number, rows in enumerate(cycles):
@@ -125,7 +90,7 @@ def check_answers(directory: Path, cycles: Sequence[Rows]) -> None:
 
 def check_survival(directory: Path, deaths: Sequence[tuple[str, int]]) -> None:
     """Die at these steps, one after another, then run to the end; the answers are those of a run without deaths."""
-    cycles = arrivals()
+    cycles = arrivals(CYCLES, seed=7)
     write_files(directory, cycles)
     for death in deaths:
         assert run_driver(directory, death) == -signal.SIGKILL, f"the driver did not reach {death}"
@@ -135,7 +100,7 @@ def check_survival(directory: Path, deaths: Sequence[tuple[str, int]]) -> None:
 
 def test_the_rows_exercise_every_query() -> None:
     """Each query has answers in more than one cycle, so that a lost or repeated cycle would show."""
-    _, expected = oracle_answers(arrivals())
+    _, expected = oracle_answers(arrivals(CYCLES, seed=7))
     for name, cycles in expected.items():
         # One that comes for the last two cycles has no window that closes before the last of them.
         assert sum(bool(answers) for answers in cycles) >= (1 if name == CREATED else 2), name

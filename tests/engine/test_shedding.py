@@ -15,8 +15,9 @@ from tests.engine.workload_run import Run, batch_of
 from weft.algebra import Value
 from weft.engine import engine as engines
 from weft.engine.commits import WHOLE
+from weft.engine.kept import Kept, kept_by
 from weft.engine.rows import STREAM
-from weft.engine.shedding import LEAST, Kept, Pace, following, kept_by, kept_rows
+from weft.engine.shedding import LEAST, Pace, following, kept_rows
 
 INTERVAL = 10.0
 
@@ -135,7 +136,7 @@ def test_answers_are_those_of_the_rows_that_were_kept_and_say_how_many_these_wer
         assert state["g"].rows == 60 * len(rates)
         assert state["f"].shed_until == 39
         newest = shed.run.loom.results("some")
-        assert kept_by(newest) == {"f": {"share": 1.0, "until": 39}}
+        assert kept_by(newest) == {"f": {"share": 1.0, "until": 39, "shed": 60 * len(rates) - state["f"].rows}}
         assert kept_by(shed.run.loom.results("whole")) == {}
     finally:
         shed.run.close()

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from weft.cli.output import Failure, JsonOption, ProjectOption, failing_clearly, open_project, print_table, print_text
 from weft.sql.errors import did_you_mean
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 def results(
@@ -29,27 +25,21 @@ def results(
                 hint = did_you_mean(query, [each.name for each in loom.catalog.queries()], "weft queries lists them")
                 raise Failure(f"query '{query}' is unknown; {hint}")
             answers = loom.results(found.name)
+        from weft.engine.kept import kept_by, sentences
+
         shown = answers.slice(max(0, answers.num_rows - last))
         if as_json:
             from weft.engine.sinks import json_lines
 
             typer.echo(json_lines(shown).decode(), nl=False)
+            for sentence in sentences(kept_by(answers)):
+                typer.echo(sentence, err=True)
             return
         rows = [[_text(value) for value in row.values()] for row in shown.to_pylist()]
         print_table(answers.column_names, rows)
         print_text(f"the last {shown.num_rows} of {answers.num_rows:,} answers")
-        for sentence in _what_was_kept(answers):
+        for sentence in sentences(kept_by(answers)):
             print_text(sentence)
-
-
-def _what_was_kept(answers: pa.Table) -> Iterator[str]:
-    """What was left out of the streams that may shed."""
-    from weft.engine.shedding import kept_by
-
-    for stream, kept in kept_by(answers).items():
-        if kept["until"] is not None:
-            share, until = f"{kept['share']:.3g}", kept["until"]
-            yield f"of stream {stream} the newest cycle kept {share} of all rows; some were left out up to {until}"
 
 
 def _text(value: object) -> str:

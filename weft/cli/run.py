@@ -101,13 +101,13 @@ def _run(
 ) -> dict[str, int]:
     from weft.engine.errors import EngineError
 
-    totals = {"cycles": 0, "rows": 0, "answers": 0, "late": 0, "bad": 0}
+    totals = {"cycles": 0, "rows": 0, "answers": 0, "late": 0, "bad": 0, "shed": 0}
     stopped = threading.Event()
     with _interruptible(stopped, console, as_json), _shower(console, as_json) as show:
 
         def on_progress(cycle: Progress) -> None:
             totals["cycles"] += 1
-            for name in ("rows", "answers", "late", "bad"):
+            for name in totals.keys() - {"cycles"}:
                 totals[name] += getattr(cycle, name)
             show(progress_line(cycle, loom))
 
@@ -126,9 +126,11 @@ def _run(
         except EngineError as error:
             raise Failure(str(error)) from None
     if not as_json:
+        shed = f", {totals['shed']:,} rows left out" if totals["shed"] else ""
         console.print(
             f"{totals['cycles']} cycles, {totals['rows']:,} rows, {totals['answers']:,} answers, "
-            f"{totals['late']:,} late and {totals['bad']:,} bad rows; the state is in {loom.directory / 'state'}"
+            f"{totals['late']:,} late and {totals['bad']:,} bad rows{shed}; "
+            f"the state is in {loom.directory / 'state'}"
         )
     return totals
 
@@ -143,9 +145,10 @@ def progress_line(cycle: Progress, loom: Loom) -> str:
     )
     rate = cycle.rows / cycle.seconds if cycle.seconds else 0.0
     overrun = f"; {cycle.overrun:.1f} s longer than the time between cycles" if cycle.overrun else ""
+    shed = f", {cycle.shed:,} left out" if cycle.shed else ""
     return (
         f"cycle {cycle.cycle}: {cycle.rows:,} rows ({rate:,.0f}/s), {cycle.answers:,} answers, "
-        f"{cycle.open_windows:,} open windows, {cycle.late:,} late; watermark {marks or 'none yet'}{overrun}"
+        f"{cycle.open_windows:,} open windows, {cycle.late:,} late{shed}; watermark {marks or 'none yet'}{overrun}"
     )
 
 

@@ -49,10 +49,11 @@ def status(project: ProjectOption = Path(), as_json: JsonOption = False) -> None
                 f"{each['bad']:,}",
                 each["watermark"] or "none yet",
                 f"{100 * each['kept']:.3g} %",
+                f"{each['shed']:,}",
             )
             for name, each in document["streams"].items()
         ]
-        print_table(("stream", "rows", "late", "bad", "watermark", "kept"), rows)
+        print_table(("stream", "rows", "late", "bad", "watermark", "kept", "shed"), rows)
     if document["queries"]:
         print_table(("query", "answers"), [(name, f"{count:,}") for name, count in document["queries"].items()])
     if document["groups"]:
@@ -88,6 +89,7 @@ def _document(project: Path) -> dict[str, Any]:
                 "bad": state.bad,
                 "watermark": _watermark(state.largest, streams.get(name)),
                 "kept": state.kept / WHOLE,
+                "shed": state.shed,
             }
             for name, state in (commit.streams.items() if commit else ())
         },

@@ -56,10 +56,12 @@ class StreamState:
     bad: int = 0
     #: When the stream last had rows, on the clock of heartbeats; None without heartbeats.
     touched: int | None = None
-    #: How many of `WHOLE` rows were kept in the newest cycle, and the largest clock after the last one that left rows
-    #: out: see `shedding.py`.
+    #: How many of `WHOLE` rows were kept in the newest cycle, and the largest clock that there was when rows were last
+    #: left out: see `shedding.py`.
     kept: int = WHOLE
     shed_until: Clock = None
+    #: Rows left out since the stream began.
+    shed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,10 +33,11 @@ from weft.engine.commits import Commit, CommitLog, Segment
 from weft.engine.cycle import CycleRunner, Step
 from weft.engine.decision import Decision
 from weft.engine.errors import EngineError
+from weft.engine.kept import told
 from weft.engine.network.current import CurrentNetwork
 from weft.engine.network.evidence import observed_before
 from weft.engine.publishing import Publisher, is_published, published_rows
-from weft.engine.shedding import following, kept_rows, pace_of, told, with_kept
+from weft.engine.shedding import arrived, following, kept_rows, pace_of, with_kept
 from weft.engine.sinks import CallableSink, Memory, Sink, sink_of
 from weft.engine.sources import tagged
 from weft.engine.statistics import Recorder
@@ -66,6 +67,8 @@ class Progress:
     answers: int
     late: int
     bad: int
+    #: Rows left out, of streams that may shed.
+    shed: int
     watermarks: Mapping[str, int | None]
     #: By how many seconds the cycle took longer than the interval between cycles.
     overrun: float
@@ -91,9 +94,12 @@ class Engine:
         memory_limit: int = 100_000,
         ahead: Ahead | None = None,
         network: CurrentNetwork | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`ahead` is what was made while Spark started; `network` is how selections and joins are shared."""
+        """`ahead` is what was made while Spark started; `network` is how selections and joins are shared; `clock` has
+        the seconds by which cycles are in time or late."""
         self._spark = spark
+        self._clock = clock
         self._catalog = catalog
         if _PATTERNS & set(state):
             raise EngineError(
@@ -269,15 +275,16 @@ class Engine:
             )
         if self.publisher is not None:
             self.publisher.wait_for_room()
-        started = time.monotonic()
+        started = self._clock()
         self._recorder.begin()
         decision = self._decide(cycle, heartbeats or {})
         self._on_step("begin", cycle)
         plan = decision.plan
+        came = {} if batch is None else arrived(batch, decision)
         if batch is not None:
             batch = kept_rows(batch, plan.streams, decision.kept, cycle)
         answered = self._runner.run(batch, cycle, decision, last, is_straight=is_straight)
-        commit = with_kept(answered.commit, plan.streams, decision.kept)
+        commit = with_kept(answered.commit, last, decision, came)
         found = told(answered.answers, plan, commit)
         answered = replace(answered, answers=found, commit=commit)
         self._on_step("deliver", cycle)
@@ -300,7 +307,7 @@ class Engine:
             self.memory.add(name, table)
         for path in answered.garbage:
             self._storage.delete(path)
-        seconds = time.monotonic() - started
+        seconds = self._clock() - started
         self._pace = following(self._pace, seconds, self._interval)
         of_network = partial(self._network.recorded, cycle)
         self._recorder.end(answered, last, plan.streams, of_network, self._pace.behind)
@@ -405,6 +412,7 @@ class Engine:
             answers=sum(table.num_rows for table in answers.values()),
             late=grown("late"),
             bad=grown("bad"),
+            shed=grown("shed"),
             watermarks={
                 name: None if state.largest is None else state.largest - delays.get(name, 0)
                 for name, state in commit.streams.items()

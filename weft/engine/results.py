@@ -9,7 +9,7 @@ import pyarrow as pa
 from weft.algebra import Query
 from weft.engine.answer_files import FOLDER, answers_in
 from weft.engine.arrow_types import arrow_type
-from weft.engine.shedding import kept_of, with_metadata
+from weft.engine.kept import kept_of, with_metadata
 from weft.engine.status import last_commit
 
 

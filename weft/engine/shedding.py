@@ -9,26 +9,27 @@
 
 Which rows are left out follows from their values and from the cycle, and how many is in the cycle's intent: a cycle
 that is run again after a crash leaves out the same rows. What is left out takes part in nothing, as if it had never
-come, and queries answer exactly what they would over the rows that were kept. Tables of answers say in their schema's
-metadata, under `weft.kept`, for each such stream that a query reads: the share that was kept in the cycle, and the
-largest clock after the last cycle that left rows out (null if none has). Windows that begin later have lost nothing.
+come, and queries answer exactly what they would over the rows that were kept. It is counted, though: in cycles that
+leave rows out, one more pass over the batch says how many rows came and what their largest clock is.
+
+Answers say what was kept: `kept.py`.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from weft.algebra import Answers, Query, Stream
-from weft.algebra.sources import leaves
+from weft.algebra import Stream
+from weft.algebra.clocks import clock_type
+from weft.algebra.types import TIMESTAMP
 from weft.engine.commits import WHOLE, Commit, StreamState
-from weft.engine.rows import CORRUPT, STREAM, column
-from weft.plan.plan import Plan
+from weft.engine.continuity import of_present_streams, states_of
+from weft.engine.decision import Decision
+from weft.engine.rows import CORRUPT, STREAM, clock_bounds, clock_sql, column
+from weft.plan.clockwork import Clock
 
 #: However far behind, so many of `WHOLE` rows are kept.
 LEAST = 16
@@ -38,11 +39,6 @@ PATIENCE = 3
 SPARE, AIM = 0.7, 0.85
 #: A rate grows by so much at once: what cycles cost beside their rows makes it look as if there was more room.
 GROWTH = 1.5
-
-METADATA = b"weft.kept"
-
-#: The `share` of rows that was kept, and the clock `until` which some were left out.
-Kept: TypeAlias = Mapping[str, float | int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +73,32 @@ def pace_of(last: Commit) -> Pace:
     return Pace(min((state.kept for state in last.streams.values()), default=WHOLE))
 
 
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """How many rows of a stream a batch has, whether they are kept or not, and the largest clock that is believed."""
+
+    rows: int
+    latest: Clock
+
+
+def arrived(batch: DataFrame, decision: Decision) -> dict[str, Arrived]:
+    """What has come of the streams that leave rows out in a cycle, by name; nothing if none do."""
+    streams = decision.plan.streams
+    shedding = [number for number, each in enumerate(streams) if each.shed_allowed]
+    if decision.kept >= WHOLE or not shedding:
+        return {}
+    measures = []
+    for number in shedding:
+        here = f"CASE WHEN {STREAM} = {number}"
+        clock, (least, most) = clock_sql(streams[number], f"s{number}."), clock_bounds(streams[number])
+        if clock_type(streams[number]) == TIMESTAMP and decision.latest is not None:
+            most = min(most, decision.latest)
+        measures.append(f"count({here} THEN 1 END) AS rows_{number}")
+        measures.append(f"max({here} AND {clock} BETWEEN {least}L AND {most}L THEN {clock} END) AS latest_{number}")
+    (found,) = batch.selectExpr(*measures).toArrow().to_pylist()
+    return {streams[number].name: Arrived(found[f"rows_{number}"], found[f"latest_{number}"]) for number in shedding}
+
+
 def kept_rows(batch: DataFrame, streams: Sequence[Stream], kept: int, cycle: int) -> DataFrame:
     """The rows of a batch that take part in a cycle."""
     shedding = [number for number, each in enumerate(streams) if each.shed_allowed]
@@ -92,56 +114,25 @@ def _place(stream: Stream, number: int, cycle: int) -> str:
     return f"pmod(xxhash64({columns}, {cycle}L), {WHOLE}L)"
 
 
-def with_kept(commit: Commit, streams: Sequence[Stream], kept: int) -> Commit:
+def with_kept(commit: Commit, last: Commit, decision: Decision, came: Mapping[str, Arrived]) -> Commit:
     """A cycle's commit with what was kept of its rows."""
-    states = dict(commit.streams)
-    for each in streams:
-        if each.shed_allowed:
-            state = states[each.name]
-            until = state.shed_until if kept >= WHOLE else state.largest
-            states[each.name] = replace(state, kept=kept, shed_until=until)
+    plan, states = decision.plan, dict(commit.streams)
+    before = states_of(of_present_streams(last, plan), plan)
+    for name in [each.name for each in plan.streams if each.shed_allowed]:
+        state = replace(states[name], kept=decision.kept)
+        states[name] = _less(state, before[name], came[name]) if name in came else state
     return replace(commit, streams=states)
 
 
-def told(answers: Mapping[str, pa.Table], plan: Plan, commit: Commit) -> dict[str, pa.Table]:
-    """Answers, each with what was kept of the streams that may shed which its query reads."""
-    if not any(each.shed_allowed for each in plan.streams):
-        return dict(answers)
-    reads = shedding_streams(plan.queries)
-    return {name: with_metadata(table, kept_of(reads[name], commit.streams)) for name, table in answers.items()}
+def _less(state: StreamState, before: StreamState, came: Arrived) -> StreamState:
+    """A stream's state after a cycle that took in less than what came."""
+    shed = came.rows - (_taken(state) - _taken(before))
+    if not shed:
+        return state
+    # The newest row may be one of those that were left out: then the stream's own clock is behind it.
+    clocks = [clock for clock in (state.largest, came.latest) if clock is not None]
+    return replace(state, shed=state.shed + shed, shed_until=max(clocks, default=None))
 
 
-def kept_of(streams: frozenset[str], states: Mapping[str, StreamState]) -> dict[str, Kept]:
-    """What was kept of some streams."""
-    return {
-        name: {"share": states[name].kept / WHOLE, "until": states[name].shed_until}
-        for name in sorted(streams)
-        if name in states
-    }
-
-
-def with_metadata(table: pa.Table, kept: Mapping[str, Kept]) -> pa.Table:
-    """A table that says what was kept of the streams that its rows come from, if some may shed."""
-    if not kept:
-        return table
-    return table.replace_schema_metadata({**(table.schema.metadata or {}), METADATA: json.dumps(kept).encode()})
-
-
-def kept_by(table: pa.Table) -> dict[str, Kept]:
-    """What a table of answers says was kept of streams; nothing if none of them may shed."""
-    found: dict[str, Kept] = json.loads((table.schema.metadata or {}).get(METADATA, b"{}"))
-    return found
-
-
-def shedding_streams(queries: Sequence[Query]) -> dict[str, frozenset[str]]:
-    """For each query the streams that may shed which its answers come from, through whatever other queries."""
-    found: dict[str, frozenset[str]] = {}
-    for query in queries:
-        names: set[str] = set()
-        for leaf in leaves(query.relation):
-            if isinstance(leaf, Answers):
-                names |= found.get(leaf.query, frozenset())
-            elif isinstance(leaf, Stream) and leaf.shed_allowed:
-                names.add(leaf.name)
-        found[query.name] = frozenset(names)
-    return found
+def _taken(state: StreamState) -> int:
+    return state.rows + state.late + state.bad

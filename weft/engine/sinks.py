@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from weft.algebra import Query
+from weft.engine.kept import kept_by, sentences
 from weft.engine.storage import Storage
 
 
@@ -29,13 +30,21 @@ class Sink(Protocol):
 
 
 class FileSink:
-    """One file per cycle that has answers, named by the cycle: exactly once, whatever crashes."""
+    """One file per cycle that has answers, named by the cycle: exactly once, whatever crashes.
+
+    A Parquet file has the metadata of its table. JSON has no place for it: what was kept of streams that may shed is in
+    a file of its own beside the answers, whose name begins with `_`, so that Spark and others who read the folder pass
+    over it. It is there before the answers are.
+    """
 
     def __init__(self, spark: SparkSession, path: str, format_: str) -> None:
         self._storage = Storage(spark, path)
         self._format = format_
 
     def write(self, table: pa.Table, cycle: int) -> None:
+        kept = kept_by(table)
+        if kept and self._format == "json":
+            self._storage.write_json(f"_{cycle:012d}.kept.json", kept)
         data = parquet_file(table) if self._format == "parquet" else json_lines(table)
         self._storage.write_bytes(f"{cycle:012d}.{self._format}", data)
 
@@ -53,8 +62,8 @@ class ConsoleSink:
         shown = Table(*table.column_names, title=f"{self._name}, cycle {cycle}", title_justify="left")
         for row in _rows(table.slice(0, 20)):
             shown.add_row(*("" if value is None else str(value) for value in row))
-        if table.num_rows > 20:
-            shown.caption = f"… and {table.num_rows - 20} more"
+        more = [f"… and {table.num_rows - 20} more"] if table.num_rows > 20 else []
+        shown.caption = "\n".join([*more, *sentences(kept_by(table))]) or None
         Console().print(shown)
 
 

@@ -1,7 +1,7 @@
 """What each cycle measures, kept in the catalog for the newest cycles and read back from any process.
 
     cycle                seconds, answers, Spark jobs, and the seconds of each stage
-    stream:<name>        rows, late, bad, partials, ticks, rates; and the stream's number
+    stream:<name>        rows, late, bad, shed, partials, ticks, rates; and the stream's number
     keys:<name>          how many different keys there have been, by key set
     executors:<name>     the live partials of key sets whose kernels are on the executors
     conditions:<name>    the share of rows that satisfies a condition, by its text
@@ -58,6 +58,8 @@ _SECOND = 1_000_000
 _STAGES = {"rename": "commit", "after commit": "tidy"}
 #: Numbers of a cycle that are not the seconds of a stage.
 _OF_CYCLE = ("seconds", "answers", "jobs", "behind")
+#: Numbers of a stream's state that grow from cycle to cycle.
+_OF_STREAM = ("rows", "late", "bad", "shed")
 
 _log = logging.getLogger("weft")
 
@@ -161,7 +163,7 @@ def _grown(stream: Stream, commit: Commit, last: Commit) -> dict[str, int | floa
     state, before = commit.streams[stream.name], last.streams.get(stream.name)
     known = before if before is not None and before.number == state.number else None
     numbers: dict[str, int | float] = {
-        field: getattr(state, field) - (getattr(known, field) if known else 0) for field in ("rows", "late", "bad")
+        field: getattr(state, field) - (getattr(known, field) if known else 0) for field in _OF_STREAM
     }
     numbers["number"] = state.number
     largest = known.largest if known else None
@@ -279,6 +281,7 @@ class _Records:
             numbers.get("rows_per_event_second"),
             numbers.get("rows_per_second"),
             {readable(text, self.stream): int(count) for text, count in self.keys.get(cycle, {}).items()},
+            int(numbers.get("shed", 0)),
         )
 
     def selectivities(self) -> dict[str, float]:

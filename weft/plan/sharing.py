@@ -211,6 +211,8 @@ class StreamMeasured:
     rows_per_second: float | None = None
     #: How many different keys there have been, by key set.
     keys: Mapping[str, int] = field(default_factory=dict)
+    #: Rows that were left out, if it may shed.
+    shed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,17 +56,8 @@ class RealFederation:
         self._nats.start()
         self.address = f"{self._nats.url}/proof"
         self.wire = NatsWire(self._nats.url, "proof")
-        topology = self.directory / "topology.yaml"
-        topology.write_text(yaml.safe_dump(TOPOLOGY))
-        self._start(
-            "coordinator",
-            "coordinator",
-            str(topology),
-            "--state",
-            str(self.directory / "coordinator"),
-            "--patience",
-            str(self._patience),
-        )
+        (self.directory / "topology.yaml").write_text(yaml.safe_dump(TOPOLOGY))
+        self._start_coordinator()
         for site in ("feed", "tape"):
             self.start(site, "--source-only")
         for site in PROVIDERS:
@@ -103,16 +94,12 @@ class RealFederation:
     def restart_coordinator(self) -> None:
         """kill -9, and another one."""
         self.kill("coordinator")
-        topology = str(self.directory / "topology.yaml")
-        self._start(
-            "coordinator",
-            "coordinator",
-            topology,
-            "--state",
-            str(self.directory / "coordinator"),
-            "--patience",
-            str(self._patience),
-        )
+        self._start_coordinator()
+
+    def _start_coordinator(self) -> None:
+        """`weft coordinator`."""
+        topology, state = str(self.directory / "topology.yaml"), str(self.directory / "coordinator")
+        self._start("coordinator", "coordinator", topology, "--state", state, "--patience", str(self._patience))
 
     def _start(self, name: str, *arguments: str) -> None:
         command = [sys.executable, "-m", "weft", *arguments, "--federation", self.address]

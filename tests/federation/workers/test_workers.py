@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
 import random
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.engine.trades_and_quotes import STREAMS, Rows, arrivals, stream_statement, write_files
 from tests.engine.workload_run import values_of
 from tests.oracle import Values
 from tests.oracle_script import Script
@@ -23,8 +21,6 @@ from weft.loom import Loom
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 CYCLES = 10
-
-STREAMS = {"trades": "n BIGINT, sym STRING, price DOUBLE, qty BIGINT", "quotes": "n BIGINT, sym STRING, bid DOUBLE"}
 
 #: Every kind of state that an operator can have.
 QUERIES = {
@@ -45,44 +41,12 @@ _CHEAP = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
-Rows = dict[str, list[tuple[Any, ...]]]
-
-
-def _arrivals() -> list[Rows]:
-    """The rows of each cycle: clocks go on by fifteen a cycle, some rows are out of order and some are late."""
-    chance = random.Random(11)
-    cycles = []
-    for cycle in range(CYCLES):
-        clocks = {name: [15 * cycle + chance.randint(-12, 14) for _ in range(8)] for name in STREAMS}
-        prices = (1.5, 4.0, 9.25, None)
-        trades = [(n, chance.choice("abc"), chance.choice(prices), chance.randint(1, 4)) for n in clocks["trades"]]
-        quotes = [(n, chance.choice("abc"), chance.choice((1.0, 3.5, 8.0))) for n in clocks["quotes"]]
-        cycles.append({"trades": trades, "quotes": quotes})
-    return cycles
-
-
-def _write_files(directory: Path, cycles: Sequence[Rows]) -> None:
-    """One file per stream and cycle; Spark takes them in the order of their times, one in a cycle."""
-    for name, columns in STREAMS.items():
-        names = [column.split()[0] for column in columns.split(", ")]
-        (directory / name).mkdir(parents=True)
-        for cycle, rows in enumerate(cycles):
-            file = directory / name / f"{cycle}.json"
-            file.write_text("".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows[name]))
-            os.utime(file, (1_000_000 + cycle, 1_000_000 + cycle))
-
 
 def _script(sources: Path | None, out: Path | None) -> str:
-    def using(name: str) -> str:
-        return f"json OPTIONS (path '{sources / name}', maxFilesPerTrigger '1')" if sources else "memory"
-
     def into(name: str) -> str:
         return f" INTO json OPTIONS (path '{out / name}')" if out else ""
 
-    streams = [
-        f"CREATE STREAM {name} ({columns}) WATERMARK FOR n AS n - 5 USING {using(name)}"
-        for name, columns in STREAMS.items()
-    ]
+    streams = [stream_statement(name, sources) for name in STREAMS]
     return ";".join(
         [*streams, *(f"CREATE CONTINUOUS QUERY {name}{into(name)} AS {text}" for name, text in QUERIES.items())]
     )
@@ -121,8 +85,8 @@ def _check(provider: Provider, out: Path, cycles: Sequence[Rows]) -> None:
 
 
 def test_answers_are_the_oracles_while_fragments_move_and_workers_die(tmp_path: Path) -> None:
-    cycles = _arrivals()
-    _write_files(tmp_path / "sources", cycles)
+    cycles = arrivals(CYCLES, seed=11)
+    write_files(tmp_path / "sources", cycles)
     provider = Provider.create(
         tmp_path / "provider",
         _script(tmp_path / "sources", tmp_path / "out"),
@@ -164,8 +128,8 @@ def test_answers_are_the_oracles_while_fragments_move_and_workers_die(tmp_path: 
 
 @pytest.mark.prove
 def test_load_is_measured_and_moves_to_an_idle_worker(tmp_path: Path) -> None:
-    cycles = _arrivals()
-    _write_files(tmp_path / "sources", cycles)
+    cycles = arrivals(CYCLES, seed=11)
+    write_files(tmp_path / "sources", cycles)
     provider = Provider.create(
         tmp_path / "provider", _script(tmp_path / "sources", tmp_path / "out"), ("left", "right"), settings=_CHEAP
     )

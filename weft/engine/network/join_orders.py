@@ -13,9 +13,10 @@ from weft.catalog import Catalog
 from weft.engine.network.evidence import Evidence, evidence
 from weft.engine.pieces.pieces import Piece
 from weft.optimizer.network import KeptNetwork, Kind, Known, Observed, Redecided, wanted
+from weft.optimizer.network.observed import share_known
 from weft.optimizer.network.recosting import best_order, costs, order_of, order_text
 from weft.optimizer.network.renaming import Renaming
-from weft.optimizer.network.wanted import Wanted, leg_name
+from weft.optimizer.network.wanted import Wanted, legs_read
 from weft.plan.condition_text import Leg, disjunction_text
 from weft.plan.shared_network import JoinOrder, OrderChange
 
@@ -64,15 +65,12 @@ def _called(piece: Piece, what: Wanted, renaming: Renaming) -> dict[Known, str]:
         # A stream that is joined with itself has one number, whatever it is called.
         called.setdefault(Known(Kind.ROWS, (log,)), f"rows of {leg.name}")
     for condition in what.predicates.disjunctions:
-        read = sorted(int(name[1:]) - 1 for name in condition.sources)
+        read = legs_read(condition)
         if len(read) > 1 and not any(literal.operator == "=" for literal in condition.literals):
             continue
-        names = tuple((what.logs[leg], leg_name(leg), leg_name(place)) for place, leg in enumerate(read))
-        text = renaming.renamed(condition, names).text
         whose = f"pairs of {' and '.join(legs[leg].name for leg in read)}" if len(read) > 1 else "rows"
-        called[Known(Kind.SHARE, tuple(what.logs[leg] for leg in read), text)] = (
-            f"{whose} with {disjunction_text(condition, legs)}"
-        )
+        known = share_known(condition, what.logs, read, renaming)
+        called[known] = f"{whose} with {disjunction_text(condition, legs)}"
     return called
 
 

@@ -31,9 +31,9 @@ from weft.engine.network.prepared import Prepared
 from weft.engine.network.probes import Fresh
 from weft.engine.network.stage import NetworkPass
 from weft.optimizer.network import Kind, Known, Observed
-from weft.optimizer.network.observed import in_turn
+from weft.optimizer.network.observed import in_turn, share_known
 from weft.optimizer.network.renaming import Renaming
-from weft.optimizer.network.wanted import leg_name
+from weft.optimizer.network.wanted import legs_read
 from weft.plan.network import Network
 from weft.predicates import Disjunction
 
@@ -203,11 +203,9 @@ class Observing:
 
     def _names(self, condition: Disjunction, legs: Sequence[str]) -> Iterator[Known]:
         """What a condition is called: over its legs in their order, and if there are two, the other way round too."""
-        read = sorted(int(name[1:]) - 1 for name in condition.sources)
-        for order in dict.fromkeys((tuple(read), tuple(reversed(read)))) if len(read) == 2 else (tuple(read),):
-            names = sorted((legs[leg], leg_name(leg), leg_name(place)) for place, leg in enumerate(order))
-            text = self._renaming.renamed(condition, tuple(names)).text
-            yield Known(Kind.SHARE, tuple(legs[leg] for leg in order), text)
+        read = legs_read(condition)
+        for order in dict.fromkeys((read, read[::-1])) if len(read) == 2 else (read,):
+            yield share_known(condition, legs, order, self._renaming)
 
     # -- values -------------------------------------------------------------------------------------------------------
 

@@ -130,6 +130,10 @@ class Provider:
         process = self._processes.get(worker)
         return process is not None and process.poll() is None
 
+    def process_of(self, worker: str) -> int:
+        """The number of a worker's process, for who wants to watch it or keep it to some cores."""
+        return self._processes[worker].pid
+
     def supervise(self) -> list[str]:
         """Replace the workers that have died; returns their names. Their fragments go on where they were assigned."""
         dead = [worker for worker in self._processes if not self.is_alive(worker)]

@@ -9,7 +9,7 @@ from math import prod
 from weft.optimizer.network.nodes import Nodes
 from weft.optimizer.network.renaming import Renaming
 from weft.optimizer.network.statistics import Statistics, kept_share, log_rows, passing
-from weft.optimizer.network.wanted import leg_name
+from weft.optimizer.network.wanted import legs_read
 from weft.predicates import Disjunction, PredicateSet
 
 #: A selection below a join is a node of its own if it keeps no larger a share of its rows than this. A selection that
@@ -71,10 +71,9 @@ class Estimates:
 
     def share(self, disjunction: Disjunction, legs: Sequence[str]) -> Fraction:
         """The share of combinations of rows of some legs' logs that satisfy a condition on some of them."""
-        read = sorted(int(name[1:]) - 1 for name in disjunction.sources)
-        names = tuple((legs[leg], leg_name(leg), leg_name(place)) for place, leg in enumerate(read))
+        read = legs_read(disjunction)
         logs = tuple(legs[leg] for leg in read)
-        return kept_share(self._statistics, self._renaming.renamed(disjunction, names), logs)
+        return kept_share(self._statistics, self._renaming.by_place(disjunction, legs, read), logs)
 
     def _shares(self, legs: Sequence[str], predicates: PredicateSet) -> list[Fraction]:
         return [self.share(each, legs) for each in predicates.disjunctions]

@@ -25,7 +25,9 @@ from fractions import Fraction
 from math import ceil, ldexp, prod
 from typing import TypeVar
 
+from weft.optimizer.network.renaming import Renaming
 from weft.plan.facts import octave
+from weft.predicates import Disjunction
 
 Item = TypeVar("Item")
 
@@ -71,6 +73,11 @@ class Known:
     kind: Kind
     logs: tuple[str, ...]
     of: str = ""
+
+
+def share_known(condition: Disjunction, logs: Sequence[str], legs: Sequence[int], renaming: Renaming) -> Known:
+    """What the share goes by of rows, or of combinations of rows of several legs, that satisfy a condition."""
+    return Known(Kind.SHARE, tuple(logs[leg] for leg in legs), renaming.by_place(condition, logs, legs).text)
 
 
 @dataclass(slots=True)

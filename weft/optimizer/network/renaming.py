@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TypeAlias
 
-from weft.optimizer.network.wanted import leg_name
+from weft.optimizer.network.wanted import leg_name, legs_read
 from weft.predicates import Disjunction, PredicateSet, Triple
 from weft.predicates.clauses import disjunction_with, set_with
 from weft.predicates.literals import IS_NULL, MIRRORED, bound_text, literals_of, null_test
@@ -44,6 +44,12 @@ class Renaming:
         if all(old == new for _, old, new in names):
             return condition
         return self._conditions(condition, names)
+
+    def by_place(self, condition: Disjunction, logs: Sequence[str], legs: Sequence[int]) -> Disjunction:
+        """A condition whose legs, of these logs, are called by their places among those given: what shares of rows and
+        of combinations are known by."""
+        names = sorted((logs[leg], leg_name(leg), leg_name(place)) for place, leg in enumerate(legs))
+        return self.renamed(condition, tuple(names))
 
     def _condition(self, condition: Disjunction, names: Names) -> Disjunction:
         return disjunction_with(self._literal(each, names) for each in condition.literals)
@@ -80,10 +86,7 @@ def with_legs_moved(renaming: Renaming, predicates: PredicateSet, logs: Sequence
     return set_with(
         renaming.renamed(
             each,
-            tuple(
-                (logs[leg - first], leg_name(leg), leg_name(leg + by))
-                for leg in sorted(int(name[1:]) - 1 for name in each.sources)
-            ),
+            tuple((logs[leg - first], leg_name(leg), leg_name(leg + by)) for leg in legs_read(each)),
         )
         for each in predicates.disjunctions
     )

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from weft.optimizer.network.estimates import Estimates
 from weft.optimizer.network.renaming import Renaming
-from weft.optimizer.network.wanted import Wanted, leg_name
+from weft.optimizer.network.wanted import Wanted, leg_name, legs_read
 from weft.predicates import PredicateSet
 from weft.predicates.clauses import Disjunction, set_with
 from weft.predicates.implication import follows_from_one
@@ -71,4 +71,4 @@ class Request:
 
 
 def _inputs(condition: Disjunction) -> frozenset[int]:
-    return frozenset(int(name[1:]) - 1 for name in condition.sources)
+    return frozenset(legs_read(condition))

@@ -43,6 +43,11 @@ def leg_name(leg: int) -> str:
     return f"T{leg + 1}"
 
 
+def legs_read(condition: Disjunction) -> tuple[int, ...]:
+    """The numbers of the legs or inputs that a condition is about, in their order."""
+    return tuple(sorted(int(name[1:]) - 1 for name in condition.sources))
+
+
 def wanted(select: Select, logs: Sequence[str], sharing: Sharing = ALL_SHARING) -> Wanted:
     """A select over inputs whose rows are in these logs."""
     numbered = _with_numbered_inputs(select)
