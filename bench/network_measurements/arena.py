@@ -69,13 +69,11 @@ class Arena:
         self.folder, self.effort = folder, effort
         self.compared = 0
         self._writing = Lock()
-        self._contestants = Contestants()
+        self._contestants = Contestants(lambda: self._check, self._compare, together=effort.quick)
 
     def run(self, contestant: str, tasks: Sequence[Task]) -> list[dict[str, Any]]:
         """Let a contestant do some tasks; weft's answers are checked first, if it has just been started."""
-        return self._contestants.run(
-            contestant, tasks, self._check if contestant == "weft_cycles" else None, self._compare
-        )
+        return self._contestants.run(contestant, tasks)
 
     @cached_property
     def _check(self) -> Task:

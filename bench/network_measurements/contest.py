@@ -4,11 +4,16 @@ A contestant is a module with a function `contestant(task)`. It works in a child
 tasks by its standard input and gives results as lines of JSON; it takes the time itself, since only it knows when a
 cycle ends. The processes stay: starting Spark over and over would take most of the time. Measurements may run beside
 each other and ask for the same child: the second one waits until the first has its results.
+
+In a full run weft has a process of its own, and Spark's own ways another. A quick run has one for all of them, and its
+Java compiles at once and not well (`_AT_ONCE`): to start Spark twice, and to compile well what runs for seconds, would
+take most of its minute. Whoever asks Spark says how plans are to be compiled, so nobody has the settings of another.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +29,12 @@ from bench.network_workloads.query import WorkloadQuery
 
 _ROOT = Path(__file__).parents[2]
 _LINES_TOLD = 12
+#: For Java: the first of its two compilers alone.
+_AT_ONCE = "-XX:TieredStopAtLevel=1"
+
+#: The contestant that is weft.
+WEFT_CYCLES = "weft_cycles"
+_WEFT, _OTHERS = "weft", "others"
 
 #: What a result begins with, so that nothing else that is printed is taken for one.
 RESULT = "result: "
@@ -47,32 +58,33 @@ class Task:
 
 
 class Contestants:
-    """The child processes: one for weft, one for Spark's own ways and all others."""
+    """The child processes: one for weft, one for Spark's own ways and all others; or one for all, `together`.
 
-    def __init__(self) -> None:
+    A child that weft works in does the task `first`, to warm up; its result is for `look`.
+    """
+
+    def __init__(self, first: Callable[[], Task], look: Callable[[dict[str, Any]], None], together: bool) -> None:
+        self._first, self._look, self._together = first, look, together
         self._children: dict[str, _Child] = {}
-        self._rooms = {"weft": Lock(), "others": Lock()}
+        self._rooms = {_WEFT: Lock(), _OTHERS: Lock()}
 
-    def run(
-        self, contestant: str, tasks: Sequence[Task], first: Task | None, look: Callable[[dict[str, Any]], None]
-    ) -> list[dict[str, Any]]:
-        """Let a contestant do some tasks, one after the other; a result for each.
-
-        A child that has just been started does another one `first`, to warm up; its result is for `look`.
-        """
-        room = "weft" if contestant.startswith("weft") else "others"
+    def run(self, contestant: str, tasks: Sequence[Task]) -> list[dict[str, Any]]:
+        """Let a contestant do some tasks, one after the other; a result for each."""
+        room = _WEFT if self._together or contestant == WEFT_CYCLES else _OTHERS
         with self._rooms[room]:
-            child = self._children.pop(room, None)
-            if child is None:
-                child = _Child()
-                if first is not None:
-                    look(child.do(contestant, first))
+            child = self._children.pop(room, None) or self._started(room)
             results = []
             for task in tasks:
                 report.progress(f"  {contestant}: {task.name}, {len(task.queries):,} queries")
                 results.append(child.do(contestant, task))
             self._children[room] = child
             return results
+
+    def _started(self, room: str) -> _Child:
+        child = _Child(_AT_ONCE if self._together else "")
+        if room == _WEFT:
+            self._look(child.do(WEFT_CYCLES, self._first()))
+        return child
 
     def close(self) -> None:
         for child in self._children.values():
@@ -81,7 +93,8 @@ class Contestants:
 
 
 class _Child:
-    def __init__(self) -> None:
+    def __init__(self, java_options: str) -> None:
+        told = f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} {java_options}".strip()
         self._errors = TemporaryFile("w+")  # noqa: SIM115 - it lives as long as the process
         self._process = subprocess.Popen(
             [sys.executable, "-m", "bench.network_measurements.contestants"],
@@ -90,6 +103,7 @@ class _Child:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
+            env={**os.environ, **({"JAVA_TOOL_OPTIONS": told} if told else {})},
         )
 
     def do(self, contestant: str, task: Task) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """What the planner does, without rows and without Spark: the size of the network, and the time to register.
 
 As many configurations are planned at a time as there are cores, each in a process of its own. A quick run leaves out
-the one that no figure is for, registers no thousands of queries, and lets a process plan several configurations.
+the one that no figure is for, registers no thousands of queries, and plans the others one after the other in a single
+process, which reads the queries once: weft and Spark are busy beside it.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from weft.optimizer.network import CONFIGURATIONS
 
 def measure(arena: Arena) -> Found:
     rows = arena.effort.history[FED.name]
-    tasks = None if arena.effort.quick else 1
-    with ProcessPoolExecutor(report.cores(), get_context("spawn"), max_tasks_per_child=tasks) as pool:
+    processes, tasks = (1, None) if arena.effort.quick else (report.cores(), 1)
+    with ProcessPoolExecutor(processes, get_context("spawn"), max_tasks_per_child=tasks) as pool:
         # The longest first.
         count = arena.effort.registrations
         registering = pool.submit(registration.registered, count, rows) if count else None

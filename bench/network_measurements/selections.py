@@ -14,7 +14,6 @@ _SIZES = (10, 100, 1_000)
 
 
 def measure(arena: Arena) -> Found:
-    # First what Spark does: in a quick run others have weft's process busy.
     each = _spark(arena, 100)
     folder = arena.selection_rows()
     tasks = [Task(f"{size:,} selections", FED.statement(folder), selections(size)) for size in _SIZES]

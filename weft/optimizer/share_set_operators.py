@@ -14,6 +14,8 @@ that most chains have come first: chains that have several of them in common beg
                         lets through is remembered once, by the last operator, and not by each of them
     EXCEPT              takes the same away whether values of the others come once or often, together or in turn
 
+Operands that differ in the columns they select come together in `share_set_columns.py`, before all of this.
+
 All of that holds between window instances, and over history as long as everything is remembered; with RETAIN
 <interval>, what an operator lets through decides what the next one remembers, and chains stay as they are written.
 """
@@ -26,6 +28,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 
 from weft.algebra import Input, Relation, Retain, Select, SetOperation, SetOperator, Source, Window
+from weft.optimizer.share_set_columns import Narrowing
 from weft.plan.operand_order import is_free, operands_of, with_ordered_operands
 
 Key = Callable[[Relation], str]
@@ -36,12 +39,14 @@ Part = tuple[tuple[str, ...], Relation]
 def arranged(relations: Sequence[Relation], key: Key) -> list[Relation]:
     """Relations of queries that begin together, with set operators that share all they can; `key` tells two apart."""
     ordered = [with_ordered_operands(each, key) for each in relations]
+    narrowing = Narrowing((chain for each in ordered for chain in chains_in(each)), key)
+    ordered = [with_ordered_operands(narrowing.narrowed(each), key) for each in ordered]
     arranging = _Arranging(key)
-    arranging.put_together(chain for each in ordered for chain in _chains(each))
+    arranging.put_together(chain for each in ordered for chain in chains_in(each))
     return [arranging.rebuilt(each) for each in ordered]
 
 
-def _chains(relation: Relation) -> Iterator[SetOperation]:
+def chains_in(relation: Relation) -> Iterator[SetOperation]:
     """The chains of set operators in a relation."""
     if isinstance(relation, SetOperation):
         yield relation
@@ -49,7 +54,7 @@ def _chains(relation: Relation) -> Iterator[SetOperation]:
     else:
         below = (each.source for each in relation.inputs if isinstance(each.source, (Select, SetOperation)))
     for each in below:
-        yield from _chains(each)
+        yield from chains_in(each)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from weft.engine.network.families import Families, families_of
 from weft.engine.network.join_orders import JoinOrders
 from weft.engine.network.project import Project, why_not_woven
 from weft.engine.pieces.pieces import Evaluator, Piece, selects_of
+from weft.engine.sets.picking import picks_columns
 from weft.engine.woven.shape import NotWoven
 from weft.optimizer.network import KeptNetwork, Planner
 from weft.optimizer.network.nearest import Nearest, Neighbours
@@ -74,6 +75,8 @@ def _in_words(piece: Piece) -> str:
     if piece.evaluator is Evaluator.DERIVED:
         return "its groups are kept in the driver"
     if piece.evaluator is Evaluator.SETS:
+        if picks_columns(piece.relation):
+            return "it has some of the columns that a set operator of others gives"
         return "values are remembered in the driver"
     return f"Spark evaluates it by itself: {_why_by_itself(piece.relation)}"
 

@@ -8,6 +8,7 @@ from weft.algebra import Query, Relation, Select, SetOperation, Stream
 from weft.engine.derived.shape import derived
 from weft.engine.pieces.pieces import Evaluator
 from weft.engine.places import Place, log_of
+from weft.engine.sets.picking import picks_columns
 from weft.engine.woven.shape import NotWoven
 from weft.optimizer.network import is_shareable
 
@@ -20,7 +21,7 @@ def evaluator_for(relation: Relation, place: Place, first: int, can_weave: Calla
         if _reads_a_stream(relation) and can_weave(Query("", relation, None), place.query):
             return Evaluator.WEAVE
         return Evaluator.DERIVED if _can_be_derived(relation, place, first) else Evaluator.SPARK
-    if relation.distinct and relation.window is None:
+    if picks_columns(relation) or (relation.distinct and relation.window is None):
         return Evaluator.SETS
     return Evaluator.NETWORK if is_shareable(relation) and not relation.distinct else Evaluator.SPARK
 

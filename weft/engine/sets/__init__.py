@@ -5,6 +5,7 @@
     values.py       rows as numbers, given once
     history.py      operators over history, bounded by RETAIN
     instances.py    operators between window instances, and DISTINCT within each
+    picking.py      some columns of what an operator gives
     stage.py        the operators of all queries, and their logs
 
 Both kinds of operator live from cycle to cycle and are no more than a copy of their log:

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from weft.algebra import Relation, Select, SetOperation, SetOperator
+from weft.algebra import Relation, Select, SetOperator
 from weft.engine.commits import Commit, Segment
 from weft.engine.errors import EngineError
 from weft.engine.pieces.pieces import Piece
 from weft.engine.places import Place
 from weft.engine.sets.history import HistoryOperator
 from weft.engine.sets.instances import InstanceOperator
+from weft.engine.sets.picking import picked, picks_columns
 from weft.engine.sets.tables import by_position, clocks_of, needed_since, shown, union_all
 from weft.engine.sinks import parquet_file
 from weft.engine.storage import Storage
@@ -30,8 +31,10 @@ def memory_log(place: Place) -> str:
 
 
 def _passes_through(relation: Relation) -> bool:
-    """Whether it is a UNION ALL that remembers nothing."""
-    if isinstance(relation, Select) or relation.window is not None:
+    """Whether it remembers nothing: UNION ALL without windows, or some columns of an operator."""
+    if isinstance(relation, Select):
+        return picks_columns(relation)
+    if relation.window is not None:
         return False
     return relation.operator is SetOperator.UNION and relation.all
 
@@ -78,8 +81,7 @@ class SetsStage:
     def _taken(self, piece: Piece, rows: Sequence[pa.Table | None], clockwork: Clockwork) -> pa.Table | None:
         relation = piece.relation
         if _passes_through(relation):
-            assert isinstance(relation, SetOperation)
-            return union_all(relation, rows)
+            return picked(relation, rows) if isinstance(relation, Select) else union_all(relation, rows)
         operator = self._operators[piece.place.log]
         self._took.add(piece.place.log)
         if isinstance(operator, InstanceOperator):
