@@ -176,6 +176,29 @@ def test_many_queries_are_not_planned_again_one_by_one(monkeypatch: pytest.Monke
     assert network.queries["ann"].alone is None
 
 
+def test_set_operators_say_whom_they_share_with_and_what_is_in_the_way() -> None:
+    stream = "CREATE STREAM s (n BIGINT, v INT, w INT) WATERMARK FOR n AS n USING rate;"
+
+    def over(columns: str, operator: str) -> str:
+        return (
+            f" {operator} ".join(f"SELECT {columns} FROM s WHERE v > {bound}" for bound in (1, 2)) + " RETAIN UNBOUNDED"
+        )
+
+    queries = created(
+        wide=over("n, v, w", "UNION"), again=over("n, v, w", "UNION"), narrow=over("v, w", "UNION"),
+        less=over("n, v, w", "EXCEPT"), least=over("v, w", "EXCEPT"),
+        own=f"SELECT n FROM ({over('n, v', 'INTERSECT')}) x",
+    )  # fmt: skip
+    told = {name: each.beside or "" for name, each in _network(check(stream + queries).queries).queries.items()}
+    remembered = "values are remembered in the driver"
+    assert told["wide"] == f"{remembered}, for again, narrow too"
+    assert f"{remembered}, for again, wide too" in told["narrow"]
+    assert told["less"] == remembered
+    reason = "what EXCEPT leaves over depends on the columns that are left out"
+    assert told["least"] == f"{remembered}; less has its columns and more, but {reason}"
+    assert told["own"] == f"{remembered}; columns of what a set operator gives are picked in the driver"
+
+
 def test_a_thousand_nodes_are_a_few_lines_and_all_there_in_json() -> None:
     stream = "CREATE STREAM s (n BIGINT, v INT, w INT) WATERMARK FOR n AS n USING rate;"
     script = stream + created(**{f"q{n}": f"SELECT n FROM s WHERE v = {n}" for n in range(300)})

@@ -16,8 +16,8 @@ from weft.engine.derived.shape import derived
 from weft.engine.network.families import Families, families_of
 from weft.engine.network.join_orders import JoinOrders
 from weft.engine.network.project import Project, why_not_woven
+from weft.engine.network.set_sharing import SetSharing, put_together
 from weft.engine.pieces.pieces import Evaluator, Piece, selects_of
-from weft.engine.sets.picking import picks_columns
 from weft.engine.woven.shape import NotWoven
 from weft.optimizer.network import KeptNetwork, Planner
 from weft.optimizer.network.nearest import Nearest, Neighbours
@@ -47,37 +47,39 @@ def shared_network(
     networked: dict[str, list[Piece]] = {}
     beside: dict[str, str] = {}
     reasons: dict[str, str] = {}
+    sharing: list[Query] = []
     for query in queries:
-        if query.name in woven:
-            continue
         apart = (project.apart or {}).get(query.name)
-        if apart is not None or not query.sharing:
+        if query.name not in woven and (apart is not None or not query.sharing):
             reasons[query.name] = apart or "it was created with SHARING OFF"
-            continue
-        pieces = project.pieces(query)
-        found = [each for each in pieces if each.evaluator is Evaluator.NETWORK]
-        rest = "; ".join(dict.fromkeys(_in_words(each) for each in pieces if each.evaluator is not Evaluator.NETWORK))
+        elif query.name not in woven:
+            sharing.append(query)
+    project = project.with_beginning(put_together(project, {each.name: project.registered(each) for each in sharing}))
+    pieces = {query.name: project.pieces(query) for query in sharing}
+    sets = SetSharing(pieces)
+    for name, listed in pieces.items():
+        found = [each for each in listed if each.evaluator is Evaluator.NETWORK]
+        others = (each for each in listed if each.evaluator is not Evaluator.NETWORK)
+        rest = "; ".join(dict.fromkeys(_in_words(name, each, sets) for each in others))
         if not found:
-            reasons[query.name] = rest
+            reasons[name] = rest
             continue
-        networked[query.name] = found
+        networked[name] = found
         if rest:
-            beside[query.name] = rest
+            beside[name] = rest
     if not networked:
         return SharedNetwork(not_networked=reasons)
     return _Telling(networked, beside, project, chosen).network(reasons)
 
 
-def _in_words(piece: Piece) -> str:
-    """How a relation is evaluated that is not the network's."""
+def _in_words(query: str, piece: Piece, sets: SetSharing) -> str:
+    """How a relation of a query is evaluated that is not the network's."""
     if piece.evaluator is Evaluator.WEAVE:
         return "aggregates over streams share partials"
     if piece.evaluator is Evaluator.DERIVED:
         return "its groups are kept in the driver"
     if piece.evaluator is Evaluator.SETS:
-        if picks_columns(piece.relation):
-            return "it has some of the columns that a set operator of others gives"
-        return "values are remembered in the driver"
+        return sets.in_words(query, piece)
     return f"Spark evaluates it by itself: {_why_by_itself(piece.relation)}"
 
 

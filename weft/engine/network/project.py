@@ -50,15 +50,22 @@ class Project:
         roots = {name: commit.queries[name].root for name in begun}
         return cls(begun, commit.cycle + 1, catalog, apart, Supposed(_kept_rows(commit)), roots)
 
+    def registered(self, query: Query) -> Registered:
+        """A query as the engine knows it, or will."""
+        birth = self.births.get(query.name, Birth(0, self.following, {}))
+        return Registered(replace(query, relation=normalised(query.relation)), birth)
+
+    def with_beginning(self, roots: Mapping[str, str]) -> Project:
+        """The same project with how queries are evaluated that are about to begin."""
+        return replace(self, roots={**self.roots, **roots})
+
     def pieces(self, query: Query) -> tuple[Piece, ...]:
         """The relations of a query, with the names that its user gave, where they stand in the engine."""
-        birth = self.births.get(query.name, Birth(0, self.following, {}))
-        relation = normalised(query.relation)
-        registered = Registered(replace(query, relation=relation), birth)
+        registered = self.registered(query)
         root = recorded_root(registered, self.roots.get(query.name, ""))
         if not root.record:
             # Operands stand where they stand in the engine, which knows no names.
-            named = with_ordered_operands(relation, lambda each: dumps(without_names(each)))
+            named = with_ordered_operands(registered.query.relation, lambda each: dumps(without_names(each)))
             root = Root(named, root.place)
         return pieces_of({query.name: registered}, {query.name: root}, _evaluator_of)
 
