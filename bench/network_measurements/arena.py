@@ -58,7 +58,7 @@ FULL = Effort(
 )  # fmt: skip
 QUICK = Effort(
     quick=True, checked=(9_000, 1_000), checked_chains=4, history={"fed": 10_000}, increments=2, settling=0,
-    chain_sizes=(10, 50), alone=1, again=1, registrations=0, selection_files=3, selection_rows=20_000,
+    chain_sizes=(10, 30), alone=1, again=1, registrations=0, selection_files=3, selection_rows=20_000,
 )  # fmt: skip
 
 

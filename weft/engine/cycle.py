@@ -82,6 +82,16 @@ class Answered:
     hosts: Mapping[str, Mapping[KeySet, Host]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class _Cast:
+    """The queries of a plan by how they are evaluated: from partials as a whole, or not, and then perhaps shared."""
+
+    queries: Mapping[str, Registered]
+    whole: Mapping[str, Registered]
+    alone: Mapping[str, Registered]
+    shared: set[str]
+
+
 class CycleRunner:
     """Runs cycles of a plan against the state of the last commit."""
 
@@ -108,6 +118,9 @@ class CycleRunner:
         #: The roots of queries, by number; and their relations, as long as the queries are the same.
         self._roots: dict[int, Root] = {}
         self._known_pieces: tuple[object, tuple[Piece, ...]] = (None, ())
+        #: The queries of this cycle; and the plan and the cycle of the last commit, with those that it has.
+        self._cast = _Cast({}, {}, {}, set())
+        self._committed: tuple[int, int, _Cast] | None = None
         #: The queries that others read, and the number of the plan in which they do.
         self._read: tuple[int | None, frozenset[str]] = (None, frozenset())
 
@@ -120,13 +133,12 @@ class CycleRunner:
         """
         plan = decision.plan
         present = with_tables(of_present_streams(last, plan), decision.tables)
-        queries = registered_queries(plan, present, cycle)
-        known = continued(present, queries)
-        whole = {name: each for name, each in queries.items() if self._is_woven(name, each, known, decision.sharing)}
-        alone = {name: each for name, each in queries.items() if name not in whole}
-        shared = {name for name, each in alone.items() if _is_shared(name, each, known, decision.sharing)}
-        pieces = self._pieces(alone, shared, known)
-        woven = whole | {each.log: each.as_query for each in pieces if each.evaluator is Evaluator.WEAVE}
+        known, self._cast = self._casting(plan, present, cycle, decision.sharing)
+        queries, whole, shared = self._cast.queries, self._cast.whole, self._cast.shared
+        pieces = self._pieces(self._cast.alone, shared, known)
+        parts = {each.log: each.as_query for each in pieces if each.evaluator is Evaluator.WEAVE}
+        # As long as it is the same mapping, the weave sees at a glance that nothing is new.
+        woven = {**whole, **parts} if parts else whole
         step = self._on_step
         step("ingest", cycle)
         facts = {name: facts_of(numbers) for name, numbers in decision.facts.items()}
@@ -171,6 +183,18 @@ class CycleRunner:
         self._logs.forget_snapshots(commit)
         return Answered(answers, commit, garbage(last, commit), work.reduced, self._stage.hosts)
 
+    def _casting(self, plan: Plan, present: Commit, cycle: int, sharing: bool) -> tuple[Commit, _Cast]:
+        """The last commit as far as it concerns queries that go on, and who is evaluated how."""
+        if self._committed is not None and self._committed[:2] == (plan.number, present.cycle):
+            # Nobody has come or gone: with thousands of queries it pays not to ask each of them.
+            return present, self._committed[2]
+        queries = registered_queries(plan, present, cycle)
+        known = continued(present, queries)
+        whole = {name: each for name, each in queries.items() if self._is_woven(name, each, known, sharing)}
+        alone = {name: each for name, each in queries.items() if name not in whole}
+        shared = {name for name, each in alone.items() if _is_shared(name, each, known, sharing)}
+        return known, _Cast(queries, whole, alone, shared)
+
     def _read_by_others(self, plan: Plan) -> frozenset[str]:
         """The queries of a plan whose answers other queries read."""
         if self._read[0] != plan.number:
@@ -204,6 +228,7 @@ class CycleRunner:
 
     def committed(self, commit: Commit) -> None:
         """A cycle's record has been committed."""
+        self._committed = commit.plan, commit.cycle, self._cast
         self._stage.committed(commit.cycle)
         self._network.committed(commit.cycle)
         self._derived.committed(commit.cycle)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -90,6 +91,15 @@ def _together(tables: Sequence[pa.Table]) -> pa.Table:
     return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
 
 
+@dataclass(frozen=True)
+class _Wanted:
+    """Queries as they were asked for, and by stream: their shapes, and what those that have windows group by."""
+
+    queries: Mapping[str, Registered]
+    shapes: Mapping[str, Mapping[str, Woven]]
+    key_sets: Mapping[str, Sequence[KeySet]]
+
+
 class WovenStage:
     """The weaves of all streams, as of the last commit."""
 
@@ -119,6 +129,7 @@ class WovenStage:
         #: What queries that are new find closed in the rows that their stream has kept, by stream.
         self._past: dict[str, dict[str, list[Part]]] = {}
         self._shapes: dict[int, Woven | NotWoven] = {}
+        self._wanted = _Wanted({}, {}, {})
 
     def can_weave(self, query: Query, number: int) -> bool:
         """Whether a query can share partials with others."""
@@ -156,11 +167,11 @@ class WovenStage:
         if self._cycle != last.cycle:
             # Trees that are ahead of the commit, or behind it, are of no use: an attempt has failed, or none was made.
             self._weaves, self._totals = {}, {}
-        wanted: dict[str, dict[str, Woven]] = {}
-        for name, each in queries.items():
-            shape = self._shape(each.query, each.birth.number)
-            assert isinstance(shape, Woven)
-            wanted.setdefault(shape.stream, {})[name] = shape
+        beginning: frozenset[str] = frozenset()
+        if queries is not self._wanted.queries:
+            self._wanted = self._wishes(queries)
+            beginning = frozenset(name for name, each in queries.items() if each.birth.first > last.cycle)
+        wanted = self._wanted.shapes
         weaves = {}
         self._past, self._kept = {}, {}
         self.log.begin(each.path for name in wanted for each in last.logs.get(log_of(name), ()))
@@ -175,11 +186,7 @@ class WovenStage:
                 wishes = wanted[stream.name], away, facts.get(stream.name, Facts())
                 same = known is not None and (known.queries, known.away, known.facts) == wishes
                 # Whoever looks back begins with what is kept.
-                newborn = frozenset(
-                    name
-                    for name in wanted[stream.name]
-                    if not stream.backfill and queries[name].birth.first > last.cycle
-                )
+                newborn = frozenset() if stream.backfill else beginning & wanted[stream.name].keys()
                 weave = (
                     known
                     if same and known
@@ -187,7 +194,7 @@ class WovenStage:
                 )
                 largest = last.streams[stream.name].largest if stream.name in last.streams else None
                 watermark = None if largest is None else largest - stream.delay
-                new = {name: each for name, each in weave.windowed.items() if queries[name].birth.first > last.cycle}
+                new = {name: weave.windowed[name] for name in sorted(beginning & weave.windowed.keys())}
                 if stream.backfill and new:
                     segments = self._look_back(weave, new, watermark, kept_rows(stream)) or segments
                 weave.remember(self.log.pieces(segments), watermark)
@@ -195,16 +202,27 @@ class WovenStage:
         self._weaves = weaves
         paths = {each.path for segments in self._kept.values() for each in segments}
         self._shares = {place: share for place, share in self._shares.items() if place[0] in paths}
-        first_cycles = {name: each.birth.first for name, each in queries.items()}
-        self._totals = {name: self._running(weave, first_cycles, last) for name, weave in weaves.items()}
+        self._totals = {name: self._running(weave, queries, last) for name, weave in weaves.items()}
         self._cycle = None
+
+    def _wishes(self, queries: Mapping[str, Registered]) -> _Wanted:
+        shapes: dict[str, dict[str, Woven]] = {}
+        for name, each in queries.items():
+            shape = self._shape(each.query, each.birth.number)
+            assert isinstance(shape, Woven)
+            shapes.setdefault(shape.stream, {})[name] = shape
+        key_sets = {
+            stream: tuple(dict.fromkeys(each.keys for each in of.values() if not each.is_running))
+            for stream, of in shapes.items()
+        }
+        return _Wanted(queries, shapes, key_sets)
 
     def _away(
         self, stream: str, queries: Mapping[str, Woven], known: StreamWeave | None, segments: Sequence[Segment]
     ) -> frozenset[KeySet]:
         """The key sets of a stream whose kernels live on the executors."""
         hosts = {}
-        for keys in dict.fromkeys(each.keys for each in queries.values() if not each.is_running):
+        for keys in self._wanted.key_sets[stream]:
             partials = self._live_partials(keys, segments)
             if self._crowded_out.get((stream, keys)) == queries:
                 hosts[keys] = crowded_out(partials)
@@ -237,9 +255,9 @@ class WovenStage:
         self._past[stream.name] = closed_before(stream, new, past, watermark)
         return (self.log.keep(past.partials, kept.path),)
 
-    def _running(self, weave: StreamWeave, first_cycles: Mapping[str, int], last: Commit) -> RunningTotals:
+    def _running(self, weave: StreamWeave, registered: Mapping[str, Registered], last: Commit) -> RunningTotals:
         """The groups of a stream's queries that never close, as the last commit has them."""
-        queries = {name: each for name, each in weave.queries.items() if each.is_running}
+        queries, first_cycles = weave.running, {name: registered[name].birth.first for name in weave.running}
         known = self._totals.get(weave.stream.name)
         if known is not None and known.stream != weave.stream:
             # Another stream has the name now.

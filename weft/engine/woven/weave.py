@@ -77,6 +77,7 @@ class StreamWeave:
         self.keys_away: dict[KeySet, int] = dict(before.keys_away) if before else {}
         #: Those that have a tree; the others never close, and only their rows are reduced here.
         self.windowed = {name: each for name, each in queries.items() if not each.is_running}
+        self.running = {name: each for name, each in queries.items() if each.is_running}
         self.kinds = kinds_of({name: each.select for name, each in queries.items()})
         self.facts = Facts() if facts is None else facts
         self.grouping: Grouping = grouped(self.windowed, self.facts) if grouping is None else grouping
