@@ -6,7 +6,7 @@ The workloads are in `bench/network_workloads/`, the measurements and contestant
 size of the network is that of all 768 queries always. What could not be measured, or would mislead over so few rows, is
 null in the last line, and the results say why.
 
-A quick run, of at most a minute, has a history of 10,000 transfers, 30 chains at most, and one query that stands for
+A quick run, of at most a minute, has a history of 10,000 transfers, 10 chains, and one query that stands for
 all where each is computed by itself or again. It plans while weft and Spark work, in one process and one session, with
 Java's quick compiler alone. It leaves out
 

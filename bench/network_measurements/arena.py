@@ -57,8 +57,8 @@ FULL = Effort(
     selection_rows=100_000,
 )  # fmt: skip
 QUICK = Effort(
-    quick=True, checked=(9_000, 1_000), checked_chains=4, history={"fed": 10_000}, increments=2, settling=0,
-    chain_sizes=(10, 30), alone=1, again=1, registrations=0, selection_files=3, selection_rows=20_000,
+    quick=True, checked=(4_000, 1_000), checked_chains=4, history={"fed": 10_000}, increments=2, settling=0,
+    chain_sizes=(10,), alone=1, again=1, registrations=0, selection_files=3, selection_rows=20_000,
 )  # fmt: skip
 
 

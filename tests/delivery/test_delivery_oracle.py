@@ -67,7 +67,7 @@ _CRASHES = st.dictionaries(st.integers(1, 8), st.sampled_from(UNCOMMITTED), max_
 
 
 @given(workload=dashboards(), restarts=_SOME, crashes=_CRASHES, rounds=_SOME)
-@examples(6)
+@examples(4)
 def test_users_get_the_oracles_answers(
     spark: SparkSession,
     workload: Workload,
