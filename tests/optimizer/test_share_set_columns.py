@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from random import Random
 
 import pytest
 
-from tests.optimizer.network.given import names
+from tests.optimizer.test_share_set_operators import FOREVER, relation, shown
 from tests.oracle import Row
 from tests.oracle_sets import Memory, SetMemory, combine, distinct, in_order, unique
-from tests.oracle_values import row_key
 from weft.algebra import Column, Expression, KeyRef, Relation, Select, SetOperation, WindowBound
 from weft.catalog.codec import dumps
 from weft.optimizer.share_set_columns import described, why_not
 from weft.optimizer.share_set_operators import arranged, chains_in
-from weft.plan.normal import normalised
 from weft.plan.operand_order import with_ordered_operands
-from weft.plan.plain_names import without_names
-from weft.sql import parse
-from weft.sql.select import bind_relation
-
-FOREVER = " RETAIN UNBOUNDED"
-
-
-def relation(text: str) -> Relation:
-    return without_names(normalised(bind_relation(parse(text), names())))
 
 
 def over(columns: str, *bounds: int) -> list[str]:
@@ -228,11 +216,8 @@ def instance(root: Relation, rows: Rows) -> list[Row]:
     source = root.inputs[0].source
     if isinstance(source, (Select, SetOperation)):
         return _picked(root, instance(source, rows))
-    return (
-        [Row(values, 0, 0) for values in unique(row.values for row in _shown(root, rows(root)))]
-        if (root.distinct)
-        else _shown(root, rows(root))
-    )
+    found = _shown(root, rows(root))
+    return [Row(values, 0, 0) for values in unique(row.values for row in found)] if root.distinct else found
 
 
 def chain(random: Random, operands: Callable[..., list[str]], *, retained: bool) -> str:
@@ -273,7 +258,7 @@ def test_over_history_they_emit_what_they_emit_as_they_are_written(seed: int) ->
             return drawn[_source(leaf)]
 
         for one, other in pairs:
-            assert _counted(one.take(rows)) == _counted(other.take(rows))
+            assert shown(one.take(rows)) == shown(other.take(rows))
 
 
 @pytest.mark.parametrize("seed", range(80))
@@ -289,11 +274,7 @@ def test_between_instances_they_give_what_they_give_as_they_are_written(seed: in
         return drawn[_source(leaf)]
 
     for one, other in zip(written, arranged(written, dumps), strict=True):
-        assert _counted(instance(one, rows)) == _counted(instance(other, rows))
-
-
-def _counted(rows: Iterable[Row]) -> Counter[object]:
-    return Counter((row_key(row.values), row.clock) for row in rows)
+        assert shown(instance(one, rows)) == shown(instance(other, rows))
 
 
 def test_the_random_chains_are_often_made_of_others() -> None:

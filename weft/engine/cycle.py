@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from weft.algebra import Answers, Relation, Select, Stream
+from weft.algebra import Answers, Relation, Stream
 from weft.algebra.sources import leaves
 from weft.engine.commits import Commit, QueryState, Segment, StreamState
 from weft.engine.continuity import (
@@ -41,7 +41,7 @@ from weft.engine.network.conditions import clock_of_rows
 from weft.engine.network.current import CurrentNetwork
 from weft.engine.network.stage import NetworkPass
 from weft.engine.pieces.choice import evaluator_for
-from weft.engine.pieces.evaluation import Evaluation
+from weft.engine.pieces.evaluation import Evaluation, emits_empty
 from weft.engine.pieces.pieces import Evaluator, Piece, Root, pieces_of
 from weft.engine.pieces.roots import roots_of
 from weft.engine.places import Place
@@ -257,7 +257,7 @@ class CycleRunner:
         work, counted_from = evaluation.work, {}
         for name, each in woven.items():
             relation = each.query.relation
-            if isinstance(relation, Select) and relation.emit_empty:
+            if emits_empty(relation):
                 place = Place(each.birth.number)
                 evaluation.note_first_rows(relation, place, each)
                 if place.log in work.emit_from:

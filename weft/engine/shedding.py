@@ -117,8 +117,11 @@ def _place(stream: Stream, number: int, cycle: int) -> str:
 def with_kept(commit: Commit, last: Commit, decision: Decision, came: Mapping[str, Arrived]) -> Commit:
     """A cycle's commit with what was kept of its rows."""
     plan, states = decision.plan, dict(commit.streams)
+    shedding = [each.name for each in plan.streams if each.shed_allowed]
+    if not shedding:
+        return commit
     before = states_of(of_present_streams(last, plan), plan)
-    for name in [each.name for each in plan.streams if each.shed_allowed]:
+    for name in shedding:
         state = replace(states[name], kept=decision.kept)
         states[name] = _less(state, before[name], came[name]) if name in came else state
     return replace(commit, streams=states)

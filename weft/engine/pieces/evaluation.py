@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -159,7 +160,7 @@ class Evaluation:
         What had closed before that cycle was not answered then, and is not later, when a query looks back.
         """
         work = self.work
-        if not isinstance(relation, Select) or not relation.emit_empty or place.log in work.emit_from:
+        if not emits_empty(relation) or place.log in work.emit_from:
             return
         source = relation.inputs[0].source
         lowest = self._first_kept_clock(source, registered.birth)
@@ -235,3 +236,8 @@ class Evaluation:
             return {}
         found = unpacked(packed, self.spark.sql(pack(packed)).toArrow())
         return {name: self._named(name, table) for place, table in found.items() for name in names[place]}
+
+
+def emits_empty(relation: Relation) -> TypeGuard[Select]:
+    """Whether a relation says EMIT EMPTY."""
+    return isinstance(relation, Select) and relation.emit_empty

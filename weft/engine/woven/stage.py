@@ -75,8 +75,7 @@ class Reduced:
         cells = cells[cells < watermark]
         if not len(cells):
             return False
-        windows = {each.window for each in self.weave.queries.values()}
-        closed = [_closed_for(window, cells, watermark) for window in windows]
+        closed = [_closed_for(window, cells, watermark) for window in self.weave.windows]
         return bool(np.logical_and.reduce(closed).any())
 
 

@@ -140,7 +140,8 @@ class StreamWeave:
         return reduction(self.stream, self.queries.values())
 
     @cached_property
-    def _windows(self) -> frozenset[Window]:
+    def windows(self) -> frozenset[Window]:
+        """The windows that close, each once."""
         return frozenset(each.window for each in self.windowed.values())
 
     def key_sets(self) -> dict[KeySet, dict[str, Woven]]:
@@ -154,7 +155,7 @@ class StreamWeave:
         """The least clock that an open window, or one that a late row can reach, still needs; None for all."""
         if watermark is None:
             return None
-        starts = (first_open_start(each, watermark) for each in self._windows)
+        starts = (first_open_start(each, watermark) for each in self.windows)
         return min(start for start in starts if start is not None)
 
     def key_counts(self) -> dict[tuple[str, ...], int]:
