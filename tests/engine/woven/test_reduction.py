@@ -51,11 +51,14 @@ def leaf(expression: object) -> str:
     return expression.name
 
 
-def wheres(chance: random.Random, count: int) -> list[Expression]:
-    """Conjunctions of comparisons, most of them of two columns with constants on either side."""
+def wheres(chance: random.Random, count: int, *, one_way: tuple[str, ...] = ()) -> list[Expression]:
+    """Conjunctions of comparisons, most of them of two columns with constants on either side.
+
+    Those that go `one_way` have the column on the left, and tell no value from its bound that others do not.
+    """
 
     def condition() -> Expression:
-        op = chance.choice(("<", "<=", ">", ">=", "="))
+        op = chance.choice(one_way or ("<", "<=", ">", ">=", "="))
         draw = chance.random()
         if draw < 0.1:
             return Call("=", (SYM, Literal(chance.choice("abc"), STRING)), BOOLEAN)
@@ -64,7 +67,7 @@ def wheres(chance: random.Random, count: int) -> list[Expression]:
             if draw < 0.6
             else (QTY, Literal(chance.randint(-40, 40), BIGINT))
         )
-        sides = (column, constant) if chance.random() < 0.7 else (constant, column)
+        sides = (column, constant) if one_way or chance.random() < 0.7 else (constant, column)
         return Call(op, sides, BOOLEAN)
 
     single = [condition() for _ in range(count)]
@@ -72,10 +75,11 @@ def wheres(chance: random.Random, count: int) -> list[Expression]:
     return [*single, *pairs]
 
 
+@pytest.mark.parametrize("one_way", [(), (">", "<="), ("<", ">=")])
 @pytest.mark.parametrize("count", [1, 6, 16, 60, 300])
-def test_a_signature_tells_which_conditions_hold(spark: SparkSession, count: int) -> None:
+def test_a_signature_tells_which_conditions_hold(spark: SparkSession, count: int, one_way: tuple[str, ...]) -> None:
     chance = random.Random(count)
-    asked = wheres(chance, count)
+    asked = wheres(chance, count, one_way=one_way)
     prices = [math.nan, math.inf, -math.inf, 0.0, -0.0, None, *(chance.uniform(-60, 60) for _ in range(200))]
     prices += [float(number) for number in range(-4, 5)]
     rows = pa.table(
@@ -104,3 +108,11 @@ def test_a_thousand_comparisons_take_as_many_expressions_as_ten() -> None:
         return len(signatures(condition for where in asked for condition in conditions_of(where, leaf)).columns)
 
     assert columns(1_000) == columns(20) == columns(10) == 1
+
+
+@pytest.mark.parametrize("bounds", [10, 30])
+def test_values_that_no_condition_tells_apart_have_one_code(spark: SparkSession, bounds: int) -> None:
+    asked = [Call(">", (QTY, Literal(bound, BIGINT)), BOOLEAN) for bound in range(bounds)]
+    (code,) = signatures(condition for where in asked for condition in conditions_of(where, leaf)).columns
+    rows = spark.range(-3, bounds + 3).withColumnRenamed("id", "qty")
+    assert rows.selectExpr(f"{code} AS code").distinct().count() == bounds + 1

@@ -6,14 +6,15 @@ partials. Few conditions are a bit each:
     CASE WHEN price > 100 THEN 1 ELSE 0 END + CASE WHEN sym = 'a' THEN 2 ELSE 0 END
 
 A thousand comparisons of one expression with constants are one number: the elementary interval that its value lies in.
-With bounds b₀ < b₁ < … the value has the code 2j + 1 if it equals bⱼ, and 2j if it lies just below bⱼ. The bounds are
-data, not expressions: a grid says how many bounds lie before the value's stretch, and the few inside it are compared.
+With bounds b₀ < b₁ < … the value has the code 2j + 1 if it equals bⱼ, and 2j if it lies just below bⱼ; codes that no
+condition tells apart are one. A few bounds are compared in a tree. Many are data, not expressions: a grid says how many
+bounds lie before the value's stretch, and the few inside it are compared.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,8 +27,12 @@ from weft.engine.expressions import Leaf, spark_sql
 
 #: Bits in a word.
 _WORD = 62
-#: Comparisons of one expression that are worth a grid; the stretches it has at most, and the bounds in one of them.
-_WORTH_A_GRID = 6
+#: Comparisons of one expression that are worth a code.
+_WORTH_A_CODE = 6
+#: So many bounds are compared in a tree: Spark plans it faster than a grid, which has hundreds of constants, and a row
+#: is through it as fast.
+_MOST_IN_A_TREE = 16
+#: The stretches that a grid has at most, and the bounds in one of them.
 _LONGEST_GRID = 8_192
 _MOST_INSIDE = 6
 
@@ -120,11 +125,11 @@ def signatures(conditions: Iterable[Condition]) -> Signatures:
     columns: list[str] = []
     decoders: dict[str, Decoder] = {}
     for compared, group in _by_expression(distinct).items():
-        grid = _grid(compared, group)
-        if grid is not None:
+        code = _code(compared, group)
+        if code is not None:
             positions = {bound: position for position, bound in enumerate(sorted({e.bound for e in group}))}
             decoders |= {e.text: (len(columns), e.comparison, positions[e.bound]) for e in group}
-            columns.append(grid)
+            columns.append(code)
     bits = [each for each in distinct if each.text not in decoders]
     words = [bits[start : start + _WORD] for start in range(0, len(bits), _WORD)]
     for word in words:
@@ -138,12 +143,46 @@ def _by_expression(conditions: Sequence[Condition]) -> dict[str, list[Condition]
     for each in conditions:
         if each.compared is not None:
             groups.setdefault(each.compared, []).append(each)
-    return {compared: group for compared, group in groups.items() if len(group) >= _WORTH_A_GRID}
+    return {compared: group for compared, group in groups.items() if len(group) >= _WORTH_A_CODE}
 
 
-def _grid(value: str, conditions: Sequence[Condition]) -> str | None:
-    """The code of a value by look-up, or None if its bounds lie too close together for a grid."""
+def _code(value: str, conditions: Sequence[Condition]) -> str | None:
+    """The code of a value, or None if its bounds lie too close together to be looked up."""
     bounds = sorted({each.bound for each in conditions})
+    steps = _steps({each.comparison for each in conditions})
+    code = _tree(value, bounds, steps, 0) if len(bounds) <= _MOST_IN_A_TREE else _grid(value, bounds, steps)
+    return None if code is None else f"CASE WHEN {value} IS NULL THEN -1 ELSE {code} END"
+
+
+#: Comparisons with a bound, each with what it adds to the code of a value that is just below the bound.
+_Steps = tuple[tuple[str, int], ...]
+
+
+def _steps(comparisons: Set[str]) -> _Steps:
+    """What tells values apart that some conditions tell apart."""
+    if comparisons <= {">", "<="}:
+        return ((">", 2),)
+    if comparisons <= {">=", "<"}:
+        return ((">=", 2),)
+    return ((">", 2), ("=", 1))
+
+
+def _tree(value: str, bounds: Sequence[float | int], steps: _Steps, code: int) -> str:
+    """The code of a value that has this one if it lies below all of these bounds."""
+    if not bounds:
+        return str(code)
+    middle = len(bounds) // 2
+    bound = _constant(bounds[middle])
+    whens = ""
+    for comparison, step in steps:
+        at = code + 2 * middle + step
+        found = str(at) if comparison == "=" else _tree(value, bounds[middle + 1 :], steps, at)
+        whens += f" WHEN {value} {comparison} {bound} THEN {found}"
+    return f"CASE{whens} ELSE {_tree(value, bounds[:middle], steps, code)} END"
+
+
+def _grid(value: str, bounds: Sequence[float | int], steps: _Steps) -> str | None:
+    """The code of a value by look-up, or None if its bounds lie too close together for that."""
     low, high = float(bounds[0]), float(bounds[-1])
     if not high > low:
         return None
@@ -159,27 +198,24 @@ def _grid(value: str, conditions: Sequence[Condition]) -> str | None:
     if inside > _MOST_INSIDE or not math.isfinite(scale):
         return None
     before = np.searchsorted(stretches, np.arange(size))
-    is_double = isinstance(bounds[0], float)
     tables = [
         ", ".join(
-            _constant(bounds[first + n], is_double)
-            if first + n < len(bounds) and stretches[first + n] == at
-            else "NULL"
+            _constant(bounds[first + n]) if first + n < len(bounds) and stretches[first + n] == at else "NULL"
             for at, first in enumerate(before.tolist())
         )
         for n in range(inside)
     ]
     at = f"CAST(least(greatest((CAST({value} AS DOUBLE) - {low!r}D) * {scale!r}D, 0D), {size - 1}D) AS INT)"
-    steps = "".join(
-        f" + CASE WHEN {value} > array({table})[{at}] THEN 2 WHEN {value} = array({table})[{at}] THEN 1 ELSE 0 END"
+    compared = (
+        "".join(f" WHEN {value} {comparison} array({table})[{at}] THEN {step}" for comparison, step in steps)
         for table in tables
     )
     begun = f"array({', '.join(str(2 * each) for each in before.tolist())})[{at}]"
-    return f"CASE WHEN {value} IS NULL THEN -1 ELSE {begun}{steps} END"
+    return begun + "".join(f" + CASE{each} ELSE 0 END" for each in compared)
 
 
-def _constant(bound: float | int, is_double: bool) -> str:
-    return f"{bound!r}D" if is_double else f"{bound}L"
+def _constant(bound: float | int) -> str:
+    return f"{bound!r}D" if isinstance(bound, float) else f"{bound}L"
 
 
 def satisfying(
