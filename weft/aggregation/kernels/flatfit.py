@@ -22,10 +22,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from weft.aggregation.algorithm import Algorithm, Layout, Shape, stay
 from weft.aggregation.cells import Memory, combine, copy
 from weft.aggregation.pointers import jitable
-from weft.aggregation.ring import FIRST, NEXT, SLOTS, Index, forget, slot
+from weft.aggregation.ring import BASE, FIRST, NEXT, SLOTS, Index, forget, slot
 
 
 def layout(shape: Shape) -> Layout:
@@ -66,8 +68,10 @@ def query(f: Any, cells: Memory, ix: Index, table: Index, start: int, j: int, ou
 
 
 def covering(ix: Index, table: Index, sequence: int) -> list[int]:
-    cells = (slot(ix, earlier) for earlier in range(int(ix[FIRST]), sequence + 1))
-    return [cell for cell in cells if table[cell] > sequence]
+    cells = np.arange(ix[FIRST], sequence + 1) - ix[BASE]
+    cells[cells >= ix[SLOTS]] -= ix[SLOTS]
+    covers = np.asarray(table)[cells] > sequence
+    return [int(cell) for cell in cells[covers]]
 
 
 FLATFIT = Algorithm("flatfit", "FlatFIT", layout, evict, slide, query, covering, stay, spikes=True)
