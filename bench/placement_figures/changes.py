@@ -26,6 +26,10 @@ class Changes:
         return max(self.of(scheme, nodes).settled)
 
 
-def measure(effort: Effort, compared: Strategies) -> Changes:
-    small = [change_of(effort, scheme.name, 1, runs_there_and_back(effort, scheme, 1)) for scheme in _SCHEMES]
-    return Changes([*small, *(compared.of(scheme.name).change for scheme in _SCHEMES)])
+def measure(effort: Effort) -> list[Change]:
+    """With one node."""
+    return [change_of(effort, scheme.name, 1, runs_there_and_back(effort, scheme, 1)) for scheme in _SCHEMES]
+
+
+def with_four(of_one: list[Change], compared: Strategies) -> Changes:
+    return Changes([*of_one, *(compared.of(scheme.name).change for scheme in _SCHEMES)])

@@ -47,10 +47,12 @@ _PATIENCE = 120.0
 
 @dataclass(slots=True)
 class _Seen:
-    """What is known of a fragment's load: the newest cycle that was looked at, and the filtered load."""
+    """What is known of a fragment's load: the newest cycle that was looked at, and the filtered load; and whether it
+    has moved since, so that its next cycle starts cold and says little about those after it."""
 
     cycle: int = -1
     load: float | None = None
+    is_cold: bool = False
 
 
 class Provider:
@@ -167,7 +169,10 @@ class Provider:
                 raise FederationError(f"there is no fragment '{fragment}'; there are {', '.join(self.fixed.fragments)}")
             if worker not in self.fixed.workers:
                 raise FederationError(f"there is no worker '{worker}'; there are {', '.join(self.fixed.workers)}")
-        write_assignment(self.directory, {**self.assigned, **targets})
+        assigned = self.assigned
+        write_assignment(self.directory, {**assigned, **targets})
+        for fragment, worker in targets.items():
+            self._seen[fragment].is_cold |= assigned[fragment] != worker
 
     def _first_assignment(self) -> dict[str, str]:
         """Where fragments are at home: in turn, as they were assigned first."""
@@ -178,14 +183,19 @@ class Provider:
 
     def measure(self, weight: float = WEIGHT) -> list[Running]:
         """The load of each fragment since the last time: the seconds that its cycles took, by their own account in its
-        catalog, over the seconds that have passed; filtered, except for the first time."""
+        catalog, over the seconds that have passed; filtered, except for the first time. What has just moved is taken to
+        have the load that it had."""
         now = time.monotonic()
         passed, self._measured_at = max(now - self._measured_at, 1e-9), now
         assigned, running = self.assigned, []
         for fragment, seen in self._seen.items():
             cycles = {each: seconds for each, seconds in self._cycles(fragment).items() if each > seen.cycle}
             load = sum(cycles.values()) / passed
-            seen.load = load if seen.load is None else low_pass(seen.load, load, weight)
+            if seen.load is None:
+                seen.load = load
+            elif not seen.is_cold:
+                seen.load = low_pass(seen.load, load, weight)
+            seen.is_cold = seen.is_cold and not cycles
             seen.cycle = max(cycles, default=seen.cycle)
             running.append(
                 Running(fragment, seen.load, assigned[fragment], self._native[fragment], self._state_bytes(fragment))
