@@ -28,7 +28,8 @@ DEFINITIONS = {
     "spark_each_over_weft_10": "CPU per row of one Structured Streaming query for each of 10, over weft's",
     "spark_each_over_weft_100": "the same for 100, extrapolated from a sample of them",
     "spark_union_over_weft_100": "the same for 100 as branches of one Structured Streaming query, extrapolated",
-    "cpu_1000_over_1": "CPU of warm cycles at 1,000 queries over CPU at one, without sinks (less is better)",
+    "cpu_1000_over_1": "CPU of cycles at 1,000 queries over CPU at one, without sinks, when Java has warmed up: in the "
+    "second half of the cycles (less is better)",
     "cpu_10000_over_1": "the same at 10,000",
     "spark_floor_share_1000": "rows per CPU second at 1,000 queries over those of one plain Spark batch "
     "groupBy(fragment, key) of the same files with the same statistics, at 10 million rows in a cycle, the largest "
@@ -42,7 +43,7 @@ DEFINITIONS = {
     "jobs_per_cycle_1": "Spark jobs in a warm cycle, at most, with one query",
     "jobs_per_cycle_1000": "the same with 1,000",
     "restart_seconds_1000": "from the start of a new process to the end of its first cycle, Spark's start included, "
-    "with 1,000 queries and more than an hour of state",
+    "with 1,000 queries and more than an hour of state, after `weft warm-up`",
 }
 
 

@@ -36,10 +36,10 @@ def flatness(runs: Sequence[WeftRun]) -> Figure:
     """CPU and memory by the number of queries."""
     figure, (cpu, memory) = _canvas(2)
     sizes = [run.queries for run in runs]
-    cpu.plot(sizes, [run.spent.cpu for run in runs], "o-", color=_WEFT, label="all processes")
-    cpu.plot(sizes, [run.spent.python for run in runs], "o--", color=_OTHER, label="Python's part")
-    cpu.plot(sizes, [runs[0].spent.cpu * size for size in sizes], ":", color=_LIMIT, label="if nothing were shared")
-    cpu.set(title="CPU seconds of the warm cycles", xlabel="queries", xscale="log", yscale="log")
+    cpu.plot(sizes, [run.settled.cpu for run in runs], "o-", color=_WEFT, label="all processes")
+    cpu.plot(sizes, [run.settled.python for run in runs], "o--", color=_OTHER, label="Python's part")
+    cpu.plot(sizes, [runs[0].settled.cpu * size for size in sizes], ":", color=_LIMIT, label="if nothing were shared")
+    cpu.set(title="CPU seconds of the settled cycles", xlabel="queries", xscale="log", yscale="log")
     cpu.legend(frameon=False)
     memory.plot(sizes, [run.python_bytes / 1e6 for run in runs], "o-", color=_WEFT, label="Python, MB")
     memory.plot(sizes, [run.partials / 1e3 for run in runs], "o--", color=_OTHER, label="live partials, thousands")
