@@ -20,7 +20,7 @@ from weft.catalog import Catalog
 from weft.engine.commits import START, Commit, StreamState
 from weft.engine.statistics import KEPT, Recorder, measured, rates, selectivities
 from weft.engine.status import kept_apart
-from weft.engine.woven.partials import CELL, ROWS, Layout, Partials
+from weft.engine.woven.partials import CELL, Layout, Partials
 from weft.engine.woven.signatures import Condition, satisfying, signatures
 from weft.loom import Loom
 from weft.plan.sharing import CycleMeasured, Measured, StreamMeasured
@@ -38,9 +38,9 @@ _SECOND = 1_000_000
 def _partials(conditions: Sequence[Condition], codes: Sequence[Sequence[int]], rows: Sequence[int]) -> Partials:
     """Partials with these numbers in the columns of their signatures."""
     signed = signatures(conditions)
-    layout = Layout((), dict(signed.decoders), len(signed.columns), ())
+    layout = Layout((), dict(signed.decoders), len(signed.columns), ("count(1)",))
     columns = {f"g{number}": pa.array(column, pa.int64()) for number, column in enumerate(codes)}
-    return Partials(layout, pa.table({CELL: pa.array([0] * len(rows)), **columns, ROWS: pa.array(rows, pa.int64())}))
+    return Partials(layout, pa.table({CELL: pa.array([0] * len(rows)), **columns, "p0": pa.array(rows, pa.int64())}))
 
 
 def test_the_share_of_rows_that_satisfies_a_condition() -> None:

@@ -53,6 +53,7 @@ from weft.engine.work import Logs, Work, memory_of
 from weft.engine.woven.ahead import Ahead
 from weft.engine.woven.backfill import KeptRows
 from weft.engine.woven.hosts import Host, Hosting, KeySet
+from weft.engine.woven.partial_log import small_ones
 from weft.engine.woven.stage import Reduced, WovenStage, totals_of
 from weft.engine.woven.stage import log_of as partial_log
 from weft.plan.clockwork import Registered
@@ -356,7 +357,7 @@ class CycleRunner:
         if stream.name in work.reduced and len(work.reduced[stream.name].partials):
             segments.append(self._stage.log.keep(work.reduced[stream.name].partials, path))
         live = self._stage.live(stream.name, segments, work.clockwork.watermark(stream))
-        if len(live) <= _MOST_SEGMENTS:
+        if len(small_ones(live)) <= _MOST_SEGMENTS:
             return live
         self._on_step("compact", cycle)
         since = self._stage.needed_since(stream.name, work.clockwork.watermark(stream))

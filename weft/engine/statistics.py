@@ -30,7 +30,7 @@ from weft.algebra.types import TIMESTAMP
 from weft.catalog import Catalog
 from weft.engine.network.evidence import Numbers, evidence
 from weft.engine.readable import readable
-from weft.engine.woven.partials import ROWS, Partials
+from weft.engine.woven.partials import Partials
 from weft.engine.woven.signatures import satisfying
 from weft.plan.facts import Facts, facts_of, key_set
 from weft.plan.sharing import CycleMeasured, Measured, StreamMeasured
@@ -186,7 +186,7 @@ def selectivities(partials: Partials, cycle: int) -> dict[str, float]:
     first = cycle * _CONDITIONS % len(texts) if len(texts) > _CONDITIONS else 0
     chosen = [*texts[first:], *texts[:first]][:_CONDITIONS]
     every = -(-len(partials) // _SAMPLE)
-    rows = np.asarray(partials.table[ROWS].to_numpy())[::every]
+    rows = partials.row_counts[::every]
     # Many partials have one and the same number in a column of signatures: conditions are read off the distinct ones.
     columns = []
     for number in range(partials.layout.signature_columns):

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
 
+from weft.engine.commits import Segment
+from weft.engine.storage import Storage
+from weft.engine.woven.partial_log import PartialLog
 from weft.engine.woven.partials import CELL, Layout, Partials, encoded, pieces
 
 
@@ -22,3 +28,18 @@ def test_pieces_of_a_large_file_come_in_the_order_of_cells_whatever_order_it_has
         assert earlier.cells.max() <= later.cells.min()
     read = pa.concat_tables([each.table for each in found]).replace_schema_metadata(None)
     assert read.sort_by("p0").equals(table)
+
+
+@pytest.mark.spark
+def test_small_files_become_one_and_large_ones_stay_as_they_are(spark: SparkSession, tmp_path: Path) -> None:
+    log = PartialLog(Storage(spark, str(tmp_path)))
+    layout = Layout((), {}, 0, ("count(1)",))
+
+    def kept(name: str, first: int, rows: int) -> Segment:
+        table = pa.table({CELL: np.arange(first, first + rows), "p0": np.ones(rows, dtype=np.int64)})
+        return log.keep(Partials(layout, table), name)
+
+    small, large, late = kept("a", 0, 10), kept("b", 10, 50_000), kept("c", 60_000, 10)
+    found = log.compacted([small, large, late], 4, "together")
+    assert found == [Segment("together-0.parquet", 16, 4, 60_009), large]
+    assert log.read(found[0]).cells.tolist() == [*range(4, 10), *range(60_000, 60_010)]

@@ -14,6 +14,7 @@ from weft.algebra import Call, Column, Expression, Literal, Window
 from weft.algebra.types import BIGINT, BOOLEAN, DOUBLE, STRING
 from weft.engine.expressions import spark_sql
 from weft.engine.woven.cells import cell_sql, edges_of
+from weft.engine.woven.reduction import packing
 from weft.engine.woven.signatures import conditions_of, satisfying, signatures
 from weft.windows import edges_between
 
@@ -116,3 +117,53 @@ def test_values_that_no_condition_tells_apart_have_one_code(spark: SparkSession,
     (code,) = signatures(condition for where in asked for condition in conditions_of(where, leaf)).columns
     rows = spark.range(-3, bounds + 3).withColumnRenamed("id", "qty")
     assert rows.selectExpr(f"{code} AS code").distinct().count() == bounds + 1
+
+
+@pytest.mark.parametrize("count", [1, 6, 60])
+@pytest.mark.parametrize("origin", [0, 3])
+def test_a_signature_comes_back_out_of_the_cell_it_was_packed_into(
+    spark: SparkSession, count: int, origin: int
+) -> None:
+    chance = random.Random(count)
+    signed = signatures(condition for where in wheres(chance, count) for condition in conditions_of(where, leaf))
+    edges = edges_of([Window(3 * 10**9, 10**9, origin)])
+    packs = packing(edges, signed)
+    assert packs is not None
+    clocks = [
+        None,
+        -(10**9),
+        -1,
+        0,
+        2,
+        3,
+        1_700_000_000_000_123,
+        *(chance.randint(-(10**12), 10**12) for _ in range(99)),
+    ]
+    rows = pa.table(
+        {
+            "t": pa.array(clocks, pa.int64()),
+            "price": pa.array([chance.choice([None, chance.uniform(-60, 60)]) for _ in clocks], pa.float64()),
+            "qty": pa.array([chance.randint(-50, 50) for _ in clocks], pa.int64()),
+            "sym": [chance.choice("abcd") for _ in clocks],
+        }
+    )
+    names = [f"g{place}" for place in range(len(signed.columns))]
+    numbers = spark.createDataFrame(rows).selectExpr(
+        f"{cell_sql(edges, 't')} AS apart",
+        *(f"{text} AS {name}" for text, name in zip(signed.columns, names, strict=True)),
+    )
+    packed = numbers.selectExpr(
+        *(f"{name} AS plain_{name}" for name in names), "apart", f"{packs.packed('apart', names)} AS cell"
+    )
+    found = packs.unpacked(packed.toArrow())
+    assert found["cell"].to_pylist() == found["apart"].to_pylist()
+    usable = found.filter(found["cell"].is_valid())
+    for name in names:
+        assert usable[name].to_pylist() == usable[f"plain_{name}"].to_pylist()
+
+
+def test_signatures_that_do_not_fit_between_two_cells_stay_apart() -> None:
+    signed = signatures(condition for where in wheres(random.Random(1), 60) for condition in conditions_of(where, leaf))
+    assert packing(edges_of([Window(40, 20)]), signed) is None
+    assert packing(edges_of([]), signed) is None
+    assert packing(edges_of([Window(10**9, 10**9)]), signatures([])) is None

@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 from weft.algebra import Stream
 from weft.engine.rows import BEFORE, CLOCK, CORRUPT
 from weft.engine.woven.answers import Part
-from weft.engine.woven.partials import LEAST, Layout, Partials
+from weft.engine.woven.partials import Layout, Partials, without_clocks
 from weft.engine.woven.reduction import JUDGED, Reduction
 from weft.engine.woven.shape import Woven
 from weft.engine.woven.weave import StreamWeave
@@ -64,7 +64,7 @@ def history(reduction: Reduction, rows: DataFrame) -> History:
     """Reduce kept rows. One Spark job."""
     judged = f"CASE WHEN {CLOCK} < {BEFORE} THEN {BEFORE} END"
     table = reduction.of_kept(rows.withColumn(CORRUPT, F.lit(None)), judged)
-    return History(reduction.layout, table.drop_columns([LEAST]) if reduction.tells_least else table)
+    return History(reduction.layout, without_clocks(table))
 
 
 def closed_before(

@@ -35,11 +35,22 @@ def cell_sql(edges: EdgeSet, clock: str) -> str:
         return _since_last(classes[0], clock)
     if len(classes) <= _FEW:
         return f"greatest({', '.join(_since_last(each, clock) for each in classes)})"
-    period, step = _period(classes), _step(classes)
-    if period // step <= _TABLE:
-        return _looked_up(classes, period, step, clock)
+    period, finest = _period(classes), starts_of(edges)
+    assert finest is not None
+    if period // finest.modulus <= _TABLE:
+        return _looked_up(classes, period, finest, clock)
     # More cells than there need be, and still no window has an edge inside one of them.
-    return _since_last(ResidueClass(step, classes[0].residue % step), clock)
+    return _since_last(finest, clock)
+
+
+def starts_of(edges: EdgeSet) -> ResidueClass | None:
+    """The class of widest spacing that all cells begin in; None if no window cuts time."""
+    classes = sorted(edges)
+    if not classes:
+        return None
+    first = classes[0].residue
+    step = reduce(gcd, (number for each in classes for number in (each.modulus, each.residue - first)), 0)
+    return ResidueClass(step, first % step)
 
 
 def _since_last(edge_class: ResidueClass, clock: str) -> str:
@@ -51,15 +62,9 @@ def _period(classes: Sequence[ResidueClass]) -> int:
     return lcm(*(each.modulus for each in classes))
 
 
-def _step(classes: Sequence[ResidueClass]) -> int:
-    """The widest spacing of one class that holds all of these."""
-    first = classes[0].residue
-    return reduce(gcd, (number for each in classes for number in (each.modulus, each.residue - first)), 0)
-
-
-def _looked_up(classes: Sequence[ResidueClass], period: int, step: int, clock: str) -> str:
+def _looked_up(classes: Sequence[ResidueClass], period: int, finest: ResidueClass, clock: str) -> str:
     """How long ago the last edge was, for each of the stretches of a period."""
-    offset = classes[0].residue % step
+    step, offset = finest
     instants = range(offset, period, step)
     ago = [min((instant - each.residue) % each.modulus for each in classes) for instant in instants]
     into = f"pmod({clock} - {offset}L, {period}L)"

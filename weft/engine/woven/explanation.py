@@ -22,7 +22,7 @@ from weft.engine.woven.groups import SOME_KEYS, Grouping, Terms, finest_rate, gr
 from weft.engine.woven.groups import asked_of as asked
 from weft.engine.woven.hosts import Hosts, no_host_told
 from weft.engine.woven.measures import REDUCED_CLOCK
-from weft.engine.woven.partials import LATEST, LEAST, ROWS
+from weft.engine.woven.partials import LATEST, LEAST
 from weft.engine.woven.reduction import Reduction, reduction
 from weft.engine.woven.shape import NotWoven, Woven, woven
 from weft.engine.woven.tree import TreeSpec
@@ -347,7 +347,6 @@ def _sql(built: Reduction, stream: Stream) -> str:
     aggregates = zip(layout.aggregates, layout.aggregate_names, strict=True)
     columns = [
         *(f"{text} AS {name}" for name, text in built.grouping.items()),
-        f"count(1) AS {ROWS}",
         f"max({REDUCED_CLOCK}) AS {LATEST}",
         *([f"min({REDUCED_CLOCK}) AS {LEAST}"] if built.tells_least else []),
         *(f"{text} AS {name}" for text, name in aggregates),

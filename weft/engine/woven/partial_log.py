@@ -12,6 +12,14 @@ from weft.engine.woven.executors import Files, files_by_layout
 from weft.engine.woven.partials import Layout, Partials, decoded, encoded, joined, pieces
 from weft.plan.clockwork import Clock
 
+#: A file with so many partials stays as it is: to write them again takes longer than opening it will.
+_LARGE = 50_000
+
+
+def small_ones(segments: Iterable[Segment]) -> list[Segment]:
+    """The files that are better rewritten as one when there are many of them."""
+    return [each for each in segments if each.rows < _LARGE]
+
 
 class PartialLog:
     """What is on disk. It remembers how the files are laid out, so that most are never opened to find out."""
@@ -46,10 +54,14 @@ class PartialLog:
         return self._written[path]
 
     def compacted(self, segments: Sequence[Segment], since: Clock, path: str) -> list[Segment]:
-        """The same partials in fewer files, one for each layout, without those that are older than anybody needs."""
-        needed = [each if since is None else each.since(since) for each in map(self.read, segments)]
+        """The same partials in fewer files, in the order of time: the small ones, without what is older than anybody
+        needs, in one for each layout."""
+        small = small_ones(segments)
+        needed = [each if since is None else each.since(since) for each in map(self.read, small)]
         tables = [each for each in joined(needed) if len(each)]
-        return [self.keep(each, f"{path}-{number}.parquet") for number, each in enumerate(tables)]
+        written = [self.keep(each, f"{path}-{number}.parquet") for number, each in enumerate(tables)]
+        kept = [each for each in segments if each not in small]
+        return sorted([*kept, *written], key=lambda each: (each.min_clock, each.path))
 
     def files(self, stream: str, kept: Iterable[Segment], arrived: Segment | None) -> list[Files]:
         """The live partials of a stream as executors read them, this cycle's among them."""

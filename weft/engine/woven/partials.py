@@ -19,12 +19,12 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from weft.aggregation.statistic import Columns
-from weft.engine.woven.measures import Measure
+from weft.engine.woven.measures import Measure, rows_counted
 from weft.engine.woven.signatures import Decoder, satisfying
 
-CELL, ROWS, LATEST = "cell", "rows", "latest"
-#: The smallest clock, which only the cycle that rows arrive in asks for.
-LEAST = "least"
+CELL = "cell"
+#: The largest clock and the smallest, which only the cycle that rows arrive in asks for.
+LATEST, LEAST = "latest", "least"
 
 #: So many kept partials are taken in at once: memory that was touched before is cheaper than new memory.
 _AT_ONCE = 200_000
@@ -65,6 +65,11 @@ class Partials:
     def cells(self) -> NDArray[np.int64]:
         """The start of each partial's cell."""
         return np.asarray(self.table[CELL].to_numpy())
+
+    @property
+    def row_counts(self) -> NDArray[np.int64]:
+        """How many rows each partial is of."""
+        return self.records(rows_counted())[0]
 
     @cached_property
     def distinct_cells(self) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
@@ -151,9 +156,15 @@ class Partials:
         return measure.read(tuple(self.table[f"p{positions[text]}"] for text in measure.texts))
 
 
-def without_clockless(layout: Layout, table: pa.Table) -> Partials:
+def without_clockless(partials: Partials) -> Partials:
     """The partials of rows that have a clock."""
-    return Partials(layout, table.filter(pc.is_valid(table[CELL])) if table[CELL].null_count else table)
+    cells = partials.table[CELL]
+    return Partials(partials.layout, partials.table.filter(pc.is_valid(cells))) if cells.null_count else partials
+
+
+def without_clocks(table: pa.Table) -> pa.Table:
+    """A table of partials as it is kept: nobody asks again for the clocks of its rows."""
+    return table.drop_columns([name for name in (LATEST, LEAST) if name in table.column_names])
 
 
 def encoded(partials: Partials) -> bytes:

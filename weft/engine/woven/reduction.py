@@ -1,27 +1,34 @@
 """From rows to partials: one native Spark aggregation for a stream.
 
-    SELECT k0, …, g0, …, cell, rows, latest, least, p0, … FROM rows GROUP BY k0, …, g0, …, cell
+    SELECT k0, …, g0, …, cell, latest, least, p0, … FROM rows GROUP BY k0, …, g0, …, cell
 
 `cell` is the fragment of time, NULL for rows whose clock is of no use; g are the numbers of the signature; k the
 keys of all queries together, the finest grouping; p the aggregates that measures are read from, each once.
+
+Cells begin at least a second apart, say, which is a million microseconds, and signatures have a few dozen numbers. The
+numbers then travel in the last digits of the cell: one column less for every row to be found by, and to be compared.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from weft.algebra import Stream
 from weft.engine.rows import CORRUPT, clock_bounds, clock_sql
-from weft.engine.woven.cells import cell_sql, edges_of
+from weft.engine.woven.cells import cell_sql, edges_of, starts_of
 from weft.engine.woven.measures import REDUCED_CLOCK, texts_of
-from weft.engine.woven.partials import CELL, LATEST, LEAST, ROWS, Layout
+from weft.engine.woven.partials import CELL, LATEST, LEAST, Layout
 from weft.engine.woven.shape import Woven
-from weft.engine.woven.signatures import signatures
+from weft.engine.woven.signatures import Signatures, signatures
+from weft.windows import EdgeSet, ResidueClass
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -35,14 +42,51 @@ SIGNATURE = "_signature"
 
 
 @dataclass(frozen=True)
+class Packing:
+    """Signatures in the last digits of cells, which begin further apart than there are signatures."""
+
+    starts: ResidueClass
+    #: How many numbers each column of the signature may have, from -1 on.
+    widths: tuple[int, ...]
+
+    def packed(self, cell: str, numbers: Iterable[str]) -> str:
+        """A cell and the numbers of a signature as one number, in Spark SQL."""
+        digits = "0L"
+        for number, width in zip(numbers, self.widths, strict=True):
+            digits = f"{number} + 1L" if digits == "0L" else f"({digits}) * {width}L + {number} + 1L"
+        return f"{cell} + {digits}"
+
+    def unpacked(self, table: pa.Table) -> pa.Table:
+        """The same table with a column for the cell, and one for each number of the signature."""
+        column = table[CELL]
+        known = np.asarray(pc.fill_null(column, 0).to_numpy())
+        digits = (known - self.starts.residue) % self.starts.modulus
+        cells = pa.array(known - digits, mask=np.asarray(column.is_null()) if column.null_count else None)
+        table = table.set_column(table.column_names.index(CELL), CELL, cells)
+        for place in reversed(range(len(self.widths))):
+            digits, number = np.divmod(digits, self.widths[place])
+            table = table.append_column(f"g{place}", pa.array(number - 1))
+        return table
+
+
+def packing(edges: EdgeSet, signed: Signatures) -> Packing | None:
+    """How signatures go into cells; None if there are none, or if there is no room for them."""
+    starts, room = starts_of(edges), math.prod(signed.widths)
+    if not signed.columns or starts is None or room > starts.modulus:
+        return None
+    return Packing(starts, signed.widths)
+
+
+@dataclass(frozen=True)
 class Reduction:
     """How the rows of one stream are reduced for all queries that are woven over it."""
 
     layout: Layout
     clock: str
     cell: str
-    #: The numbers of the signature, computed once for each row.
+    #: The numbers of the signature, computed once for each row, and how they go into the cell, if they do.
     signature: tuple[str, ...]
+    packing: Packing | None
     groups: tuple[str, ...]
     #: Whether the smallest clock of each partial is asked for, which EMIT EMPTY counts from.
     tells_least: bool
@@ -56,7 +100,8 @@ class Reduction:
         """
         groups = [*zip(self.layout.group_names, self.groups, strict=True)]
         signed = self.layout.signature_columns
-        return dict([*groups[signed:], *groups[:signed], (CELL, self.cell)])
+        signature = [] if self.packing else groups[:signed]
+        return dict([*groups[signed:], *signature, (CELL, self.cell)])
 
     @cached_property
     def _grouping(self) -> list[Column]:
@@ -69,11 +114,10 @@ class Reduction:
         from pyspark.sql import functions as F
 
         named = zip(self.layout.aggregates, self.layout.aggregate_names, strict=True)
-        counted = F.count(F.lit(1)).alias(ROWS)
         clocks = [F.max(REDUCED_CLOCK).alias(LATEST)]
         if self.tells_least:
             clocks.append(F.min(REDUCED_CLOCK).alias(LEAST))
-        return [counted, *clocks, *(F.expr(text).alias(name) for text, name in named)]
+        return [*clocks, *(F.expr(text).alias(name) for text, name in named)]
 
     @property
     def prepared(self) -> dict[str, str]:
@@ -93,15 +137,18 @@ class Reduction:
 
         In one task there is no shuffle, which for few rows costs more than all the rest.
         """
-        taken = rows.coalesce(1) if in_one_task else rows
-        return taken.select("*", *self._prepared).groupBy(*self._grouping).agg(*self._aggregates).toArrow()
+        return self._reduced(rows.coalesce(1) if in_one_task else rows, [])
 
     def of_kept(self, rows: DataFrame, judged: str) -> pa.Table:
         """The same of rows that were kept, told apart by an expression as well. One Spark job."""
         from pyspark.sql import functions as F
 
-        prepared = rows.select("*", *self._prepared)
-        return prepared.groupBy(F.expr(judged).alias(JUDGED), *self._grouping).agg(*self._aggregates).toArrow()
+        return self._reduced(rows, [F.expr(judged).alias(JUDGED)])
+
+    def _reduced(self, rows: DataFrame, more: list[Column]) -> pa.Table:
+        grouped = rows.select("*", *self._prepared).groupBy(*more, *self._grouping)
+        table = grouped.agg(*self._aggregates).toArrow()
+        return self.packing.unpacked(table) if self.packing else table
 
 
 def reduction(stream: Stream, queries: Iterable[Woven]) -> Reduction:
@@ -109,13 +156,17 @@ def reduction(stream: Stream, queries: Iterable[Woven]) -> Reduction:
     shapes = list(queries)
     least, most = clock_bounds(stream)
     usable = f"{CORRUPT} IS NULL AND {REDUCED_CLOCK} BETWEEN {least}L AND {most}L"
-    cell = cell_sql(edges_of(each.window for each in shapes if not each.is_running), REDUCED_CLOCK)
+    edges = edges_of(each.window for each in shapes if not each.is_running)
+    cell = cell_sql(edges, REDUCED_CLOCK)
     signed = signatures(condition for each in shapes for condition in each.conditions)
     keys = tuple(dict.fromkeys(key for each in shapes for key in each.keys))
     aggregates = texts_of(measure for each in shapes for measure in each.all_measures)
     layout = Layout(keys, dict(signed.decoders), len(signed.columns), aggregates)
     grouped = keys
     numbers = tuple(f"{SIGNATURE}{number}" for number in range(len(signed.columns)))
+    packs = packing(edges, signed)
+    if packs is not None:
+        cell = packs.packed(cell, numbers)
     wanted = signed.wanted((each.conditions for each in shapes), numbers)
     if wanted is not None:
         # Rows that no query takes are counted, and not told apart.
@@ -125,6 +176,7 @@ def reduction(stream: Stream, queries: Iterable[Woven]) -> Reduction:
         clock_sql(stream),
         f"CASE WHEN {usable} THEN {cell} END",
         signed.columns,
+        packs,
         (*numbers, *grouped),
         any(each.select.emit_empty for each in shapes),
     )

@@ -62,6 +62,15 @@ class Signatures:
     columns: tuple[str, ...]
     decoders: Mapping[str, Decoder]
 
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """How many different numbers each column may have; the least is -1."""
+        widths = [0] * len(self.columns)
+        for column, kind, position in self.decoders.values():
+            highest = (1 << position + 1) - 1 if kind == "bit" else 2 * position + 2
+            widths[column] = max(widths[column], highest + 2)
+        return tuple(widths)
+
     def wanted(self, queries: Iterable[Sequence[Condition]], numbers: Sequence[str]) -> str | None:
         """That some query may take a row, as SQL over the numbers of its signature; None if every row is taken.
 

@@ -22,7 +22,7 @@ from weft.engine.woven.empty_instances import with_empty_instances
 from weft.engine.woven.executors import Executors, Files, Wanted
 from weft.engine.woven.hosts import Host, Hosting, Kernels, KeySet, crowded_out, host_of, partials_by
 from weft.engine.woven.partial_log import PartialLog
-from weft.engine.woven.partials import CELL, LATEST, LEAST, ROWS, Partials, without_clockless
+from weft.engine.woven.partials import LATEST, LEAST, Partials, without_clockless, without_clocks
 from weft.engine.woven.shape import NotWoven, Woven, woven
 from weft.engine.woven.shard import Asked, plan
 from weft.engine.woven.totals import RunningTotals, kept_in_files
@@ -49,21 +49,15 @@ class Reduced:
     """The rows of one stream in one cycle, reduced, and what can be told of them."""
 
     def __init__(self, weave: StreamWeave, table: pa.Table) -> None:
-        rows, clockless = np.asarray(table[ROWS]), np.asarray(table[CELL].is_null())
-        self.rows = int(rows[~clockless].sum())
-        self.bad = int(rows[clockless].sum())
-        #: The smallest clock, if somebody asks for it.
-        self.least: Clock = None
-        if weave.reduction.tells_least:
-            self.least = pc.min(table[LEAST]).as_py()
-            table = table.drop_columns([LEAST])
-        self.partials = without_clockless(weave.reduction.layout, table)
+        everything = Partials(weave.reduction.layout, table)
+        usable = without_clockless(everything)
+        self.rows = int(usable.row_counts.sum())
+        self.bad = int(everything.row_counts.sum()) - self.rows
+        #: The largest clock, and the smallest if somebody asks for it.
+        self.latest: Clock = pc.max(usable.table[LATEST]).as_py()
+        self.least: Clock = pc.min(table[LEAST]).as_py() if weave.reduction.tells_least else None
+        self.partials = Partials(usable.layout, without_clocks(usable.table))
         self.weave = weave
-
-    @property
-    def latest(self) -> Clock:
-        """The largest clock."""
-        return int(np.asarray(self.partials.table[LATEST]).max()) if len(self.partials) else None
 
     def has_late_rows(self, watermark: Clock) -> bool:
         """Whether some row is of no more use to any window. All rows of a cell are, or none of them is."""
