@@ -29,6 +29,8 @@ class Effort:
 
     sizes: tuple[int, ...]
     """Numbers of queries."""
+    rounds: int
+    """How often weft is compared with itself."""
     files: int
     rows: int
     """Of each file, where weft is compared with itself."""
@@ -47,12 +49,12 @@ class Effort:
 
 
 FULL = Effort(
-    (1, 10, 100, 1_000, 10_000), 20, 500_000, ((40, 500_000), (24, 2_000_000), (14, 10_000_000)),
+    (1, 10, 100, 1_000, 10_000), 3, 20, 500_000, ((40, 500_000), (24, 2_000_000), (14, 10_000_000)),
     10, 200_000, sample=10, checks=CHECKED, model_overlap=200,
     model_widths=(1, 100), quick=False,
 )  # fmt: skip
 QUICK = Effort(
-    (1, 10, 100), 4, 100_000, (), 4, 100_000, sample=1, checks=1, model_overlap=20, model_widths=(1,), quick=True,
+    (1, 10, 100), 1, 4, 100_000, (), 4, 100_000, sample=1, checks=1, model_overlap=20, model_widths=(1,), quick=True,
 )  # fmt: skip
 
 
