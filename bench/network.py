@@ -55,7 +55,8 @@ DEFINITIONS = {
     "ti_over_noti_q3": "the same for Q3",
     "ti_over_noti_cycle_q1": "the same for Q1, of whole cycles: with reading rows, starting jobs and committing",
     "ti_over_noti_cycle_q3": "the same for Q3",
-    "incremental_aggregation_gain": "CPU of computing four groupings again with Spark, over keeping them up to date",
+    "incremental_aggregation_gain": "CPU of computing fifteen groupings again with Spark, over keeping them up to "
+    "date; none can be made from another, so that they share no more than the rows they read",
     "incremental_aggregation_gain_350": "the same for 350 aggregates over transfers, over a cycle that keeps them up "
     "to date together: with what sharing gains; extrapolated",
     "shared_aggregates_gain_350": "CPU per cycle of 350 aggregates over transfers each by itself, over that of all "

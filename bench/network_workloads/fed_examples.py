@@ -1,9 +1,12 @@
 """The source's examples B.1 to B.7 over transfers, constants and all, and its four aggregates B.8 to B.11.
+And aggregates that have nothing in common, to see what it gains to keep them up to date, apart from sharing.
 
 `weft` gets what `select` says. Where one of them had to change to be a query over a stream, the package says how.
 """
 
 from __future__ import annotations
+
+from itertools import combinations
 
 from bench.network_workloads.query import WorkloadQuery
 
@@ -77,6 +80,29 @@ def fed_group_pairs() -> list[WorkloadQuery]:
     finer = {"qa1": ("rbank_aba", "benef_account", True), "qa2": ("rbank_aba", "benef_account", False)}
     coarser = {"qa3": ("sbank_aba", "orig_account", True), "qa4": ("sbank_aba", "orig_account", False)}
     return [WorkloadQuery(name, _group_sums(*parts)) for name, parts in {**finer, **coarser}.items()]
+
+
+#: What transfers are grouped by: two of these at a time, so that no grouping can be made from another one.
+_PARTS = {
+    "rbank": "rbank_aba",
+    "sbank": "sbank_aba",
+    "benef": "SUBSTRING(benef_account, 1, 1)",
+    "orig": "SUBSTRING(orig_account, 1, 1)",
+    "type": "type_code",
+    "day": "CAST(tran_date AS DATE)",
+}
+
+
+def fed_groupings() -> list[WorkloadQuery]:
+    """Fifteen aggregates that have nothing in common but the rows they read."""
+    return [
+        WorkloadQuery(
+            f"by_{one}_and_{other}",
+            f"SELECT {_PARTS[one]} AS {one}, {_PARTS[other]} AS {other}, SUM(amount) AS total, COUNT(*) AS transfers "
+            f"FROM fed GROUP BY {_PARTS[one]}, {_PARTS[other]} HAVING SUM(amount) > 10000000",
+        )
+        for one, other in combinations(_PARTS, 2)
+    ]
 
 
 def _group_sums(bank: str, account: str, by_initial: bool) -> str:
