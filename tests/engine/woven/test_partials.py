@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from weft.engine.commits import Segment
 from weft.engine.storage import Storage
 from weft.engine.woven.partial_log import PartialLog
-from weft.engine.woven.partials import CELL, Layout, Partials, encoded, pieces
+from weft.engine.woven.partials import CELL, Layout, Partials, decoded, encoded, joined, pieces
 
 
 def test_pieces_of_a_large_file_come_in_the_order_of_cells_whatever_order_it_has() -> None:
@@ -28,6 +28,16 @@ def test_pieces_of_a_large_file_come_in_the_order_of_cells_whatever_order_it_has
         assert earlier.cells.max() <= later.cells.min()
     read = pa.concat_tables([each.table for each in found]).replace_schema_metadata(None)
     assert read.sort_by("p0").equals(table)
+
+
+def test_files_come_together_whether_signatures_were_packed_into_cells_or_not() -> None:
+    layout = Layout(("c1",), {"(c0 > 1L)": (0, ">", 0)}, 1, ("count(1)",))
+    # As Spark delivers them, and as they come out of cells: another order, a wider type.
+    plain = pa.table({"k0": ["a"], "g0": pa.array([2], pa.int32()), CELL: [10], "p0": [7]})
+    unpacked = pa.table({"k0": ["b"], CELL: [20], "p0": [8], "g0": pa.array([0], pa.int64())})
+    written = [decoded(encoded(Partials(layout, table))) for table in (plain, unpacked)]
+    (together,) = joined(written)
+    assert together.table.to_pydict() == {"k0": ["a", "b"], "g0": [2, 0], CELL: [10, 20], "p0": [7, 8]}
 
 
 @pytest.mark.spark

@@ -187,15 +187,16 @@ def encoded(partials: Partials) -> bytes:
 def decoded(data: bytes) -> Partials:
     """Partials from the bytes of a file."""
     # Not `read_table`, which would load pandas first.
-    table = pq.ParquetFile(pa.BufferReader(data)).read()
-    described = json.loads(table.schema.metadata[_METADATA])
+    file = pq.ParquetFile(pa.BufferReader(data))
+    described = json.loads(file.schema_arrow.metadata[_METADATA])
     layout = Layout(
         tuple(described["keys"]),
         {text: (column, kind, position) for text, (column, kind, position) in described["decoders"].items()},
         described["signature_columns"],
         tuple(described["aggregates"]),
     )
-    return Partials(layout, table)
+    names = [*layout.group_names, CELL, *layout.aggregate_names]
+    return Partials(layout, file.read(names).select(names))
 
 
 def pieces(data: bytes) -> Iterator[Partials]:
@@ -217,4 +218,10 @@ def joined(parts: Sequence[Partials]) -> list[Partials]:
     by_layout: dict[str, list[Partials]] = {}
     for each in parts:
         by_layout.setdefault(repr(each.layout), []).append(each)
-    return [Partials(group[0].layout, pa.concat_tables([each.table for each in group])) for group in by_layout.values()]
+
+    def together(group: Sequence[Partials]) -> Partials:
+        # The numbers of signatures have more digits where they were unpacked from cells.
+        tables = [each.table for each in group]
+        return Partials(group[0].layout, pa.concat_tables(tables, promote_options="permissive"))
+
+    return [together(group) for group in by_layout.values()]
