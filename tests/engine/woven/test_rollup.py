@@ -13,7 +13,7 @@ from weft.aggregation.statistics import COUNT, extreme
 from weft.algebra.types import BIGINT
 from weft.engine.woven import rollup
 from weft.engine.woven.measures import Measure
-from weft.engine.woven.partials import CELL, LATEST, ROWS, Layout, Partials
+from weft.engine.woven.partials import CELL, Layout, Partials
 from weft.engine.woven.rollup import RollUp
 
 _COUNTED, _TOTAL, _TOP = "count(1)", "sum(v)", "max(v)"
@@ -67,7 +67,7 @@ def _drawn(seed: int, rows: int) -> list[tuple[int, int, int, int, int, int, int
 
 def _partials(drawn: list[tuple[int, int, int, int, int, int, int]]) -> Partials:
     cells, bits, codes, keys, counts, totals, tops = (pa.array(each, pa.int64()) for each in zip(*drawn, strict=True))
-    columns = {CELL: cells, "g0": bits, "g1": codes, "k0": keys, ROWS: counts, LATEST: cells}
+    columns = {CELL: cells, "g0": bits, "g1": codes, "k0": keys}
     return Partials(_LAYOUT, pa.table({**columns, "p0": counts, "p1": totals, "p2": tops}))
 
 

@@ -151,6 +151,28 @@ class WovenStage:
         `kept_rows` gives the rows that a stream with BACKFILL has kept. `facts` are what is known of streams: trees
         that are better off otherwise by now are made anew.
         """
+        self._begin_from(last)
+        beginning: frozenset[str] = frozenset()
+        if queries is not self._wanted.queries:
+            self._wanted = self._wishes(queries)
+            beginning = frozenset(name for name, each in queries.items() if each.birth.first > last.cycle)
+        wanted = self._wanted.shapes
+        self._past, self._kept = {}, {}
+        self.log.begin(each.path for name in wanted for each in last.logs.get(log_of(name), ()))
+        weaves = {}
+        for stream in streams:
+            if stream.name in wanted:
+                weave = self._woven(stream, last, beginning, facts.get(stream.name, Facts()))
+                self._catch_up(weave, last, beginning, kept_rows)
+                weaves[stream.name] = weave
+        self._weaves = weaves
+        paths = {each.path for segments in self._kept.values() for each in segments}
+        self._shares = {place: share for place, share in self._shares.items() if place[0] in paths}
+        self._totals = {name: self._running(weave, queries, last) for name, weave in weaves.items()}
+        self._cycle = None
+
+    def _begin_from(self, last: Commit) -> None:
+        """Have in memory what the last commit has, or nothing."""
         if self._ahead is not None:
             # If something is wrong with the state, the cycle will find it as well, and say so.
             left = self._ahead.result() if self._ahead.exception() is None else Left()
@@ -160,43 +182,38 @@ class WovenStage:
         if self._cycle != last.cycle:
             # Trees that are ahead of the commit, or behind it, are of no use: an attempt has failed, or none was made.
             self._weaves, self._totals = {}, {}
-        beginning: frozenset[str] = frozenset()
-        if queries is not self._wanted.queries:
-            self._wanted = self._wishes(queries)
-            beginning = frozenset(name for name, each in queries.items() if each.birth.first > last.cycle)
-        wanted = self._wanted.shapes
-        weaves = {}
-        self._past, self._kept = {}, {}
-        self.log.begin(each.path for name in wanted for each in last.logs.get(log_of(name), ()))
-        for stream in streams:
-            if stream.name in wanted:
-                # A stream that the last commit does not know begins now, whatever had its name before.
-                known = self._weaves.get(stream.name) if stream.name in last.streams else None
-                if known is not None and known.is_overgrown:
-                    known = None
-                segments = last.logs.get(log_of(stream.name), ())
-                away = self._away(stream.name, wanted[stream.name], known, segments)
-                wishes = wanted[stream.name], away, facts.get(stream.name, Facts())
-                same = known is not None and (known.queries, known.away, known.facts) == wishes
-                # Whoever looks back begins with what is kept.
-                newborn = frozenset() if stream.backfill else beginning & wanted[stream.name].keys()
-                weave = (
-                    known
-                    if same and known
-                    else StreamWeave(stream, wishes[0], known, facts=wishes[2], away=away, newborn=newborn)
-                )
-                largest = last.streams[stream.name].largest if stream.name in last.streams else None
-                watermark = None if largest is None else largest - stream.delay
-                new = {name: weave.windowed[name] for name in sorted(beginning & weave.windowed.keys())}
-                if stream.backfill and new:
-                    segments = self._look_back(weave, new, watermark, kept_rows(stream)) or segments
-                weave.remember(self.log.pieces(segments), watermark)
-                weaves[stream.name], self._kept[stream.name] = weave, segments
-        self._weaves = weaves
-        paths = {each.path for segments in self._kept.values() for each in segments}
-        self._shares = {place: share for place, share in self._shares.items() if place[0] in paths}
-        self._totals = {name: self._running(weave, queries, last) for name, weave in weaves.items()}
-        self._cycle = None
+
+    def _woven(self, stream: Stream, last: Commit, beginning: frozenset[str], facts: Facts) -> StreamWeave:
+        """The weave of a stream: the one that there is, if that is what is wanted now."""
+        wanted = self._wanted.shapes[stream.name]
+        # A stream that the last commit does not know begins now, whatever had its name before.
+        known = self._weaves.get(stream.name) if stream.name in last.streams else None
+        if known is not None and known.is_overgrown:
+            known = None
+        away = self._away(stream.name, wanted, known, last.logs.get(log_of(stream.name), ()))
+        if known is not None and (known.queries, known.away, known.facts) == (wanted, away, facts):
+            return known
+        # Whoever looks back begins with what is kept.
+        newborn = frozenset() if stream.backfill else beginning & wanted.keys()
+        return StreamWeave(stream, wanted, known, facts=facts, away=away, newborn=newborn)
+
+    def _catch_up(
+        self,
+        weave: StreamWeave,
+        last: Commit,
+        beginning: frozenset[str],
+        kept_rows: Callable[[Stream], KeptRows | None],
+    ) -> None:
+        """Bring a weave to where the last commit is, from the partials that are kept, or from rows that are."""
+        stream = weave.stream
+        segments = last.logs.get(log_of(stream.name), ())
+        largest = last.streams[stream.name].largest if stream.name in last.streams else None
+        watermark = None if largest is None else largest - stream.delay
+        new = {name: weave.windowed[name] for name in sorted(beginning & weave.windowed.keys())}
+        if stream.backfill and new:
+            segments = self._look_back(weave, new, watermark, kept_rows(stream)) or segments
+        weave.remember(self.log.pieces(segments), watermark)
+        self._kept[stream.name] = segments
 
     def _wishes(self, queries: Mapping[str, Registered]) -> _Wanted:
         shapes: dict[str, dict[str, Woven]] = {}
