@@ -29,7 +29,7 @@ DEFINITIONS = {
     "spark_each_over_weft_100": "the same for 100, extrapolated from a sample of them",
     "spark_union_over_weft_100": "the same for 100 as branches of one Structured Streaming query, extrapolated",
     "cpu_1000_over_1": "CPU of cycles at 1,000 queries over CPU at one, without sinks, when Java has warmed up: in the "
-    "second half of the cycles, the cheapest of three runs of each (less is better)",
+    "second half of the cycles, the median of five runs of each by turns (less is better)",
     "cpu_10000_over_1": "the same at 10,000",
     "spark_floor_share_1000": "rows per CPU second at 1,000 queries over those of one plain Spark batch "
     "groupBy(fragment, key) of the same files with the same statistics, at 10 million rows in a cycle, the largest "

@@ -30,7 +30,7 @@ class Effort:
     sizes: tuple[int, ...]
     """Numbers of queries."""
     rounds: int
-    """How often weft is compared with itself."""
+    """How often weft is compared with itself, at one query and at a thousand."""
     files: int
     rows: int
     """Of each file, where weft is compared with itself."""
@@ -49,7 +49,7 @@ class Effort:
 
 
 FULL = Effort(
-    (1, 10, 100, 1_000, 10_000), 3, 20, 500_000, ((40, 500_000), (24, 2_000_000), (22, 10_000_000)),
+    (1, 10, 100, 1_000, 10_000), 5, 40, 500_000, ((40, 500_000), (24, 2_000_000), (22, 10_000_000)),
     10, 200_000, sample=10, checks=CHECKED, model_overlap=200,
     model_widths=(1, 100), quick=False,
 )  # fmt: skip

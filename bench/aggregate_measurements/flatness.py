@@ -4,8 +4,8 @@ What counts is the second half of the cycles, as it is against the limits: until
 through, for a thousand queries more than for one, and the trees of ten thousand are made. The growth over all cycles
 but the first two is shown beside it.
 
-The same run takes a third more when the machine is at something else. All sizes are run in several rounds, and of each
-size the cheapest counts, as it does of the limits.
+The same run takes up to a third more when the machine is at something else. One query and a thousand, which the growth
+is told by, are run in several rounds by turns, and of each the median run counts.
 """
 
 from __future__ import annotations
@@ -19,21 +19,23 @@ from bench import report
 from bench.aggregate_measurements import charts
 from bench.aggregate_measurements.arena import Arena, WeftRun
 
+#: What the growth is told by.
+_COMPARED = (1, 1_000)
 _LITERALS = (9, 99, 999)
 _QUERIES_WITH_LITERALS = 1_000
 
 
 @dataclass(frozen=True)
 class Flatness:
-    rounds: list[list[WeftRun]]
-    """The same sizes in each."""
+    by_size: dict[int, list[WeftRun]]
+    """By the number of queries: as many as there were rounds, or one."""
     literals: dict[int, WeftRun]
     """Runs of a thousand queries, by the number of different constants in their predicates."""
 
     @property
     def runs(self) -> list[WeftRun]:
-        """The cheapest run of each size."""
-        return [min(of_size, key=lambda run: run.settled.cpu) for of_size in zip(*self.rounds, strict=True)]
+        """The median run of each size."""
+        return [sorted(runs, key=lambda run: run.settled.cpu)[len(runs) // 2] for runs in self.by_size.values()]
 
     def growth(self, queries: int) -> float | None:
         """CPU at so many queries over CPU at one, when both have settled."""
@@ -64,7 +66,7 @@ class Flatness:
     def details(self) -> dict[str, Any]:
         return {
             "runs": [facts(run) for run in self.runs],
-            "settled_cpu_by_round": [{str(run.queries): run.settled.cpu for run in each} for each in self.rounds],
+            "settled_cpu": {str(size): [run.settled.cpu for run in runs] for size, runs in self.by_size.items()},
             "growth_from_third_cycle": {str(run.queries): self.early_growth(run.queries) for run in self.runs},
             "growth_without_compilers": {str(run.queries): self.compiled_growth(run.queries) for run in self.runs},
             "by_literals": {str(number): facts(run) for number, run in self.literals.items()},
@@ -87,13 +89,15 @@ def facts(run: WeftRun) -> dict[str, Any]:
 
 
 def measure(arena: Arena) -> Flatness:
-    rounds = [
-        arena.wefts(arena.rows, arena.effort.sizes, options={"round": number}) for number in range(arena.effort.rounds)
-    ]
+    by_size: dict[int, list[WeftRun]] = {size: [] for size in arena.effort.sizes}
+    for number in range(arena.effort.rounds):
+        sizes = tuple(size for size in arena.effort.sizes if number == 0 or size in _COMPARED)
+        for run in arena.wefts(arena.rows, sizes, options={"round": number}):
+            by_size[run.queries].append(run)
     if arena.effort.quick:
-        return Flatness(rounds, {})
+        return Flatness(by_size, {})
     literals = {number: arena.weft(arena.rival_rows, _QUERIES_WITH_LITERALS, literals=number) for number in _LITERALS}
-    return Flatness(rounds, literals)
+    return Flatness(by_size, literals)
 
 
 def show(found: Flatness) -> None:
