@@ -217,7 +217,7 @@ def test_a_run_has_settled_after_half_of_its_cycles() -> None:
 
 
 def test_flatness_is_relative_to_one_query_and_null_where_a_size_is_missing() -> None:
-    found = flatness.Flatness([_run(1, 2.0, jobs=1), _run(1_000, 3.0, jobs=2)], {})
+    found = flatness.Flatness({1: [_run(1, 2.0, jobs=1)], 1_000: [_run(1_000, 3.0, jobs=2)]}, {})
     assert found.ratios() == {
         "cpu_1000_over_1": 1.5,
         "cpu_10000_over_1": None,
@@ -250,8 +250,17 @@ def test_shares_of_limits_are_taken_at_the_largest_cycles() -> None:
     assert isclose(found.details()["500000"]["shares"]["one plain Spark batch"], 0.075)
 
 
+def test_of_several_rounds_the_median_run_counts() -> None:
+    found = flatness.Flatness(
+        {1: [_run(1, 9.0), _run(1, 2.0), _run(1, 1.0)], 1_000: [_run(1_000, 3.0), _run(1_000, 8.0), _run(1_000, 2.0)]},
+        {},
+    )
+    assert found.growth(1_000) == 1.5
+    assert found.details()["settled_cpu"] == {"1": [9.0, 2.0, 1.0], "1000": [3.0, 8.0, 2.0]}
+
+
 def test_flatness_is_also_told_without_the_compilers() -> None:
-    found = flatness.Flatness([_run(1, 2.0, compiling=1.0), _run(1_000, 3.0, compiling=1.0)], {})
+    found = flatness.Flatness({1: [_run(1, 2.0, compiling=1.0)], 1_000: [_run(1_000, 3.0, compiling=1.0)]}, {})
     assert found.compiled_growth(1_000) == 2.0
 
 
