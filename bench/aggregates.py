@@ -4,7 +4,7 @@
 
 The measurements and contestants are in `bench/aggregate_measurements/`, which also says how time is taken. A quick run
 has 1, 10 and 100 queries and some hundred thousand rows; what a hundred queries cost one by one is extrapolated from
-one of them. A full run takes about twenty minutes. Apache Flink takes part if the environment variable
+one of them. A full run takes about forty minutes. Apache Flink takes part if the environment variable
 WEFT_BENCH_FLINK_PYTHON names an interpreter that has it.
 """
 

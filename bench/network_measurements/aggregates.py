@@ -51,8 +51,7 @@ def _measured(arena: Arena) -> Found:
         "over transfers": on_and_off(arena, FED, "QAggreFed"),
         "over discharges": on_and_off(arena, MED, "QAggreMed"),
     }
-    # A cycle costs as much as ten small groupings, however few there are. The four of the source show that, and others
-    # what is gained where a cycle has something to do.
+    # A cycle costs something by itself, which decides where there is little to do, as with the four of the source.
     kept, again = _kept_and_again(arena, "fifteen groupings", fed_groupings())
     kept_few, few_again = _kept_and_again(arena, "four groupings", fed_group_pairs())
     transfers = sets["over transfers"]

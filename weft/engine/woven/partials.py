@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from weft.aggregation.statistic import Columns
 from weft.engine.woven.measures import Measure, rows_counted
-from weft.engine.woven.signatures import Decoder, satisfying
+from weft.engine.woven.signatures import Decoder, satisfying, widths_of
 
 CELL = "cell"
 #: The largest clock and the smallest, which only the cycle that rows arrive in asks for.
@@ -86,13 +86,9 @@ class Partials:
         return np.asarray(self.table[f"g{column}"].to_numpy()).astype(np.int64) + 1
 
     @cached_property
-    def widths(self) -> list[int]:
+    def widths(self) -> tuple[int, ...]:
         """How many different codes each column of the signatures may have, at least up to the highest bound."""
-        bounds = [0] * self.layout.signature_columns
-        for column, kind, position in self.layout.decoders.values():
-            if kind != "bit":
-                bounds[column] = max(bounds[column], 2 * position + 4)
-        return bounds
+        return widths_of(self.layout.decoders, self.layout.signature_columns)
 
     def has(self, conditions: Sequence[str], keys: Sequence[str]) -> bool:
         """Whether the conditions and keys were known when the partials were made."""

@@ -65,11 +65,7 @@ class Signatures:
     @property
     def widths(self) -> tuple[int, ...]:
         """How many different numbers each column may have; the least is -1."""
-        widths = [0] * len(self.columns)
-        for column, kind, position in self.decoders.values():
-            highest = (1 << position + 1) - 1 if kind == "bit" else 2 * position + 2
-            widths[column] = max(widths[column], highest + 2)
-        return tuple(widths)
+        return widths_of(self.decoders, len(self.columns))
 
     def wanted(self, queries: Iterable[Sequence[Condition]], numbers: Sequence[str]) -> str | None:
         """That some query may take a row, as SQL over the numbers of its signature; None if every row is taken.
@@ -91,6 +87,15 @@ class Signatures:
         bits = [f"({numbers[column]} & {mask}L) <> 0L" for column, mask in masks.items()]
         codes = [f"{numbers[column]} BETWEEN {_hull(each)}" for column, each in spans.items()]
         return " OR ".join([*bits, *codes])
+
+
+def widths_of(decoders: Mapping[str, Decoder], columns: int) -> tuple[int, ...]:
+    """How many different numbers the columns of signatures may have, which conditions are read off so."""
+    widths = [0] * columns
+    for column, kind, position in decoders.values():
+        highest = (1 << position + 1) - 1 if kind == "bit" else 2 * position + 2
+        widths[column] = max(widths[column], highest + 2)
+    return tuple(widths)
 
 
 def conditions_of(where: Expression | None, leaf: Leaf) -> tuple[Condition, ...]:
