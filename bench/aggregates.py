@@ -4,7 +4,7 @@
 
 The measurements and contestants are in `bench/aggregate_measurements/`, which also says how time is taken. A quick run
 has 1, 10 and 100 queries and some hundred thousand rows; what a hundred queries cost one by one is extrapolated from
-one of them. A full run takes about forty minutes. Apache Flink takes part if the environment variable
+one of them. A full run takes about forty minutes. Apache Flink takes part in it if the environment variable
 WEFT_BENCH_FLINK_PYTHON names an interpreter that has it.
 """
 
@@ -33,7 +33,8 @@ DEFINITIONS = {
     "cpu_10000_over_1": "the same at 10,000",
     "spark_floor_share_1000": "rows per CPU second at 1,000 queries over those of one plain Spark batch "
     "groupBy(fragment, key) of the same files with the same statistics, at 10 million rows in a cycle, the largest "
-    "size measured, when Java has warmed up; with fewer rows the cost of a cycle itself counts for more",
+    "size measured, when Java has warmed up, the cheapest of three runs of 40 million rows each; with fewer rows the "
+    "cost of a cycle itself counts for more",
     "machine_floor_share_1000": "the same over those of one process with pyarrow and Numba, at the same size",
     "flink_over_weft_10": "CPU per row of Flink's HOP windows, without reading, over weft's with reading; null without "
     "Flink",

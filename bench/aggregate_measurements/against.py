@@ -74,10 +74,11 @@ def measure(arena: Arena) -> Against:
         if not arena.effort.quick or size == SIZES[-1]:
             again = arena.job("duckdb_again", arena.rival_rows, size)
             spent[size][DUCKDB] = warm_of(arena.contest("duckdb_again", again))
-        if arena.has_polars:
-            job = arena.job("polars_again", arena.rival_rows, size)
-            spent[size][POLARS] = warm_of(arena.contest("polars_again", job))
-        if arena.flink_python is not None:
+            if arena.has_polars:
+                job = arena.job("polars_again", arena.rival_rows, size)
+                spent[size][POLARS] = warm_of(arena.contest("polars_again", job))
+        # Flink alone takes longer than a quick run may.
+        if arena.flink_python is not None and not arena.effort.quick:
             spent[size] |= _flink(arena, size, arena.flink_python, notes)
     flights = {} if arena.effort.quick else _flights(arena)
     return Against(spent, flights, notes)

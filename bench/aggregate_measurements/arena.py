@@ -49,7 +49,7 @@ class Effort:
 
 
 FULL = Effort(
-    (1, 10, 100, 1_000, 10_000), 5, 40, 500_000, ((40, 500_000), (24, 2_000_000), (22, 10_000_000)),
+    (1, 10, 100, 1_000, 10_000), 5, 40, 500_000, ((40, 500_000), (24, 2_000_000), (24, 10_000_000)),
     10, 200_000, sample=10, checks=CHECKED, model_overlap=200,
     model_widths=(1, 100), quick=False,
 )  # fmt: skip
@@ -77,6 +77,12 @@ class WeftRun:
     def settled(self) -> Spent:
         """What the second half of the cycles took: by then Java has compiled most of what rows go through."""
         return warm(self.marks, self.cold_half)
+
+    def stretches(self, count: int) -> list[Spent]:
+        """The second half of the cycles in so many parts of equal length, or in single cycles if there are fewer."""
+        length = max(1, (len(self.marks) - self.cold_half) // count)
+        ends = range(len(self.marks), self.cold_half + length - 1, -length)
+        return [warm(self.marks[:end], end - length) for end in ends]
 
     @property
     def cold_half(self) -> int:

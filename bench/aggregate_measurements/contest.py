@@ -21,6 +21,9 @@ from bench.aggregate_measurements.workload import LARGEST_SLIDE, MOST_SLIDES, TO
 #: Batches that are not counted.
 COLD = 2
 
+#: Against limits the cheapest of so many runs counts: of a batch job, and of a stream's cycles.
+RUNS = 3
+
 #: The CPU seconds of a contestant's whole life, in its result.
 WHOLE = "whole_cpu"
 

@@ -92,7 +92,8 @@ def measure(arena: Arena) -> Flatness:
     by_size: dict[int, list[WeftRun]] = {size: [] for size in arena.effort.sizes}
     for number in range(arena.effort.rounds):
         sizes = tuple(size for size in arena.effort.sizes if number == 0 or size in _COMPARED)
-        for run in arena.wefts(arena.rows, sizes, options={"round": number}):
+        # What was run for the first round serves other measurements too.
+        for run in arena.wefts(arena.rows, sizes, **({"options": {"round": number}} if number else {})):
             by_size[run.queries].append(run)
     if arena.effort.quick:
         return Flatness(by_size, {})

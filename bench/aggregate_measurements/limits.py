@@ -5,14 +5,16 @@ has. It is measured over sizes of cycles: a file is a cycle and a minute of even
 stream, with as many partials and answers as before. All contestants read the same files. Those of a batch job are read
 at once: it pays for its start once, and weft once for each file.
 
-Both are measured warm. Of a batch job the cheapest of a few runs counts; of weft, the second half of the cycles, since
-Java takes some ten seconds of work to compile well what rows go through.
+Both are measured warm, and the cheapest of three runs counts: of a batch job over 40 million rows, and of weft's cycles
+in the second half, since Java takes some ten seconds of work to compile well what rows go through. A third of that half
+has 40 million rows where cycles are largest. The share of the whole half is in the details.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -20,7 +22,7 @@ from matplotlib.figure import Figure
 from bench import report
 from bench.aggregate_measurements import charts
 from bench.aggregate_measurements.arena import Arena, WeftRun
-from bench.aggregate_measurements.contest import Spent, warm_of
+from bench.aggregate_measurements.contest import RUNS, Spent, warm_of
 
 QUERIES = 1_000
 _TINY_FILES, _TINY_ROWS = 60, 100
@@ -36,9 +38,14 @@ class Limits:
     spark: dict[str, Spent]
     machine: Spent
 
+    @cached_property
+    def best(self) -> Spent:
+        """The cheapest part of weft's second half."""
+        return min(self.weft.stretches(RUNS), key=lambda each: each.cpu)
+
     def share(self, limit: Spent) -> float:
         """weft's rows per CPU second over those of a limit."""
-        return self.weft.settled.rows_per_cpu_second / limit.rows_per_cpu_second
+        return self.best.rows_per_cpu_second / limit.rows_per_cpu_second
 
     @property
     def shares(self) -> dict[str, float]:
@@ -49,14 +56,11 @@ class Limits:
             "one process, pyarrow and Numba": self.share(self.machine),
         }
 
-    @property
-    def _cycles(self) -> int:
-        return len(self.weft.cycles) - self.weft.cold_half
-
     def parts(self) -> dict[str, float]:
         """Where a cycle's CPU milliseconds go: Python and compilers by the run itself, the others by their own runs."""
-        cycles, rows = self._cycles, self.weft.settled.rows
-        per_cycle = {name: each.cpu_per_row * rows / cycles for name, each in self.spark.items()}
+        rows = self.weft.marks[-1].rows
+        cycles = self.best.rows / rows
+        per_cycle = {name: each.cpu_per_row * rows for name, each in self.spark.items()}
         alone = self.tiny.settled
         overhead = (alone.cpu - alone.python - alone.compiling) / (len(self.tiny.cycles) - self.tiny.cold_half)
         parts = {
@@ -64,17 +68,19 @@ class Limits:
             "aggregation by fragment and key": per_cycle["aggregation"] - per_cycle["scan"],
             "signatures in the aggregation": per_cycle["with_signatures"] - per_cycle["aggregation"],
             "Spark's overhead of a cycle": overhead,
-            "Java's compilers": self.weft.settled.compiling / cycles,
-            "Python: kernels, answers, state": self.weft.settled.python / cycles,
+            "Java's compilers": self.best.compiling / cycles,
+            "Python: kernels, answers, state": self.best.python / cycles,
         }
-        whole = self.weft.settled.cpu / cycles
+        whole = self.best.cpu / cycles
         parts["not accounted for"] = whole - sum(parts.values())
         return {name: 1e3 * seconds for name, seconds in parts.items()}
 
     def details(self) -> dict[str, Any]:
         return {
-            "weft": asdict(self.weft.settled),
-            "cycles": self._cycles,
+            "weft": asdict(self.best),
+            "weft, all of the second half": asdict(self.weft.settled),
+            "share of all of the second half": self.weft.settled.rows_per_cpu_second
+            / self.spark["aggregation"].rows_per_cpu_second,
             "spark": {name: asdict(each) for name, each in self.spark.items()},
             "machine": asdict(self.machine),
             "shares": self.shares,
@@ -127,7 +133,7 @@ def show(found: LimitsBySize | None) -> None:
         [
             [
                 f"{rows:,}",
-                each.weft.settled.rows_per_cpu_second / 1e6,
+                each.best.rows_per_cpu_second / 1e6,
                 *(limit.rows_per_cpu_second / 1e6 for limit in _named(each).values()),
                 *each.shares.values(),
             ]

@@ -14,12 +14,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from bench.aggregate_measurements.contest import Job, Spent, mark, serve
+from bench.aggregate_measurements.contest import RUNS, Job, Spent, mark, serve
 from bench.aggregate_measurements.data import files_of, rows_in
 from bench.aggregate_measurements.workload import Topic
 from weft.engine.spark import session
-
-_RUNS = 3
 
 #: So many rows are enough for a batch job, which has as much to do for each of more.
 _ENOUGH = 40_000_000
@@ -45,7 +43,7 @@ def _enough(folder: str) -> list[str]:
 def _runs(spark: SparkSession, plan: Callable[[], DataFrame], rows: int) -> list[Spent]:
     """What each run took, without the first one."""
     spent = []
-    for number in range(_RUNS + 1):
+    for number in range(RUNS + 1):
         before = mark(0)
         plan().write.format("noop").mode("overwrite").save()
         after = mark(rows)

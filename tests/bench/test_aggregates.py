@@ -216,6 +216,14 @@ def test_a_run_has_settled_after_half_of_its_cycles() -> None:
     assert (run.settled.cpu, run.settled.rows) == (2.0, 30)
 
 
+def test_the_second_half_of_a_run_has_stretches_of_equal_length() -> None:
+    seconds = [0.0, 10.0, 20.0, 30.0, 35.0, 39.0, 42.0, 44.0, 50.0]
+    marks = tuple(Mark(second, second, 0.0, 10) for second in seconds)
+    run = WeftRun(1, warm(marks), marks, (), 0.1, {})
+    assert [(each.cpu, each.rows) for each in run.stretches(2)] == [(8.0, 20), (7.0, 20)]
+    assert [each.cpu for each in run.stretches(9)] == [6.0, 2.0, 3.0, 4.0, 5.0]
+
+
 def test_flatness_is_relative_to_one_query_and_null_where_a_size_is_missing() -> None:
     found = flatness.Flatness({1: [_run(1, 2.0, jobs=1)], 1_000: [_run(1_000, 3.0, jobs=2)]}, {})
     assert found.ratios() == {
