@@ -45,5 +45,5 @@ def test_only_windows_and_what_passes_their_answers_on_look_back(
     for rows in ([(14, 1, 5), (22, 3, 6)], [(27, 3, 7), (31, 1, 8)], [(44, 2, 9)]):
         assert run.take(f=rows) == ""
     last = run.engine.last
-    assert last.queries["looks_back"].answers > last.queries["values_once"].answers
+    assert last.answered["looks_back"] > last.answered["values_once"]
     assert sharing == "off" or "spark" not in last.evaluators.values()

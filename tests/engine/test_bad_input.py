@@ -181,9 +181,27 @@ def test_state_of_a_newer_weft_is_refused(beside_oracle: Callable[[str], Run]) -
     run = beside_oracle(f"{ORDINAL} USING memory; {SUM}")
     assert run.take(s=[(1, 5)]) == ""
     commit = run.directory / "state" / "commits" / "000000000000.json"
-    commit.write_text(json.dumps({**json.loads(commit.read_text()), "format": 2}))
+    commit.write_text(json.dumps({**json.loads(commit.read_text()), "format": 3}))
     with pytest.raises(StorageError, match="newer weft"):
         run.restart()
+
+
+def test_state_of_an_older_weft_is_taken_up(beside_oracle: Callable[[str], Run]) -> None:
+    """Records of format 1 had the count of a query's answers with the query."""
+    run = beside_oracle(f"{ORDINAL} USING memory; {SUM}")
+    assert run.take(s=[(1, 5)]) == ""
+    assert run.take(s=[(100, 6)]) == ""
+    commit = run.directory / "state" / "commits" / "000000000001.json"
+    record = json.loads(commit.read_text())
+    answered = record.pop("answered")
+    assert sum(answered.values()) > 0
+    for name, query in record["queries"].items():
+        query["answers"] = answered[name]
+    commit.write_text(json.dumps({**record, "format": 1}))
+    run.restart()
+    assert run.engine.last.answered == answered
+    assert run.take(s=[(200, 7)]) == ""
+    assert sum(run.engine.last.answered.values()) > sum(answered.values())
 
 
 def test_a_damaged_commit_is_named(beside_oracle: Callable[[str], Run]) -> None:

@@ -93,7 +93,7 @@ def _document(project: Path) -> dict[str, Any]:
             }
             for name, state in (commit.streams.items() if commit else ())
         },
-        "queries": {name: commit.queries[name].answers if commit and name in commit.queries else 0 for name in queries},
+        "queries": {name: commit.answered.get(name, 0) if commit else 0 for name in queries},
         "groups": {
             name: {**each, "answers": _answers(commit, each["evaluated_as"]) if commit else 0}
             for name, each in groups.items()
@@ -117,7 +117,7 @@ def _groups(catalog: Catalog) -> dict[str, dict[str, Any]]:
 
 
 def _answers(commit: Commit, names: Sequence[str]) -> int:
-    return sum(commit.queries[name].answers for name in names if name in commit.queries)
+    return sum(commit.answered.get(name, 0) for name in names)
 
 
 def _last_cycle(cycles: Sequence[dict[str, Any]]) -> Iterator[str]:

@@ -20,6 +20,9 @@ from weft.engine.errors import StorageError
 from weft.engine.storage import Storage
 from weft.plan.clockwork import Birth, Clock
 
+#: How records are written now; those of format 1 are read as well.
+_FORMAT = 2
+
 #: Commits kept behind the newest one.
 _KEPT = 20
 #: The rate at which streams that may shed keep rows is so many of these: see `shedding.py`.
@@ -66,13 +69,12 @@ class StreamState:
 
 @dataclass(frozen=True, slots=True)
 class QueryState:
-    """When a query was created, what each EMIT EMPTY in it counts from, and how many answers there have been."""
+    """When a query was created, and what each EMIT EMPTY in it counts from."""
 
     number: int
     first: int
     largest: Mapping[str, Clock]
     emit_from: Mapping[str, int] = field(default_factory=dict)
-    answers: int = 0
     #: Whether it is answered from partials that it shares; decided once, when it is created.
     woven: bool = False
     #: Whether its relations are evaluated together with those of other queries; decided once too.
@@ -111,6 +113,8 @@ class Commit:
     plan: int
     streams: Mapping[str, StreamState] = field(default_factory=dict)
     queries: Mapping[str, QueryState] = field(default_factory=dict)
+    #: How many answers each query has given so far: all that changes of most of them from cycle to cycle.
+    answered: Mapping[str, int] = field(default_factory=dict)
     logs: Mapping[str, tuple[Segment, ...]] = field(default_factory=dict)
     snapshots: Mapping[str, str] = field(default_factory=dict)
     #: By the name of the family's log.
@@ -185,11 +189,12 @@ def _name(commit: Commit) -> str:
 def _encode(commit: Commit) -> dict[str, Any]:
     # Not `asdict`, which copies deeply: with thousands of queries that would be most of what a commit takes.
     return {
-        "format": 1,
+        "format": _FORMAT,
         "cycle": commit.cycle,
         "plan": commit.plan,
         "streams": {name: _fields(each) for name, each in commit.streams.items()},
         "queries": {name: _fields(each) for name, each in commit.queries.items()},
+        "answered": commit.answered,
         "logs": {name: [_fields(each) for each in segments] for name, segments in commit.logs.items()},
         "snapshots": commit.snapshots,
         "network": {name: _fields(each) for name, each in commit.network.items()},
@@ -209,15 +214,19 @@ def _values(names: tuple[str, ...]) -> Callable[[object], tuple[Any, ...]]:
 
 def decode(data: dict[str, Any]) -> Commit:
     """A commit from its record."""
-    if data.get("format") != 1:
+    if data.get("format") not in (1, _FORMAT):
         raise StorageError(
             f"this state was written by a newer weft (format {data.get('format')}); upgrade weft to read it"
         )
+    if data["format"] == 1:
+        # Then each query had its count with it.
+        data = {**data, "answered": {name: each.pop("answers") for name, each in data["queries"].items()}}
     return Commit(
         cycle=data["cycle"],
         plan=data["plan"],
         streams={name: StreamState(**each) for name, each in data["streams"].items()},
         queries={name: QueryState(**each) for name, each in data["queries"].items()},
+        answered=data["answered"],
         logs={name: tuple(Segment(**each) for each in segments) for name, segments in data["logs"].items()},
         snapshots=data["snapshots"],
         network={name: _family_state(each) for name, each in data.get("network", {}).items()},

@@ -70,7 +70,8 @@ def continued(last: Commit, queries: Mapping[str, Registered]) -> Commit:
     answers = {f"answers {name}" for name in last.queries.keys() - going_on.keys()}
     gone = {str(last.queries[name].number) for name in last.queries.keys() - going_on.keys()}
     snapshots = {place: path for place, path in last.snapshots.items() if place.partition(".")[0] not in gone}
-    return _without_logs(replace(last, queries=going_on, snapshots=snapshots), answers)
+    answered = {name: last.answered[name] for name in going_on}
+    return _without_logs(replace(last, queries=going_on, answered=answered, snapshots=snapshots), answers)
 
 
 def logged(plan: Plan, pieces: Iterable[Piece]) -> dict[str, Source]:

@@ -176,7 +176,7 @@ class CycleRunner:
         settled |= {log_of_table(each.name) for each in plan.tables}
         answers = evaluation.run(pieces, settled | {each.log for each in pieces if each.evaluator is Evaluator.WEAVE})
         step("answer", cycle)
-        commit = self._commit(cycle, plan, known, streams, queries, whole, shared, pieces, answers, work)
+        commit = self._commit(cycle, plan, known, streams, queries, whole, pieces, answers, work)
         commit = self._with_shared(commit, pieces, network, known, work)
         network.arrived = {**{log: each.rows for log, each in work.added.items()}, **work.passed}
         network.asking.drop_views()
@@ -276,27 +276,13 @@ class CycleRunner:
         streams: Mapping[str, StreamState],
         queries: Mapping[str, Registered],
         whole: Mapping[str, Registered],
-        shared: set[str],
         pieces: Sequence[Piece],
         answers: Mapping[str, pa.Table],
         work: Work,
     ) -> Commit:
-        counted_from: dict[int, dict[str, int]] = {}
-        for place, clock in work.emit_from.items():
-            counted_from.setdefault(int(place.partition(".")[0]), {})[place] = clock
-        states = {}
-        for name, each in queries.items():
-            known = last.queries.get(name)
-            before = known.answers if known is not None else 0
-            count = answers[name].num_rows if name in answers else 0
-            birth, number = each.birth, each.birth.number
-            root = self._roots.get(number)
-            places = (number,) if root is None else root.place.numbers
-            counted = {place: clock for of in places for place, clock in counted_from.get(of, {}).items()}
-            states[name] = QueryState(
-                number, birth.first, birth.largest, counted, before + count, name in whole, name in shared,
-                "" if root is None else root.record,
-            )  # fmt: skip
+        answered = {
+            name: last.answered.get(name, 0) + (answers[name].num_rows if name in answers else 0) for name in queries
+        }
         logs: dict[str, tuple[Segment, ...]] = {}
         # Where rows are kept for queries to come, those of open windows are among them: see `woven/backfill.py`.
         has_history = any(each.backfill for each in plan.streams)
@@ -323,7 +309,27 @@ class CycleRunner:
                     logs[totals_of(stream.name)] = tuple(totals)
         remembered = {name for each in pieces for name in (each.place.log, memory_of(each.place))}
         snapshots = {place: path for place, path in {**last.snapshots, **work.written}.items() if place in remembered}
-        return Commit(cycle, plan.number, dict(streams), states, logs, snapshots)
+        return Commit(cycle, plan.number, dict(streams), self._states(last, work), answered, logs, snapshots)
+
+    def _states(self, last: Commit, work: Work) -> Mapping[str, QueryState]:
+        """What is kept of each query: mostly what there is already."""
+        cast = self._cast
+        if self._committed is not None and self._committed[2] is cast and not work.emit_from:
+            return last.queries
+        counted_from: dict[int, dict[str, int]] = {}
+        for place, clock in work.emit_from.items():
+            counted_from.setdefault(int(place.partition(".")[0]), {})[place] = clock
+        states = {}
+        for name, each in cast.queries.items():
+            birth, number = each.birth, each.birth.number
+            root = self._roots.get(number)
+            places = (number,) if root is None else root.place.numbers
+            counted = {place: clock for of in places for place, clock in counted_from.get(of, {}).items()}
+            states[name] = QueryState(
+                number, birth.first, birth.largest, counted, name in cast.whole, name in cast.shared,
+                "" if root is None else root.record,
+            )  # fmt: skip
+        return states
 
     def _with_shared(
         self, commit: Commit, pieces: Sequence[Piece], network: NetworkPass, last: Commit, work: Work

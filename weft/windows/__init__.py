@@ -36,6 +36,7 @@ from weft.windows.schedule import (
     instances_covering,
     instances_ending,
     most_partials,
+    oldest_open_start,
 )
 from weft.windows.slicing import (
     Pair,
@@ -76,6 +77,7 @@ __all__ = [
     "instances_ending",
     "meet",
     "most_partials",
+    "oldest_open_start",
     "pair",
     "partials_per_answer",
     "rate_by_inclusion_exclusion",

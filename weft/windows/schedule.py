@@ -145,6 +145,16 @@ def instances_ending(window: Window, after: int, until: int) -> range:
     return range((after - shift) // window.slide + 1, (until - shift) // window.slide + 1)
 
 
+def oldest_open_start(ranges: Instants, slides: Instants, ends: Instants, instant: int) -> int:
+    """The start of the oldest instance that has not closed at an instant, of windows given by these and some end each.
+
+    >>> oldest_open_start(np.array([10, 20]), np.array([5, 20]), np.array([10, 20]), 38)
+    20
+    """
+    next_ends = instant + slides - (instant - ends) % slides
+    return int((next_ends - ranges).min())
+
+
 def instance(window: Window, number: int) -> Due:
     """Instance number k of a window, which covers [origin + k·slide, origin + k·slide + range).
 

@@ -80,7 +80,7 @@ def test_empty_windows_over_joins_are_answered(beside_oracle: Callable[[str], Ru
     for cycle in range(3):
         assert run.take(f=rows(8 * cycle)) == ""
     assert run.take(heartbeats={"f": 40}) == ""
-    assert run.engine.last.queries["counted"].answers > 0
+    assert run.engine.last.answered["counted"] > 0
 
 
 def test_joined_rows_are_kept_for_joins_above_and_expire(beside_oracle: Callable[[str], Run]) -> None:

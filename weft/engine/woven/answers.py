@@ -129,11 +129,11 @@ def answers(select: Select, measures: Sequence[Sequence[Measure]], part: Part, k
 
     Queries of one kind have slices of one table, if that holds nothing but keys, bounds and aggregates that are common.
     """
-    columns = _QueryColumns(select, measures, part)
     if kind is not None and part.keep is None:
-        whole = part.closed.table(kind, columns.of_all_entries)
+        whole = part.closed.table(kind, lambda: _QueryColumns(select, measures, part).of_all_entries())
         if whole is not None:
             return whole.slice(part.first, part.length)
+    columns = _QueryColumns(select, measures, part)
     outputs = [columns.column(each.expression) for each in select.outputs]
     clock = part.column(part.closed.column(CLOCK, lambda: pa.array(part.closed.ends)))
     table = pa.Table.from_arrays([*outputs, clock], [*(each.name for each in select.outputs), CLOCK])

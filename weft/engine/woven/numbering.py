@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 
 _HALF = 32
 
+#: So many repetitions are made at once, and repeated as a whole.
+_STRETCH = 64
+
 
 class Numbering:
     """Distinct values in the order in which they were first seen. NULL is a value like others."""
@@ -97,8 +100,8 @@ class KeyNumbers:
             whole = pairs.numbers(whole << _HALF | part)
         return whole
 
-    def values(self, numbers: NDArray[np.int64]) -> list[pa.Array]:
-        """The keys that have these numbers, column by column."""
+    def values(self, numbers: NDArray[np.int64], times: int = 1) -> list[pa.Array]:
+        """The keys that have these numbers, column by column; all of them so many times over."""
         if not self._columns:
             return []
         parts: list[NDArray[np.int64]] = []
@@ -107,7 +110,16 @@ class KeyNumbers:
             parts.append(both & ((1 << _HALF) - 1))
             numbers = both >> _HALF
         parts.append(numbers)
-        return [each.values(part) for each, part in zip(self._columns, reversed(parts), strict=True)]
+        return [_repeated(each.values(part), times) for each, part in zip(self._columns, reversed(parts), strict=True)]
+
+
+def _repeated(values: pa.Array, times: int) -> pa.Array:
+    if times == 1:
+        return values
+    # A few long arrays are put together sooner than many short ones.
+    stretch = pa.concat_arrays([values] * min(times, _STRETCH))
+    whole, rest = divmod(times, _STRETCH)
+    return pa.concat_arrays([*[stretch] * whole, stretch.slice(0, rest * len(values))])
 
 
 def _plain(values: pa.ChunkedArray) -> pa.Array:

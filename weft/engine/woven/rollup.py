@@ -80,6 +80,10 @@ class RollUp:
             return None
         laid_out = {name: self._layout(column, measure) for name, measure in measures.items()}
         (rows,) = of(laid_out[counted])
+        if rows.all():
+            # The rows of a layout that others look at as well, and that nobody should hold on to.
+            records = {name: tuple(each.copy() for each in of(layout)) for name, layout in laid_out.items()}
+            return Cellwise(self._cells, self._keys, records)
         present = np.flatnonzero(rows)
         if not len(present):
             return None

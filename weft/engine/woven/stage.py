@@ -320,8 +320,10 @@ class WovenStage:
             past = self._past.get(name, {})
             parts = {query: [part] for query, part in self._totals[name].take(arrived).items()}
             for query, shape in weave.windowed.items():
+                mine = [*past.get(query, ()), closed[query]] if query in closed else past.get(query, [])
+                if not mine and query not in counted_from:
+                    continue
                 after = self._answered_after(shape, queries[query], clockwork, before)
-                mine = [*past.get(query, ()), *([closed[query]] if query in closed else [])]
                 parts[query] = [part.since(after) for part in mine]
                 if query in counted_from and until is not None:
                     parts[query] = [with_empty_instances(shape, parts[query], counted_from[query], after, until)]
@@ -330,7 +332,7 @@ class WovenStage:
                 kind = weave.kinds[query]
                 found[query] = [answers(shape.select, shape.measures, part, kind) for part in of_query if len(part)]
         for query, table in self._answered_on_executors(reduced, clockwork, queries, paths).items():
-            found[query].append(table)
+            found.setdefault(query, []).append(table)
         whole = {query: _together(tables) for query, tables in found.items() if tables}
         return {query: table for query, table in whole.items() if table.num_rows}
 

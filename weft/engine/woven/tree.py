@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +28,7 @@ from weft.aggregation.rows import ADD_FLOATS, ADD_INTS
 from weft.aggregation.sparse import SparseWindows
 from weft.aggregation.statistic import Array, Columns, Number, Statistic, fold
 from weft.algebra import Window
-from weft.plan.clockwork import first_open_start
-from weft.windows import distinct_ranges, edges_between, fragment_at, most_partials, shared_edges
+from weft.windows import distinct_ranges, edges_between, fragment_at, most_partials, oldest_open_start, shared_edges
 
 #: Fragments that are taken in at once: what is dense in a call is as long as this, whatever the gaps in a stream.
 _AT_ONCE = 512
@@ -57,6 +57,9 @@ class Cellwise:
         return len(self.cells)
 
     def where(self, wanted: NDArray[np.bool_]) -> Cellwise:
+        # Mostly nothing is late, and all are wanted.
+        if wanted.all():
+            return self
         return Cellwise(self.cells[wanted], self.keys[wanted], _taken(self.records, wanted))
 
     def between(self, first: int, last: int) -> Cellwise:
@@ -74,15 +77,20 @@ class Cellwise:
 @dataclass(frozen=True)
 class Groups:
     """Groups of closed instances: the position of each one's window, ascending; the end of its instance; the number of
-    its key; its records."""
+    its key, where the numbers in `block` come so many `times` over; its records."""
 
     windows: NDArray[np.intp]
     ends: NDArray[np.int64]
-    keys: NDArray[np.int64]
+    block: NDArray[np.int64]
     records: Mapping[str, Columns]
+    times: int = 1
 
     def __len__(self) -> int:
         return len(self.ends)
+
+    @cached_property
+    def keys(self) -> NDArray[np.int64]:
+        return self.block if self.times == 1 else np.tile(self.block, self.times)
 
 
 class Tree:
@@ -216,8 +224,7 @@ class Tree:
 
     def _oldest_open(self, watermark: int) -> int:
         """The start of the oldest instance that is open at a watermark: rows before it are late for all windows."""
-        starts = (first_open_start(window, watermark) for window in self.spec.windows)
-        return min(start for start in starts if start is not None)
+        return oldest_open_start(self.ranges, self._slides, self._phases, watermark)
 
     def _set_off(self, waiting: Cellwise, watermark: int) -> None:
         """Choose the first fragment: not after anything that is there, or that can still come for an open window."""
@@ -291,11 +298,13 @@ class Tree:
         """The groups of some windows, window by window, from answers for all keys; groups without rows are none."""
         (counted,) = found.records[self.spec.measures[0]]
         counted = counted[answers]
-        instance, key = np.nonzero(counted)
         # Whole rows of all keys are moved, and single entries only if some group is missing.
         records = {name: tuple(column[answers].ravel() for column in of) for name, of in found.records.items()}
-        if len(instance) < counted.size:
-            records = _taken(records, instance * len(found.keys) + key)
+        if counted.all():
+            width = len(found.keys)
+            return Groups(np.repeat(windows, width), np.repeat(ends, width), found.keys, records, len(answers))
+        instance, key = np.nonzero(counted)
+        records = _taken(records, instance * len(found.keys) + key)
         return Groups(windows[instance], ends[instance], found.keys[key], records)
 
 

@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from weft.aggregation.density import Crowd
 from weft.algebra import Aggregate, Stream, Window
@@ -24,8 +25,8 @@ from weft.engine.woven.reduction import Reduction, reduction
 from weft.engine.woven.rollup import RollUp
 from weft.engine.woven.shape import Woven
 from weft.engine.woven.tree import Groups, Tree, TreeSpec
-from weft.plan.clockwork import first_open_start
 from weft.plan.facts import Facts
+from weft.windows import oldest_open_start
 
 #: So many keys are numbered before anybody looks how many of them are still live.
 _MANY_KEYS = 100_000
@@ -155,8 +156,14 @@ class StreamWeave:
         """The least clock that an open window, or one that a late row can reach, still needs; None for all."""
         if watermark is None:
             return None
-        starts = (first_open_start(each, watermark) for each in self.windows)
-        return min(start for start in starts if start is not None)
+        return oldest_open_start(*self._cadences, watermark)
+
+    @cached_property
+    def _cadences(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """The range and the slide of each window, and the end of one of its instances."""
+        numbers = [(each.range or 0, each.slide, each.origin + (each.range or 0)) for each in self.windows]
+        ranges, slides, ends = np.array(numbers, dtype=np.int64).T
+        return ranges, slides, ends
 
     def key_counts(self) -> dict[tuple[str, ...], int]:
         """How many different keys each grouping has had since numbers were last handed out."""
@@ -245,13 +252,14 @@ class StreamWeave:
         for tree in self._trees.values():
             if tree not in closed:
                 closed[tree] = tree.take(None, before, until)
-        parts = {tree: self._parts(tree, groups) for tree, groups in closed.items() if groups is not None}
-        answers = {}
-        for name, tree in self._tree_of.items():
-            part = parts.get(tree, {}).get(self.windowed[name].window)
-            if part is not None:
-                answers[name] = part
-        return answers
+        parts = {tree: {} if groups is None else self._parts(tree, groups) for tree, groups in closed.items()}
+        return {name: parts[tree][window] for name, (tree, window) in self._places.items() if window in parts[tree]}
+
+    @cached_property
+    def _places(self) -> dict[str, tuple[Tree, int]]:
+        """The tree of each query, and the position of its window there."""
+        positions = {tree: {window: at for at, window in enumerate(tree.spec.windows)} for tree in self._common}
+        return {name: (tree, positions[tree][self.windowed[name].window]) for name, tree in self._tree_of.items()}
 
     def _feed(
         self, partials: Partials, before: int | None, until: int | None, wanted: set[Tree] | None
@@ -272,16 +280,16 @@ class StreamWeave:
                 closed[tree] = tree.take(rolled, before, until)
         return closed
 
-    def _parts(self, tree: Tree, groups: Groups) -> dict[Window, Part]:
-        """The groups of a tree, window by window."""
-        keys: list[pa.Array] = self._numbers[tree.spec.keys].values(groups.keys)
+    def _parts(self, tree: Tree, groups: Groups) -> dict[int, Part]:
+        """The groups of a tree, by the positions of their windows."""
+        keys: list[pa.Array] = self._numbers[tree.spec.keys].values(groups.block, groups.times)
         starts = groups.ends - tree.ranges[groups.windows]
         closed = Closed(starts, groups.ends, keys, groups.records, self._common[tree])
         # The groups of a window lie together.
         begins = np.flatnonzero(np.diff(groups.windows, prepend=-1))
         present, bounds = groups.windows[begins], [*begins.tolist(), len(groups)]
         return {
-            tree.spec.windows[window]: Part(closed, first, last - first)
+            window: Part(closed, first, last - first)
             for window, first, last in zip(present.tolist(), bounds, bounds[1:], strict=False)
         }
 
