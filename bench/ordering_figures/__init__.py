@@ -3,6 +3,7 @@
 contest.py       three sites and streams as in the thesis, SwAP against both fixed orders
 unchanging.py    Figures 5.5–5.11: selectivities, a slow wire, a busy site
 changing.py      Figures 5.12–5.14: the same, changing half-way
+calibration.py   which costs of steps would fit all that the thesis says best
 doubts.py        what the shares of Figure 5.6 depend on, and what our additions to the lottery do
 shown.py         tables, with the thesis's words
 charts.py        pictures

@@ -45,22 +45,29 @@ def _streams(random: Random, tuples: int, r: float, t: float, swapped: bool, sto
     return three_streams(random, tuples, r, t, swapped, stored)
 
 
+_SLOW_AT_3 = {"3": Machine(wire=SLOW)}
+
 GROWS = Setting("5.5a", "R ⋈ S 200 %, S ⋈ T 100 %", streams(2.0, 1.0), {})
 SHRINKS = Setting("5.5b", "R ⋈ S 20 %, S ⋈ T 100 %", streams(0.2, 1.0), {})
+SLOW_WIRE = Setting("5.8", "slow wire at site 3, both 10 %", streams(0.1, 0.1, stored=True), _SLOW_AT_3)
+BUSY = Setting("5.11", "busy site 3, both 10 %", streams(0.1, 0.1), {"3": Machine(others=1)})
+SETTINGS = {"grows": GROWS, "shrinks": SHRINKS, "slow_wire": SLOW_WIRE, "busy": BUSY}
+
+
+def swept(selectivities: Sequence[float]) -> dict[float, Setting]:
+    """Figures 5.9 and 5.10, by the selectivity of both joins."""
+    return {
+        each: Setting("5.9", f"slow wire at site 3, both {each:.0%}", streams(each, each, stored=True), _SLOW_AT_3)
+        for each in selectivities
+    }
 
 
 def measure(scale: Scale, selectivities: Sequence[float]) -> Unchanging:
-    slow = {"3": Machine(wire=SLOW)}
-    slow_wire = Setting("5.8", "slow wire at site 3, both 10 %", streams(0.1, 0.1, stored=True), slow)
-    busy = Setting("5.11", "busy site 3, both 10 %", streams(0.1, 0.1), {"3": Machine(others=1)})
-    swept = {
-        each: Setting("5.9", f"slow wire at site 3, both {each:.0%}", streams(each, each, stored=True), slow)
-        for each in selectivities
-    }
     once = Scale(min(scale.tuples, 50_000), seeds=1)
-    named = {"grows": GROWS, "shrinks": SHRINKS, "slow_wire": slow_wire, "busy": busy}
     found = contests(
-        {name: Asked(setting, scale) for name, setting in named.items()}
-        | {str(each): Asked(setting, once, (SWAP, R_FIRST)) for each, setting in swept.items()}
+        {name: Asked(setting, scale) for name, setting in SETTINGS.items()}
+        | {str(each): Asked(setting, once, (SWAP, R_FIRST)) for each, setting in swept(selectivities).items()}
     )
-    return Unchanging(**{name: found[name] for name in named}, sweep={each: found[str(each)] for each in swept})
+    return Unchanging(
+        **{name: found[name] for name in SETTINGS}, sweep={each: found[str(each)] for each in selectivities}
+    )

@@ -17,7 +17,7 @@ from weft.engine import engine as engines
 from weft.engine.commits import WHOLE
 from weft.engine.kept import Kept, kept_by
 from weft.engine.rows import STREAM
-from weft.engine.shedding import LEAST, Pace, following, kept_rows
+from weft.engine.shedding import LEAST, Pace, following, kept_rows, rested
 
 INTERVAL = 10.0
 
@@ -42,6 +42,13 @@ def test_how_far_cycles_are_behind_adds_up_and_is_made_up_for() -> None:
     assert after(Pace(), 12, 13).behind == pytest.approx(5)
     assert after(Pace(), 12, 13, 7).behind == pytest.approx(2)
     assert after(Pace(), 12, 13, 7, 5).behind == 0
+
+
+def test_a_time_in_which_nothing_waited_makes_up_for_everything() -> None:
+    pace = after(Pace(), 20, 20, 20)
+    assert rested(pace, INTERVAL, INTERVAL) == pace, "the next cycle may have waited for its time"
+    assert rested(pace, 2 * INTERVAL, INTERVAL) == Pace(pace.kept, 0.0, pace.in_a_row)
+    assert after(rested(pace, 2 * INTERVAL, INTERVAL), 6, 6, 6).kept > pace.kept
 
 
 def test_more_rows_are_kept_when_all_has_been_made_up_for() -> None:

@@ -37,7 +37,7 @@ from weft.engine.kept import told
 from weft.engine.network.current import CurrentNetwork
 from weft.engine.network.evidence import observed_before
 from weft.engine.publishing import Publisher, is_published, published_rows
-from weft.engine.shedding import arrived, following, kept_rows, pace_of, with_kept
+from weft.engine.shedding import arrived, following, kept_rows, pace_of, rested, with_kept
 from weft.engine.sinks import CallableSink, Memory, Sink, sink_of
 from weft.engine.sources import tagged
 from weft.engine.statistics import Recorder
@@ -121,6 +121,8 @@ class Engine:
         self._query: StreamingQuery | None = None
         self._interval: float | None = None
         self._pace = pace_of(self._commits.last)
+        #: When the newest cycle was over.
+        self._over_since: float | None = None
         self._straight: StraightReader | None = None
         self._stopping = threading.Event()
         self._in_cycle = threading.Lock()
@@ -273,6 +275,8 @@ class Engine:
                 f"Spark's checkpoint is at cycle {cycle}, the state at {last.cycle}: they belong to different runs; "
                 "restore both together, or remove the state directory to start afresh"
             )
+        if self._over_since is not None:
+            self._pace = rested(self._pace, self._clock() - self._over_since, self._interval)
         if self.publisher is not None:
             self.publisher.wait_for_room()
         started = self._clock()
@@ -312,6 +316,7 @@ class Engine:
         of_network = partial(self._network.recorded, cycle)
         self._recorder.end(answered, last, plan.streams, of_network, self._pace.behind)
         self._report(answered.commit, last, answered.answers, seconds)
+        self._over_since = self._clock()
         return dict(answered.answers)
 
     def _decide(self, cycle: int, heartbeats: Mapping[str, int]) -> Decision:

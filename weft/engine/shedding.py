@@ -3,7 +3,8 @@
     back-pressure     a cycle takes the next rows when the one before is done, and no more of them than the source's
                       options allow; what has not been taken waits where it is, in files or in a broker
     falling behind    with an interval between cycles (`weft run --every`), a cycle that takes longer puts the next one
-                      off. By how much all of them have, is what `weft status` says; shorter cycles make up for it
+                      off. By how much all of them have, is what `weft status` says; shorter cycles make up for it, and
+                      so does a time without any, in which nothing waited
     shedding          after three cycles in a row that took longer than the interval, streams that may shed keep so many
                       rows that the next ones should not; when there is time to spare again, they keep more, up to all
 
@@ -37,6 +38,8 @@ LEAST = 16
 PATIENCE = 3
 #: A cycle that takes less than this part of the interval has time to spare, and this part is what a new rate aims at.
 SPARE, AIM = 0.7, 0.85
+#: Seconds that Spark may take between two cycles even if the second one does not wait for rows.
+BETWEEN = 1.0
 #: A rate grows by so much at once: what cycles cost beside their rows makes it look as if there was more room.
 GROWTH = 1.5
 
@@ -66,6 +69,17 @@ def following(pace: Pace, seconds: float, interval: float | None) -> Pace:
         return Pace(pace.kept, behind, in_a_row)
     change = min(AIM / load, GROWTH) if load > 0 else GROWTH
     return Pace(max(LEAST, min(WHOLE, int(pace.kept * change))), behind)
+
+
+def rested(pace: Pace, idle: float, interval: float | None) -> Pace:
+    """The pace after so many seconds without a cycle.
+
+    A cycle begins as soon as it is due and rows wait for it. If none did for longer than the interval, all rows had
+    been taken, and nothing is left to make up for: cycles that find few rows need not leave any of them out for that.
+    """
+    if interval is None or idle <= interval + BETWEEN:
+        return pace
+    return replace(pace, behind=0.0)
 
 
 def pace_of(last: Commit) -> Pace:

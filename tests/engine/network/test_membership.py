@@ -16,7 +16,7 @@ from tests.oracle_expressions import Scope, evaluate
 from tests.peers import arrow_table
 from tests.predicates.given import condition, is_true, select
 from tests.predicates.test_meaning import comparisons, conditions, rows
-from weft.algebra import Expression, Stream, Value
+from weft.algebra import Call, Expression, Stream, Value
 from weft.engine.arrow_types import arrow_type
 from weft.engine.expressions import spark_sql
 from weft.engine.network import conditions as network_conditions
@@ -117,6 +117,14 @@ def test_nodes_that_restrict_the_same_have_a_hull_together() -> None:
     assert both == ["T1.i1 > 500 AND (T1.i2 = 1 OR T1.i2 = 7)", "T1.i1 <= 700 AND T1.i1 >= 600"]
     (common,) = hull_texts("s1 = 'a' AND l1 > l2", "s1 = 'b' AND l1 > l2")
     assert common == "T1.l1 - T1.l2 > 0 AND (T1.s1 = 'a' OR T1.s1 = 'b')"
+
+
+def test_what_looks_at_texts_is_checked_last() -> None:
+    (like, long) = "s1 LIKE '%a%b%'", "s1 = 'a' OR l1 < l2"
+    for wheres in (f"{like} AND i1 > 5", f"i1 > 5 AND ({long}) AND {like}"):
+        whole = condition_of_hulls(hulls([each.disjunctions for each in sets_of([condition(wheres)])]))
+        assert isinstance(whole, Call)
+        assert [each.op for each in whole.args if isinstance(each, Call)].index("like") == len(whole.args) - 1
 
 
 def test_nodes_that_restrict_too_many_different_subjects_have_one_hull() -> None:

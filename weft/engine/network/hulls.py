@@ -6,6 +6,9 @@ than the nodes together, never stronger: whoever passes is looked at again, as d
 
     amount > 1000 AND code = 1,   amount > 500 AND code = 7    →    amount > 500 AND (code = 1 OR code = 7)
     amount BETWEEN 600 AND 700                                 →    … OR amount BETWEEN 600 AND 700
+
+What looks at texts is checked last: a LIKE takes much longer than all comparisons of numbers, and a row that these
+refuse is not looked at again.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ from weft.predicates.subjects import Subject
 _MOST_SPANS = 4
 _MOST_VALUES = 64
 
+_COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">=", "<=>", "in", "is_null"})
+
 #: Nodes that restrict more different subjects than so many hulls can tell have one hull for all.
 _MOST_HULLS = 8
 
@@ -45,9 +50,19 @@ def hulls(nodes: Sequence[Sequence[Disjunction]]) -> tuple[PredicateSet, ...]:
 
 def condition_of_hulls(found: Sequence[PredicateSet]) -> Expression | None:
     """Hulls as an expression; None if every row lies in one of them."""
-    conditions = [conjunction([_listed(each) for each in hull.disjunctions]) for hull in found]
+    conditions = [
+        conjunction(sorted((_listed(each) for each in hull.disjunctions), key=_looks_at_texts)) for hull in found
+    ]
     restricting = [each for each in conditions if each is not None]
     return disjunction(restricting) if len(restricting) == len(conditions) else None
+
+
+def _looks_at_texts(condition: Expression) -> bool:
+    """Whether something is computed of a text: more than whether it is equal to another one, or comes before it."""
+    if not isinstance(condition, Call):
+        return False
+    is_compared = condition.op in _COMPARISONS
+    return any((each.type == STRING and not is_compared) or _looks_at_texts(each) for each in condition.args)
 
 
 def _hull(nodes: Sequence[frozenset[Disjunction]]) -> PredicateSet:

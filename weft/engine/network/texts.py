@@ -26,15 +26,21 @@ def rows_of_log(prepared: Prepared, view: str) -> str:
     return _rows(prepared, view, [ARRIVAL, f"coalesce({CLOCK} < {BEFORE}, false) AS {LATE}"])
 
 
+def _values(prepared: Prepared) -> list[str]:
+    """What Spark computes of the rows of a log."""
+    return sorted(local for _, local in prepared.columns.wanted if local in prepared.columns.values)
+
+
+def _read(prepared: Prepared, also: Collection[str] = ()) -> list[str]:
+    """The columns of a log that are passed on, or that something is computed from."""
+    read = {local for _, local in prepared.columns.wanted} - {*_values(prepared)}
+    read |= {local for value in _values(prepared) for local in prepared.columns.values[value].read}
+    return sorted((read | prepared.read_by_condition | set(also)) - {"clock"})
+
+
 def _rows(prepared: Prepared, view: str, more: Sequence[str], also: Collection[str] = ()) -> str:
-    columns = prepared.columns
-    wanted = sorted(local for _, local in columns.wanted)
-    values = [local for local in wanted if local in columns.values]
-    read = {local for local in wanted if local not in columns.values}
-    read |= prepared.read_by_condition | {local for value in values for local in columns.values[value].read}
-    read |= set(also)
-    read -= {"clock"}
-    plain = [f"{local} AS {column_of(0, local)}" for local in sorted(read)]
+    columns, values = prepared.columns, _values(prepared)
+    plain = [f"{local} AS {column_of(0, local)}" for local in _read(prepared, also)]
     rows = f"SELECT {', '.join([*plain, f'{CLOCK} AS {clock_of(0)}', *more])} FROM {view}"
     if not values:
         return rows
@@ -83,7 +89,8 @@ def rows_for_log(prepared: Prepared, rows: pa.Table, watermark: Clock, cycle: in
 
 
 def _new_rows(prepared: Prepared, rows: str, stored: Sequence[tuple[str, DataType]], every: int | None) -> Packed:
-    plain = [name for name, _ in stored if name not in (ARRIVAL, LATE)]
+    # What is computed of a row is left out: it would be computed of every row for this, and follows from the others.
+    plain = [clock_of(0), *(column_of(0, local) for local in _read(prepared))]
     # Without a condition all rows come anyway.
     sampled = (
         "false" if every is None or not prepared.condition else f"pmod(xxhash64({', '.join(plain)}), {every}L) = 0"
