@@ -29,6 +29,9 @@ _MOST_VALUES = 64
 #: Nodes that restrict more different subjects than so many hulls can tell have one hull for all.
 _MOST_HULLS = 8
 
+#: What conditions are made of, apart from what they compare.
+_COMPARING = frozenset({"and", "or", "not", "in", "is_null", "=", "!=", "<", "<=", ">", ">="})
+
 
 def hulls(nodes: Sequence[Sequence[Disjunction]]) -> tuple[PredicateSet, ...]:
     """What the disjunctions of every node demand, or something weaker: one of these."""
@@ -45,7 +48,10 @@ def hulls(nodes: Sequence[Sequence[Disjunction]]) -> tuple[PredicateSet, ...]:
 
 def condition_of_hulls(found: Sequence[PredicateSet]) -> Expression | None:
     """Hulls as an expression; None if every row lies in one of them."""
-    conditions = [conjunction([_listed(each) for each in hull.disjunctions]) for hull in found]
+    # What is compared as it is comes first: for most rows, nothing is computed then.
+    conditions = [
+        conjunction(sorted((_listed(each) for each in hull.disjunctions), key=_is_computed)) for hull in found
+    ]
     restricting = [each for each in conditions if each is not None]
     return disjunction(restricting) if len(restricting) == len(conditions) else None
 
@@ -86,6 +92,11 @@ def _listed(clause: Disjunction) -> Expression:
     if len(sides) == len(literals) > _MOST_SPANS and len({left for left, _ in sides}) == 1:
         return Call("in", (sides[0][0], *(right for _, right in sides)), BOOLEAN)
     return disjunction(literals)
+
+
+def _is_computed(condition: Expression) -> bool:
+    """Whether a condition is about more than columns as they are."""
+    return isinstance(condition, Call) and (condition.op not in _COMPARING or any(map(_is_computed, condition.args)))
 
 
 def _is_looked_up(equation: Call) -> bool:

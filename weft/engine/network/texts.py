@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -50,7 +51,7 @@ def new_rows(prepared: Prepared, view: str, every: int | None) -> Packed:
     return _new_rows(prepared, rows_of_log(prepared, view), prepared.stored, every)
 
 
-def straight_rows(prepared: Prepared, view: str, every: int | None, *, kept: bool) -> Packed:
+def straight_rows(prepared: Prepared, rows: str, every: int | None, *, kept: bool) -> Packed:
     """The same of rows that are in no log and yet to be `judged`; with all that joins refer to if they will be `kept`.
 
     What they are judged by changes from cycle to cycle, and Spark would compile its plan anew for every other constant.
@@ -58,7 +59,7 @@ def straight_rows(prepared: Prepared, view: str, every: int | None, *, kept: boo
     listed = {name: type_ for name, type_ in prepared.stored if name not in (ARRIVAL, LATE)}
     also = _logged_columns(prepared) if kept else ()
     listed |= {column_of(0, local): prepared.columns.type_of(column_of(0, local)) for local in also}
-    return _new_rows(prepared, _rows(prepared, view, (), also), list(listed.items()), every)
+    return _new_rows(prepared, _rows(prepared, rows, (), also), list(listed.items()), every)
 
 
 def _logged_columns(prepared: Prepared) -> list[str]:
@@ -85,13 +86,19 @@ def rows_for_log(prepared: Prepared, rows: pa.Table, watermark: Clock, cycle: in
 def _new_rows(prepared: Prepared, rows: str, stored: Sequence[tuple[str, DataType]], every: int | None) -> Packed:
     plain = [name for name, _ in stored if name not in (ARRIVAL, LATE)]
     # Without a condition all rows come anyway.
-    sampled = (
-        "false" if every is None or not prepared.condition else f"pmod(xxhash64({', '.join(plain)}), {every}L) = 0"
-    )
+    hashed = ", ".join(_hashed(prepared, plain))
+    sampled = "false" if every is None or not prepared.condition else f"pmod(xxhash64({hashed}), {every}L) = 0"
     conditions = [each for each in (prepared.condition, sampled) if each != "false"]
     where = f" WHERE {' OR '.join(f'({each})' for each in conditions)}" if prepared.condition else ""
     listed = [*stored, (SAMPLED, BOOLEAN)]
     return _packed(prepared.family.name, listed, {SAMPLED: sampled}, f"({rows}){where}")
+
+
+def _hashed(prepared: Prepared, names: Sequence[str]) -> list[str]:
+    """The columns that say whether a row is in the sample. It is asked of every row, so nothing is computed for it."""
+    values = {column_of(0, local): value.read for local, value in prepared.columns.values.items()}
+    read = [[name] if name not in values else [column_of(0, each) for each in sorted(values[name])] for name in names]
+    return list(dict.fromkeys(chain.from_iterable(read)))
 
 
 def all_rows(prepared: Prepared, rows: str) -> Packed:
