@@ -28,6 +28,9 @@ from weft.algebra.types import BIGINT, HUGEINT, TIMESTAMP
 #: A leaf of an expression as Spark SQL: the name of the column that holds it.
 Leaf: TypeAlias = Callable[[Column | KeyRef | AggregateRef | WindowBound], str]
 
+#: Whole numbers below this fit into a long with all their digits.
+_LONG_DECIMAL = 10**18
+
 _SPARK_TYPES = {Kind.HUGEINT: "DECIMAL(38,0)", Kind.NULL: "VOID", Kind.INTERVAL: "BIGINT"}
 
 
@@ -71,7 +74,9 @@ def _literal(literal: Literal) -> str:
     if isinstance(value, float):
         return f"CAST('{value!r}' AS {spark_type(type_)})"
     if isinstance(value, Decimal):
-        return f"CAST('{value}' AS {spark_type(type_)})"
+        # Spark compares DECIMALs as two longs if both were made of longs, and otherwise as two `BigDecimal`s.
+        is_long = value == value.to_integral_value() and abs(value) < _LONG_DECIMAL
+        return f"CAST({int(value)}L AS {spark_type(type_)})" if is_long else f"CAST('{value}' AS {spark_type(type_)})"
     return f"CAST({value} AS {spark_type(type_)})" if abs(value) < 2**63 else f"CAST('{value}' AS {spark_type(type_)})"
 
 

@@ -164,15 +164,17 @@ class Ingest:
         """The rows that the network wants, by log, and what tells of streams of which nothing is known, in one job."""
         asking = Asking(batch.sparkSession)
         wanted = {each.family.name for each in network.families}
-        views = {}
-        for index, each in enumerate(streams):
-            if f"stream {each.name}" in wanted:
-                clock = f"{clock_sql(each, f's{index}.')} AS {CLOCK}"
-                rows = batch.where(f"{STREAM} = {index}").selectExpr(f"s{index}.*", clock)
-                views[f"stream {each.name}"] = asking.registered(rows)
-        texts = network.asked_straight(views, needed)
+        # A view for each stream would be another plan for Spark to look through.
+        view = asking.registered(batch)
+        rows = {
+            f"stream {each.name}": f"(SELECT s{index}.*, {clock_sql(each, f's{index}.')} AS {CLOCK} "
+            f"FROM {view} WHERE {STREAM} = {index})"
+            for index, each in enumerate(streams)
+            if f"stream {each.name}" in wanted
+        }
+        texts = network.asked_straight(rows, needed)
         if unknown:
-            texts.append(measures_of_rows(unknown, asking.registered(batch)))
+            texts.append(measures_of_rows(unknown, view))
         found = asking.collected(texts, compiled=True)
         asking.drop_views()
         return found

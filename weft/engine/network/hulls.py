@@ -29,10 +29,11 @@ from weft.predicates.subjects import Subject
 _MOST_SPANS = 4
 _MOST_VALUES = 64
 
-_COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">=", "<=>", "in", "is_null"})
-
 #: Nodes that restrict more different subjects than so many hulls can tell have one hull for all.
 _MOST_HULLS = 8
+
+#: What conditions are made of, apart from what they compare.
+_COMPARING = frozenset({"and", "or", "not", "in", "is_null", "=", "!=", "<", "<=", ">", ">=", "<=>"})
 
 
 def hulls(nodes: Sequence[Sequence[Disjunction]]) -> tuple[PredicateSet, ...]:
@@ -50,19 +51,21 @@ def hulls(nodes: Sequence[Sequence[Disjunction]]) -> tuple[PredicateSet, ...]:
 
 def condition_of_hulls(found: Sequence[PredicateSet]) -> Expression | None:
     """Hulls as an expression; None if every row lies in one of them."""
-    conditions = [
-        conjunction(sorted((_listed(each) for each in hull.disjunctions), key=_looks_at_texts)) for hull in found
-    ]
+    conditions = [conjunction(sorted((_listed(each) for each in hull.disjunctions), key=_effort)) for hull in found]
     restricting = [each for each in conditions if each is not None]
     return disjunction(restricting) if len(restricting) == len(conditions) else None
 
 
-def _looks_at_texts(condition: Expression) -> bool:
-    """Whether something is computed of a text: more than whether it is equal to another one, or comes before it."""
-    if not isinstance(condition, Call):
-        return False
-    is_compared = condition.op in _COMPARISONS
-    return any((each.type == STRING and not is_compared) or _looks_at_texts(each) for each in condition.args)
+def _effort(expression: Expression) -> int:
+    """0 where columns are compared as they are, 1 where something is computed of them first, 2 where that is of texts.
+
+    Most rows are refused by what comes first, and then the rest is not computed.
+    """
+    if not isinstance(expression, Call):
+        return 0
+    looks_at_texts = any(each.type == STRING for each in expression.args)
+    here = 0 if expression.op in _COMPARING else 1 + looks_at_texts
+    return max([here, *map(_effort, expression.args)])
 
 
 def _hull(nodes: Sequence[frozenset[Disjunction]]) -> PredicateSet:

@@ -88,11 +88,11 @@ class NetworkPass:
         for name, table in self.asking.collected(texts).items():
             self._take(named[name], table)
 
-    def asked_straight(self, views: Mapping[str, str], logged: Collection[str]) -> list[Packed]:
-        """What is asked for of rows that are in no log yet; `views` has them, with their clocks, by log."""
-        named = {each.family.name: each for each in self.families if each.family.name in views}
+    def asked_straight(self, rows: Mapping[str, str], logged: Collection[str]) -> list[Packed]:
+        """What is asked for of rows that are in no log yet; `rows` has selects of them, with their clocks, by log."""
+        named = {each.family.name: each for each in self.families if each.family.name in rows}
         return [
-            straight_rows(each, views[name], self.sampling.get(name), kept=name in logged)
+            straight_rows(each, rows[name], self.sampling.get(name), kept=name in logged)
             for name, each in named.items()
         ]
 

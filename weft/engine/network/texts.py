@@ -56,7 +56,7 @@ def new_rows(prepared: Prepared, view: str, every: int | None) -> Packed:
     return _new_rows(prepared, rows_of_log(prepared, view), prepared.stored, every)
 
 
-def straight_rows(prepared: Prepared, view: str, every: int | None, *, kept: bool) -> Packed:
+def straight_rows(prepared: Prepared, rows: str, every: int | None, *, kept: bool) -> Packed:
     """The same of rows that are in no log and yet to be `judged`; with all that joins refer to if they will be `kept`.
 
     What they are judged by changes from cycle to cycle, and Spark would compile its plan anew for every other constant.
@@ -64,7 +64,7 @@ def straight_rows(prepared: Prepared, view: str, every: int | None, *, kept: boo
     listed = {name: type_ for name, type_ in prepared.stored if name not in (ARRIVAL, LATE)}
     also = _logged_columns(prepared) if kept else ()
     listed |= {column_of(0, local): prepared.columns.type_of(column_of(0, local)) for local in also}
-    return _new_rows(prepared, _rows(prepared, view, (), also), list(listed.items()), every)
+    return _new_rows(prepared, _rows(prepared, rows, (), also), list(listed.items()), every)
 
 
 def _logged_columns(prepared: Prepared) -> list[str]:
