@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -16,7 +17,8 @@ from tests.oracle_expressions import Scope, evaluate
 from tests.peers import arrow_table
 from tests.predicates.given import condition, is_true, select
 from tests.predicates.test_meaning import comparisons, conditions, rows
-from weft.algebra import Call, Expression, Stream, Value
+from weft.algebra import Call, Expression, Literal, Stream, Value
+from weft.algebra.types import decimal
 from weft.engine.arrow_types import arrow_type
 from weft.engine.expressions import spark_sql
 from weft.engine.network import conditions as network_conditions
@@ -146,6 +148,22 @@ def test_many_single_values_are_a_list(column: str, values: Sequence[object], is
     sets = sets_of([condition(f"{column} = {value} AND l1 > 0") for value in values])
     whole = condition_of_hulls(hulls([each.disjunctions for each in sets]))
     assert (" IN (" in spark_sql(whole, lambda leaf: leaf.name)) == is_list  # type: ignore[union-attr]
+
+
+def test_columns_are_compared_as_they_are_before_anything_is_computed() -> None:
+    (each,) = sets_of([condition("substring(s1, 1, 1) = 'a' AND i1 > 7 AND s2 = 'z'")])
+    text = spark_sql(condition_of_hulls(hulls([each.disjunctions])), lambda leaf: leaf.name)  # type: ignore[arg-type, union-attr]
+    assert text.index("substring") > max(text.index("i1 >"), text.index("s2 ="))
+
+
+def test_whole_decimal_constants_are_longs() -> None:
+    """Spark would compare `BigDecimal`s otherwise, for every row."""
+    texts = {value: spark_sql(Literal(Decimal(value), decimal(38, 2)), str) for value in ("-7.00", "7.50", f"{10**18}")}
+    assert texts == {
+        "-7.00": "CAST(-7L AS DECIMAL(38,2))",
+        "7.50": "CAST('7.50' AS DECIMAL(38,2))",
+        f"{10**18}": f"CAST('{10**18}' AS DECIMAL(38,2))",
+    }
 
 
 def test_of_very_many_single_values_only_the_ends_count() -> None:
