@@ -151,7 +151,7 @@ def _stat_fields(folder: str) -> Iterator[tuple[str, int, list[int]]]:
     """Names and numbers of the processes or threads in a folder, and the fields of their `stat` after the name, counted
     from the state (which is no number: −1).
 
-    Time is taken after every cycle, and what that takes is counted as well: paths are plain text for that reason.
+    Time is taken after every cycle, and in places what that takes is counted: paths are plain text for that reason.
     """
     for number in filter(str.isdigit, os.listdir(folder) if os.path.isdir(folder) else ()):
         try:
