@@ -28,6 +28,7 @@ from weft.windows import (
     instances_covering,
     instances_ending,
     most_partials,
+    oldest_open_start,
     shared_edges,
 )
 
@@ -206,3 +207,10 @@ def test_without_edges_there_are_no_fragments() -> None:
     assert len(edges_between(frozenset(), 0, 10)) == 0
     with pytest.raises(ValueError, match="without edges"):
         fragment_at(frozenset(), 0)
+
+
+@given(window_sets(), instants)
+def test_the_oldest_open_start_is_that_of_the_first_instance_to_close(some: list[Window], instant: int) -> None:
+    first_open = (instance(each, instances_ending(each, instant, instant).stop) for each in some)
+    ranges, slides, ends = np.array([(each.range, each.slide, each.origin + each.range) for each in some]).T
+    assert oldest_open_start(ranges, slides, ends, instant) == min(each.start for each in first_open)

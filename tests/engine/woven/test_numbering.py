@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -33,3 +34,12 @@ def test_without_columns_there_is_one_key() -> None:
     numbering = KeyNumbers(0)
     assert numbering.numbers([], 3).tolist() == [0, 0, 0]
     assert numbering.values(numbering.numbers([], 3)) == []
+
+
+@pytest.mark.parametrize("times", [1, 2, 63, 64, 65, 200])
+def test_keys_come_back_as_often_as_they_are_asked_for(times: int) -> None:
+    numbering = KeyNumbers(2)
+    keys = [("a", 1), (None, 2), ("", None)]
+    columns = [pa.chunked_array([list(column)]) for column in zip(*keys, strict=True)]
+    found = numbering.values(numbering.numbers(columns, len(keys)), times)
+    assert list(zip(*(each.to_pylist() for each in found), strict=True)) == keys * times

@@ -258,7 +258,8 @@ class StreamWeave:
     @cached_property
     def _places(self) -> dict[str, tuple[Tree, int]]:
         """The tree of each query, and the position of its window there."""
-        positions = {tree: {window: at for at, window in enumerate(tree.spec.windows)} for tree in self._common}
+        trees = self._trees.values()
+        positions = {tree: {window: at for at, window in enumerate(tree.spec.windows)} for tree in trees}
         return {name: (tree, positions[tree][self.windowed[name].window]) for name, tree in self._tree_of.items()}
 
     def _feed(
