@@ -41,7 +41,7 @@ from weft.engine.shedding import arrived, following, kept_rows, pace_of, rested,
 from weft.engine.sinks import CallableSink, Memory, Sink, sink_of
 from weft.engine.sources import tagged
 from weft.engine.statistics import Recorder
-from weft.engine.storage import Storage
+from weft.engine.storage import Storage, local_uri
 from weft.engine.straight import StraightReader, can_be_read_straight
 from weft.engine.tables import GivenRows, Tables
 from weft.engine.woven.ahead import Ahead
@@ -511,5 +511,4 @@ def _open_windows(commit: Commit, plan: Plan | None) -> int:
 
 def state_directory(directory: Path) -> str:
     """Where a project's state is kept unless it says otherwise."""
-    # Not `as_uri`: Hadoop takes the characters of a path as they are, and would make a folder called my%20project.
-    return f"file://{(directory / 'state').resolve()}"
+    return local_uri(directory / "state")

@@ -13,6 +13,14 @@ from pyspark.sql import SparkSession
 from weft.engine.errors import StorageError
 
 
+def local_uri(path: Path) -> str:
+    """Return a file or folder of this machine as Hadoop names it, whichever directory the process runs in.
+
+    `Path.as_uri` would not do: Hadoop takes the characters of a path as they are, so `my%20project` is another folder.
+    """
+    return f"file://{path.resolve()}"
+
+
 class Storage:
     """Small files under one root, written atomically: a reader sees all of a file or none of it."""
 

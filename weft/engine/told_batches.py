@@ -14,13 +14,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from weft.algebra import Stream
 from weft.engine.sources import declared, schemas, tag
+from weft.engine.storage import local_uri
 
 
 def told_batch(spark: SparkSession, streams: Sequence[Stream], files: Mapping[str, Path]) -> DataFrame | None:
     """The rows of Parquet files, by stream, as tagged rows; None if there are none."""
     structs = schemas(streams)
     parts = [
-        tag(spark.read.schema(declared(stream.fields)).parquet(f"file://{files[stream.name]}"), stream, index, structs)
+        tag(spark.read.schema(declared(stream.fields)).parquet(local_uri(files[stream.name])), stream, index, structs)
         for index, stream in enumerate(streams)
         if stream.name in files
     ]

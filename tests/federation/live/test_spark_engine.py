@@ -17,8 +17,13 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.spark
-def test_engines_answer_as_the_oracle_does_while_queries_move(spark: SparkSession, tmp_path: Path) -> None:
-    federation = SmallFederation(tmp_path, engine=lambda directory, answers: SparkEngine(spark, directory, answers))
+def test_engines_answer_as_the_oracle_does_while_queries_move(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A relative directory whose name has characters that mean something in URIs.
+    monkeypatch.chdir(tmp_path)
+    directory = Path("a federation: 100%25 #")
+    federation = SmallFederation(directory, engine=lambda folder, answers: SparkEngine(spark, folder, answers))
     draw = random.Random(3)
     for number, text in enumerate(QUERIES):
         federation.execute(PROVIDERS[number % 3], f"CREATE CONTINUOUS QUERY q{number} AS {text}")
