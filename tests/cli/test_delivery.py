@@ -102,6 +102,13 @@ def test_an_edge_says_what_is_wrong(tmp_path: Path) -> None:
     assert "is no directory; give that of a project's delivery, nats://… or weft://…" in failed.output
 
 
+def test_an_edge_does_not_start_without_the_grants_that_it_was_given(project: Path, tmp_path: Path) -> None:
+    missing = tmp_path / "no-such-file.json"
+    failed = _weft("edge", delivery_directory(project), "--state", tmp_path / "state", "--access", missing)
+    assert failed.exit_code == 2
+    assert f"{missing} does not exist; nobody is let in" in failed.output
+
+
 def _unused_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

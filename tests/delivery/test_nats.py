@@ -33,7 +33,8 @@ from weft.delivery import (
 from weft.delivery.nats.broker import NatsBroker, NatsLimits
 from weft.delivery.nats.buckets import Buckets, choose
 from weft.delivery.nats.connection import NatsConnection, split_address, subject_token
-from weft.delivery.users.access import grant, revoke
+from weft.delivery.nats.subjects import Subjects
+from weft.delivery.users.access import ACCESS, grant, revoke
 from weft.plan.subscription import Comparison, Conjunction, Subscription
 
 
@@ -244,7 +245,31 @@ def test_where_there_are_tokens_readers_of_nats_need_one(nats: NatsServer, tmp_p
     assert publisher.wait_until_forwarded(PATIENCE)
     with pytest.raises(AccessDenied, match="does not allow query 'hot'"):
         subscribe(address, "hot", token=token)
+    token = grant(tmp_path, "ben", ["h*"])
+    publish(publisher, 3, [4])
+    assert publisher.wait_until_forwarded(PATIENCE)
+    subscribe(address, "hot", token=token).close()
+    (tmp_path / ACCESS).unlink()
+    publish(publisher, 4, [5])
+    assert publisher.wait_until_forwarded(PATIENCE)
+    for given_token in (None, token):
+        with pytest.raises(AccessDenied):
+            subscribe(address, "hot", token=given_token)
     publisher.close()
+
+
+def test_nats_that_has_lost_the_grants_lets_nobody_in(nats: NatsServer, tmp_path: Path) -> None:
+    publisher = Publisher(tmp_path / "log", "p", broker=NatsBroker(nats.url, "p", grants=tmp_path))
+    grant(tmp_path, "ann", ["h*"])
+    publish(publisher, 0, [1], _route("hot", 0, 10))
+    assert publisher.wait_until_forwarded(PATIENCE)
+    publisher.close()
+    subjects = Subjects("p")
+    connection = NatsConnection(nats.url)
+    connection.call(lambda stream: stream.purge_stream(subjects.routes_stream, subject=subjects.access))
+    connection.close()
+    with pytest.raises(BrokerError, match="does not say who may read project 'p'"):
+        subscribe(f"{nats.url}/p", "hot")
 
 
 _ACCOUNTS = """

@@ -31,7 +31,11 @@ def edge(
     host: Annotated[str, typer.Option(help="The address to listen on; only this machine unless given.")] = "127.0.0.1",
     access: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The grants (access.json of a project) that users' tokens are in."),
+        typer.Option(
+            metavar="FILE",
+            help="The grants (access.json of a project) that users' tokens are in; that of a delivery directory if "
+            "left out.",
+        ),
     ] = None,
     token: TokenOption = None,
     linger: Annotated[
@@ -42,9 +46,6 @@ def edge(
     with delivering_clearly(as_json=False):
         from weft.delivery.edges.edge import EdgeSettings
 
-        if host not in _LOOPBACK:
-            guard = "users need tokens" if access is not None else "nobody needs a token: give --access to change that"
-            typer.echo(f"weft: this edge can be reached from other machines, unencrypted; {guard}", err=True)
         asyncio.run(_serve(EdgeSettings(upstream, state, host, port, access, token, linger)))
 
 
@@ -54,8 +55,11 @@ async def _serve(settings: EdgeSettings) -> None:
     loop, ending = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ending.set)
-    edge = Edge(settings)
+    edge = Edge(settings, say=lambda sentence: typer.echo(f"weft: {sentence}", err=True))
     try:
+        if settings.host not in _LOOPBACK:
+            guard = "users need tokens" if edge.needs_tokens else "nobody needs a token: give --access to change that"
+            typer.echo(f"weft: this edge can be reached from other machines, unencrypted; {guard}", err=True)
         port = await edge.start()
         print_text(f"listening on weft://{settings.host}:{port}")
         await ending.wait()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from collections.abc import Callable
-from typing import Any
 
 from weft.delivery import itinerary
 from weft.delivery.edges.frames import HEARTBEAT, LARGEST_REQUEST, PARCEL, frame, json_frame, read_frame
 from weft.delivery.edges.relay import Covered
+from weft.delivery.edges.request import Change, change_of
 from weft.delivery.edges.router import LinkCount, share
 from weft.delivery.errors import DeliveryError, UnknownQuery
 from weft.delivery.matching.members import Members
@@ -30,7 +29,7 @@ class ChildLink:
         self._hub = hub
         self._members = Members()
         self._event = asyncio.Event()
-        self._asked: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        self._asked: asyncio.Queue[Change | DeliveryError | None] = asyncio.Queue()
         self._held: dict[str, contextlib.AsyncExitStack] = {}
         self._loop = asyncio.get_running_loop()
         self._parcels: Reader[Parcel | Gone] = Reader(
@@ -54,13 +53,15 @@ class ChildLink:
             while True:
                 self._event.clear()
                 while not self._asked.empty():
-                    command = self._asked.get_nowait()
-                    if command is None:
+                    change = self._asked.get_nowait()
+                    if change is None:
                         return
-                    if "ready" in command:
+                    if isinstance(change, DeliveryError):
+                        raise change
+                    if change == Change():
                         is_ready = True
                     else:
-                        writer.write(await self._changed(command, cover))
+                        writer.write(await self._changed(change, cover))
                 # A parcel that is sent before all of its queries are known would lack rows of the others.
                 writer.write(await (self._next_frame() if is_ready else self._silence()))
                 await writer.drain()
@@ -75,23 +76,27 @@ class ChildLink:
         try:
             while True:
                 _, content = await read_frame(reader, LARGEST_REQUEST)
-                self._asked.put_nowait(json.loads(content))
+                self._asked.put_nowait(change_of(content))
                 self._event.set()
-        except (OSError, ValueError):
+        except OSError:
             self._asked.put_nowait(None)
             self._event.set()
+        except DeliveryError as error:
+            self._asked.put_nowait(error)
+            self._event.set()
 
-    async def _changed(self, command: dict[str, Any], cover: Cover) -> bytes:
+    async def _changed(self, change: Change, cover: Cover) -> bytes:
         """Send a query's rows too, or not any more; returns the answer."""
         # What waits was cut for the queries of before: it is cut again, from the place up to which all was sent.
         self._parcels.go_back()
         place = self._parcels.place
-        if "remove" in command:
-            self._members.remove(command["remove"])
-            if (held := self._held.pop(command["remove"], None)) is not None:
+        query = change.add
+        if query is None:
+            assert change.remove is not None
+            self._members.remove(change.remove)
+            if (held := self._held.pop(change.remove, None)) is not None:
                 await held.aclose()
             return b""
-        query = command["add"]
         stack = contextlib.AsyncExitStack()
         try:
             covered = await stack.enter_async_context(cover(query))

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-from collections.abc import AsyncIterator
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import AsyncIterator, Callable
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,17 +22,17 @@ from weft.delivery.edges.frames import (
     HEARTBEAT,
     LARGEST_REQUEST,
     SILENCE,
-    VERSION,
     batch_frame,
     error_frame,
     json_frame,
     read_frame,
 )
 from weft.delivery.edges.relay import Covered, Relay
+from weft.delivery.edges.request import LinkRequest, UserRequest, request_of
 from weft.delivery.edges.router import LinkCount
-from weft.delivery.errors import BrokerError, DeliveryError, UnknownQuery
+from weft.delivery.errors import BrokerError, DeliveryError, LogError, UnknownQuery
 from weft.delivery.log import Limits
-from weft.delivery.users.access import Access
+from weft.delivery.users.access import ACCESS, AccessFile
 from weft.delivery.users.local import LocalSubscriber
 from weft.delivery.users.reader import BEGINNING
 from weft.delivery.users.start import Start
@@ -47,8 +46,9 @@ _COVER_SECONDS = 25.0
 class EdgeSettings:
     """How an edge is set up. Nothing but this machine reaches it unless `host` says so.
 
-    `upstream` is where rows come from: nats://…, weft://… or a delivery directory. `linger` is how many seconds a
-    query's rows are still taken after its last user has gone, so that one who comes back finds them.
+    `upstream` is where rows come from: nats://…, weft://… or a delivery directory. `access` is a file of grants;
+    without it, those of a delivery directory hold. `linger` is how many seconds a query's rows are still taken after
+    its last user has gone, so that one who comes back finds them.
     """
 
     upstream: str
@@ -62,10 +62,17 @@ class EdgeSettings:
 
 
 class Edge:
-    """Serves users and other edges until it is closed."""
+    """Serves users and other edges until it is closed. Raises DeliveryError if the grants cannot be read.
 
-    def __init__(self, settings: EdgeSettings) -> None:
+    `say` is given a sentence when nobody can be let in any more, since the grants cannot be read, and when they can.
+    """
+
+    def __init__(self, settings: EdgeSettings, say: Callable[[str], None] = lambda sentence: None) -> None:
         self._settings = settings
+        self._access = _access_of(settings)
+        self._say = say
+        self._closed_because: str | None = None
+        self.needs_tokens = self._access is not None and self._access.read().grants is not None
         self._relay = Relay(settings.directory, feed_from(settings.upstream, settings.token), settings.limits)
         self._users: dict[str, int] = {}
         self._served = {"users": 0, "batches": 0, "rows": 0}
@@ -110,16 +117,14 @@ class Edge:
         self._open.add(task)
         try:
             _, content = await asyncio.wait_for(read_frame(reader, LARGEST_REQUEST), SILENCE)
-            request = json.loads(content)
-            if not isinstance(request, dict) or request.get("weft") != VERSION:
-                raise DeliveryError(f"this edge speaks version {VERSION} of the protocol; use the same release of weft")
-            if request["role"] == "user":
+            request = request_of(content)
+            if isinstance(request, UserRequest):
                 await self._serve_user(request, writer)
-            elif request["role"] == "link":
-                link = ChildLink(self._relay.hub, request["after"], self._settings.limits.queue)
+            elif isinstance(request, LinkRequest):
+                link = ChildLink(self._relay.hub, request.after, self._settings.limits.queue)
                 self._links.append(link.count)
                 try:
-                    await link.serve(reader, writer, partial(self._covered_for, self._access(), request.get("token")))
+                    await link.serve(reader, writer, partial(self._covered_for, request.token))
                 finally:
                     self._links.remove(link.count)
             else:
@@ -129,16 +134,29 @@ class Edge:
             with contextlib.suppress(ConnectionError):
                 writer.write(error_frame(error))
                 await writer.drain()
-        except (OSError, TimeoutError, ValueError, KeyError, TypeError, asyncio.CancelledError):
-            # It hung up, or does not speak the protocol; there is nothing to say to it.
+        except (OSError, TimeoutError, asyncio.CancelledError):
+            # The other side has hung up, or sent no frame; there is nothing to answer.
             pass
         finally:
             self._open.discard(task)
             writer.close()
 
-    def _access(self) -> Access:
-        # Read anew for each who comes, so that a token that is revoked is worthless at once.
-        return Access.read(self._settings.access) if self._settings.access is not None else Access()
+    def _check(self, token: str | None, query: str) -> None:
+        """Raises AccessDenied unless a token allows a query, and LogError while the grants cannot be read."""
+        if self._access is None:
+            return
+        try:
+            # Read again for each subscription, so that a token that is revoked is worthless at once.
+            grants = self._access.read()
+        except LogError as error:
+            if self._closed_because != str(error):
+                self._closed_because = str(error)
+                self._say(str(error))
+            raise
+        if self._closed_because is not None:
+            self._closed_because = None
+            self._say("the grants can be read again; holders of tokens are let in")
+        grants.check(token, query)
 
     @contextlib.asynccontextmanager
     async def _covered(self, query: str) -> AsyncIterator[Covered]:
@@ -159,9 +177,9 @@ class Edge:
             raise BrokerError(f"this edge cannot get rows now: {self._relay.problem or 'nothing answers'}") from error
 
     @contextlib.asynccontextmanager
-    async def _covered_for(self, access: Access, token: str | None, query: str) -> AsyncIterator[Covered]:
-        """The same for who has a token."""
-        access.check(token, query)
+    async def _covered_for(self, token: str | None, query: str) -> AsyncIterator[Covered]:
+        """The same for the holder of a token."""
+        self._check(token, query)
         async with self._covered(query) as covered:
             yield covered
 
@@ -172,17 +190,15 @@ class Edge:
 
     # -- users --------------------------------------------------------------------------------------------------------
 
-    async def _serve_user(self, request: dict[str, Any], writer: asyncio.StreamWriter) -> None:
-        query = request["query"]
-        self._access().check(request.get("token"), query)
-        start = Start(*(request.get(each.name) for each in fields(Start)))
+    async def _serve_user(self, request: UserRequest, writer: asyncio.StreamWriter) -> None:
+        self._check(request.token, request.query)
         while True:
             try:
-                async with self._covered(query) as covered:
-                    await self._serve_covered(query, start, covered, writer)
+                async with self._covered(request.query) as covered:
+                    await self._serve_covered(request.query, request.start, covered, writer)
                 return
             except UnknownQuery:
-                if not request.get("wait"):
+                if not request.wait:
                     raise
                 await asyncio.sleep(0.2)
 
@@ -242,3 +258,12 @@ class Edge:
         writer.write(batch_frame(item))
         self._served["batches"] += 1
         self._served["rows"] += item.table.num_rows
+
+
+def _access_of(settings: EdgeSettings) -> AccessFile | None:
+    """Find the grants of an edge; None if rows come from elsewhere and no file was named."""
+    if settings.access is not None:
+        return AccessFile(settings.access, is_required=True)
+    if "://" not in settings.upstream:
+        return AccessFile(Path(settings.upstream) / ACCESS)
+    return None

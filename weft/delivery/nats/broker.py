@@ -13,13 +13,13 @@ from typing import Any, Final
 import pyarrow as pa
 
 from weft.delivery import itinerary
-from weft.delivery.errors import BrokerError
+from weft.delivery.errors import BrokerError, LogError
 from weft.delivery.itinerary import Itinerary
 from weft.delivery.nats.buckets import Buckets, choose
 from weft.delivery.nats.connection import NatsConnection
 from weft.delivery.nats.subjects import Mark, Stored, Subjects, mark_bytes, mark_of
 from weft.delivery.parcel import Message, Parcel, stream_of
-from weft.delivery.users.access import Access
+from weft.delivery.users.access import ACCESS, Access, AccessFile
 
 # Bytes that a message has at least, if there are so many: it costs some hundred bytes, and a journey, by itself.
 _WORTHWHILE: Final = 32 << 10
@@ -47,7 +47,7 @@ class NatsBroker:
         self._subjects = Subjects(project)
         self._project = project
         self._limits = limits or NatsLimits()
-        self._grants = grants
+        self._grants = None if grants is None else AccessFile(grants / ACCESS)
         self._known_access: bytes | None = None
         self._routes: dict[str, dict[str, Itinerary]] = {}
         self._buckets: dict[str, tuple[int, Buckets | None]] = {}
@@ -139,9 +139,12 @@ class NatsBroker:
 
     async def _send_access(self, stream: Any, cycle: int) -> None:
         """Tell readers who may take what, if that is something else than they were told."""
-        if self._grants is None:
-            return
-        data = json.dumps(Access.of(self._grants).as_data(), separators=(",", ":")).encode()
+        try:
+            grants = Access() if self._grants is None else self._grants.read()
+        except LogError:
+            # Rows go on to those who read already; without grants nobody new is let in.
+            grants = Access(())
+        data = json.dumps(grants.as_data(), separators=(",", ":")).encode()
         if data != self._known_access:
             identity = f"{self._project}/access/{zlib.crc32(data):08x}/{cycle}"
             await self._put(stream, self._subjects.access, data, identity)

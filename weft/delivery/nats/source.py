@@ -49,8 +49,16 @@ class NatsSource:
         return self._connection.bytes_received
 
     def route(self, query: str) -> Itinerary | None:
-        self._connection.call(self._access).check(self._token, query)
-        return self._connection.call(lambda stream: self._route(stream, query))
+        access = self._connection.call(self._access)
+        if access is not None:
+            access.check(self._token, query)
+        found = self._connection.call(lambda stream: self._route(stream, query))
+        if found is not None and access is None:
+            raise BrokerError(
+                f"NATS at {self._connection.shown} does not say who may read project '{self._project}', so nobody may; "
+                "restart the project, which says it again"
+            )
+        return found
 
     def newest(self) -> int:
         found = self._connection.call(self._newest)
@@ -90,9 +98,10 @@ class NatsSource:
 
         await client.subscribe(self._subjects.mark, cb=told)
 
-    async def _access(self, stream: Any) -> Access:
+    async def _access(self, stream: Any) -> Access | None:
+        """The grants that the publisher has sent; None if there are none, since it has sent nothing yet, say."""
         found = await self._get(stream, self._subjects.routes_stream, subject=self._subjects.access)
-        return Access() if found is None else Access.from_data(json.loads(found.data))
+        return None if found is None else Access.from_data(json.loads(found.data))
 
     async def _route(self, stream: Any, query: str) -> Itinerary | None:
         found = await self._get(stream, self._subjects.routes_stream, subject=self._subjects.route(query))

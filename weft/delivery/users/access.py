@@ -85,6 +85,25 @@ class Access:
         return found[0] if found else ()
 
 
+class AccessFile:
+    """The grants in a file, read again each time.
+
+    While a file that is required is missing nobody is let in; nor while one is missing that was there before.
+    """
+
+    def __init__(self, path: Path, *, is_required: bool = False) -> None:
+        self._path = path
+        self._is_required = is_required
+
+    def read(self) -> Access:
+        """The grants that the file has now. Raises LogError if nobody can be let in."""
+        found = Access.read(self._path)
+        if found.grants is None and self._is_required:
+            raise LogError(f"{self._path} does not exist; nobody is let in until it does: put the file of grants there")
+        self._is_required = self._is_required or found.grants is not None
+        return found
+
+
 def grant(directory: Path, name: str, queries: Sequence[str]) -> str:
     """Make a token that allows the queries that match a pattern. It is shown this once, and kept nowhere."""
     known = Access.of(directory).grants or ()
