@@ -58,7 +58,6 @@ class Coordinator:
         self.queries: QuerySet = query_set([], [], [], [])
         self.placement: Placement = np.empty(0, np.int32)
         self._number: dict[str, int] = {}
-        self._random = np.random.default_rng(seed)
         self._seed = seed
         self._table: RoutingTable | None = None
 
@@ -160,13 +159,12 @@ class Coordinator:
         return self._table
 
     def plan(self, budget: float | None = None) -> Plan:
-        """What a round of redistribution would move. Nothing is moved by asking.
+        """What a round of redistribution would move. Nothing is moved by asking, and asking again gives the same plan.
 
         With a budget, in bytes of state times milliseconds, only the moves that save most for what carrying them costs.
         """
-        after = adapted(
-            self.tree, self.network, self.substreams, self.queries, self.placement, self._random, self.terms
-        )
+        random = np.random.default_rng(self._seed)
+        after = adapted(self.tree, self.network, self.substreams, self.queries, self.placement, random, self.terms)
         moves = self._moves(after)
         if budget is not None:
             saved = np.array([move.saves for move in moves])

@@ -218,6 +218,37 @@ def test_queries_are_routed_explained_moved_planned_and_drawn(federation: SmallF
     assert "trades" in federation.ask("picture")["svg"]
 
 
+def test_the_plan_that_was_shown_is_the_one_that_is_applied(tmp_path: Path) -> None:
+    federation = SmallFederation(tmp_path)
+    for number in range(12):
+        federation.execute("n1", f"CREATE CONTINUOUS QUERY q{number} AS SELECT n FROM trades WHERE sym = '{number}'")
+    shown = federation.ask("plan", apply=False)
+    assert shown["moves"]
+    assert federation.ask("plan", apply=False)["moves"] == shown["moves"]
+    # What is measured changes all the time; the plan that somebody has looked at does not.
+    federation.coordination.placing.brain.measured({"q0": 3.0})
+    assert federation.ask("plan", apply=True)["moves"] == shown["moves"]
+    at = {each["name"]: each["provider"] for each in federation.ask("status")["status"]["queries"]}
+    assert {each["query"]: at[each["query"]] for each in shown["moves"]} == {
+        each["query"]: each["target"] for each in shown["moves"]
+    }
+    shown = federation.ask("plan", apply=False)
+    federation.execute("n1", "CREATE CONTINUOUS QUERY late AS SELECT n FROM quotes")
+    refused = federation.ask("plan", apply=True)
+    assert "since the plan was shown, so nothing was moved" in refused["error"]
+
+
+def test_loads_are_those_of_a_provider_of_capability_one(tmp_path: Path) -> None:
+    federation = SmallFederation(tmp_path)
+    federation.execute("n1", "CREATE CONTINUOUS QUERY q AS SELECT n FROM trades")
+    placing = federation.coordination.placing
+    federation.ask("move", query="q", target="n1")
+    placing.network.capability[placing.network.number["n1"]] = 8.0
+    placing.worked("n1", 10.0, 0.0)
+    placing.worked("n1", 14.0, 10.0)
+    assert placing.brain.queries.load.tolist() == [pytest.approx(3.2)]
+
+
 def test_a_site_that_nobody_knows_is_told_so(federation: SmallFederation) -> None:
     answer = federation.ask("join", site="nowhere", new=True)
     assert not answer["ok"]

@@ -21,11 +21,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from weft.algebra import Query, Table
 from weft.algebra.sources import leaves
+from weft.federation.decisions import Move
 from weft.federation.errors import FederationError
 from weft.federation.explain import explained, summed_up
 from weft.federation.live.batch_files import check_format
@@ -43,6 +45,29 @@ from weft.federation.live.wire import COORDINATOR, Wire, reply_box, source_box
 from weft.federation.model.network import network_of
 from weft.federation.topology import Topology
 from weft.sql import SqlError, read, split, statements
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A plan of a round as it was shown, and which providers and queries there were then."""
+
+    budget: float | None
+    standing: dict[str, Any]
+    summary: str
+    moves: list[Move]
+
+    @property
+    def targets(self) -> dict[str, str]:
+        """Where each query goes that moves."""
+        return {each.query: each.target for each in self.moves}
+
+    def as_data(self) -> dict[str, Any]:
+        """The plan as an answer to the one who asked for it."""
+        moves = [
+            {"query": each.query, "source": each.source, "target": each.target, "saves": each.saves}
+            for each in self.moves
+        ]
+        return {"said": [self.summary], "moves": moves}
 
 
 class Coordination:
@@ -80,6 +105,7 @@ class Coordination:
         self._through: dict[str, int] = dict(self._store.rows("SELECT site, place FROM through"))
         self._released = 0
         self._is_unsure = False
+        self._shown: Shown | None = None
         self._follower.catch_up()
         self.placing = Placing(self.network, self._follower)
 
@@ -278,14 +304,36 @@ class Coordination:
         return {"said": [f"{standing.name} goes from {move.source} to {target}; that saves {move.saves:,.0f}"]}
 
     def _plan(self, letter: Letter) -> dict[str, Any]:
-        plan = self.placing.brain.plan(letter.fields.get("budget"))
-        moves = [
-            {"query": each.query, "source": each.source, "target": each.target, "saves": each.saves}
-            for each in plan.moves
-        ]
-        if letter["apply"] and plan.moves and letter["id"] not in self._follower.ledger.done:
-            self._carry_out(letter["id"], {each.query: each.target for each in plan.moves})
-        return {"said": [summed_up(plan)], "moves": moves}
+        """Show what a round would move; or carry out what was shown last, if it still fits."""
+        budget = letter.fields.get("budget")
+        if not letter["apply"]:
+            self._shown = self._planned(budget)
+            return self._shown.as_data()
+        if letter["id"] in self._follower.ledger.done:
+            return {"said": ["done already"], "moves": []}
+        shown, self._shown = self._shown, None
+        if shown is None or shown.budget != budget:
+            shown = self._planned(budget)
+        elif shown.standing != self._standing():
+            raise FederationError(
+                "queries or providers have come, gone or moved since the plan was shown, so nothing was moved; "
+                "look at the new plan: weft federation plan"
+            )
+        self._carry_out(letter["id"], shown.targets)
+        return shown.as_data()
+
+    def _planned(self, budget: float | None) -> Shown:
+        """Plan a round, with the queries that read one another's answers kept together."""
+        brain = self.placing.brain
+        plan = brain.plan(budget)
+        together = self.placing.with_families({each.query: each.target for each in plan.moves})
+        moves = [brain.move(query, target) for query, target in together.items()]
+        moves = [each for each in moves if each.source != each.target]
+        return Shown(budget, self._standing(), summed_up(plan), moves)
+
+    def _standing(self) -> dict[str, Any]:
+        """Which providers take part, and where each query runs."""
+        return {"at": {each.birth: each.provider for each in self._follower.ledger.running()}, "there": self.present}
 
     def _begin_round(self) -> None:
         """Move what a round of redistribution moves, when it is time for one."""

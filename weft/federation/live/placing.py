@@ -88,12 +88,16 @@ class Placing:
             self._brain.described(flow.substreams, flow.queries(known.load.tolist(), known.home.tolist()))
 
     def worked(self, site: str, seconds: float, now: float) -> None:
-        """A provider has worked for so many seconds in all; its queries share what that is more than before."""
+        """A provider has worked for so many seconds in all; its queries share what that is more than before.
+
+        A provider of capability 8 does in a second what takes one of capability 1 eight: loads are of the latter.
+        """
         since, before = self._busy.get(site, (now, seconds))
         self._busy[site] = now, seconds
         running = [each.name for each in self._ledger.run_by(site)]
         if self._brain is not None and running and now > since and seconds > before:
-            self._brain.measured(dict.fromkeys(running, (seconds - before) / (now - since) / len(running)))
+            load = (seconds - before) / (now - since) * self.network.capability[self.network.number[site]]
+            self._brain.measured(dict.fromkeys(running, float(load) / len(running)))
 
     def settle(self, targets: dict[str, str]) -> None:
         """Queries are at these providers now, wherever it was decided that they should be."""
