@@ -18,6 +18,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
+from hypothesis import reject
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
@@ -27,9 +28,12 @@ from tests.generator_tables import Grammar, Table
 from weft import algebra
 from weft.algebra import DataType, Field, Kind, Query, Stream, Value, types
 from weft.algebra.types import BIGINT, TIMESTAMP
-from weft.sql import NamesInMemory, SqlError, read, statements
+from weft.sql import Code, NamesInMemory, SqlError, read, statements
 
 SECOND = 1_000_000
+
+#: How often a query is drawn until the binder accepts one.
+_MOST_DRAWS = 20
 
 Row = Mapping[str, Value]
 
@@ -239,23 +243,35 @@ def queries(
     names = NamesInMemory({stream.name: stream for stream in declared}, tables={table.name: table for table in static})
     statements_by_name = {}
     for n in range(count):
-        drawn = query(draw, sources, grammar)
-        text = f"CREATE CONTINUOUS QUERY q{n} AS {drawn.text}"
+        text, drawn, bound = draw(accepted(f"q{n}", sources, grammar, names))
         statements_by_name[f"q{n}"] = text
-        names.queries[f"q{n}"] = _bound(text, names)
+        names.queries[f"q{n}"] = bound
         if derived and one_in(draw, 4):
             sources.append(_as_source(f"q{n}", drawn))
     return statements_by_name
 
 
-def _bound(text: str, names: NamesInMemory) -> Query:
-    """The query of a statement. What is drawn here is in the language: a refusal is somebody's mistake."""
-    try:
-        statement = read(text, names)
-    except SqlError as error:
-        raise AssertionError(f"the binder refuses this:\n{error.render(text)}") from error
-    assert isinstance(statement, statements.CreateQuery)
-    return statement.query
+@st.composite
+def accepted(
+    draw: DrawFn, name: str, sources: Sequence[Table], grammar: Grammar, names: NamesInMemory
+) -> tuple[str, Table, Query]:
+    """A query that the binder accepts: its statement, what it gives to others, and its bound form.
+
+    Queries that would take the versions of a running aggregate for rows are drawn and refused, and others are drawn in
+    their place. All else that is drawn is in the language: another refusal is a mistake of the generator or the binder.
+    """
+    for _ in range(_MOST_DRAWS):
+        drawn = query(draw, sources, grammar)
+        text = f"CREATE CONTINUOUS QUERY {name} AS {drawn.text}"
+        try:
+            statement = read(text, names)
+        except SqlError as error:
+            if all(problem.code is Code.READS_VERSIONS for problem in error.problems):
+                continue
+            raise AssertionError(f"the binder refuses this:\n{error.render(text)}") from error
+        assert isinstance(statement, statements.CreateQuery)
+        return text, drawn, statement.query
+    return reject()
 
 
 def _as_source(name: str, drawn: Table) -> Table:

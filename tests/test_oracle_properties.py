@@ -9,16 +9,33 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 
-from tests.generator import Row, Workload, batches, clocks, declaration, queries, rows, step_of, streams, workloads
-from tests.generator_tables import Grammar
+from tests.generator import (
+    Row,
+    Workload,
+    accepted,
+    batches,
+    clocks,
+    declaration,
+    queries,
+    rows,
+    step_of,
+    streams,
+    workloads,
+)
+from tests.generator_expressions import ColumnText
+from tests.generator_tables import Grammar, Table
 from tests.oracle import LATE, NULL_CLOCK
 from tests.oracle_script import Script
 from tests.oracle_values import row_key
 from tests.peers import Values
-from weft.algebra import Select, Stream, WindowBound
+from weft.algebra import Emission, KeyRef, Query, Select, Stream, WindowBound
+from weft.algebra.clocks import clock_type
+from weft.algebra.versions import emission
+from weft.sql import NamesInMemory, read, statements
 
-#: Constructs whose answers do not depend on how rows are cut into cycles, as long as none is late.
-ANY_CUT = Grammar(unbounded_aggregates=False, set_operators_over_history=False, emit_empty=False)
+#: Constructs whose answers do not depend on how rows are cut into cycles, as long as none is late. Of the versions that
+#: running aggregates emit, this is so of the last of each group.
+ANY_CUT = Grammar(set_operators_over_history=False, emit_empty=False)
 
 #: Constructs that look at rows through closing windows alone.
 ONLY_WINDOWS = Grammar(
@@ -28,6 +45,12 @@ ONLY_WINDOWS = Grammar(
 PROPERTY = settings(
     max_examples=40, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
 )
+
+
+def bound_query(text: str, names: NamesInMemory) -> Query:
+    statement = read(text, names)
+    assert isinstance(statement, statements.CreateQuery)
+    return statement.query
 
 
 def run(workload: Workload) -> tuple[Script, list[dict[str, list[Values]]]]:
@@ -44,19 +67,6 @@ def run(workload: Workload) -> tuple[Script, list[dict[str, list[Values]]]]:
     return script, answers
 
 
-def all_answers(
-    declared: Sequence[Stream], texts: Mapping[str, str], cycles: Sequence[Mapping[str, Sequence[Row]]]
-) -> dict[str, Counter]:
-    """What every query says in all cycles together, with all windows closed in the end."""
-    script = Script(";\n".join([*map(declaration, declared), *texts.values()]))
-    total: dict[str, Counter] = {name: Counter() for name in texts}
-    closing = {stream.name: 100_000 * step_of(stream) for stream in declared}
-    for batch, heartbeats in [*((batch, {}) for batch in cycles), ({}, closing)]:
-        for name, answers in script.oracle.cycle(batch, heartbeats).items():
-            total[name].update(map(row_key, answers))
-    return total
-
-
 @PROPERTY
 @given(st.data())
 def test_answers_do_not_depend_on_how_rows_are_cut_into_cycles(data: DataObject) -> None:
@@ -68,7 +78,51 @@ def test_answers_do_not_depend_on_how_rows_are_cut_into_cycles(data: DataObject)
     for name, each in arrived.items():
         for row in each:
             cuts[data.draw(st.integers(0, number - 1))][name].append(row)
-    assert all_answers(declared, texts, cuts) == all_answers(declared, texts, [arrived])
+    assert meanings(declared, texts, cuts) == meanings(declared, texts, [arrived])
+
+
+@PROPERTY
+@given(st.data())
+def test_what_reads_a_running_aggregate_does_not_depend_on_the_cut_either(data: DataObject) -> None:
+    stream = data.draw(streams("trades", delays=(1_000,)))
+    totals = "CREATE CONTINUOUS QUERY totals AS SELECT sym, COUNT(*) AS n, SUM(qty) AS total FROM trades GROUP BY sym"
+    names = NamesInMemory({"trades": stream})
+    names.queries["totals"] = bound_query(totals, names)
+    columns = (ColumnText("sym", "string"), ColumnText("n", "integer"), ColumnText("total", "integer"))
+    sources = [Table("totals", columns, None, clock_type(stream))]
+    texts = {"totals": totals}
+    for name in ("q0", "q1"):
+        texts[name], _, names.queries[name] = data.draw(accepted(name, sources, ANY_CUT, names))
+    arrived = data.draw(rows(stream, clocks(stream, -10, 20), most=15, least=2))
+    place = data.draw(st.integers(1, len(arrived) - 1))
+    cuts = [{"trades": arrived[:place]}, {"trades": arrived[place:]}]
+    assert meanings([stream], texts, cuts) == meanings([stream], texts, [{"trades": arrived}])
+
+
+def meanings(
+    declared: Sequence[Stream], texts: Mapping[str, str], cycles: Sequence[Mapping[str, Sequence[Row]]]
+) -> tuple[dict[str, Counter], dict[str, dict[tuple, tuple]]]:
+    """All answers of queries that emit rows, and the last version of each group of running aggregates."""
+    script = Script(";\n".join([*map(declaration, declared), *texts.values()]))
+    running = {
+        name: each.relation
+        for name, each in script.names.queries.items()
+        if emission(each.relation) is not Emission.ROWS
+    }
+    rows_: dict[str, Counter] = {name: Counter() for name in texts if name not in running}
+    versions: dict[str, dict[tuple, tuple]] = {name: {} for name in running}
+    closing = {stream.name: 100_000 * step_of(stream) for stream in declared}
+    for batch, heartbeats in [*((batch, {}) for batch in cycles), ({}, closing)]:
+        for name, answers in script.oracle.cycle(batch, heartbeats).items():
+            if name in rows_:
+                rows_[name].update(map(row_key, answers))
+                continue
+            relation = running[name]
+            if isinstance(relation, Select) and relation.is_grouped and relation.having is None:
+                keys = [n for n, each in enumerate(relation.outputs) if isinstance(each.expression, KeyRef)]
+                for version in map(row_key, answers):
+                    versions[name][tuple(version[key] for key in keys)] = version
+    return rows_, versions
 
 
 @PROPERTY

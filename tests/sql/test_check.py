@@ -49,7 +49,7 @@ def test_twenty_mistakes_are_reported_in_one_run() -> None:
 def test_a_good_script() -> None:
     report = check((BINDER / "given.sql").read_text(encoding="utf-8"))
     assert report.ok
-    assert [query.name for query in report.queries] == ["hot"]
+    assert [query.name for query in report.queries] == ["hot", "running", "passed"]
 
 
 def test_statements_see_those_before_them() -> None:

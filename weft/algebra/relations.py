@@ -87,17 +87,31 @@ class Table:
     options: tuple[tuple[str, str], ...] = ()
 
 
+class Emission(Enum):
+    """What the rows of a relation are; the larger the number, the less may be done with them.
+
+    Rows are emitted once. An aggregate that never closes emits versions of its groups: a group is emitted again
+    whenever a row comes to it. Where only its keys are emitted, that is the same row repeated.
+    """
+
+    ROWS = 0
+    REPEATED = 1
+    VERSIONS = 2
+
+
 @dataclass(frozen=True, slots=True)
 class Answers:
     """The answers of another continuous query, read as a stream in the cycle that produces them.
 
-    `clock` names the output column that shows the clock, or is None when no column does.
+    `clock` names the output column that shows the clock, or is None when no column does. `emission` says what its rows
+    are.
     """
 
     query: str
     fields: tuple[Field, ...]
     clock: str | None
     clock_type: DataType
+    emission: Emission = Emission.ROWS
 
 
 @dataclass(frozen=True, slots=True)

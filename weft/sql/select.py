@@ -18,6 +18,7 @@ from weft.algebra import (
     WINDOW_START,
     Aggregate,
     Answers,
+    Emission,
     Field,
     Input,
     Output,
@@ -34,6 +35,7 @@ from weft.algebra import (
 from weft.algebra.clocks import answer_window, clock_column, clock_type
 from weft.algebra.expressions import Call, Column, Expression, KeyRef, Literal, WindowBound
 from weft.algebra.types import BOOLEAN, TIMESTAMP, DataType
+from weft.algebra.versions import emission
 from weft.sql import dialect, durations, expressions, functions, limits
 from weft.sql.coercion import cast, common_type
 from weft.sql.errors import Code, Problem, SqlError, did_you_mean
@@ -145,9 +147,14 @@ def _bind_set_operation(tree: exp.SetOperation, context: _Context) -> Relation:
     if clock != clock_type(right):
         message = "one operand's clock is a TIMESTAMP, the other's an ordinal"
         raise refuse(Code.WINDOWS_DIFFER, message, tree, "combine streams whose clocks are of one type")
+    all_ = not tree.args.get("distinct")
+    if not (operator is SetOperator.UNION and all_):
+        kept = _most_repeated(inner.retain_node)
+        for side, operand, relation in (("left", tree.this, left), ("right", tree.expression, right)):
+            if emission(relation).value > kept.value:
+                raise _versions_as_rows(f"the {side} operand", operator.value + " ALL" * all_, operand)
     window = _common_window(left, right, tree)
     left, right = _aligned(left, right, tree, operator)
-    all_ = not tree.args.get("distinct")
     needs_history = window is None and not (operator is SetOperator.UNION and all_)
     if needs_history and all_:
         hint = f"give both operands the same window, or write {operator.value} without ALL"
@@ -398,9 +405,12 @@ class _SelectBinder:
         self.row_scope = Scope(self.inputs, "the select list", self._bounds_type(), self.aggregates)
         outputs = self._outputs()
         having = self._having()
+        with self._collecting():
+            self._check_versions()
         self._raise_problems()
         window = self._window()
         select = self._assemble(conditions, window, outputs, having)
+        self._check_own_versions(select)
         self._check_join(select)
         return select
 
@@ -716,9 +726,44 @@ class _SelectBinder:
 
     # -- putting it together
 
+    @property
+    def _is_grouped(self) -> bool:
+        return bool(self.aggregates or self.keys or self.tree.args.get("group"))
+
+    def _check_versions(self) -> None:
+        """Refuses what would take the versions of a running aggregate for rows."""
+        reader = self._reader_of_rows()
+        if reader is None:
+            return
+        kept = _most_repeated(self._retain_node) if reader == "DISTINCT" else Emission.ROWS
+        for item in self.flowing:
+            if emission(item.source).value > kept.value:
+                raise _versions_as_rows(f"'{item.alias}'", reader, item.node)
+
+    def _check_own_versions(self, select: Select) -> None:
+        """Refuses DISTINCT over the versions that the same select emits."""
+        kept = _most_repeated(self._retain_node)
+        if select.distinct and emission(replace(select, distinct=False)).value > kept.value:
+            raise _versions_as_rows("this aggregate", "DISTINCT", self.tree)
+
+    @property
+    def _retain_node(self) -> exp.Expr | None:
+        return self.tree.meta.get(dialect.RETAIN) or self.context.retain_node
+
+    def _reader_of_rows(self) -> str | None:
+        """What in this select looks at several rows together, as messages call it; None if each row passes alone."""
+        if len(self.flowing) > 1:
+            return "a join of inputs that flow"
+        if self._is_grouped:
+            return self.aggregates[0].function.upper() if self.aggregates else "GROUP BY"
+        window = self.flowing[0].window
+        if window is not None and not window.is_unbounded:
+            return "a window"
+        return "DISTINCT" if self.tree.args.get("distinct") is not None else None
+
     def _window(self) -> Window | None:
         """The window of the select itself, as opposed to those that say which rows of a join meet."""
-        grouped = bool(self.aggregates or self.keys or self.tree.args.get("group"))
+        grouped = self._is_grouped
         if len(self.flowing) > 1:
             for item in self.flowing:
                 if item.is_table_function:
@@ -866,9 +911,13 @@ class _SelectBinder:
         node = self.tree.meta.get(dialect.EMIT_EMPTY)
         if node is None:
             return False
-        if self.keys or not self.aggregates or window is None or window.is_unbounded:
+        if self.keys or not self.aggregates or window is None:
             hint = "it goes with windowed aggregates without GROUP BY"
             raise refuse(Code.MISPLACED_OPTION, "EMIT EMPTY has no meaning here", node, hint)
+        if window.is_unbounded:
+            message = "an aggregate that never closes answers when rows arrive: it has no empty windows"
+            hint = "give it a window, for example [RANGE 1 HOUR SLIDE 1 HOUR], or drop EMIT EMPTY"
+            raise refuse(Code.MISPLACED_OPTION, message, node, hint)
         if window.slide == 1 and self.clock == TIMESTAMP:
             hint = "use a window with a SLIDE"
             raise refuse(Code.MISPLACED_OPTION, "EMIT EMPTY would answer at every microsecond", node, hint)
@@ -904,7 +953,19 @@ class _SelectBinder:
 
 def answers_of(query: Query) -> Answers:
     """Another query's answers as a source."""
-    return Answers(query.name, query.relation.fields, query.clock, query.relation.clock_type)
+    relation = query.relation
+    return Answers(query.name, relation.fields, query.clock, relation.clock_type, emission(relation))
+
+
+def _most_repeated(retain: exp.Expr | None) -> Emission:
+    """What DISTINCT and set operators may read: one that remembers for ever does not tell a row from its repetition."""
+    return Emission.ROWS if isinstance(retain, dialect.Duration) else Emission.REPEATED
+
+
+def _versions_as_rows(source: str, reader: str, node: exp.Expr) -> SqlError:
+    message = f"{source} emits a new version of a group whenever it changes, and {reader} would take each for a row"
+    hint = "give the aggregate that never closes a window: GROUP BY window(ts, '1 hour'), or [RANGE … SLIDE …]"
+    return refuse(Code.READS_VERSIONS, message, node, hint)
 
 
 def _no_window(table: Table, node: exp.Expr) -> SqlError:
