@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -24,12 +24,15 @@ from typing import TYPE_CHECKING, Self
 from weft.algebra import Field, Query, Stream, Table
 from weft.algebra.clocks import clock_type
 from weft.catalog import Catalog, View
+from weft.catalog.database import PATIENCE
 from weft.plan.sharing import Measured
 from weft.plan.sharing_json import shared_document
 from weft.plan.sharing_text import shared_query_text, shared_text
 from weft.plan.text import duration_text, relation_lines, window_text
+from weft.registration import Answering, Outcome, Registration
 from weft.sql import SqlError, bind_or_repeat, parse, split, statements
 from weft.sql.binder import SETTINGS
+from weft.sql.check import check
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -45,15 +48,6 @@ if TYPE_CHECKING:
     from weft.engine.woven.ahead import Left
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a statement did: a sentence, and a table where there is one to show."""
-
-    message: str
-    columns: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
-
-
 class Loom:
     """A project: its streams, tables, views and continuous queries."""
 
@@ -64,17 +58,23 @@ class Loom:
         self._tables: dict[str, GivenRows] = {}
         self._callables: dict[str, Callable[[pa.Table, int], object]] = {}
         self._control: Control | None = None
+        self._answering: Answering | None = None
 
     @classmethod
     def open(cls, directory: str | Path, *, write: bool = True) -> Self:
-        """Open the project in `directory`, which is created if need be. One process at a time may write to it."""
+        """Open the project in `directory`, which is created if need be.
+
+        One process at a time may write to it; another one that is about to end is waited for.
+        """
         if write:
             Path(directory).mkdir(parents=True, exist_ok=True)
-        return cls(Catalog.open(directory, write=write))
+        return cls(Catalog.open(directory, write=write, patience=PATIENCE))
 
     def close(self) -> None:
         """Stop, if need be, and let go of the project."""
         self.stop()
+        if self._answering is not None:
+            self._answering.stop()
         if self._control is not None:
             self._control.close()
         self.catalog.close()
@@ -90,7 +90,8 @@ class Loom:
     def execute(self, script: str) -> list[Outcome]:
         """Run the statements of a script, each in its own transaction; the first that fails stops it.
 
-        A CREATE that repeats what is registered already changes nothing, so a script may be run again.
+        A CREATE that repeats what is registered already changes nothing, so a script may be run again. While the loom
+        runs, changes take effect in the next cycle.
         """
         outcomes = []
         for piece in split(script):
@@ -99,6 +100,13 @@ class Loom:
             except SqlError as error:
                 raise error.shifted(piece.start) from None
         return outcomes
+
+    def register(self, script: str) -> Registration:
+        """Run the statements of a script, all of them or none, and report every problem of the script."""
+        with self.catalog.transaction():
+            report = check(script, self.catalog)
+            outcomes = tuple(self.execute(script)) if report.ok else ()
+        return Registration(outcomes, report.problems, len(report.good), report.skipped)
 
     def query(self, name: str, select: str) -> Query:
         """Register a continuous query."""
@@ -152,8 +160,10 @@ class Loom:
 
         The declaration is kept; the DataFrame is not: attach it again after opening the project anew.
         """
+        from weft.engine.engine import refuse_other_sources
         from weft.engine.sources import stream_of
 
+        refuse_other_sources(self.directory, named=False)
         stream = stream_of(name, frame, clock, watermark)
         known = self.catalog.find_stream(name)
         if known is None:
@@ -182,8 +192,10 @@ class Loom:
 
     def sink(self, query: str, function: Callable[[pa.Table, int], object]) -> None:
         """Call `function(answers, cycle)` with a query's answers; after a crash a cycle may come again."""
-        self.catalog.query(query)
-        self._callables[query] = function
+        name = self.catalog.query(query).name
+        self._callables[name] = function
+        if self._engine is not None:
+            self._engine.add_callable(name, function)
 
     def start(
         self,
@@ -207,6 +219,9 @@ class Loom:
             raise RuntimeError("this loom is running already")
         if self._control is not None:
             self._control.close()
+        if self._answering is None:
+            self._answering = Answering(self.catalog, self.register)
+            self._answering.start()
         stored = {name: str(value) for name, value in self.catalog.settings().items() if name.startswith("spark.")}
         beside = ThreadPoolExecutor(max_workers=1, thread_name_prefix="weft-ahead")
         ahead = beside.submit(_left, self.directory)
@@ -224,10 +239,11 @@ class Loom:
         engine.tables.update(self._tables)
         for name, function in self._callables.items():
             engine.add_callable(name, function)
+        engine.say = say
         if on_progress is not None:
             engine.listeners.append(on_progress)
         self._control = Control(self.catalog, say)
-        self._control.attach(engine, self._execute_requests)
+        self._control.attach(engine)
         engine.start(until_idle=until_idle, interval=interval)
         self._engine = engine
         return engine
@@ -294,17 +310,6 @@ class Loom:
     def directory(self) -> Path:
         return self.catalog.path.parent
 
-    def _execute_requests(self) -> None:
-        """Run the statements that other processes have submitted."""
-        for request in self.catalog.pending():
-            with self.catalog.transaction():
-                try:
-                    outcome = self._execute_one(request.statement)
-                except SqlError as error:
-                    self.catalog.answer(request.id, False, error.render(request.statement))
-                else:
-                    self.catalog.answer(request.id, True, outcome.message)
-
     # -- statements ---------------------------------------------------------------------------------------------------
 
     def _execute_one(self, text: str) -> Outcome:
@@ -313,7 +318,7 @@ class Loom:
     def _apply(self, statement: statements.Statement) -> Outcome:
         if isinstance(statement, statements.CreateStream):
             self.catalog.add_stream(statement.stream)
-            return Outcome(f"stream {statement.stream.name} created")
+            return Outcome(f"stream {statement.stream.name} created{self._follow_streams()}")
         if isinstance(statement, statements.CreateTable):
             self.catalog.add_table(statement.table)
             return Outcome(f"table {statement.table.name} created")
@@ -325,6 +330,8 @@ class Loom:
             return Outcome(f"query {statement.query.name} created")
         if isinstance(statement, statements.Drop):
             self._drop(statement)
+            if statement.kind == "STREAM":
+                self._follow_streams()
             return Outcome(f"{statement.kind.lower()} {statement.name} dropped")
         if isinstance(statement, statements.SetOption):
             self.catalog.set_setting(statement.name, statement.value)
@@ -336,6 +343,15 @@ class Loom:
         if isinstance(statement, statements.Explain):
             return Outcome(self.explain(statement.query, format=statement.format))
         return Outcome(statement.reason)
+
+    def _follow_streams(self) -> str:
+        """Let a running engine read the streams as they are registered, and say when that is, if it is not now."""
+        if self._engine is None or not self._engine.is_running:
+            return ""
+        if not self._engine.follows_streams:
+            return "; it is read from the next start on, because other streams are DataFrames from Python"
+        self._engine.follow_streams()
+        return "; it is read as soon as the cycle that is running is over"
 
     def _drop(self, statement: statements.Drop) -> None:
         drop = {

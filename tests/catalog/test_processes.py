@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.catalog.examples import TRADES, answers, query
-from weft.catalog import Catalog, CatalogLocked, RequestStatus
+from weft.catalog import Catalog, CatalogLocked, Writer, find_writer
 
 ROOT = Path(__file__).parents[2]
 PRELUDE = """
@@ -46,7 +47,8 @@ def test_a_second_writer_is_told_who_the_first_is(tmp_path: Path) -> None:
     with process(tmp_path, "catalog = Catalog.open(directory); say('open'); sys.stdin.read()") as child:
         assert heard(child) == "open"
         who = f"process {child.pid} on {socket.gethostname()}"
-        with pytest.raises(CatalogLocked, match=rf"{tmp_path} is open for writing by {who}; stop that one") as refused:
+        said = rf"{tmp_path} is open for writing by {who}; repeat when it is done"
+        with pytest.raises(CatalogLocked, match=said) as refused:
             Catalog.open(tmp_path)
         assert refused.value.holder == who
         with Catalog.open(tmp_path, write=False) as reader:
@@ -55,6 +57,30 @@ def test_a_second_writer_is_told_who_the_first_is(tmp_path: Path) -> None:
         child.wait()
         with Catalog.open(tmp_path) as catalog:  # the lock has died with its holder
             catalog.add_stream(TRADES)
+
+
+def test_a_second_writer_waits_for_one_that_is_about_to_end(tmp_path: Path) -> None:
+    with process(tmp_path, "catalog = Catalog.open(directory); say('open'); sys.stdin.readline()") as child:
+        assert heard(child) == "open"
+        assert child.stdin
+        ending = threading.Timer(0.3, lambda: print("end", file=child.stdin, flush=True))
+        ending.start()
+        Catalog.open(tmp_path, patience=60.0).close()
+        ending.join()
+
+
+def test_a_writer_that_answers_requests_is_not_waited_for(tmp_path: Path) -> None:
+    code = "catalog = Catalog.open(directory); catalog.announce(); say('open'); sys.stdin.readline()"
+    with process(tmp_path, code) as child:
+        assert heard(child) == "open"
+        who = f"process {child.pid} on {socket.gethostname()}"
+        assert find_writer(tmp_path) == Writer(who, answers=True)
+        with pytest.raises(CatalogLocked, match=f"{who}; stop it first, or change it while it runs") as refused:
+            Catalog.open(tmp_path, patience=3600.0)
+        assert refused.value.answers
+        child.kill()
+        child.wait()
+        assert find_writer(tmp_path) is None
 
 
 def test_a_second_writer_in_the_same_process_is_refused_too(tmp_path: Path) -> None:
@@ -170,10 +196,9 @@ with Catalog.open(directory, write=False) as reader:
     with process(catalog.path.parent, code) as child:
         number = int(heard(child))
         (request,) = catalog.pending()
-        assert (request.id, request.statement) == (number, "DROP CONTINUOUS QUERY hot")
+        assert (request.id, request.script) == (number, "DROP CONTINUOUS QUERY hot")
         with catalog.transaction():
             catalog.drop_query("hot")
-            catalog.answer(number, True, "dropped query 'hot'")
+            catalog.answer(number, "dropped query 'hot'")
         print("answered", file=child.stdin, flush=True)
         assert heard(child) == "dropped query 'hot'"
-    assert catalog.request(number).status is RequestStatus.DONE

@@ -13,7 +13,6 @@ from weft.catalog import (
     DuplicateName,
     PlanVersion,
     Request,
-    RequestStatus,
     Statistics,
     UnknownName,
 )
@@ -120,17 +119,42 @@ def test_requests_wait_in_order_until_they_are_answered(catalog: Catalog) -> Non
     with Catalog.open(catalog.path.parent, write=False) as reader:
         first, second = reader.submit("one"), catalog.submit("two")
         assert catalog.pending() == reader.pending()
-        assert [each.statement for each in catalog.pending()] == ["one", "two"]
-        catalog.answer(first, False, "line 1: what?")
-        assert reader.request(first) == Request(first, "one", RequestStatus.FAILED, "line 1: what?")
-        assert catalog.pending() == (Request(second, "two", RequestStatus.PENDING, None),)
+        assert [each.script for each in catalog.pending()] == ["one", "two"]
+        catalog.answer(first, "line 1: what?")
+        assert reader.request(first) == Request(first, "one", "line 1: what?")
+        assert catalog.pending() == (Request(second, "two", None),)
 
 
 def test_a_request_is_answered_once(catalog: Catalog) -> None:
     number = catalog.submit("one")
-    catalog.answer(number, True, "done")
+    catalog.answer(number, "done")
     with pytest.raises(DuplicateName, match=f"request {number} .* answered"):
-        catalog.answer(number, False, "again")
+        catalog.answer(number, "again")
     with pytest.raises(UnknownName, match="no request 99"):
-        catalog.answer(99, True, "")
+        catalog.answer(99, "")
     assert catalog.request(number).answer == "done"
+
+
+def test_a_request_is_withdrawn_before_its_answer_or_not_at_all(catalog: Catalog) -> None:
+    with Catalog.open(catalog.path.parent, write=False) as reader:
+        first, second = reader.submit("one"), reader.submit("two")
+        assert reader.withdraw(first)
+        with pytest.raises(UnknownName, match=f"no request {first} .* withdrawn"):
+            catalog.answer(first, "done")
+        catalog.answer(second, "done")
+        assert not reader.withdraw(second)
+        assert reader.request(second).answer == "done"
+        reader.forget_request(second)
+        with pytest.raises(UnknownName):
+            reader.request(second)
+
+
+def test_answers_that_are_not_read_are_deleted_after_an_hour(catalog: Catalog) -> None:
+    old, new, last = (catalog.submit("…") for _ in range(3))
+    for number in (old, new):
+        catalog.answer(number, "done")
+    catalog._database.execute("UPDATE requests SET answered = answered - 4000 WHERE id = ?", (old,))
+    catalog.answer(last, "done")
+    assert catalog.request(new).answer == "done"
+    with pytest.raises(UnknownName):
+        catalog.request(old)

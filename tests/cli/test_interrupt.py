@@ -50,7 +50,7 @@ def test_ctrl_c_finishes_the_cycle_and_the_next_run_goes_on(tmp_path: Path) -> N
             if line.startswith("cycle 0"):
                 break
         refused = subprocess.run(
-            weft("register", str(app), "--project", project), cwd=ROOT, text=True, capture_output=True, check=False
+            weft("run", "--project", project), cwd=ROOT, text=True, capture_output=True, check=False
         )
         os.killpg(running.pid, signal.SIGINT)
         heard += running.stdout.readlines()

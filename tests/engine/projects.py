@@ -63,12 +63,13 @@ def reasons(loom: Loom, stream: str) -> list[str]:
 class Live:
     """A loom that runs until the test has seen enough."""
 
-    def __init__(self, loom: Loom) -> None:
+    def __init__(self, loom: Loom, say: Callable[[str], None] = lambda sentence: None) -> None:
         self._loom = loom
+        self._say = say
         self._cycles: SimpleQueue[Progress] = SimpleQueue()
 
     def start(self) -> None:
-        self._loom.start(on_progress=self._cycles.put)
+        self._loom.start(on_progress=self._cycles.put, say=self._say)
 
     def next(self) -> Progress:
         """The next cycle that is committed."""
@@ -82,9 +83,9 @@ class Live:
 
 
 @contextmanager
-def live(loom: Loom) -> Iterator[Live]:
+def live(loom: Loom, say: Callable[[str], None] = lambda sentence: None) -> Iterator[Live]:
     """The loom, running."""
-    running = Live(loom)
+    running = Live(loom, say)
     running.start()
     try:
         yield running

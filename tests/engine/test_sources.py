@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tests.engine.projects import PATIENCE, Live, live, rows_of, run_to_the_end, write_rows
-from weft.catalog import RequestStatus
+from weft.changes import change
 from weft.engine import replay
 from weft.engine.errors import EngineError, SourceError
 from weft.loom import Loom
@@ -239,32 +237,97 @@ def test_queries_come_and_go_while_the_loom_runs(loom: Loom, tmp_path: Path) -> 
     assert rows_of(loom.results("b")) == [(2,), (3,)]
 
 
-_SUBMIT = """
-import sys
-from weft.catalog import Catalog
-with Catalog.open(sys.argv[1], write=False) as catalog:
-    print(*(catalog.submit(statement) for statement in sys.argv[2:]))
-"""
-
-
-def test_another_process_can_ask_for_changes(loom: Loom, tmp_path: Path) -> None:
+def test_requests_are_answered_while_a_cycle_runs(loom: Loom, tmp_path: Path) -> None:
     data = tmp_path / "data"
     loom.execute(ordinal_stream("s", data) + "CREATE CONTINUOUS QUERY a AS SELECT n FROM s")
-    wishes = ["CREATE CONTINUOUS QUERY b AS SELECT n FROM s", "DROP CONTINUOUS QUERY a", "DROP CONTINUOUS QUERY c"]
+    in_cycle, go_on = threading.Event(), threading.Event()
+
+    def hold(answers: pa.Table, cycle: int) -> None:
+        in_cycle.set()
+        assert go_on.wait(PATIENCE)
+
+    loom.sink("a", hold)
+    with live(loom) as running:
+        write_rows(data, "1.json", [{"n": 1}])
+        assert in_cycle.wait(PATIENCE)
+        created = change(loom.directory, "CREATE CONTINUOUS QUERY b AS SELECT n FROM s; DROP CONTINUOUS QUERY a")
+        assert [each.message for each in created.outcomes] == ["query b created", "query a dropped"]
+        assert not change(loom.directory, "DROP CONTINUOUS QUERY c").ok
+        go_on.set()
+        running.next()
+        write_rows(data, "2.json", [{"n": 2}])
+        running.next()
+    assert rows_of(loom.results("b")) == [(2,)]
+    assert [query.name for query in loom.catalog.queries()] == ["b"]
+
+
+def test_streams_come_and_go_while_the_loom_runs(loom: Loom, tmp_path: Path) -> None:
+    """A stream that is registered while others run is read without a restart, and each row once."""
+    a, b = tmp_path / "a", tmp_path / "b"
+    loom.execute(ordinal_stream("a", a) + "CREATE CONTINUOUS QUERY qa AS SELECT n, v FROM a")
+    with live(loom) as running:
+        write_rows(a, "1.json", [{"n": 1, "v": 1}])
+        running.next()
+        b.mkdir()
+        write_rows(b, "1.json", [{"n": 1, "v": 10}])
+        created, _ = loom.execute(ordinal_stream("b", b) + "CREATE CONTINUOUS QUERY qb AS SELECT n, v FROM b")
+        assert created.message == "stream b created; it is read as soon as the cycle that is running is over"
+        running.until(lambda cycle: cycle.answers > 0)
+        write_rows(a, "2.json", [{"n": 2, "v": 2}])
+        running.until(lambda cycle: cycle.answers > 0)
+        loom.execute("DROP CONTINUOUS QUERY qa; DROP STREAM a")
+        write_rows(b, "2.json", [{"n": 2, "v": 20}])
+        running.until(lambda cycle: cycle.answers > 0)
+        loom.execute(ordinal_stream("a", a) + "CREATE CONTINUOUS QUERY qa AS SELECT n, v FROM a")
+        running.until(lambda cycle: cycle.answers > 0)
+        write_rows(b, "3.json", [{"n": 3, "v": 30}])
+        running.until(lambda cycle: cycle.answers > 0)
+    run_to_the_end(loom)
+    assert rows_of(loom.results("qb")) == [(1, 10), (2, 20), (3, 30)]
+    assert rows_of(loom.results("qa")) == [(1, 1), (2, 2)]
+
+
+def test_a_stream_that_cannot_be_read_leaves_the_others_running(loom: Loom, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    loom.execute(ordinal_stream("s", data) + "CREATE CONTINUOUS QUERY q AS SELECT n FROM s")
+    said: list[str] = []
+    with live(loom, said.append) as running:
+        write_rows(data, "1.json", [{"n": 1}])
+        running.next()
+        loom.execute("CREATE STREAM t (n BIGINT) WATERMARK FOR n AS n USING nonsense")
+        loom.execute("CREATE CONTINUOUS QUERY r AS SELECT n FROM t")
+        write_rows(data, "2.json", [{"n": 2}])
+        running.next()
+        write_rows(data, "3.json", [{"n": 3}])
+        running.next()
+    assert rows_of(loom.results("q")) == [(1,), (2,), (3,)]
+    assert [sentence for sentence in said if "stream 't' cannot be read" in sentence]
+
+
+def test_a_function_can_be_attached_while_the_loom_runs(loom: Loom, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    loom.execute(ordinal_stream("s", data) + "CREATE CONTINUOUS QUERY q AS SELECT n FROM s")
+    taken: list[tuple[object, ...]] = []
     with live(loom) as running:
         write_rows(data, "1.json", [{"n": 1}])
         running.next()
-        command = [sys.executable, "-c", _SUBMIT, str(loom.directory), *wishes]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        loom.sink("Q", lambda answers, cycle: taken.extend(rows_of(answers)))
         write_rows(data, "2.json", [{"n": 2}])
         running.next()
-    created, dropped, refused = (loom.catalog.request(int(number)) for number in done.stdout.split())
-    assert (created.status, created.answer) == (RequestStatus.DONE, "query b created")
-    assert (dropped.status, dropped.answer) == (RequestStatus.DONE, "query a dropped")
-    assert refused.status is RequestStatus.FAILED
-    assert "'c'" in (refused.answer or "")
-    assert rows_of(loom.results("b")) == [(2,)]
-    assert [query.name for query in loom.catalog.queries()] == ["b"]
+    assert taken == [(2,)]
+
+
+def test_a_dataframe_is_refused_at_once_where_streams_come_from_sql(
+    spark: SparkSession, loom: Loom, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    loom.execute(ordinal_stream("s", data) + "CREATE CONTINUOUS QUERY q AS SELECT n FROM s")
+    write_rows(data, "1.json", [{"n": 1}])
+    run_to_the_end(loom)
+    frame = spark.readStream.schema("n BIGINT").json(str(data))
+    with pytest.raises(EngineError, match="made without streams from Python DataFrames"):
+        loom.stream("t", frame, clock="n", watermark="0")
+    assert loom.catalog.find_stream("t") is None
 
 
 # Stopping

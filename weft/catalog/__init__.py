@@ -17,7 +17,8 @@ from weft.catalog.errors import (
     NotACatalog,
     UnknownName,
 )
-from weft.catalog.records import KeptItinerary, PlanVersion, Representative, Request, RequestStatus, Statistics, View
+from weft.catalog.lock import Writer, find_writer
+from weft.catalog.records import KeptItinerary, PlanVersion, Representative, Request, Statistics, View
 
 __all__ = [
     "CATALOG_FILE",
@@ -38,11 +39,12 @@ __all__ = [
     "PlanVersion",
     "Representative",
     "Request",
-    "RequestStatus",
     "Statistics",
     "UnknownName",
     "View",
+    "Writer",
     "decode",
     "encode",
+    "find_writer",
     "register",
 ]

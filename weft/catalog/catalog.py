@@ -9,23 +9,26 @@
 One process at a time may open a directory for writing; any number may read it meanwhile, and see each transaction from
 its commit on.
 
-A process that is not the writer can still ask for changes. It submits a statement; the writer finds it pending,
-executes it, and answers, and whoever asked reads the answer:
+A process that is not the writer can still ask for changes. It submits a script; the writer finds it pending, executes
+it, and answers, and the process that asked reads the answer:
 
-    asking process                             the writer, between two cycles
+    asking process                             the writer, in a thread of its own
     number = catalog.submit("DROP STREAM s")
                                                for request in catalog.pending():
                                                    with catalog.transaction():
-                                                       …execute request.statement…
-                                                       catalog.answer(request.id, True, "dropped")
+                                                       …execute request.script…
+                                                       catalog.answer(request.id, "dropped")
     catalog.request(number).answer
+    catalog.forget_request(number)
 
-Executing and answering in one transaction makes a request happen once, even if the writer dies in between.
+Executing and answering in one transaction makes a request happen at most once, even if the writer dies in between. A
+request that is withdrawn before its answer is never executed.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -40,7 +43,7 @@ from weft.catalog.definitions import Definition, Definitions, folded
 from weft.catalog.deliveries import Deliveries
 from weft.catalog.errors import CatalogUnavailable, DuplicateName, UnknownName
 from weft.catalog.lock import WriterLock
-from weft.catalog.records import PlanVersion, Representative, Request, RequestStatus, Statistics, View
+from weft.catalog.records import PlanVersion, Representative, Request, Statistics, View
 from weft.plan.network import Changes
 from weft.plan.plan import Plan
 
@@ -61,12 +64,15 @@ class Catalog:
         self.deliveries = Deliveries(database)
 
     @classmethod
-    def open(cls, directory: str | Path, *, write: bool = True) -> Self:
-        """Open the catalog in `directory`; for writing, create it if there is none."""
+    def open(cls, directory: str | Path, *, write: bool = True, patience: float = 0.0) -> Self:
+        """Open the catalog in `directory`; for writing, create it if there is none.
+
+        Another writer is waited for, for at most `patience` seconds.
+        """
         directory = Path(directory)
         if not os.path.isdir(directory):
             raise CatalogUnavailable(f"{directory} is not a directory, or not within reach; create it first")
-        lock = WriterLock(directory) if write else None
+        lock = WriterLock(directory, patience) if write else None
         try:
             return cls(Database(directory / CATALOG_FILE, write=write), lock)
         except BaseException:
@@ -342,39 +348,50 @@ class Catalog:
 
     # -- requests of other processes ---------------------------------------------------------------------------------
 
-    def submit(self, statement: str) -> int:
-        """Ask the writer to execute a statement, and return the number of the request. Readers may do this.
+    def announce(self) -> None:
+        """Let other processes know that this one, the writer, answers requests."""
+        self._database.require_writable()
+        assert self._lock is not None
+        self._lock.announce()
+
+    def submit(self, script: str) -> int:
+        """Ask the writer to carry out a script, and return the number of the request. Readers may do this.
 
         It waits in the file until a writer looks for it, even if none is running now.
         """
-        if self.writable:
-            with self._database.transaction():
-                self._database.execute(_SUBMIT, (statement,))
-                ((number,),) = self._database.execute("SELECT last_insert_rowid()")
-                return int(number)
-        return self._database.execute_aside(_SUBMIT, (statement,))
+        ((number,),) = self._database.execute_aside("INSERT INTO requests (script) VALUES (?) RETURNING id", (script,))
+        return int(number)
+
+    def withdraw(self, number: int) -> bool:
+        """Take back a request, and say whether that was in time; one that is answered stays. Readers may do this."""
+        return bool(
+            self._database.execute_aside("DELETE FROM requests WHERE id = ? AND answer IS NULL RETURNING id", (number,))
+        )
 
     def pending(self) -> tuple[Request, ...]:
         """The requests without an answer, oldest first."""
-        rows = self._database.execute(f"{_REQUESTS} WHERE status = 'pending' ORDER BY id")
-        return tuple(_request(row) for row in rows)
+        rows = self._database.execute(f"{_REQUESTS} WHERE answer IS NULL ORDER BY id")
+        return tuple(Request(*row) for row in rows)
 
     def request(self, number: int) -> Request:
         rows = self._database.execute(f"{_REQUESTS} WHERE id = ?", (number,))
         if not rows:
-            raise UnknownName(f"there is no request {number} in {self.path}; check the number that submit gave")
-        return _request(rows[0])
+            raise UnknownName(f"there is no request {number} in {self.path}; it was withdrawn, or answered and deleted")
+        return Request(*rows[0])
 
-    def answer(self, number: int, ok: bool, message: str) -> None:
-        """Say what became of a request, once."""
+    def answer(self, number: int, answer: str) -> None:
+        """Answer a request, once. Answers that were not asked for within an hour are deleted."""
         self._database.require_writable()
+        now = time.time()
         with self._database.transaction():
-            if self.request(number).status is not RequestStatus.PENDING:
+            if self.request(number).answer is not None:
                 raise DuplicateName(f"request {number} in {self.path} has been answered; answer each request once")
-            status = RequestStatus.DONE if ok else RequestStatus.FAILED
-            self._database.execute(
-                "UPDATE requests SET status = ?, answer = ? WHERE id = ?", (status.value, message, number)
-            )
+            self._database.execute("UPDATE requests SET answer = ?, answered = ? WHERE id = ?", (answer, now, number))
+            self._database.execute("DELETE FROM requests WHERE answered < ?", (now - _ANSWERS_KEPT,))
+
+    def forget_request(self, number: int) -> None:
+        """Delete an answered request: its answer has been read. Readers may do this."""
+        self._database.execute_aside("DELETE FROM requests WHERE id = ? AND answer IS NOT NULL", (number,))
 
     # ----------------------------------------------------------------------------------------------------------------
 
@@ -402,10 +419,7 @@ class Catalog:
         return PlanVersion(number, self._database.decode(f"plan {number}", plan))
 
 
-_SUBMIT: Final = "INSERT INTO requests (statement) VALUES (?)"
-_REQUESTS: Final = "SELECT id, statement, status, answer FROM requests"
+_REQUESTS: Final = "SELECT id, script, answer FROM requests"
 
-
-def _request(row: Row) -> Request:
-    number, statement, status, answer = row
-    return Request(number, statement, RequestStatus(status), answer)
+#: Seconds for which an answer waits for the process that asked.
+_ANSWERS_KEPT: Final = 3600.0

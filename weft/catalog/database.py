@@ -60,12 +60,12 @@ class Database:
                 self._connection = self._open_for_reading()
             return self._connection.execute(statement, parameters).fetchall()
 
-    def execute_aside(self, statement: str, parameters: Sequence[object] = ()) -> int:
-        """Run one INSERT on a connection of its own, which a reader may do too, and return the number of the row."""
+    def execute_aside(self, statement: str, parameters: Sequence[object] = ()) -> list[Row]:
+        """Run one change on a connection of its own, which a reader may do too, and return its rows."""
+        if self.writable:
+            return self.execute(statement, parameters)
         with self._explained(), closing(_connect(self.path, "mode=rw")) as connection:
-            number = connection.execute(statement, parameters).lastrowid
-            assert number is not None
-            return number
+            return connection.execute(statement, parameters).fetchall()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -108,7 +108,7 @@ class Database:
 
     def require_writable(self) -> None:
         if not self.writable:
-            raise CatalogReadOnly(f"{self.path} was opened for reading; open it for writing, or submit the statement")
+            raise CatalogReadOnly(f"{self.path} was opened for reading; open it for writing, or submit a request")
 
     def _open_for_writing(self) -> sqlite3.Connection:
         connection, version = self._open("mode=rwc")

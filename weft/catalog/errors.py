@@ -32,14 +32,20 @@ class NameInUse(CatalogError):
 
 
 class CatalogLocked(CatalogError):
-    """Another writer has the directory open; `holder` is what it wrote about itself."""
+    """Another writer has the directory open; `holder` is what it wrote about itself.
 
-    def __init__(self, directory: Path, holder: str) -> None:
+    `answers` says whether that process carries out what others ask for: see `weft/changes.py`.
+    """
+
+    def __init__(self, directory: Path, holder: str, *, answers: bool = False) -> None:
         self.holder = holder
-        super().__init__(
-            f"{directory} is open for writing by {holder}; "
-            "stop that one, open the catalog for reading, or submit the statement to it"
+        self.answers = answers
+        advice = (
+            "stop it first, or change it while it runs: weft register FILE"
+            if answers
+            else "repeat when it is done, or close the project there"
         )
+        super().__init__(f"{directory} is open for writing by {holder}; {advice}")
 
 
 class CatalogMissing(CatalogError):

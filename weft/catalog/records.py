@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any
 
 from weft.algebra import Query, Relation
@@ -65,17 +64,10 @@ class PlanVersion:
     plan: Any
 
 
-class RequestStatus(Enum):
-    PENDING = "pending"
-    DONE = "done"
-    FAILED = "failed"
-
-
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A statement that another process asked the writer to execute, and the writer's answer once there is one."""
+    """A script that another process asked the writer to carry out, and the writer's answer once there is one."""
 
     id: int
-    statement: str
-    status: RequestStatus
+    script: str
     answer: str | None

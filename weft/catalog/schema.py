@@ -91,14 +91,14 @@ MIGRATIONS: tuple[Migration, ...] = (
         """,
         """
         CREATE TABLE requests (
-            id        INTEGER PRIMARY KEY AUTOINCREMENT,
-            statement TEXT NOT NULL,
-            status    TEXT NOT NULL DEFAULT 'pending' CHECK (status IN ('pending', 'done', 'failed')),
-            answer    TEXT
+            id       INTEGER PRIMARY KEY AUTOINCREMENT,
+            script   TEXT NOT NULL,
+            answer   TEXT,
+            answered REAL
         )
         """,
         """
-        CREATE INDEX requests_pending ON requests (id) WHERE status = 'pending'
+        CREATE INDEX requests_pending ON requests (id) WHERE answer IS NULL
         """,
     ),
     (

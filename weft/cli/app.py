@@ -12,6 +12,7 @@ from weft import __version__
 from weft.cli.check import check
 from weft.cli.coordinator import coordinator
 from weft.cli.demo import demo
+from weft.cli.drop import drop
 from weft.cli.edge import edge
 from weft.cli.explain import explain
 from weft.cli.federation import federation
@@ -33,7 +34,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (init, check, register, queries, explain, run, results, status, tail, edge, token, demo, warm_up):
+for command in (init, check, register, drop, queries, explain, run, results, status, tail, edge, token, demo, warm_up):
     app.command()(command)
 app.command()(provider)
 app.command()(coordinator)

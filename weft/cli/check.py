@@ -10,6 +10,7 @@ import typer
 
 from weft.cli.output import (
     PROBLEMS,
+    Findings,
     JsonOption,
     ScriptArgument,
     failing_clearly,
@@ -19,7 +20,6 @@ from weft.cli.output import (
     problem_document,
     read_script,
 )
-from weft.sql.check import Report
 from weft.sql.check import check as check_script
 
 
@@ -43,12 +43,12 @@ def check(
         raise typer.Exit(PROBLEMS)
 
 
-def report_document(report: Report, script: str, file: str) -> dict[str, Any]:
+def report_document(report: Findings, script: str, file: str) -> dict[str, Any]:
     """What a check found, for machines."""
     return {
         "ok": report.ok,
         "file": file,
-        "good": len(report.good),
+        "good": report.good_count,
         "skipped": report.skipped,
         "problems": [problem_document(problem, script) for problem in report.problems],
     }

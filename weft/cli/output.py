@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import typer
 from rich.console import Console
@@ -16,8 +16,8 @@ from rich.text import Text
 
 from weft.catalog import CATALOG_FILE, CatalogError
 from weft.loom import Loom
+from weft.registration import Outcome
 from weft.sql import Problem
-from weft.sql.check import Report
 
 #: What the directory of a federation's site has in it: see `weft/federation/live/place_file.py`.
 SITE_FILE = "federation.json"
@@ -29,6 +29,19 @@ FAILURE = 2
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 ProjectOption = Annotated[Path, typer.Option("--project", metavar="DIR", help="The project's directory.")]
 ScriptArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A file of SQL statements; - reads from stdin.")]
+
+
+class Findings(Protocol):
+    """What a check of a script found, or a registration."""
+
+    @property
+    def ok(self) -> bool: ...
+    @property
+    def problems(self) -> tuple[Problem, ...]: ...
+    @property
+    def good_count(self) -> int: ...
+    @property
+    def skipped(self) -> int: ...
 
 
 class Failure(Exception):
@@ -66,9 +79,14 @@ def read_script(path: Path) -> str:
 
 def open_project(directory: Path, *, write: bool) -> Loom:
     """The project in a directory. Raises Failure if there is none."""
+    require_project(directory)
+    return Loom.open(directory, write=write)
+
+
+def require_project(directory: Path) -> None:
+    """Raises Failure if there is no project in a directory."""
     if not (directory / CATALOG_FILE).exists():
         raise Failure(f"there is no project in {directory}; create one with: weft init {directory}")
-    return Loom.open(directory, write=write)
 
 
 # -- printing ---------------------------------------------------------------------------------------------------------
@@ -98,7 +116,15 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     stdout().print(table)
 
 
-def print_report(report: Report, script: str, file: str) -> None:
+def print_outcomes(outcomes: Sequence[Outcome]) -> None:
+    """What statements did, with their tables."""
+    for outcome in outcomes:
+        print_text(outcome.message)
+        if outcome.columns:
+            print_table(outcome.columns, outcome.rows)
+
+
+def print_report(report: Findings, script: str, file: str) -> None:
     """Every problem with its line and caret, and a line that counts."""
     console = stdout()
     for problem in report.problems:
@@ -107,9 +133,9 @@ def print_report(report: Report, script: str, file: str) -> None:
     console.print(Text(summary(report), style="green" if report.ok else "red"))
 
 
-def summary(report: Report) -> str:
+def summary(report: Findings) -> str:
     """The line that counts what a check found."""
-    good, problems = len(report.good), len(report.problems)
+    good, problems = report.good_count, len(report.problems)
     return (
         f"{good} statement{'s' * (good != 1)} good, {problems} problem{'s' * (problems != 1)}, {report.skipped} skipped"
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+from weft.changes import change
 from weft.cli.check import report_document
 from weft.cli.output import (
     PROBLEMS,
@@ -14,35 +15,29 @@ from weft.cli.output import (
     ProjectOption,
     ScriptArgument,
     failing_clearly,
-    open_project,
     print_json,
+    print_outcomes,
     print_report,
-    print_table,
     print_text,
     read_script,
+    require_project,
 )
-from weft.loom import Outcome
-from weft.sql.check import check
 
 
 def register(file: ScriptArgument, project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
-    """Register the streams, views and queries of a file: all of them, or none if one has a problem."""
+    """Run the statements of a file: all of them, or none if one has a problem. The project may be running."""
     with failing_clearly(as_json):
         script = read_script(file)
         if (project / SITE_FILE).exists():
-            _register_in_federation(script, project, as_json)
+            register_in_federation(script, project, as_json)
             return
-        with open_project(project, write=True) as loom:
-            report = check(script, loom.catalog)
-            outcomes: list[Outcome] = []
-            if report.ok:
-                with loom.catalog.transaction():
-                    outcomes = loom.execute(script)
+        require_project(project)
+        report = change(project, script)
     if as_json:
-        results = [{"message": each.message, "columns": each.columns, "rows": each.rows} for each in outcomes]
+        results = [{"message": each.message, "columns": each.columns, "rows": each.rows} for each in report.outcomes]
         print_json({**report_document(report, script, str(file)), "outcomes": results})
     elif report.ok:
-        _print_outcomes(outcomes)
+        print_outcomes(report.outcomes)
     else:
         print_report(report, script, str(file))
         print_text("nothing was registered")
@@ -50,7 +45,7 @@ def register(file: ScriptArgument, project: ProjectOption = Path(), as_json: Jso
         raise typer.Exit(PROBLEMS)
 
 
-def _register_in_federation(script: str, site: Path, as_json: bool) -> None:
+def register_in_federation(script: str, site: Path, as_json: bool) -> None:
     """Statements at a site of a federation: the coordinator says where queries run, and why."""
     from weft.cli.federation import ask, federating_clearly
     from weft.federation.live.place_file import find_membership
@@ -63,10 +58,3 @@ def _register_in_federation(script: str, site: Path, as_json: bool) -> None:
         print_json({"ok": True, "said": said})
     else:
         print_text("\n".join(said))
-
-
-def _print_outcomes(outcomes: list[Outcome]) -> None:
-    for outcome in outcomes:
-        print_text(outcome.message)
-        if outcome.columns:
-            print_table(outcome.columns, outcome.rows)

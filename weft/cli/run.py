@@ -29,7 +29,6 @@ from weft.cli.output import (
 from weft.loom import Loom
 from weft.plan.text import clock_text
 from weft.sql import durations
-from weft.sql.check import check
 
 if TYPE_CHECKING:
     from weft.engine.engine import Progress
@@ -70,15 +69,13 @@ def spark_settings(pairs: list[str]) -> dict[str, str]:
 def _register(loom: Loom, file: Path, as_json: bool) -> None:
     """Register the statements of a file, all of them or none."""
     script = read_script(file)
-    report = check(script, loom.catalog)
+    report = loom.register(script)
     if not report.ok:
         if as_json:
             print_json({"ok": False, "problems": [problem_document(each, script) for each in report.problems]})
         else:
             print_report(report, script, str(file))
         raise typer.Exit(PROBLEMS)
-    with loom.catalog.transaction():
-        loom.execute(script)
 
 
 def _interval(every: str | None) -> str | None:

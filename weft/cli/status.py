@@ -73,7 +73,8 @@ def _document(project: Path) -> dict[str, Any]:
         streams = {each.name: each for each in loom.catalog.streams()}
         project_id = loom.catalog.project
         members = loom.catalog.members()
-        queries = [each.name for each in loom.catalog.queries() if each.name not in members]
+        numbers = loom.catalog.query_numbers()
+        queries = {each.name: numbers[each.name] for each in loom.catalog.queries() if each.name not in members}
         groups = _groups(loom.catalog)
         statistics = measured(loom.catalog)
     found = read_status(project)
@@ -93,7 +94,7 @@ def _document(project: Path) -> dict[str, Any]:
             }
             for name, state in (commit.streams.items() if commit else ())
         },
-        "queries": {name: commit.answered.get(name, 0) if commit else 0 for name in queries},
+        "queries": {name: _own_answers(commit, name, number) for name, number in queries.items()},
         "groups": {
             name: {**each, "answers": _answers(commit, each["evaluated_as"]) if commit else 0}
             for name, each in groups.items()
@@ -114,6 +115,12 @@ def _groups(catalog: Catalog) -> dict[str, dict[str, Any]]:
         }
         for stream, epoch in sorted(newest.items())
     }
+
+
+def _own_answers(commit: Commit | None, name: str, number: int) -> int:
+    """How many answers a query has given; one of that name that was dropped does not count."""
+    state = None if commit is None else commit.queries.get(name)
+    return 0 if commit is None or state is None or state.number != number else commit.answered.get(name, 0)
 
 
 def _answers(commit: Commit, names: Sequence[str]) -> int:

@@ -11,6 +11,7 @@ is in the catalog and in the state directory, so a process that dies can be foll
 from __future__ import annotations
 
 import gc
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -25,7 +26,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from weft.algebra import Query, Stream, Table
+from weft.algebra import Answers, Query, Stream, Table
+from weft.algebra.sources import leaves, name_of
 from weft.catalog import Catalog
 from weft.engine import replay
 from weft.engine.answer_files import AnswerFiles
@@ -116,6 +118,8 @@ class Engine:
         self._sinks: dict[str, tuple[Query, Sink | None]] = {}
         self._callables: dict[str, CallableSink] = {}
         self._plan: Plan | None = None
+        #: The numbers of streams and queries that the plan was made for.
+        self._planned_for: object = None
         self._streams: Mapping[int, Stream] | None = None
         self._replays = catalog.path.parent / "replay"
         self._query: StreamingQuery | None = None
@@ -124,10 +128,22 @@ class Engine:
         #: When the newest cycle was over.
         self._over_since: float | None = None
         self._straight: StraightReader | None = None
+        self._trigger: Mapping[str, Any] = {}
+        self._is_ticking = False
+        #: The streams whose replayed files are being fed.
+        self._fed: set[int] = set()
         self._stopping = threading.Event()
         self._in_cycle = threading.Lock()
         self._cycling: int | None = None
+        #: Whether no streaming query runs, and none is about to take the place of another.
         self._ended = threading.Event()
+        self._ended.set()
+        #: Held while the streaming query is stopped, or replaced.
+        self._replacing = threading.Lock()
+        self._replaced: StreamingQuery | None = None
+        self._follow_wanted = threading.Event()
+        #: Whether a cycle that was begun is finished first, with the streams that it had.
+        self._is_finishing = False
         self._failure: BaseException | None = None
         self._spark_error: PySparkException | None = None
         self.memory = Memory(memory_limit)
@@ -136,6 +152,8 @@ class Engine:
         self.tables: dict[str, GivenRows] = {}
         self._tables = Tables(spark, self._storage, self.tables)
         self.listeners: list[Callable[[Progress], None]] = []
+        #: Takes sentences for people.
+        self.say: Callable[[str], None] = lambda sentence: None
         #: Takes the rows that are published for groups of queries, if there are any.
         self.publisher: Publisher | None = None
         #: Called before each new cycle, when changes of the plan may still be part of it.
@@ -160,37 +178,91 @@ class Engine:
             raise EngineError("no stream is registered; CREATE STREAM first")
         self._check_sources()
         self._read_tables()
-        self._streams = streams
         self._stopping.clear()
-        self._ended.clear()
         self._failure = self._spark_error = None
-        ticks = self._duration("heartbeat", "off") is not None and not until_idle
+        self._fed.clear()
+        self._is_ticking = self._duration("heartbeat", "off") is not None and not until_idle
+        if until_idle:
+            self._trigger = {"availableNow": True}
+        elif interval is not None:
+            self._trigger = {"processingTime": interval}
+            self._interval = durations.parse(interval) / 1e6
+        else:
+            self._trigger = {}
+        frame = self._tagged(streams)
+        self._ended.clear()
+        try:
+            self._begin(streams, frame)
+        except BaseException:
+            self._ended.set()
+            raise
+
+    def _tagged(self, streams: Mapping[int, Stream]) -> DataFrame:
+        with self._sources_by_name():
+            return tagged(self._spark, streams, self.frames, self._replays, ticks=self._is_ticking)
+
+    def _begin(self, streams: Mapping[int, Stream], frame: DataFrame) -> None:
+        """Begin the streaming query over the tagged rows of some streams."""
+        self._streams = streams
         read = tuple(streams.values())
-        is_straight = not ticks and not self.frames and can_be_read_straight(read)
+        is_straight = not self._is_ticking and not self.frames and can_be_read_straight(read)
         self._straight = StraightReader(read) if is_straight else None
         with self._sources_by_name():
-            frame = tagged(self._spark, streams, self.frames, self._replays, ticks=ticks)
             writer = frame.writeStream.queryName("weft").foreachBatch(self._on_batch)
             writer = writer.option("checkpointLocation", self._storage.path("checkpoint"))
-            if until_idle:
-                writer = writer.trigger(availableNow=True)
-            elif interval is not None:
-                writer = writer.trigger(processingTime=interval)
-                self._interval = durations.parse(interval) / 1e6
+            if self._trigger:
+                writer = writer.trigger(**self._trigger)
             self._query = writer.start()
         threading.Thread(target=self._watch, args=(self._query,), daemon=True).start()
         for number, stream in streams.items():
-            if stream.format == replay.FORMAT and "speed" in dict(stream.options):
+            if stream.format == replay.FORMAT and "speed" in dict(stream.options) and number not in self._fed:
+                self._fed.add(number)
                 feeder = threading.Thread(
                     target=replay.feed, args=(stream, self._replays / str(number), self._stopping)
                 )
                 feeder.daemon = True
                 feeder.start()
 
+    @property
+    def follows_streams(self) -> bool:
+        """Whether streams can come and go while the engine runs. Not if some are DataFrames from Python."""
+        return self.is_running and not self.frames
+
+    def follow_streams(self) -> None:
+        """Begin to read the streams that were registered, and cease to read those that were dropped.
+
+        It happens in the background, between two cycles: Spark's streaming query is replaced by another one, which goes
+        on at the same offsets. A stream that cannot be read is left out until the next start.
+        """
+        if self.follows_streams and not self._follow_wanted.is_set():
+            self._follow_wanted.set()
+            threading.Thread(target=self._follow, name="weft-streams", daemon=True).start()
+
+    def _follow(self) -> None:
+        with self._replacing:
+            self._follow_wanted.clear()
+            query = self._query
+            streams = self._streams_to_read()
+            if query is None or not streams or self._streams is None or tuple(streams) == tuple(self._streams):
+                return
+            try:
+                frame = self._tagged(streams)
+            except (EngineError, PySparkException) as error:
+                self.say(f"{_first_line(error)}; the streams are read as before until the next start")
+                return
+            with self._in_cycle:
+                if self._stopping.is_set() or not query.isActive:
+                    return
+                self._replaced, self._query = query, None
+                query.stop()
+            try:
+                self._begin(streams, frame)
+            except PySparkException as error:
+                self._spark_error = error
+                self._ended.set()
+
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the engine has stopped; False if it still runs after `timeout` seconds. Raises what stopped it."""
-        if self._query is None:
-            return True
         if not self._ended.wait(timeout):
             return False
         if self._spark_error is not None and not self._stopping.is_set():
@@ -203,33 +275,36 @@ class Engine:
             # Somebody who is called in the cycle asks; it must go on to its end.
             threading.Thread(target=self.stop).start()
             return
-        query, self._query = self._query, None
-        if query is None:
-            return
-        self._stopping.set()
-        with self._in_cycle:
-            query.stop()
+        with self._replacing:
+            query, self._query = self._query, None
+            if query is None:
+                return
+            self._stopping.set()
+            with self._in_cycle:
+                query.stop()
         self._ended.wait()
 
     def _watch(self, query: StreamingQuery) -> None:
         """Wait for the end of the streaming query. A thread of its own does, since Ctrl-C must not interrupt Py4J."""
+        failure = None
         try:
             query.awaitTermination()
         except PySparkException as error:
-            self._spark_error = error
+            failure = error
         finally:
-            self._ended.set()
+            if query is not self._replaced:
+                self._spark_error = failure
+                self._ended.set()
 
     @property
     def is_running(self) -> bool:
-        return self._query is not None and self._query.isActive
+        return not self._ended.is_set()
 
     def _explained(self, error: PySparkException) -> EngineError:
         cause = self._failure
         if cause is not None:
             return EngineError(str(cause))
-        lines = [line.strip() for line in str(error).split("\n") if line.strip()]
-        return EngineError(f"Spark stopped the stream: {lines[0] if lines else error}; mend the cause and start again")
+        return EngineError(f"Spark stopped the stream: {_first_line(error)}; mend the cause and start again")
 
     # -- the cycle ----------------------------------------------------------------------------------------------------
 
@@ -241,6 +316,8 @@ class Engine:
         try:
             with _without_collections():
                 self.cycle(self._as_read(batch), batch_id, is_straight=self._straight is not None)
+            if self._is_finishing:
+                self.follow_streams()
         except BaseException as error:
             self._failure = error
             raise
@@ -356,16 +433,36 @@ class Engine:
             newest = self._catalog.latest_plan()
             self._plan = newest.plan if newest is not None else None
         known = self._plan
-        # Streams that were registered after the start join in at the next one.
         streams = self._streams if self._streams is not None else self._registered_streams()
         with self._catalog.transaction():
             born = self._catalog.running_numbers()
-            if known is None or known.stream_births != tuple(streams) or known.born != born:
+            registered = (tuple(streams), self._catalog.stream_numbers(), born)
+            if known is None or self._planned_for != registered:
+                queries = self._readable(streams)
+                born = {each.name: born[each.name] for each in queries}
+                self._planned_for = registered
+                if known is not None and known.stream_births == tuple(streams) and known.born == born:
+                    return known
                 number = known.number + 1 if known else 1
-                known = build(number, streams, self._catalog.running(), born, self._catalog.table_numbers())
+                known = build(number, streams, queries, born, self._catalog.table_numbers())
                 self._catalog.append_plan(known.number, known)
                 self._plan = known
         return known
+
+    def _readable(self, streams: Mapping[int, Stream]) -> tuple[Query, ...]:
+        """The queries all of whose streams are read. One over a stream that was just registered begins when that is."""
+        numbers = self._catalog.stream_numbers()
+        read = {stream.name for number, stream in streams.items() if numbers.get(stream.name, number) == number}
+        found: dict[str, Query] = {}
+        for query in self._catalog.running():
+            needed = leaves(query.relation)
+            if all(
+                name_of(leaf) in (found if isinstance(leaf, Answers) else read)
+                for leaf in needed
+                if not isinstance(leaf, Table)
+            ):
+                found[query.name] = query
+        return tuple(found.values())
 
     def _registered_streams(self) -> dict[int, Stream]:
         """The streams by number, in the order of creation."""
@@ -386,11 +483,13 @@ class Engine:
         """The streams that are registered; but a cycle that was begun is finished first, with the streams it had."""
         registered = self._registered_streams()
         intent = self._commits.intent(self.last.cycle + 1)
+        self._is_finishing = False
         if intent is None:
             return registered
         begun = self._stored_plan(intent["plan"])
         if tuple(registered)[: len(begun.streams)] == begun.stream_births:
             return registered
+        self._is_finishing = True
         return dict(zip(begun.stream_births, begun.streams, strict=True))
 
     def _deliver(self, query: Query, table: pa.Table, cycle: int) -> None:
@@ -441,12 +540,7 @@ class Engine:
         """Spark knows sources by name or by number, for the whole life of a checkpoint."""
         named = not self.frames
         if self._storage.exists("sources.json"):
-            if self._storage.read_json("sources.json")["named"] != named:
-                raise EngineError(
-                    "this state was made "
-                    + ("without" if named is False else "with")
-                    + " streams from Python DataFrames; keep it so, or use another project directory"
-                )
+            _refuse_other_sources(self._storage.read_json("sources.json")["named"], named)
         else:
             self._storage.write_json("sources.json", {"named": named})
 
@@ -472,6 +566,11 @@ class Engine:
         for name in self._storage.names("segments"):
             if name not in cycles:
                 self._storage.delete(f"segments/{name}")
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).split("\n") if line.strip()]
+    return lines[0] if lines else type(error).__name__
 
 
 @contextmanager
@@ -507,6 +606,21 @@ def _open_windows(commit: Commit, plan: Plan | None) -> int:
     }
     clockwork = Clockwork(commit.cycle, largest, largest, registered)
     return sum(clockwork.open_instances(each.query.relation) for each in registered.values())
+
+
+def refuse_other_sources(directory: Path, *, named: bool) -> None:
+    """Raise EngineError if the project in a directory has run with sources that are not `named` alike."""
+    known = directory / "state" / "sources.json"
+    if known.exists():
+        _refuse_other_sources(json.loads(known.read_bytes())["named"], named)
+
+
+def _refuse_other_sources(known: bool, named: bool) -> None:
+    if known != named:
+        raise EngineError(
+            f"this state was made {'with' if named else 'without'} streams from Python DataFrames; "
+            "keep it so, or use another project directory"
+        )
 
 
 def state_directory(directory: Path) -> str:

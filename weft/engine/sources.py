@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -146,8 +147,9 @@ def read(spark: SparkSession, stream: Stream, name: str | None) -> DataFrame:
         options = {"ignoreMissingFiles": "true", **options}
     try:
         return reader.options(**options).load()
-    except PySparkException as error:
-        first = str(error).strip().split("\n")[0]
+    except (PySparkException, Py4JJavaError) as error:
+        said = error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else error
+        first = str(said).strip().split("\n")[0]
         raise SourceError(f"stream '{stream.name}' cannot be read from {stream.format}: {first}") from error
 
 

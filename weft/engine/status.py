@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from weft.catalog import Catalog, CatalogLocked
+from weft.catalog import Catalog, find_writer
 from weft.engine.commits import Commit, QueryState, decode
 
 
@@ -21,7 +21,8 @@ class Status:
 
 def status(directory: Path) -> Status:
     """The status of the project in `directory`."""
-    return Status(last_commit(directory), _writer(directory))
+    writer = find_writer(directory)
+    return Status(last_commit(directory), None if writer is None else writer.name)
 
 
 def last_commit(directory: Path) -> Commit | None:
@@ -47,12 +48,3 @@ def kept_apart(catalog: Catalog, shares: Callable[[QueryState], bool]) -> dict[s
         elif not shares(state):
             reasons[name] = "sharing was off when it began"
     return reasons
-
-
-def _writer(directory: Path) -> str | None:
-    """Who holds the project open for writing, found out by trying."""
-    try:
-        Catalog.open(directory).close()
-    except CatalogLocked as locked:
-        return locked.holder
-    return None

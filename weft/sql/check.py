@@ -36,6 +36,10 @@ class Report:
         return not self.problems
 
     @property
+    def good_count(self) -> int:
+        return len(self.good)
+
+    @property
     def queries(self) -> tuple[Query, ...]:
         """The queries that the script creates and does not drop again, in order."""
         left: dict[str, Query] = {}

@@ -88,14 +88,9 @@ class Control:
         if self._publisher is not None:
             self._publisher.close()
 
-    def attach(self, engine: Engine, before_cycle: Callable[[], None] = lambda: None) -> None:
-        """Publish what an engine answers to subscribers; `before_cycle` is called first when a cycle is decided on."""
-
-        def settle() -> None:
-            before_cycle()
-            self.settle(engine.last)
-
-        engine.publisher, engine.before_cycle = self, settle
+    def attach(self, engine: Engine) -> None:
+        """Publish what an engine answers to subscribers."""
+        engine.publisher, engine.before_cycle = self, lambda: self.settle(engine.last)
         if self._catalog.members() or self._catalog.deliveries.itineraries():
             # A cycle that was begun goes on as it was decided on.
             self._opened(engine.last)
