@@ -224,13 +224,6 @@ class TestUnboundedAggregates:
         assert script.cycle(s=[(1, "a", 1), (2, "a", 4)])["q"] == [(1, 2.5)]
         assert script.cycle(s=[(3, "b", 100)])["q"] == [(2, 4.0)]
 
-    def test_clock_is_the_largest_in_the_group_so_far(self) -> None:
-        """Group a: clock 5, then still 5 although the new row is at 3; the window [0, 10) gets both answers."""
-        script = one_query("SELECT t FROM (SELECT k, SUM(v) AS t FROM s GROUP BY k) g [ROWS 5 SLIDE 5]", delay=5)
-        script.cycle(s=[(5, "a", 1)])
-        script.cycle(s=[(3, "a", 2)])
-        assert script.cycle({"s": 20})["q"] == [(5, 10, 1), (5, 10, 3)]
-
 
 class TestJoins:
     PAIRS = "SELECT a.n AS x, b.n AS y FROM s {0} a JOIN t {1} b ON a.k = b.k"

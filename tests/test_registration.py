@@ -98,8 +98,8 @@ def test_dropping_from_the_leaves_up(loom: Loom) -> None:
     with pytest.raises(SqlError, match="'hot' is read by 'hotter'"):
         loom.execute("DROP CONTINUOUS QUERY hot")
     loom.execute(
-        "DROP CONTINUOUS QUERY hotter; DROP CONTINUOUS QUERY hot; DROP VIEW pairs; DROP VIEW big; DROP STREAM trades; "
-        "DROP TABLE sectors"
+        "DROP CONTINUOUS QUERY hotter; DROP CONTINUOUS QUERY hot; DROP VIEW pairs; DROP VIEW big; "
+        "DROP CONTINUOUS QUERY passed; DROP CONTINUOUS QUERY running; DROP STREAM trades; DROP TABLE sectors"
     )
     assert loom.catalog.known_names() == ["quotes", "ticks", "symbols"]
 
@@ -140,6 +140,7 @@ def test_a_thousand_queries(loom: Loom) -> None:
     )
     loom.execute(script)
     before = _state(loom)
-    assert [query.name for query in loom.catalog.queries()] == ["hot", *(f"q{i}" for i in range(1_000))]
+    registered = [query.name for query in loom.catalog.queries()]
+    assert registered == ["hot", "running", "passed", *(f"q{i}" for i in range(1_000))]
     loom.execute(script)
     assert _state(loom) == before

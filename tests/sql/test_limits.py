@@ -7,6 +7,7 @@ import pytest
 from tests.sql.given import given_names
 from weft.plan.text import query_text
 from weft.sql import Code, NamesInMemory, SqlError, read, statements
+from weft.sql.check import check
 from weft.sql.limits import DEEPEST_NESTING, DEEPEST_RELATION, MOST_INPUTS
 
 
@@ -88,3 +89,67 @@ def test_views_that_double_have_an_end() -> None:
         _with_view(names, f"v{i}", f"SELECT ts, symbol FROM v{i - 1} UNION ALL SELECT ts, symbol FROM v{i - 1}")
     with pytest.raises(SqlError, match=rf"reads 1024 inputs; at most {MOST_INPUTS} are possible"):
         _query("SELECT ts, symbol FROM v9 UNION ALL SELECT ts, symbol FROM v9", names)
+
+
+_STREAM = "CREATE STREAM t (ts TIMESTAMP, x BIGINT, b BOOLEAN) WATERMARK FOR ts AS ts USING memory;"
+
+
+def _doubled(nth: str, levels: int, first: str = "SELECT ts, x, b FROM t") -> str:
+    """Views of views, each of which reads the one before it as `nth` says."""
+    views = [
+        f"CREATE VIEW v0 AS {first};",
+        *(f"CREATE VIEW v{k} AS {nth.format(k - 1)};" for k in range(1, levels + 1)),
+    ]
+    return f"{_STREAM}\n" + "\n".join(views) + f"\nCREATE CONTINUOUS QUERY q AS SELECT ts, x FROM v{levels};"
+
+
+_DOUBLING = {
+    "sums": "SELECT ts, x + x AS x, b FROM v{}",
+    "cases": "SELECT ts, CASE WHEN x > 1 THEN x ELSE -x END AS x, b FROM v{}",
+    "lists": "SELECT ts, IF(x IN (x + 1, x + 2), 1, 2) AS x, b FROM v{}",
+    "conditions": "SELECT ts, x, (b AND x > 1) OR (NOT b AND x < 1) AS b FROM v{}",
+    "conditions in WHERE": "SELECT ts, x + x AS x, b FROM v{} WHERE x > 1",
+    "joins": "SELECT p.ts AS ts, p.x + q.x AS x, p.b AS b FROM v{0} [NOW] p JOIN v{0} [NOW] q ON p.x = q.x",
+    "unions": "SELECT ts, x, b FROM v{0} UNION ALL SELECT ts, x + 1 AS x, b FROM v{0}",
+}
+
+
+@pytest.mark.parametrize("nth", _DOUBLING.values(), ids=_DOUBLING.keys())
+def test_views_that_double_what_they_read_are_refused_when_they_are_too_large(nth: str) -> None:
+    assert check(_doubled(nth, 4)).ok
+    report = check(_doubled(nth, 60))
+    assert [problem.code for problem in report.problems] == [Code.TOO_DEEP]
+    assert report.skipped > 20
+
+
+def test_many_columns_are_counted_together() -> None:
+    columns = ", ".join(f"c{n} BIGINT" for n in range(200))
+    doubled = ", ".join(f"c{n} + c{n} AS c{n}" for n in range(200))
+    stream = f"CREATE STREAM t (ts TIMESTAMP, {columns}) WATERMARK FOR ts AS ts USING memory;"
+    views = "CREATE VIEW v0 AS SELECT * FROM t;" + "".join(
+        f"CREATE VIEW v{k} AS SELECT ts, {doubled} FROM v{k - 1};" for k in range(1, 8)
+    )
+    report = check(stream + views)
+    assert [problem.code for problem in report.problems] == [Code.TOO_DEEP]
+
+
+def test_answers_and_groups_are_read_as_they_are() -> None:
+    sums = "SELECT SUM(x) + SUM(x) AS x FROM v{} [RANGE 1 MINUTE SLIDE 1 MINUTE]"
+    views = "".join(f"CREATE VIEW v{k} AS {sums.format(k - 1)};" for k in range(1, 40))
+    queries = "".join(f"CREATE CONTINUOUS QUERY q{k} AS SELECT x + x AS x FROM q{k - 1};" for k in range(1, 40))
+    first = "CREATE VIEW v0 AS SELECT x FROM t; CREATE CONTINUOUS QUERY q0 AS SELECT x FROM t;"
+    assert check(_STREAM + first + views + queries).ok
+
+
+@pytest.mark.parametrize(
+    "nested",
+    ["CASE {} WHEN 1 THEN 2 WHEN 3 THEN 4 END", "IF({} BETWEEN 1 AND 2, 1, 2)"],
+)
+def test_parts_that_the_language_repeats_are_counted(nested: str) -> None:
+    """The subject of a CASE is in each of its conditions, the value of BETWEEN in both."""
+    expression = "x"
+    for _ in range(30):
+        expression = nested.format(expression)
+    for select in (f"SELECT {expression} AS y FROM t", f"SELECT SUM({expression}) AS y FROM t GROUP BY {expression}"):
+        problems = check(f"{_STREAM} CREATE CONTINUOUS QUERY q AS {select}").problems
+        assert {problem.code for problem in problems} == {Code.TOO_DEEP}

@@ -15,7 +15,7 @@ from sqlglot import exp
 from weft.algebra import types
 from weft.algebra.expressions import Call, Expression, Literal, Value
 from weft.algebra.types import BIGINT, BOOLEAN, DOUBLE, INT, INTERVAL, NULL, STRING, TIMESTAMP, DataType, Kind, decimal
-from weft.sql import durations, functions
+from weft.sql import durations, functions, limits
 from weft.sql.coercion import arithmetic_type, as_decimal, can_cast, cast, common_type, common_type_of, fits
 from weft.sql.dialect import TYPE_NAMES
 from weft.sql.errors import Code, did_you_mean
@@ -358,7 +358,9 @@ def _between(node: exp.Between, scope: Scope) -> Expression:
     value = bind(node.this, scope)
     low = _comparison(">=", value, bind(node.args["low"], scope), node)
     high = _comparison("<=", value, bind(node.args["high"], scope), node)
-    return Call("and", (low, high), BOOLEAN)
+    between = Call("and", (low, high), BOOLEAN)
+    limits.check_expression(between, node)  # the value is there twice
+    return between
 
 
 def _in(node: exp.In, scope: Scope) -> Expression:
@@ -430,7 +432,10 @@ def _case(node: exp.Case, scope: Scope) -> Expression:
             conditions.append(_comparison("=", subject, bind(branch.this, scope), branch))
         values.append(bind(branch.args["true"], scope))
     default = node.args.get("default")
-    return _cases(conditions, values, bind(default, scope) if default else Literal(None, NULL), node)
+    case = _cases(conditions, values, bind(default, scope) if default else Literal(None, NULL), node)
+    if subject is not None:
+        limits.check_expression(case, node)  # the subject is in every condition
+    return case
 
 
 def _if(node: exp.If, scope: Scope) -> Expression:

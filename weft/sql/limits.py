@@ -6,12 +6,14 @@ a thousand calls deep. So what is too deep is refused at the door, always at the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from weft.algebra import Answers, Relation, Select, Source, Stream, Table
+from weft.algebra import Answers, Relation, Select, SetOperation, Source, Stream, Table
+from weft.algebra.expressions import Call, Column, Expression
 from weft.sql.errors import Code, Span, SqlError
 from weft.sql.scope import refuse
 
@@ -21,7 +23,7 @@ DEEPEST_NESTING = 40
 DEEPEST_TREE = 100
 #: Subqueries, views and set operators inside each other.
 DEEPEST_RELATION = 100
-#: Words, numbers and signs in one statement.
+#: Words, numbers and signs in one statement, also when its views, subqueries and aliases are written out.
 LONGEST_STATEMENT = 20_000
 #: Streams, tables and queries that one query reads, each as often as it reads it.
 MOST_INPUTS = 1_000
@@ -30,6 +32,7 @@ _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE})
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END})
 
 _HINT = "split it with views"
+_HINT_WRITTEN_OUT = "make a part of it a query of its own, and read its answers"
 
 
 def too_deep(span: Span) -> SqlError:
@@ -61,21 +64,88 @@ def check_tree(tree: exp.Expr) -> None:
             waiting.append((child, depth if same_chain else depth + 1))
 
 
+def check_expression(expression: Expression, node: exp.Expr) -> None:
+    """Refuses expressions that repeat a part so often that they could not be compared or written out."""
+    if _WordCount({}).of(expression) > LONGEST_STATEMENT:
+        raise refuse(
+            Code.TOO_DEEP, f"written out, this has more than {LONGEST_STATEMENT} words", node, _HINT_WRITTEN_OUT
+        )
+
+
 def check_relation(relation: Relation, tree: exp.Expr) -> None:
     """Refuses relations that views have made too deep or too large."""
-    depth, inputs = _size(relation, {})
-    if depth > DEEPEST_RELATION:
+    measure = _measured(relation, {})
+    if measure.depth > DEEPEST_RELATION:
         raise refuse(Code.TOO_DEEP, "views and subqueries are nested too deeply", tree, "read fewer views of views")
-    if inputs > MOST_INPUTS:
-        raise refuse(Code.TOO_DEEP, f"the query reads {inputs} inputs; at most {MOST_INPUTS} are possible", tree, _HINT)
+    if measure.inputs > MOST_INPUTS:
+        message = f"the query reads {measure.inputs} inputs; at most {MOST_INPUTS} are possible"
+        raise refuse(Code.TOO_DEEP, message, tree, _HINT)
+    if measure.words + sum(measure.columns.values()) > LONGEST_STATEMENT:
+        message = f"with its views, subqueries and aliases written out, this has more than {LONGEST_STATEMENT} words"
+        raise refuse(Code.TOO_DEEP, message, tree, _HINT_WRITTEN_OUT)
 
 
-def _size(source: Source, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    """How deep a source is, and how many inputs it reads. A view that is read twice is measured once."""
+@dataclass(frozen=True)
+class _Measure:
+    """How large a relation is when every view and subquery in it is written out.
+
+    `words` are those of its conditions, keys and aggregates, and of all that it reads; `columns` has the words of each
+    of its columns.
+    """
+
+    depth: int
+    inputs: int
+    words: int
+    columns: Mapping[str, int]
+
+
+def _measured(source: Source, known: dict[int, _Measure]) -> _Measure:
+    """The size of a source. It is counted, not written out: a view that is read twice is measured once."""
     if isinstance(source, (Stream, Table, Answers)):
-        return 0, 1
+        return _Measure(0, 1, 0, {})
     if id(source) not in known:
-        parts = [each.source for each in source.inputs] if isinstance(source, Select) else [source.left, source.right]
-        sizes = [_size(part, known) for part in parts]
-        known[id(source)] = 1 + max(depth for depth, _ in sizes), sum(inputs for _, inputs in sizes)
+        known[id(source)] = (
+            _measured_select(source, known) if isinstance(source, Select) else _measured_operation(source, known)
+        )
     return known[id(source)]
+
+
+def _measured_select(select: Select, known: dict[int, _Measure]) -> _Measure:
+    below = {each.alias: _measured(each.source, known) for each in select.inputs}
+    words = _WordCount({(alias, name): size for alias, each in below.items() for name, size in each.columns.items()})
+    inside = [select.where, *select.keys, *(arg for each in select.aggregates for arg in each.args), select.having]
+    columns = {each.name: words.of(each.expression) for each in select.outputs}
+    total = sum(each.words for each in below.values()) + sum(words.of(each) for each in inside if each is not None)
+    if select.is_grouped:
+        # What reads groups reads their columns as they are.
+        total, columns = total + sum(columns.values()), dict.fromkeys(columns, 1)
+    return _Measure(
+        1 + max(each.depth for each in below.values()), sum(each.inputs for each in below.values()), total, columns
+    )
+
+
+def _measured_operation(operation: SetOperation, known: dict[int, _Measure]) -> _Measure:
+    sides = [_measured(operation.left, known), _measured(operation.right, known)]
+    return _Measure(
+        1 + max(each.depth for each in sides),
+        sum(each.inputs for each in sides),
+        sum(each.words + sum(each.columns.values()) for each in sides),
+        {field.name: 1 for field in operation.fields},
+    )
+
+
+class _WordCount:
+    """Counts the words of expressions; parts that they share are counted once and added as often as they occur."""
+
+    def __init__(self, columns: Mapping[tuple[str, str], int]) -> None:
+        self.columns = columns
+        self.known: dict[int, int] = {}
+
+    def of(self, expression: Expression) -> int:
+        if isinstance(expression, Column):
+            return self.columns.get((expression.source, expression.name), 1)
+        if not isinstance(expression, Call):
+            return 1
+        if id(expression) not in self.known:
+            self.known[id(expression)] = 1 + sum(map(self.of, expression.args))
+        return self.known[id(expression)]
