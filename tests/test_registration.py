@@ -36,7 +36,7 @@ def test_what_is_registered_is_there_after_opening_again(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "statement",
     [
-        "CREATE STREAM s (ts TIMESTAMP) USING rate",
+        "CREATE STREAM s (ts TIMESTAMP) USING json",
         "CREATE CONTINUOUS QUERY q AS SELECT prise FROM trades",
         "CREATE CONTINUOUS QUERY q AS SELECT MEDIAN(price) FROM trades",
         "CREATE CONTINUOUS QUERY hot AS SELECT symbol FROM trades",

@@ -76,7 +76,7 @@ def test_a_stream_that_is_created_again_with_other_columns_is_another_log(tmp_pa
     """`a > 2.5` is `a >= 3` of an INT, and was `a > 2.5` of a DECIMAL."""
 
     def over(type_: str, place: str) -> dict[str, tuple[Select, list[str]]]:
-        script = f"""CREATE STREAM w (n BIGINT, a {type_}) WATERMARK FOR n AS n USING rate;
+        script = f"""CREATE STREAM w (n BIGINT, a {type_}) WATERMARK FOR n AS n USING json;
             CREATE CONTINUOUS QUERY q AS SELECT a FROM w WHERE a > 2.5"""
         relation = check(script).queries[0].relation
         assert isinstance(relation, Select)

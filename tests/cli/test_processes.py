@@ -76,7 +76,7 @@ def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
 def test_two_processes_that_register_wait_for_each_other(tmp_path: Path) -> None:
     assert _run("init", tmp_path).returncode == 0
     script = tmp_path / "many.sql"
-    stream = "CREATE STREAM s (ts TIMESTAMP, x INT) WATERMARK FOR ts AS ts USING rate;\n"
+    stream = "CREATE STREAM s (ts TIMESTAMP, x INT) WATERMARK FOR ts AS ts USING json;\n"
     queries = [f"CREATE CONTINUOUS QUERY q{i} AS SELECT x FROM s WHERE x > {i};\n" for i in range(300)]
     script.write_text(stream + "".join(queries), encoding="utf-8")
     command = [sys.executable, "-m", "weft", "register", str(script), "--project", str(tmp_path)]

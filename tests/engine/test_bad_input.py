@@ -14,6 +14,8 @@ from pyspark.sql import SparkSession
 
 from tests.engine.projects import dead_letters, reasons, rows_of, run_to_the_end, write_rows, write_text
 from tests.engine.workload_run import Run
+from weft.algebra import Field, Stream
+from weft.algebra.types import BIGINT, TIMESTAMP
 from weft.catalog import CatalogLocked
 from weft.engine.engine import Engine, state_directory
 from weft.engine.errors import EngineError, SourceError, StorageError
@@ -137,7 +139,8 @@ def test_a_missing_source_directory_is_named(loom: Loom, tmp_path: Path) -> None
 
 
 def test_a_source_that_lacks_a_column_says_which(loom: Loom) -> None:
-    loom.execute("CREATE STREAM s (timestamp TIMESTAMP, size BIGINT) WATERMARK FOR timestamp AS timestamp USING rate")
+    fields = (Field("timestamp", TIMESTAMP), Field("size", BIGINT))
+    loom.catalog.add_stream(Stream("s", fields, "timestamp", 0, "rate"))
     with pytest.raises(SourceError, match="stream 's' declares size, but its source has only timestamp, value"):
         loom.start(until_idle=True)
 

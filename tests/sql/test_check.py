@@ -9,7 +9,7 @@ from weft.sql.check import Report, check
 
 _TWENTY = (FIXTURES / "twenty_mistakes.sql").read_text(encoding="utf-8")
 
-_STREAM = "CREATE STREAM s (ts TIMESTAMP, x INT) WATERMARK FOR ts AS ts USING rate;\n"
+_STREAM = "CREATE STREAM s (ts TIMESTAMP, x INT) WATERMARK FOR ts AS ts USING json;\n"
 
 
 def _found(report: Report, script: str) -> list[tuple[Code, int, int]]:
@@ -60,7 +60,7 @@ def test_statements_see_those_before_them() -> None:
 
 def test_what_builds_on_a_refused_statement_is_skipped_at_any_distance() -> None:
     script = """
-        CREATE STREAM s (ts TIMESTAMP, x INT) USING rate;
+        CREATE STREAM s (ts TIMESTAMP, x INT) USING json;
         CREATE VIEW v AS SELECT x FROM s;
         CREATE CONTINUOUS QUERY q AS SELECT x FROM v;
         EXPLAIN QUERY q;

@@ -19,6 +19,7 @@ from weft.sql.errors import Code, did_you_mean
 from weft.sql.names import Names
 from weft.sql.scope import Scope, refuse
 from weft.sql.select import bind_relation, ticks
+from weft.sql.sources import check_source
 
 #: Settings that SET takes, and the values each of them may have (None: any number; none at all: any text).
 SETTINGS: dict[str, tuple[str, ...] | None] = {
@@ -115,6 +116,8 @@ def _bind_stream(tree: dialect.CreateStream, names: Names) -> Stream:
     clock, delay = _bind_watermark(watermark, fields)
     if tree.args.get("format") is None:
         raise refuse(Code.BAD_STREAM, "a stream needs a source", tree.this, "add USING parquet OPTIONS (path '…')")
+    options = tuple(tree.args.get("options") or ())
+    check_source(tree, fields, dict(options))
     backfill = tree.args.get("backfill")
     return Stream(
         name=tree.this.name,
@@ -122,7 +125,7 @@ def _bind_stream(tree: dialect.CreateStream, names: Names) -> Stream:
         clock=clock.name,
         delay=delay,
         format=tree.args["format"].name.lower(),
-        options=tuple(tree.args.get("options") or ()),
+        options=options,
         backfill=ticks(backfill, clock.type) if backfill is not None else 0,
         shed_allowed=tree.args.get("shed") is not None,
     )

@@ -177,7 +177,7 @@ def test_many_queries_are_not_planned_again_one_by_one(monkeypatch: pytest.Monke
 
 
 def test_set_operators_say_whom_they_share_with_and_what_is_in_the_way() -> None:
-    stream = "CREATE STREAM s (n BIGINT, v INT, w INT) WATERMARK FOR n AS n USING rate;"
+    stream = "CREATE STREAM s (n BIGINT, v INT, w INT) WATERMARK FOR n AS n USING json;"
 
     def over(columns: str, operator: str) -> str:
         return (
@@ -200,7 +200,7 @@ def test_set_operators_say_whom_they_share_with_and_what_is_in_the_way() -> None
 
 
 def test_a_thousand_nodes_are_a_few_lines_and_all_there_in_json() -> None:
-    stream = "CREATE STREAM s (n BIGINT, v INT, w INT) WATERMARK FOR n AS n USING rate;"
+    stream = "CREATE STREAM s (n BIGINT, v INT, w INT) WATERMARK FOR n AS n USING json;"
     script = stream + created(**{f"q{n}": f"SELECT n FROM s WHERE v = {n}" for n in range(300)})
     queries = check(script).queries
     text = explained(queries, None, Measured(), "TEXT")

@@ -235,7 +235,7 @@ def test_a_thousand_conditions_are_a_few_lines_of_text_and_all_there_in_json() -
         for n in range(1000)
     )
     queries = tuple(
-        _names(f"CREATE STREAM ticks (n BIGINT, price INT) WATERMARK FOR n AS n USING rate; {script}").queries.values()
+        _names(f"CREATE STREAM ticks (n BIGINT, price INT) WATERMARK FOR n AS n USING json; {script}").queries.values()
     )
     text = explained(queries, queries[0], Measured(), "TEXT")
     assert "shares the reduction with 999 other queries" in text

@@ -183,7 +183,7 @@ def federation(tmp_path_factory: pytest.TempPathFactory) -> SmallFederation:
     ("at", "text", "said"),
     [
         ("n1", "CREATE STREAM s (n BIGINT) WATERMARK FOR n AS n USING parquet OPTIONS (path 'x')", "no source"),
-        ("feed", "CREATE STREAM s (n BIGINT) WATERMARK FOR n AS n USING kafka OPTIONS (path 'x')", "comes from kafka"),
+        ("feed", "CREATE STREAM s (n BIGINT) WATERMARK FOR n AS n USING delta OPTIONS (path 'x')", "comes from delta"),
         ("feed", "CREATE STREAM s (n BIGINT) WATERMARK FOR n AS n USING parquet", "needs OPTIONS"),
         ("feed", "CREATE CONTINUOUS QUERY x AS SELECT n FROM trades", "has no users"),
         ("n1", "CREATE CONTINUOUS QUERY x INTO parquet OPTIONS (path 'y') AS SELECT n FROM trades", "INTO parquet"),
