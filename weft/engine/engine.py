@@ -55,6 +55,9 @@ from weft.sql import durations
 #: How far a row's clock may be ahead of the machine's time, unless the setting `max_ahead` says otherwise.
 MAX_AHEAD = "1 day"
 
+#: Held while a session has the setting by which sources have names; two threads would each restore what the other set.
+_naming_sources = threading.RLock()
+
 #: Characters that Spark would take for a pattern in a path.
 _PATTERNS = frozenset("*?[]{}")
 
@@ -551,12 +554,13 @@ class Engine:
         The setting holds for our query alone: under it nobody else could read a source without naming it.
         """
         name = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
-        before = self._spark.conf.get(name)
-        self._spark.conf.set(name, str(not self.frames).lower())
-        try:
-            yield
-        finally:
-            self._spark.conf.set(name, str(before))
+        with _naming_sources:
+            before = self._spark.conf.get(name)
+            self._spark.conf.set(name, str(not self.frames).lower())
+            try:
+                yield
+            finally:
+                self._spark.conf.set(name, str(before))
 
     def _sweep(self) -> None:
         """Remove what an attempt that never committed has left behind."""
