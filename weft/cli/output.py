@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from weft.catalog import CATALOG_FILE, CatalogError
+from weft.engine.errors import EngineError
 from weft.loom import Loom
 from weft.registration import Outcome
 from weft.sql import Problem
@@ -53,7 +54,7 @@ def failing_clearly(as_json: bool) -> Iterator[None]:
     """Turns failures inside into one sentence on stderr (or a JSON document) and the exit code for failures."""
     try:
         yield
-    except (Failure, CatalogError, OSError) as failure:
+    except (Failure, CatalogError, EngineError, OSError) as failure:
         sentence = f"{failure.filename}: {failure.strerror}" if isinstance(failure, OSError) else str(failure)
         if as_json:
             print_json({"ok": False, "error": sentence})

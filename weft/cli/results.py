@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -18,14 +19,20 @@ def results(
     as_json: JsonOption = False,
 ) -> None:
     """Show the newest answers of a query; with --json, one JSON object per line."""
+    from weft.engine.kept import kept_by, sentences
+    from weft.engine.results import DamagedAnswers
+
     with failing_clearly(as_json):
         with open_project(project, write=False) as loom:
             found = loom.catalog.find_query(query)
             if found is None:
                 hint = did_you_mean(query, [each.name for each in loom.catalog.queries()], "weft queries lists them")
                 raise Failure(f"query '{query}' is unknown; {hint}")
-            answers = loom.results(found.name)
-        from weft.engine.kept import kept_by, sentences
+            with warnings.catch_warnings(record=True) as damages:
+                warnings.simplefilter("always", DamagedAnswers)
+                answers = loom.results(found.name)
+        for each in damages:
+            typer.echo(f"weft: {each.message}", err=True)
 
         shown = answers.slice(max(0, answers.num_rows - last))
         if as_json:

@@ -1,7 +1,7 @@
 """The newest answers on disk, so that another process can read them: one file per cycle for all queries.
 
 A file is a sequence of Arrow streams, one per query, then a JSON index {query: [start, length, rows]} and its length in
-eight bytes. Only files of committed cycles count.
+eight bytes. The newest commit has the seals of the files that count. They are a cache: one that is damaged is dropped.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping
-from typing import BinaryIO
 
 import pyarrow as pa
 
+from weft.engine.seals import Seal, Seals, fault, seal_of
 from weft.engine.storage import Storage
 
 #: The folder in the state directory.
@@ -23,49 +23,78 @@ _INDEX_LENGTH = 8
 class AnswerFiles:
     """Answers of the newest cycles, up to about `limit` rows in all, or of the newest one up to so many per query.
 
-    None are kept if the limit is 0.
+    None are kept if the limit is 0. `sealed` has the seals of the last commit.
     """
 
-    def __init__(self, storage: Storage, limit: int) -> None:
+    def __init__(self, storage: Storage, limit: int, sealed: Mapping[str, Seals]) -> None:
         self._storage = storage
         self._limit = limit
-        files = [name for name in storage.names(FOLDER) if not name.startswith(".")]
-        self._kept = {name: _rows(storage.read_bytes(f"{FOLDER}/{name}")) for name in files}
+        self._rows: dict[str, int] = {}
+        self._seals: dict[str, Seal] = {}
+        #: A sentence for each file that was damaged.
+        self.damages: list[str] = []
+        for path, seal in sealed_answers(sealed).items():
+            self._take_up(path, seal)
+        for name in storage.names(FOLDER):
+            if f"{FOLDER}/{name}" not in self._rows:
+                storage.delete(f"{FOLDER}/{name}")
+
+    def _take_up(self, path: str, seal: Seal) -> None:
+        data = self._storage.read_bytes(path) if self._storage.exists(path) else None
+        wrong = fault(seal, None if data is None else seal_of(data))
+        if data is None or wrong is not None:
+            self.damages.append(damage(self._storage.path(path), wrong or ""))
+        else:
+            self._rows[path], self._seals[path] = sum(rows for _, _, rows in _index(data).values()), seal
+
+    @property
+    def seals(self) -> dict[str, Seals]:
+        """The seals of the files that count from the next commit on."""
+        return {path: {"": seal} for path, seal in self._seals.items()}
 
     def write(self, cycle: int, answers: Mapping[str, pa.Table]) -> None:
-        """Write a cycle's answers; the oldest files give way."""
+        """Write a cycle's answers; from its commit on, the oldest files do not count any more."""
         if not answers or not self._limit:
             return
-        name = f"{cycle:012d}.arrows"
+        path = f"{FOLDER}/{cycle:012d}.arrows"
         newest = {query: table.slice(max(0, table.num_rows - self._limit)) for query, table in answers.items()}
-        self._storage.write_bytes(f"{FOLDER}/{name}", _packed(newest))
-        self._kept[name] = sum(table.num_rows for table in newest.values())
-        while len(self._kept) > 1 and sum(self._kept.values()) > self._limit:
-            oldest = min(self._kept)
-            self._storage.delete(f"{FOLDER}/{oldest}")
-            del self._kept[oldest]
+        data = _packed(newest)
+        self._storage.write_bytes(path, data)
+        self._rows[path], self._seals[path] = sum(table.num_rows for table in newest.values()), seal_of(data)
+        while len(self._seals) > 1 and sum(self._rows[each] for each in self._seals) > self._limit:
+            del self._seals[min(self._seals)]
+
+    def committed(self) -> None:
+        """Delete the files that do not count any more, now that a commit says so."""
+        for path in self._rows.keys() - self._seals.keys():
+            self._storage.delete(path)
+            del self._rows[path]
 
 
-def answers_in(file: BinaryIO, query: str) -> pa.Table | None:
-    """A query's answers in a file, of which nothing else is read; None if it has none there."""
-    index = _index(file)
+def sealed_answers(sealed: Mapping[str, Seals]) -> dict[str, Seal]:
+    """Return the files of answers in a commit, with their seals, oldest first."""
+    return {path: sealed[path][""] for path in sorted(sealed) if path.startswith(f"{FOLDER}/")}
+
+
+def damage(path: str, wrong: str) -> str:
+    """Return the sentence about a damaged file; `wrong` continues its name."""
+    return f"{path} {wrong}; the answers of this cycle cannot be shown again, and nothing else needs them"
+
+
+def answers_in(data: bytes, query: str) -> pa.Table | None:
+    """Return a query's answers in the bytes of a file; None if it has none there."""
+    index = _index(data)
     if query not in index:
         return None
     start, size, _ = index[query]
-    file.seek(start)
-    return pa.ipc.open_stream(file.read(size)).read_all()
+    return pa.ipc.open_stream(pa.py_buffer(data).slice(start, size)).read_all()
 
 
-def _index(file: BinaryIO) -> dict[str, list[int]]:
-    file.seek(-_INDEX_LENGTH, io.SEEK_END)
-    length = int.from_bytes(file.read(), "big")
-    file.seek(-_INDEX_LENGTH - length, io.SEEK_END)
-    index: dict[str, list[int]] = json.loads(file.read(length))
+def _index(data: bytes) -> dict[str, list[int]]:
+    end = len(data) - _INDEX_LENGTH
+    length = int.from_bytes(data[end:], "big")
+    index: dict[str, list[int]] = json.loads(data[end - length : end])
     return index
-
-
-def _rows(data: bytes) -> int:
-    return sum(rows for _, _, rows in _index(io.BytesIO(data)).values())
 
 
 def _packed(answers: Mapping[str, pa.Table]) -> bytes:

@@ -9,19 +9,22 @@ same plan and from the same rows, whatever the crash left behind: nothing but a 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from operator import attrgetter
 from typing import Any
 
+from weft.engine import seals
 from weft.engine.errors import StorageError
+from weft.engine.records import sealed
+from weft.engine.seals import Seals
 from weft.engine.storage import Storage
 from weft.plan.clockwork import Birth, Clock
+from weft.plan.network import is_table
 
-#: How records are written now; those of format 1 are read as well.
-_FORMAT = 2
+#: How records are written.
+_FORMAT = 3
 
 #: Commits kept behind the newest one.
 _KEPT = 20
@@ -121,6 +124,14 @@ class Commit:
     network: Mapping[str, FamilyState] = field(default_factory=dict)
     #: Who evaluates each relation that queries share, by place: what it keeps is of no use to others.
     evaluators: Mapping[str, str] = field(default_factory=dict)
+    #: The seals of all files that the commit names, by path; those of tables are in the records of their snapshots.
+    seals: Mapping[str, Seals] = field(default_factory=dict)
+
+    @property
+    def paths(self) -> set[str]:
+        """The files and folders that the commit names, but for the snapshots of tables."""
+        segments = {each.path for log, segments in self.logs.items() if not is_table(log) for each in segments}
+        return segments | set(self.snapshots.values())
 
 
 START = Commit(cycle=-1, plan=0)
@@ -170,7 +181,7 @@ class CommitLog:
 
     def draft(self, commit: Commit) -> None:
         """Write a cycle's record, which does not count yet."""
-        self._storage.draft(_name(commit), json.dumps(_encode(commit), separators=(",", ":")).encode())
+        self._storage.draft(_name(commit), sealed(_encode(commit)))
 
     def commit(self, commit: Commit) -> None:
         """Make a cycle true whose record is drafted. The rename inside is the one instant at which it happens."""
@@ -199,6 +210,7 @@ def _encode(commit: Commit) -> dict[str, Any]:
         "snapshots": commit.snapshots,
         "network": {name: _fields(each) for name, each in commit.network.items()},
         "evaluators": commit.evaluators,
+        "seals": seals.encoded(commit.seals),
     }
 
 
@@ -214,23 +226,22 @@ def _values(names: tuple[str, ...]) -> Callable[[object], tuple[Any, ...]]:
 
 def decode(data: dict[str, Any]) -> Commit:
     """A commit from its record."""
-    if data.get("format") not in (1, _FORMAT):
+    if data.get("format") != _FORMAT:
         raise StorageError(
-            f"this state was written by a newer weft (format {data.get('format')}); upgrade weft to read it"
+            f"this state was written by another weft (format {data.get('format')}, this one has {_FORMAT}); "
+            "run it with the weft that wrote it"
         )
-    if data["format"] == 1:
-        # Then each query had its count with it.
-        data = {**data, "answered": {name: each.pop("answers") for name, each in data["queries"].items()}}
     return Commit(
         cycle=data["cycle"],
         plan=data["plan"],
         streams={name: StreamState(**each) for name, each in data["streams"].items()},
         queries={name: QueryState(**each) for name, each in data["queries"].items()},
         answered=data["answered"],
-        logs={name: tuple(Segment(**each) for each in segments) for name, segments in data["logs"].items()},
+        logs={name: tuple(Segment(**each) for each in listed) for name, listed in data["logs"].items()},
         snapshots=data["snapshots"],
         network={name: _family_state(each) for name, each in data.get("network", {}).items()},
         evaluators=data.get("evaluators", {}),
+        seals=seals.decoded(data["seals"]),
     )
 
 

@@ -86,7 +86,7 @@ def reads_history(registered: Registered) -> bool:
 
 def garbage(last: Commit, commit: Commit) -> tuple[str, ...]:
     """What the last commit needed and this one does not: whole folders of cycles, or files in those that live on."""
-    old, live = _files(last), _files(commit)
+    old, live = last.paths, commit.paths
     folders = {_folder(path) for path in old} | {folder_of(commit.cycle)}
     gone = folders - {_folder(path) for path in live}
     rows = f"{folder_of(commit.cycle)}/streams"
@@ -94,12 +94,6 @@ def garbage(last: Commit, commit: Commit) -> tuple[str, ...]:
         # Rows that were written to be judged, in a stream of which only partials are kept.
         old = old | {rows}
     return tuple(sorted(gone | {path for path in old - live if _folder(path) not in gone}))
-
-
-def _files(commit: Commit) -> set[str]:
-    # Snapshots of tables are not a cycle's: see `tables.py`.
-    segments = {each.path for log, segments in commit.logs.items() if not is_table(log) for each in segments}
-    return segments | set(commit.snapshots.values())
 
 
 def folder_of(cycle: int) -> str:

@@ -11,7 +11,6 @@ is in the catalog and in the state directory, so a process that dies can be foll
 from __future__ import annotations
 
 import gc
-import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -39,6 +38,8 @@ from weft.engine.kept import told
 from weft.engine.network.current import CurrentNetwork
 from weft.engine.network.evidence import observed_before
 from weft.engine.publishing import Publisher, is_published, published_rows
+from weft.engine.records import read_record
+from weft.engine.sealing import check_files, with_seals
 from weft.engine.shedding import arrived, following, kept_rows, pace_of, rested, with_kept
 from weft.engine.sinks import CallableSink, Memory, Sink, sink_of
 from weft.engine.sources import tagged
@@ -49,6 +50,7 @@ from weft.engine.tables import GivenRows, Tables
 from weft.engine.woven.ahead import Ahead
 from weft.engine.woven.hosts import hosting
 from weft.plan.clockwork import Clockwork, Registered
+from weft.plan.network import is_table
 from weft.plan.plan import Plan, build
 from weft.sql import durations
 
@@ -117,7 +119,8 @@ class Engine:
         hosted = hosting(catalog)
         self._network = network or CurrentNetwork(hosted, catalog, observed_before(catalog))
         self._runner = CycleRunner(spark, self._storage, self._on_step, hosted, ahead, self._network)
-        self._files = AnswerFiles(self._storage, memory_limit)
+        check_files(self._commits.last, self._storage)
+        self._files = AnswerFiles(self._storage, memory_limit, self._commits.last.seals)
         self._sinks: dict[str, tuple[Query, Sink | None]] = {}
         self._callables: dict[str, CallableSink] = {}
         self._plan: Plan | None = None
@@ -179,6 +182,8 @@ class Engine:
         streams = self._streams_to_read()
         if not streams:
             raise EngineError("no stream is registered; CREATE STREAM first")
+        for sentence in self._files.damages:
+            self.say(sentence)
         self._check_sources()
         self._read_tables()
         self._stopping.clear()
@@ -380,6 +385,8 @@ class Engine:
         if self.publisher is not None:
             self.publisher.write(cycle, published_rows(decision.plan, answered.commit, answered.answers))
         self._on_step("commit", cycle)
+        sealed = with_seals(answered.commit, last, self._storage, self._files.seals)
+        answered = replace(answered, commit=sealed)
         self._commits.draft(answered.commit)
         self._on_step("rename", cycle)
         self._commits.commit(answered.commit)
@@ -387,6 +394,7 @@ class Engine:
         self._on_step("after commit", cycle)
         if self.publisher is not None:
             self.publisher.committed(cycle)
+        self._files.committed()
         for name, table in answers.items():
             self.memory.add(name, table)
         for path in answered.garbage:
@@ -479,8 +487,10 @@ class Engine:
             numbers = self._catalog.table_numbers()
             registered: dict[int, Table] = {numbers[each.name]: each for each in self._catalog.tables()}
         intent = self._commits.intent(self.last.cycle + 1) or {}
-        needed = [each for segments in self.last.logs.values() for each in segments]
-        self._tables.read_anew(registered, {each.path for each in [*needed, *_snapshots(intent).values()]})
+        begun = {each.path for each in _snapshots(intent).values()}
+        last = {each.path for log, segments in self.last.logs.items() if is_table(log) for each in segments}
+        self._tables.say = self.say
+        self._tables.read_anew(registered, begun, last)
 
     def _streams_to_read(self) -> dict[int, Stream]:
         """The streams that are registered; but a cycle that was begun is finished first, with the streams it had."""
@@ -564,9 +574,7 @@ class Engine:
 
     def _sweep(self) -> None:
         """Remove what an attempt that never committed has left behind."""
-        live = {each.path for segments in self.last.logs.values() for each in segments}
-        live |= set(self.last.snapshots.values())
-        cycles = {path.split("/")[1] for path in live}
+        cycles = {path.split("/")[1] for path in self.last.paths}
         for name in self._storage.names("segments"):
             if name not in cycles:
                 self._storage.delete(f"segments/{name}")
@@ -616,7 +624,7 @@ def refuse_other_sources(directory: Path, *, named: bool) -> None:
     """Raise EngineError if the project in a directory has run with sources that are not `named` alike."""
     known = directory / "state" / "sources.json"
     if known.exists():
-        _refuse_other_sources(json.loads(known.read_bytes())["named"], named)
+        _refuse_other_sources(read_record(known)["named"], named)
 
 
 def _refuse_other_sources(known: bool, named: bool) -> None:

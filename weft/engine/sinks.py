@@ -44,7 +44,7 @@ class FileSink:
     def write(self, table: pa.Table, cycle: int) -> None:
         kept = kept_by(table)
         if kept and self._format == "json":
-            self._storage.write_json(f"_{cycle:012d}.kept.json", kept)
+            self._storage.write_bytes(f"_{cycle:012d}.kept.json", json.dumps(kept).encode())
         data = parquet_file(table) if self._format == "parquet" else json_lines(table)
         self._storage.write_bytes(f"{cycle:012d}.{self._format}", data)
 

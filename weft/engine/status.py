@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from weft.catalog import Catalog, find_writer
 from weft.engine.commits import Commit, QueryState, decode
+from weft.engine.records import read_record
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,14 @@ def status(directory: Path) -> Status:
 
 
 def last_commit(directory: Path) -> Commit | None:
-    """The newest commit of the project in `directory`."""
-    commits = sorted(each for each in (directory / "state" / "commits").glob("*.json") if each.stem.isdigit())
-    return decode(json.loads(commits[-1].read_text())) if commits else None
+    """The newest commit of the project in `directory`; StorageError if its record is damaged."""
+    while True:
+        commits = sorted(each for each in (directory / "state" / "commits").glob("*.json") if each.stem.isdigit())
+        try:
+            return decode(read_record(commits[-1])) if commits else None
+        except FileNotFoundError:
+            # A running engine has committed twenty cycles since the folder was listed, and deleted this record.
+            continue
 
 
 def kept_apart(catalog: Catalog, shares: Callable[[QueryState], bool]) -> dict[str, str]:

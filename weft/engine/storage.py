@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
+from zlib import crc32
 
 from pyspark.sql import SparkSession
 
 from weft.engine.errors import StorageError
+from weft.engine.records import opened, sealed
+from weft.engine.seals import Seal
+
+#: Bytes of a file that are read at once.
+_PIECE = 1 << 20
 
 
 def local_uri(path: Path) -> str:
@@ -45,15 +51,23 @@ class Storage:
         return self._files.read(name)
 
     def read_json(self, name: str) -> Any:
-        try:
-            return json.loads(self.read_bytes(name))
-        except ValueError as error:
-            raise StorageError(
-                f"{self.path(name)} is damaged ({error}); restore the state directory from a copy"
-            ) from error
+        """Read a record that `write_json` has written; StorageError if the file is not as it was written."""
+        return opened(self.read_bytes(name), self.path(name))
 
     def write_json(self, name: str, value: Any) -> None:
-        self.write_bytes(name, json.dumps(value, separators=(",", ":")).encode())
+        """Write a record, with its checksum."""
+        self.write_bytes(name, sealed(value))
+
+    def seals(self, name: str) -> dict[str, Seal]:
+        """Return the seals of the files in a folder, by name, or of a file, whose name here is empty.
+
+        Files that Spark does not read, whose names begin with `_` or `.`, do not count.
+        """
+        return dict(self._files.seals(name))
+
+    def persist(self, name: str) -> None:
+        """Make sure that a file or folder which Spark's tasks have written survives a power cut."""
+        self._files.persist(name)
 
     def write_bytes(self, name: str, data: bytes) -> None:
         """Write a file under a temporary name and rename it: after a crash it is there whole, or not at all."""
@@ -96,6 +110,8 @@ class _Files(Protocol):
     def write(self, name: str, data: bytes) -> None: ...
     def rename(self, old: str, new: str) -> bool: ...
     def delete(self, name: str) -> None: ...
+    def seals(self, name: str) -> Iterator[tuple[str, Seal]]: ...
+    def persist(self, name: str) -> None: ...
 
 
 class _LocalFiles:
@@ -116,14 +132,16 @@ class _LocalFiles:
 
     def write(self, name: str, data: bytes) -> None:
         path = self._root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(path.parent)
         with path.open("wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
 
     def rename(self, old: str, new: str) -> bool:
-        os.replace(self._root / old, self._root / new)
+        path = self._root / new
+        os.replace(self._root / old, path)
+        _flush(path.parent)
         return True
 
     def delete(self, name: str) -> None:
@@ -132,6 +150,23 @@ class _LocalFiles:
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
+
+    def seals(self, name: str) -> Iterator[tuple[str, Seal]]:
+        path = self._root / name
+        if path.is_file():
+            yield "", _seal_of_file(path)
+        for file in path.rglob("*"):
+            if file.is_file() and not _is_hidden(file.relative_to(path).parts):
+                yield str(file.relative_to(path)), _seal_of_file(file)
+
+    def persist(self, name: str) -> None:
+        path = self._root / name
+        for each in [*path.rglob("*"), path]:
+            _flush(each)
+        for parent in path.parents:
+            if not parent.is_relative_to(self._root):
+                break
+            _flush(parent)
 
 
 class _HadoopFiles:
@@ -175,6 +210,63 @@ class _HadoopFiles:
 
     def delete(self, name: str) -> None:
         self._hadoop.delete(self._at(name), True)
+
+    def seals(self, name: str) -> Iterator[tuple[str, Seal]]:
+        if not self.exists(name):
+            return
+        top = self._at(name)
+        if not self._hadoop.getFileStatus(top).isDirectory():
+            yield "", self._seal_of(top)
+            return
+        prefix = f"{self._hadoop.makeQualified(top).toUri().getPath()}/"
+        files = self._hadoop.listFiles(top, True)
+        while files.hasNext():
+            path = files.next().getPath()
+            inside = str(path.toUri().getPath()).removeprefix(prefix)
+            if not _is_hidden(inside.split("/")):
+                yield inside, self._seal_of(path)
+
+    def _seal_of(self, path: Any) -> Seal:
+        """Java computes the same checksum, without handing the bytes over."""
+        checksum = self._jvm.java.util.zip.CRC32()
+        stream = self._jvm.java.util.zip.CheckedInputStream(self._hadoop.open(path), checksum)
+        try:
+            size = self._jvm.org.apache.commons.io.IOUtils.consume(stream)
+        finally:
+            stream.close()
+        return Seal(int(size), int(checksum.getValue()))
+
+    def persist(self, name: str) -> None:
+        """Nothing can be done: a file that is closed cannot be opened to flush it."""
+
+
+def _make_folder(path: Path) -> None:
+    """Make a folder and those it is in, so that it survives a power cut."""
+    if not path.is_dir():
+        _make_folder(path.parent)
+        path.mkdir(exist_ok=True)
+        _flush(path.parent)
+
+
+def _flush(path: Path) -> None:
+    """Write what the system holds of a file or folder to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _seal_of_file(path: Path) -> Seal:
+    size = checksum = 0
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            size, checksum = size + len(piece), crc32(piece, checksum)
+    return Seal(size, checksum)
+
+
+def _is_hidden(parts: Sequence[str]) -> bool:
+    return any(part.startswith(("_", ".")) for part in parts)
 
 
 def _draft(name: str) -> str:

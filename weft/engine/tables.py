@@ -1,10 +1,11 @@
 """Tables: rows that do not flow, kept in the state directory as they were when the engine started.
 
     state/tables/<number>-<digest>/        a snapshot: the rows of one table, as Parquet
-    state/tables/<number>-<digest>.json    that it is complete, how many rows it has, and what it was read from
+    state/tables/<number>-<digest>.json    that it is complete, its rows, its seals, and what it was read from
 
 The digest is that of where the rows came from: the declaration, and the path, size and time of every file. As long as
-it is the same, a start finds the snapshot and reads nothing. Every cycle writes down which snapshots it goes by, before
+it is the same, a start finds the snapshot and reads nothing, unless the snapshot is damaged: then the rows are read
+again, which are the same ones. Every cycle writes down which snapshots it goes by, before
 it begins; so a second attempt joins the same rows, whatever has become of the files meanwhile.
 
 A snapshot is a log of one segment: its rows have a clock before all clocks and arrive after all cycles. So they are
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, TypeAlias
@@ -29,9 +30,12 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from weft.algebra import Field, Table
 from weft.engine.commits import Segment
-from weft.engine.errors import SourceError
+from weft.engine.errors import SourceError, StorageError
 from weft.engine.expressions import quoted, spark_type
+from weft.engine.records import damaged
 from weft.engine.rows import ARRIVAL, BEFORE, CLOCK, CORRUPT, column
+from weft.engine.sealing import seals_of_written
+from weft.engine.seals import check, decoded, encoded
 from weft.engine.sources import PYTHON, TEXTUAL, declared, fields_of
 from weft.engine.storage import Storage
 
@@ -49,15 +53,22 @@ class Tables:
     def __init__(self, spark: SparkSession, storage: Storage, given: Mapping[str, GivenRows]) -> None:
         self._spark, self._storage, self._given = spark, storage, given
         self._taken: dict[int, Segment] = {}
+        #: The snapshots that this process has compared with their seals, or has written.
+        self._checked: set[str] = set()
+        #: Takes sentences for people.
+        self.say: Callable[[str], None] = lambda sentence: None
 
-    def read_anew(self, tables: Mapping[int, Table], needed: set[str]) -> None:
+    def read_anew(self, tables: Mapping[int, Table], begun: set[str], last: set[str]) -> None:
         """Look at all tables, by number, as an engine starts; and drop snapshots that no cycle needs any more.
 
-        `needed` has the paths of those that a cycle which was begun, or committed last, has gone by.
+        A cycle that was `begun` is finished with the snapshots at these paths; StorageError if one of them is damaged.
+        Those of the `last` commit are kept.
         """
         self._taken = {}
         self.snapshots(tables)
-        needed = needed | {each.path for each in self._taken.values()}
+        for path in sorted(begun - self._checked):
+            self._check(path)
+        needed = begun | last | {each.path for each in self._taken.values()}
         for name in self._storage.names(_FOLDER):
             if f"{_FOLDER}/{name}".removesuffix(".json") not in needed:
                 self._storage.delete(f"{_FOLDER}/{name}")
@@ -74,15 +85,37 @@ class Tables:
         try:
             frame, origin = self._source(table)
             path = f"{_FOLDER}/{number}-{_digest(table, origin)}"
-            if not self._storage.exists(f"{path}.json"):
+            if not self._is_good(table, path):
+                self._storage.delete(f"{path}.json")
+                self._storage.delete(path)
                 rows = self._write(table, frame, path)
-                self._storage.write_json(f"{path}.json", {"table": table.name, "rows": rows, "origin": origin})
+                sealed = encoded({path: seals_of_written(self._storage, path, rows)})
+                record = {"table": table.name, "rows": rows, "origin": origin, "seals": sealed[path]}
+                self._storage.write_json(f"{path}.json", record)
+                self._checked.add(path)
             return Segment(path, self._storage.read_json(f"{path}.json")["rows"], None, None)
         except (PySparkException, Py4JJavaError) as error:
             raise SourceError(
                 f"table '{table.name}' cannot be read from {table.format}: {_reason(error)}; "
                 "check its columns and OPTIONS"
             ) from error
+
+    def _is_good(self, table: Table, path: str) -> bool:
+        """Whether there is a snapshot at a path, and it is not damaged."""
+        if path not in self._checked and self._storage.exists(f"{path}.json"):
+            try:
+                self._check(path)
+            except StorageError as error:
+                self.say(f"table '{table.name}' is read again: {str(error).partition(';')[0]}")
+        return path in self._checked
+
+    def _check(self, path: str) -> None:
+        """Raise StorageError unless the snapshot at a path is as it was written."""
+        if not self._storage.exists(f"{path}.json"):
+            raise damaged(self._storage.path(f"{path}.json"), "is missing")
+        sealed = decoded({path: self._storage.read_json(f"{path}.json")["seals"]})
+        check(self._storage.path(path), sealed[path], self._storage.seals(path))
+        self._checked.add(path)
 
     def _source(self, table: Table) -> tuple[DataFrame, Any]:
         """The rows of a table, and what tells them from those it had, or will have, at other times."""

@@ -14,6 +14,7 @@ from typing import TypeAlias
 from weft.aggregation.warm import warm_up
 from weft.catalog import Catalog
 from weft.engine.commits import Commit
+from weft.engine.seals import Seals, check, seal_of
 from weft.engine.statistics import facts
 from weft.engine.status import last_commit
 from weft.engine.woven import partials
@@ -56,11 +57,18 @@ def left(directory: Path) -> Left:
         largest = commit.streams[stream.name].largest if stream.name in commit.streams else None
         if queries and largest is not None and fits_the_driver(files, limits):
             weave = StreamWeave(stream, queries, facts=known.get(stream.name, Facts()))
-            data = ((directory / "state" / each.path).read_bytes() for each in files)
+            data = (_sealed(directory / "state" / each.path, commit.seals[each.path]) for each in files)
             weave.remember((piece for each in data for piece in partials.pieces(each)), largest - stream.delay)
             weaves[stream.name] = weave
     born = plan.born
     return Left(commit.cycle, weaves, {born[name]: shape for name, shape in shapes.items()})
+
+
+def _sealed(file: Path, seals: Seals) -> bytes:
+    """The bytes of a file of the commit; StorageError if they are not those that it sealed."""
+    data = file.read_bytes()
+    check(str(file), seals, {"": seal_of(data)})
+    return data
 
 
 def _shapes(plan: Plan, commit: Commit) -> dict[str, Woven]:
