@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from tests.engine.projects import rows_of, run_to_the_end, write_rows
 from weft.engine.answer_files import AnswerFiles, answers_in
 from weft.engine.seals import Seals
-from weft.engine.sinks import FileSink, Memory
+from weft.engine.sinks import FileSink
 from weft.engine.storage import Storage
 from weft.loom import Loom
 
@@ -29,21 +29,7 @@ def numbers(*values: int) -> pa.Table:
     return pa.table({"x": list(values)})
 
 
-# Memory and the newest answers on disk
-
-
-def test_memory_keeps_the_newest_answers_up_to_its_limit() -> None:
-    memory = Memory(limit=4)
-    for cycle in range(50):
-        memory.add("q", numbers(2 * cycle, 2 * cycle + 1))
-    assert memory.table("q") == numbers(96, 97, 98, 99)
-
-
-def test_memory_always_keeps_the_last_cycle_whole() -> None:
-    memory = Memory(limit=2)
-    memory.add("q", numbers(1, 2))
-    memory.add("q", numbers(3, 4, 5, 6))
-    assert memory.table("q") == numbers(3, 4, 5, 6)
+# The newest answers on disk
 
 
 def test_the_answers_on_disk_stay_bounded_over_restarts(spark: SparkSession, tmp_path: Path) -> None:

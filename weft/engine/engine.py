@@ -41,7 +41,7 @@ from weft.engine.publishing import Publisher, is_published, published_rows
 from weft.engine.records import read_record
 from weft.engine.sealing import check_files, with_seals
 from weft.engine.shedding import arrived, following, kept_rows, pace_of, rested, with_kept
-from weft.engine.sinks import CallableSink, Memory, Sink, sink_of
+from weft.engine.sinks import CallableSink, Sink, sink_of
 from weft.engine.sources import tagged
 from weft.engine.statistics import Recorder
 from weft.engine.storage import Storage, local_uri
@@ -152,7 +152,6 @@ class Engine:
         self._is_finishing = False
         self._failure: BaseException | None = None
         self._spark_error: PySparkException | None = None
-        self.memory = Memory(memory_limit)
         self.frames: dict[str, DataFrame] = {}
         #: The rows of tables that Python code hands over, by name.
         self.tables: dict[str, GivenRows] = {}
@@ -395,8 +394,6 @@ class Engine:
         if self.publisher is not None:
             self.publisher.committed(cycle)
         self._files.committed()
-        for name, table in answers.items():
-            self.memory.add(name, table)
         for path in answered.garbage:
             self._storage.delete(path)
         seconds = self._clock() - started

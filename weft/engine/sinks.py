@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import json
 import math
-from collections import deque
 from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -77,42 +76,8 @@ class CallableSink:
         self._function(table, cycle)
 
 
-class Memory:
-    """The newest answers of every query, up to a number of rows each."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._tables: dict[str, deque[pa.Table]] = {}
-        self._rows: dict[str, int] = {}
-
-    def add(self, name: str, table: pa.Table) -> None:
-        """Keep the answers of a committed cycle; the oldest give way. With a limit of 0 none are kept."""
-        if not self._limit:
-            return
-        tables = self._tables.setdefault(name, deque())
-        tables.append(_by_itself(table))
-        self._rows[name] = self._rows.get(name, 0) + table.num_rows
-        while len(tables) > 1 and self._rows[name] - tables[0].num_rows >= self._limit:
-            self._rows[name] -= tables.popleft().num_rows
-
-    def table(self, name: str) -> pa.Table | None:
-        tables = self._tables.get(name)
-        return pa.concat_tables(tables) if tables else None
-
-    def drop(self, name: str) -> None:
-        self._tables.pop(name, None)
-        self._rows.pop(name, None)
-
-
-def _by_itself(table: pa.Table) -> pa.Table:
-    """A table that keeps no more in memory than it shows: answers may be slices of what many queries share."""
-    if table.get_total_buffer_size() <= 2 * table.nbytes:
-        return table
-    return table.take(pa.array(range(table.num_rows), pa.int64()))
-
-
 def sink_of(query: Query, spark: SparkSession) -> Sink | None:
-    """The sink that a query's INTO names; None for answers that are only kept in memory."""
+    """The sink that a query's INTO names; None for answers that are only kept for reading."""
     if query.sink is None or query.sink.format == "memory":
         return None
     if query.sink.format == "console":

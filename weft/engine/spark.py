@@ -45,6 +45,13 @@ _ALWAYS = {
 
 _LOCAL = {
     "spark.ui.enabled": "false",
+    # Spark keeps the newest jobs, and the plans of the newest executions as text, for its pages, also without them.
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "20",
+    "spark.ui.retainedTasks": "1000",
+    "spark.sql.ui.retainedExecutions": "20",
+    "spark.sql.maxPlanStringLength": "10000",
+    "spark.sql.streaming.numRecentProgressUpdates": "5",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "2g",

@@ -182,7 +182,6 @@ QUERY_B = "SELECT hospital, day AS vdate, AVG(fee) AS fee FROM med GROUP BY hosp
 
 def last_answers(run: Run, query: str, count: int) -> list[tuple[Value, ...]]:
     """The newest answers of a query, so many of them."""
-    table = run.engine.memory.table(query)
-    assert table is not None
+    table = run.loom.results(query)
     relation = run.loom.catalog.query(query).relation
     return sorted(values_of(table.slice(table.num_rows - count), relation), key=str)
