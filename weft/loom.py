@@ -12,6 +12,7 @@ loom.execute('''
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
     from weft.engine.network.project import Project
     from weft.engine.tables import GivenRows
     from weft.engine.woven.ahead import Left
+
+
+_log = logging.getLogger("weft")
 
 
 class Loom:
@@ -206,7 +210,7 @@ class Loom:
         interval: str | None = None,
         own_session: bool = False,
         on_progress: Callable[[Progress], None] | None = None,
-        say: Callable[[str], None] = lambda sentence: None,
+        say: Callable[[str], None] = _log.warning,
     ) -> Engine:
         """Start the queries on Spark: `local[*]` or any master. `until_idle` stops when what is there now is done.
 
@@ -333,6 +337,8 @@ class Loom:
             if statement.kind == "STREAM":
                 self._follow_streams()
             return Outcome(f"{statement.kind.lower()} {statement.name} dropped")
+        if isinstance(statement, statements.ResumeQuery):
+            return Outcome(self._resume(self.catalog.query(statement.name).name))
         if isinstance(statement, statements.SetOption):
             self.catalog.set_setting(statement.name, statement.value)
             return Outcome(f"{statement.name} = {statement.value}")
@@ -352,6 +358,25 @@ class Loom:
             return "; it is read from the next start on, because other streams are DataFrames from Python"
         self._engine.follow_streams()
         return "; it is read as soon as the cycle that is running is over"
+
+    def _resume(self, query: str) -> str:
+        """Have a query that is in error tried again, and say when that is."""
+        from weft.engine.status import errors
+
+        if query not in errors(self.directory):
+            return f"query {query} is not in error"
+        if self._engine is not None and self._engine.is_running and self._engine.resume(query):
+            return f"query {query} is tried again as soon as the cycle that is running is over"
+        return f"query {query} is tried again at the next start"
+
+    def errors(self) -> dict[str, str]:
+        """The queries that are in error, and why."""
+        if not (self.directory / "state" / "commits").exists():
+            # Nothing has run yet, and Spark's modules need not be loaded to say so.
+            return {}
+        from weft.engine.status import errors
+
+        return {name: each.sentence for name, each in errors(self.directory).items()}
 
     def _drop(self, statement: statements.Drop) -> None:
         drop = {

@@ -244,10 +244,10 @@ def test_a_catalog_that_is_none(project: Path) -> None:
 
 def test_queries(project: Path) -> None:
     lines = _weft("queries", "--project", project).stdout.splitlines()
-    assert lines[0].split() == ["query", "window", "reads", "columns"]
+    assert lines[0].split() == ["query", "state", "window", "reads", "columns"]
     assert "hot" in lines[1]
     assert "[RANGE 1 HOUR SLIDE 5 MINUTES]" in lines[1]
-    assert lines[2].split() == ["dear", "-", "trades", "ts,", "symbol"]
+    assert lines[2].split() == ["dear", "good", "-", "trades", "ts,", "symbol"]
     hot, dear = _json("queries", "--project", project)
     assert (hot["query"], hot["reads"], dear["query"], dear["clock"]) == ("hot", ["trades"], "dear", "ts")
 

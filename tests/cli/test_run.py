@@ -82,3 +82,34 @@ def test_mistakes_in_the_file_start_nothing(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["run", str(file), "--project", str(tmp_path / "project")])
     assert result.exit_code == 1
     assert "stream 'nowhere' is unknown" in result.output
+
+
+def test_a_sink_that_does_not_work_is_shown_until_it_does(
+    spark: SparkSession, application: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    out.write_text("a file where the folder should be")
+    into = f"CREATE CONTINUOUS QUERY filed INTO json OPTIONS (path '{out}') AS SELECT n FROM readings WHERE n > 8;"
+    application.write_text(application.read_text() + into)
+    project = str(tmp_path / "project")
+    ended = CliRunner().invoke(app, ["run", str(application), "--project", project, "--until-idle"])
+    assert ended.exit_code == 3
+    assert "query filed is in error: its sink does not take the answers of cycle 0" in ended.output
+    assert list(json.loads(_weft("status", "--project", project, "--json"))["errors"]) == ["filed"]
+    assert "query filed is in error since" in _weft("status", "--project", project)
+    means, filed = json.loads(_weft("queries", "--project", project, "--json"))
+    assert means["error"] is None
+    assert str(out) in filed["error"]
+    (resumed,) = json.loads(_register("ALTER CONTINUOUS QUERY FILED RESUME", project, tmp_path))["outcomes"]
+    assert resumed["message"] == "query filed is tried again at the next start"
+    out.unlink()
+    assert json.loads(_weft("run", "--project", project, "--until-idle", "--json"))["ok"]
+    assert [json.loads(line) for line in (out / "000000000000.json").read_text().splitlines()] == [{"n": 9}, {"n": 10}]
+    (resumed,) = json.loads(_register("ALTER QUERY filed RESUME", project, tmp_path))["outcomes"]
+    assert resumed["message"] == "query filed is not in error"
+
+
+def _register(statement: str, project: str, folder: Path) -> str:
+    script = folder / "statement.sql"
+    script.write_text(statement)
+    return _weft("register", str(script), "--project", project, "--json")

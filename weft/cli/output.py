@@ -26,6 +26,7 @@ SITE_FILE = "federation.json"
 #: Exit codes besides 0.
 PROBLEMS = 1
 FAILURE = 2
+IN_ERROR = 3
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 ProjectOption = Annotated[Path, typer.Option("--project", metavar="DIR", help="The project's directory.")]

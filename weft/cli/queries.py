@@ -23,11 +23,25 @@ def queries(project: ProjectOption = Path(), as_json: JsonOption = False) -> Non
     """List the continuous queries of a project."""
     with failing_clearly(as_json), open_project(project, write=False) as loom:
         registered = loom.catalog.queries()
+        errors = loom.errors()
     if as_json:
-        print_json([{**query_document(each), "reads": _reads(each)} for each in registered])
+        print_json(
+            [{**query_document(each), "reads": _reads(each), "error": errors.get(each.name)} for each in registered]
+        )
     elif registered:
-        rows = [(each.name, _window(each), ", ".join(_reads(each)), _columns(each)) for each in registered]
-        print_table(("query", "window", "reads", "columns"), rows)
+        rows = [
+            (
+                each.name,
+                "error" if each.name in errors else "good",
+                _window(each),
+                ", ".join(_reads(each)),
+                _columns(each),
+            )
+            for each in registered
+        ]
+        print_table(("query", "state", "window", "reads", "columns"), rows)
+        for name, sentence in errors.items():
+            print_text(f"query {name} is in error: {sentence}")
     else:
         print_text("no queries yet; register a file with: weft register app.sql")
 

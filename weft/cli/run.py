@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from weft.algebra.clocks import clock_type
 from weft.cli.output import (
+    IN_ERROR,
     PROBLEMS,
     Failure,
     JsonOption,
@@ -54,8 +56,14 @@ def run(
             if not loom.catalog.streams():
                 raise Failure("no stream is registered; give a file of statements: weft run app.sql")
             totals = _run(loom, stdout(), until_idle, master, settings, _interval(every), as_json)
+            errors = loom.errors()
         if as_json:
-            print_json({"ok": True, **totals})
+            print_json({"ok": not errors, **totals, **({"errors": errors} if errors else {})})
+        if errors:
+            if not as_json:
+                for name, sentence in errors.items():
+                    stdout().print(Text(f"query {name} is in error: {sentence}", style="red"), soft_wrap=True)
+            raise typer.Exit(IN_ERROR)
 
 
 def spark_settings(pairs: list[str]) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,11 @@ def status(project: ProjectOption = Path(), as_json: JsonOption = False) -> None
         print_table(("stream", "rows", "late", "bad", "watermark", "kept", "shed"), rows)
     if document["queries"]:
         print_table(("query", "answers"), [(name, f"{count:,}") for name, count in document["queries"].items()])
+    for name, error in document["errors"].items():
+        print_text(f"query {name} is in error since {error['since']}: {error['sentence']}")
+        print_text(f"  {error['waiting']}; tried {error['tries']} times, again at {error['next_try']}")
+    for name, lost in document["lost"].items():
+        print_text(f"query {name} lacks {lost['what']} of the cycles {lost['first']} to {lost['last']}")
     if document["groups"]:
         published = [
             (name, str(each["epoch"]), f"{each['members']:,}", f"{each['answers']:,}")
@@ -99,8 +105,44 @@ def _document(project: Path) -> dict[str, Any]:
             name: {**each, "answers": _answers(commit, each["evaluated_as"]) if commit else 0}
             for name, each in groups.items()
         },
+        "errors": {} if commit is None else _errors(commit),
+        "lost": {} if commit is None else _lost(commit),
         "measured": measured_document(statistics),
     }
+
+
+def _errors(commit: Commit) -> dict[str, dict[str, Any]]:
+    """The queries that are in error: why, since when, when they are tried again, and what is kept for them."""
+    from weft.engine.commits import errors_of
+
+    return {
+        name: {
+            "sentence": each.sentence,
+            "since": _instant(each.since),
+            "tries": each.tries,
+            "next_try": _instant(each.next_try),
+            "waiting": _waiting(commit, name),
+        }
+        for name, each in sorted(errors_of(commit).items())
+    }
+
+
+def _waiting(commit: Commit, name: str) -> str:
+    count = len(commit.waiting[name].answers)
+    return f"answers of {count} cycle{'s' * (count != 1)} wait for its sink"
+
+
+def _lost(commit: Commit) -> dict[str, dict[str, Any]]:
+    """The queries that lack something for good, because more had to be kept for them than `error_retention`."""
+    return {
+        name: {"what": "answers", "first": each.lost.first, "last": each.lost.last}
+        for name, each in sorted(commit.waiting.items())
+        if each.lost is not None
+    }
+
+
+def _instant(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _groups(catalog: Catalog) -> dict[str, dict[str, Any]]:

@@ -10,7 +10,7 @@ same plan and from the same rows, whatever the crash left behind: nothing but a 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from operator import attrgetter
 from typing import Any
@@ -20,6 +20,7 @@ from weft.engine.errors import StorageError
 from weft.engine.records import sealed
 from weft.engine.seals import Seals
 from weft.engine.storage import Storage
+from weft.engine.trouble import Trouble, Waiting, decoded_waiting
 from weft.plan.clockwork import Birth, Clock
 from weft.plan.network import is_table
 
@@ -126,12 +127,20 @@ class Commit:
     evaluators: Mapping[str, str] = field(default_factory=dict)
     #: The seals of all files that the commit names, by path; those of tables are in the records of their snapshots.
     seals: Mapping[str, Seals] = field(default_factory=dict)
+    #: The queries whose sinks have not taken all answers, by name.
+    waiting: Mapping[str, Waiting] = field(default_factory=dict)
 
     @property
     def paths(self) -> set[str]:
         """The files and folders that the commit names, but for the snapshots of tables."""
         segments = {each.path for log, segments in self.logs.items() if not is_table(log) for each in segments}
-        return segments | set(self.snapshots.values())
+        waiting = {path for each in self.waiting.values() for path in each.paths}
+        return segments | set(self.snapshots.values()) | waiting
+
+
+def errors_of(commit: Commit) -> dict[str, Trouble]:
+    """What is wrong with the queries that are in error, by name."""
+    return {name: each.trouble for name, each in commit.waiting.items() if each.trouble is not None}
 
 
 START = Commit(cycle=-1, plan=0)
@@ -211,6 +220,7 @@ def _encode(commit: Commit) -> dict[str, Any]:
         "network": {name: _fields(each) for name, each in commit.network.items()},
         "evaluators": commit.evaluators,
         "seals": seals.encoded(commit.seals),
+        "waiting": {name: asdict(each) for name, each in commit.waiting.items()},
     }
 
 
@@ -242,6 +252,7 @@ def decode(data: dict[str, Any]) -> Commit:
         network={name: _family_state(each) for name, each in data.get("network", {}).items()},
         evaluators=data.get("evaluators", {}),
         seals=seals.decoded(data["seals"]),
+        waiting={name: decoded_waiting(each) for name, each in data.get("waiting", {}).items()},
     )
 
 

@@ -87,13 +87,13 @@ def reads_history(registered: Registered) -> bool:
 def garbage(last: Commit, commit: Commit) -> tuple[str, ...]:
     """What the last commit needed and this one does not: whole folders of cycles, or files in those that live on."""
     old, live = last.paths, commit.paths
-    folders = {_folder(path) for path in old} | {folder_of(commit.cycle)}
-    gone = folders - {_folder(path) for path in live}
+    folders = {folder_in(path) for path in old} | {folder_of(commit.cycle)}
+    gone = folders - {folder_in(path) for path in live}
     rows = f"{folder_of(commit.cycle)}/streams"
     if not any(path.startswith(rows) for path in live):
         # Rows that were written to be judged, in a stream of which only partials are kept.
         old = old | {rows}
-    return tuple(sorted(gone | {path for path in old - live if _folder(path) not in gone}))
+    return tuple(sorted(gone | {path for path in old - live if folder_in(path) not in gone}))
 
 
 def folder_of(cycle: int) -> str:
@@ -106,6 +106,6 @@ def partials_path(cycle: int, index: int) -> str:
     return f"{folder_of(cycle)}/partials-{index}.parquet"
 
 
-def _folder(path: str) -> str:
-    """The folder of the cycle that a file was written in."""
+def folder_in(path: str) -> str:
+    """The folder of the cycle, or of the query, that a file was written for."""
     return "/".join(path.split("/")[:2])

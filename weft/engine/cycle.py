@@ -25,7 +25,6 @@ from weft.engine.commits import Commit, QueryState, Segment, StreamState
 from weft.engine.continuity import (
     continued,
     folder_of,
-    garbage,
     logged,
     of_present_streams,
     partials_path,
@@ -76,7 +75,6 @@ class Answered:
 
     answers: Mapping[str, pa.Table]
     commit: Commit
-    garbage: tuple[str, ...]
     #: The new rows of each stream as partials, for statistics.
     reduced: Mapping[str, Reduced] = field(default_factory=dict)
     #: Where the kernels of each key set live, by stream.
@@ -182,7 +180,7 @@ class CycleRunner:
         network.asking.drop_views()
         self._logs.drop_views(work)
         self._logs.forget_snapshots(commit)
-        return Answered(answers, commit, garbage(last, commit), work.reduced, self._stage.hosts)
+        return Answered(answers, commit, work.reduced, self._stage.hosts)
 
     def _casting(self, plan: Plan, present: Commit, cycle: int, sharing: bool) -> tuple[Commit, _Cast]:
         """The last commit as far as it concerns queries that go on, and who is evaluated how."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -30,23 +30,27 @@ from weft.algebra.sources import leaves, name_of
 from weft.catalog import Catalog
 from weft.engine import replay
 from weft.engine.answer_files import AnswerFiles
-from weft.engine.commits import Commit, CommitLog, Segment
+from weft.engine.commits import Commit, CommitLog, Segment, errors_of
+from weft.engine.continuity import folder_in, garbage
 from weft.engine.cycle import CycleRunner, Step
 from weft.engine.decision import Decision
 from weft.engine.errors import EngineError
 from weft.engine.kept import told
 from weft.engine.network.current import CurrentNetwork
 from weft.engine.network.evidence import observed_before
+from weft.engine.outbox import FOLDER as WAITING
+from weft.engine.outbox import Outbox, of_present_queries
 from weft.engine.publishing import Publisher, is_published, published_rows
 from weft.engine.records import read_record
+from weft.engine.retries import Retries
 from weft.engine.sealing import check_files, with_seals
 from weft.engine.shedding import arrived, following, kept_rows, pace_of, rested, with_kept
-from weft.engine.sinks import CallableSink, Sink, sink_of
 from weft.engine.sources import tagged
 from weft.engine.statistics import Recorder
 from weft.engine.storage import Storage, local_uri
 from weft.engine.straight import StraightReader, can_be_read_straight
 from weft.engine.tables import GivenRows, Tables
+from weft.engine.trouble import RETENTION_MB, Waiting
 from weft.engine.woven.ahead import Ahead
 from weft.engine.woven.hosts import hosting
 from weft.plan.clockwork import Clockwork, Registered
@@ -59,6 +63,9 @@ MAX_AHEAD = "1 day"
 
 #: Held while a session has the setting by which sources have names; two threads would each restore what the other set.
 _naming_sources = threading.RLock()
+
+#: The folders in which each cycle, or each query, has a folder of its own.
+_FOLDERS = ("segments", WAITING)
 
 #: Characters that Spark would take for a pattern in a path.
 _PATTERNS = frozenset("*?[]{}")
@@ -121,8 +128,10 @@ class Engine:
         self._runner = CycleRunner(spark, self._storage, self._on_step, hosted, ahead, self._network)
         check_files(self._commits.last, self._storage)
         self._files = AnswerFiles(self._storage, memory_limit, self._commits.last.seals)
-        self._sinks: dict[str, tuple[Query, Sink | None]] = {}
-        self._callables: dict[str, CallableSink] = {}
+        self._outbox = Outbox(spark, self._storage, self._retention, self._tell)
+        self._retries = Retries()
+        #: Held while a cycle runs, and while queries in error are tried again between two cycles.
+        self._between = threading.Lock()
         self._plan: Plan | None = None
         #: The numbers of streams and queries that the plan was made for.
         self._planned_for: object = None
@@ -174,7 +183,14 @@ class Engine:
 
     def add_callable(self, query: str, function: Callable[[pa.Table, int], object]) -> None:
         """Call a function with a query's answers, cycle by cycle."""
-        self._callables[query] = CallableSink(function)
+        self._outbox.add_callable(query, function)
+
+    def resume(self, query: str) -> bool:
+        """Try a query again as soon as the cycle that is running is over; False if it is not in error."""
+        if query not in errors_of(self.last):
+            return False
+        self._retries.resume(query)
+        return True
 
     def start(self, *, until_idle: bool = False, interval: str | None = None) -> None:
         """Start the streaming query. `until_idle` stops when all that is there now has been processed."""
@@ -197,12 +213,14 @@ class Engine:
         else:
             self._trigger = {}
         frame = self._tagged(streams)
+        self.try_again(set(errors_of(self.last)))
         self._ended.clear()
         try:
             self._begin(streams, frame)
         except BaseException:
             self._ended.set()
             raise
+        threading.Thread(target=self._try_again_when_due, name="weft-retries", daemon=True).start()
 
     def _tagged(self, streams: Mapping[int, Stream]) -> DataFrame:
         with self._sources_by_name():
@@ -287,7 +305,7 @@ class Engine:
             if query is None:
                 return
             self._stopping.set()
-            with self._in_cycle:
+            with self._in_cycle, self._between:
                 query.stop()
         self._ended.wait()
 
@@ -301,7 +319,8 @@ class Engine:
         finally:
             if query is not self._replaced:
                 self._spark_error = failure
-                self._ended.set()
+                with self._between:
+                    self._ended.set()
 
     @property
     def is_running(self) -> bool:
@@ -313,6 +332,54 @@ class Engine:
             return EngineError(str(cause))
         return EngineError(f"Spark stopped the stream: {_first_line(error)}; mend the cause and start again")
 
+    # -- queries in error ---------------------------------------------------------------------------------------------
+
+    def try_again(self, names: Collection[str]) -> None:
+        """Try some queries that are in error again, between two cycles; the last commit is written anew."""
+        self._retries.begin(names)
+        last = self.last
+        present = of_present_queries(last.waiting, self._catalog.running_numbers()) if names else {}
+        waiting = [name for name in names if name in present and present[name].trouble is not None]
+        if waiting:
+            self._on_step("try again", last.cycle)
+            queries = {each.name: each for each in self._stored_plan(last.plan).queries}
+            self._commit_anew(replace(last, waiting=self._outbox.try_again(present, queries, waiting)))
+
+    def _commit_anew(self, commit: Commit) -> None:
+        """Put a record in the place of the last one, which differs from it in nothing that later cycles read."""
+        last = self.last
+        commit = with_seals(commit, last, self._storage, self._files.seals)
+        self._commits.draft(commit)
+        self._on_step("rename anew", commit.cycle)
+        self._commits.commit(commit)
+        self._on_step("after anew", commit.cycle)
+        for path in garbage(last, commit):
+            self._storage.delete(path)
+
+    def _due(self) -> set[str]:
+        return self._retries.due(errors_of(self.last))
+
+    def _try_again_when_due(self) -> None:
+        """Try queries in error again when it is time, also when no rows come and so no cycle begins."""
+        while not self._ended.is_set():
+            self._retries.wait()
+            if not self._due():
+                continue
+            with self._between:
+                if self._ended.is_set() or self._stopping.is_set():
+                    return
+                try:
+                    self.try_again(self._due())
+                except Exception as error:
+                    # What stops a retry, such as a full disk, stops the next cycle too, and is reported there.
+                    self.say(_first_line(error))
+
+    def _tell(self, sentence: str) -> None:
+        self.say(sentence)
+
+    def _retention(self) -> int:
+        return int(str(self._catalog.setting("error_retention", RETENTION_MB))) << 20
+
     # -- the cycle ----------------------------------------------------------------------------------------------------
 
     def _on_batch(self, batch: DataFrame, batch_id: int) -> None:
@@ -321,7 +388,8 @@ class Engine:
             raise EngineError("the engine is stopping")
         self._cycling = threading.get_ident()
         try:
-            with _without_collections():
+            with self._between, _without_collections():
+                self.try_again(self._due())
                 self.cycle(self._as_read(batch), batch_id, is_straight=self._straight is not None)
             if self._is_finishing:
                 self.follow_streams()
@@ -378,14 +446,16 @@ class Engine:
         self._on_step("deliver", cycle)
         queries = {each.name: each for each in plan.queries}
         answers = {name: table for name, table in answered.answers.items() if not is_published(queries[name])}
+        born = plan.born
+        waiting: Mapping[str, Waiting] = of_present_queries(last.waiting, born)
         for name, table in answers.items():
-            self._deliver(queries[name], table, cycle)
+            waiting = self._outbox.deliver(waiting, queries[name], born[name], table, cycle)
+        commit = replace(commit, waiting=waiting)
         self._files.write(cycle, answers)
         if self.publisher is not None:
-            self.publisher.write(cycle, published_rows(decision.plan, answered.commit, answered.answers))
+            self.publisher.write(cycle, published_rows(decision.plan, commit, answered.answers))
         self._on_step("commit", cycle)
-        sealed = with_seals(answered.commit, last, self._storage, self._files.seals)
-        answered = replace(answered, commit=sealed)
+        answered = replace(answered, commit=with_seals(commit, last, self._storage, self._files.seals))
         self._commits.draft(answered.commit)
         self._on_step("rename", cycle)
         self._commits.commit(answered.commit)
@@ -394,7 +464,7 @@ class Engine:
         if self.publisher is not None:
             self.publisher.committed(cycle)
         self._files.committed()
-        for path in answered.garbage:
+        for path in garbage(last, answered.commit):
             self._storage.delete(path)
         seconds = self._clock() - started
         self._pace = following(self._pace, seconds, self._interval)
@@ -502,16 +572,6 @@ class Engine:
         self._is_finishing = True
         return dict(zip(begun.stream_births, begun.streams, strict=True))
 
-    def _deliver(self, query: Query, table: pa.Table, cycle: int) -> None:
-        name = query.name
-        if name in self._callables:
-            self._callables[name].write(table, cycle)
-        known = self._sinks.get(name)
-        if known is None or (known[0] is not query and known[0] != query):
-            known = self._sinks[name] = query, sink_of(query, self._spark)
-        if known[1] is not None:
-            known[1].write(table, cycle)
-
     def _report(self, commit: Commit, last: Commit, answers: Mapping[str, pa.Table], seconds: float) -> None:
         def grown(field: str) -> int:
             return sum(int(getattr(each, field)) for each in commit.streams.values()) - sum(
@@ -571,10 +631,11 @@ class Engine:
 
     def _sweep(self) -> None:
         """Remove what an attempt that never committed has left behind."""
-        cycles = {path.split("/")[1] for path in self.last.paths}
-        for name in self._storage.names("segments"):
-            if name not in cycles:
-                self._storage.delete(f"segments/{name}")
+        live = {folder_in(path) for path in self.last.paths}
+        for folder in _FOLDERS:
+            for name in self._storage.names(folder):
+                if f"{folder}/{name}" not in live:
+                    self._storage.delete(f"{folder}/{name}")
 
 
 def _first_line(error: Exception) -> str:

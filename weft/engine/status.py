@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weft.catalog import Catalog, find_writer
-from weft.engine.commits import Commit, QueryState, decode
+from weft.engine.commits import Commit, QueryState, decode, errors_of
 from weft.engine.records import read_record
+from weft.engine.trouble import Trouble
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,12 @@ def last_commit(directory: Path) -> Commit | None:
         except FileNotFoundError:
             # A running engine has committed twenty cycles since the folder was listed, and deleted this record.
             continue
+
+
+def errors(directory: Path) -> dict[str, Trouble]:
+    """What is wrong with the queries of a project that are in error, by name."""
+    commit = last_commit(directory)
+    return {} if commit is None else errors_of(commit)
 
 
 def kept_apart(catalog: Catalog, shares: Callable[[QueryState], bool]) -> dict[str, str]:

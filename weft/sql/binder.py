@@ -27,6 +27,7 @@ SETTINGS: dict[str, tuple[str, ...] | None] = {
     "heartbeat": None,
     "max_ahead": None,
     "max_results": None,
+    "error_retention": None,
     "max_state_mb": None,
     "max_driver_partials": None,
     "kernels": ("auto", "driver", "executors"),
@@ -58,6 +59,9 @@ def bind(tree: exp.Expr, names: Names, text: str) -> statements.Statement:
         return statements.CreateView(tree.this.name, bind_relation(tree.expression, names), text)
     if isinstance(tree, dialect.DropObject):
         return _bind_drop(tree, names)
+    if isinstance(tree, dialect.ResumeQuery):
+        _check_query(tree.this, names)
+        return statements.ResumeQuery(tree.this.name)
     if isinstance(tree, dialect.ShowObjects):
         return statements.Show(tree.args["kind"])
     if isinstance(tree, dialect.DescribeObject):
@@ -264,10 +268,14 @@ def _bind_explain(tree: dialect.ExplainPlan, names: Names) -> statements.Explain
             raise refuse(Code.BAD_SETTING, f"EXPLAIN has no option '{option}'", node, hint)
     if tree.this is None:
         return statements.Explain(None, format_)
-    if names.find_query(tree.this.name) is None:
-        hint = did_you_mean(tree.this.name, names.known_names(), "SHOW QUERIES lists what there is")
-        raise refuse(Code.UNKNOWN_NAME, f"query '{tree.this.name}' is unknown", tree.this, hint)
+    _check_query(tree.this, names)
     return statements.Explain(tree.this.name, format_)
+
+
+def _check_query(name: exp.Identifier, names: Names) -> None:
+    if names.find_query(name.name) is None:
+        hint = did_you_mean(name.name, names.known_names(), "SHOW QUERIES lists what there is")
+        raise refuse(Code.UNKNOWN_NAME, f"query '{name.name}' is unknown", name, hint)
 
 
 def _bind_setting(tree: dialect.SetOption) -> statements.SetOption:

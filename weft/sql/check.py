@@ -144,7 +144,7 @@ def _created_by_text(text: str) -> set[str]:
 
 def _mentioned(tree: exp.Expr) -> set[str]:
     named = {table.name.lower() for table in tree.find_all(exp.Table)}
-    if isinstance(tree, (dialect.DropObject, dialect.DescribeObject)) or (
+    if isinstance(tree, (dialect.DropObject, dialect.DescribeObject, dialect.ResumeQuery)) or (
         isinstance(tree, dialect.ExplainPlan) and tree.this is not None
     ):
         named.add(tree.this.name.lower())

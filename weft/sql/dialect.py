@@ -2,8 +2,8 @@
 
 sqlglot reads the SQL inside. This module extends its Spark dialect at the points where the language goes further:
 
-    statements     CREATE STREAM, CREATE TABLE, CREATE CONTINUOUS QUERY, CREATE VIEW, DROP, SHOW, DESCRIBE, EXPLAIN,
-                   SET
+    statements     CREATE STREAM, CREATE TABLE, CREATE CONTINUOUS QUERY, CREATE VIEW, DROP, ALTER QUERY, SHOW, DESCRIBE,
+                   EXPLAIN, SET
     FROM items     trades [RANGE 1 HOUR SLIDE 5 MINUTES], HOP(…), TUMBLE(…), TABLE(HOP(TABLE trades, DESCRIPTOR(ts), …))
     GROUP BY       window(ts, '1 hour', '5 minutes')
     at the end     EMIT EMPTY, RETAIN <interval>
@@ -95,6 +95,10 @@ class DropObject(exp.Expression):
     arg_types: ClassVar = {"kind": True, "this": True, "exists": True}
 
 
+class ResumeQuery(exp.Expression):
+    arg_types: ClassVar = {"this": True}
+
+
 class ShowObjects(exp.Expression):
     arg_types: ClassVar = {"kind": True}
 
@@ -152,7 +156,7 @@ class WeftParser(SparkParser):
         return self._refuse(
             Code.UNKNOWN_STATEMENT,
             f"no statement begins with {opening}",
-            "write CREATE STREAM | TABLE | CONTINUOUS QUERY | VIEW, DROP, SHOW, DESCRIBE, EXPLAIN or SET",
+            "write CREATE STREAM | TABLE | CONTINUOUS QUERY | VIEW, DROP, ALTER QUERY, SHOW, DESCRIBE, EXPLAIN or SET",
         )
 
     def _parse_create_stream(self) -> CreateStream:
@@ -284,6 +288,16 @@ class WeftParser(SparkParser):
     def _parse_drop_object(self, kind: str) -> DropObject:
         exists = self._match_text_seq("IF", "EXISTS")
         return DropObject(kind=kind, this=self._name("a name"), exists=exists)
+
+    def _parse_alter_query(self) -> ResumeQuery:
+        name = self._name("a query's name")
+        if not self._match_text_seq("RESUME"):
+            self._refuse(
+                Code.SYNTAX,
+                "ALTER QUERY can only RESUME",
+                "write ALTER QUERY name RESUME; to change a query, DROP and CREATE it",
+            )
+        return ResumeQuery(this=name)
 
     def _parse_explain(self) -> ExplainPlan:
         options: list[exp.Var] = []
@@ -540,6 +554,8 @@ _STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[Any], exp.Expr]], ...] = (
     (("DROP", "TABLE"), lambda self: self._parse_drop_object("TABLE")),
     (("DROP", "CONTINUOUS", "QUERY"), lambda self: self._parse_drop_object("QUERY")),
     (("DROP", "VIEW"), lambda self: self._parse_drop_object("VIEW")),
+    (("ALTER", "QUERY"), WeftParser._parse_alter_query),
+    (("ALTER", "CONTINUOUS", "QUERY"), WeftParser._parse_alter_query),
     (("SHOW", "STREAMS"), lambda self: ShowObjects(kind="STREAMS")),
     (("SHOW", "TABLES"), lambda self: ShowObjects(kind="TABLES")),
     (("SHOW", "QUERIES"), lambda self: ShowObjects(kind="QUERIES")),

@@ -41,6 +41,13 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True)
+class ResumeQuery:
+    """Try a query that is in error again now."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Show:
     """`kind` is STREAMS, TABLES, VIEWS, QUERIES or SETTINGS."""
 
@@ -74,5 +81,15 @@ class Nothing:
 
 
 Statement: TypeAlias = (
-    CreateStream | CreateTable | CreateQuery | CreateView | Drop | Show | Describe | Explain | SetOption | Nothing
+    CreateStream
+    | CreateTable
+    | CreateQuery
+    | CreateView
+    | Drop
+    | ResumeQuery
+    | Show
+    | Describe
+    | Explain
+    | SetOption
+    | Nothing
 )
