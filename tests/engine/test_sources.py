@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -329,6 +330,27 @@ def test_a_dataframe_is_refused_at_once_where_streams_come_from_sql(
     with pytest.raises(EngineError, match="made without streams from Python DataFrames"):
         loom.stream("t", frame, clock="n", watermark="0")
     assert loom.catalog.find_stream("t") is None
+
+
+def test_a_folder_that_is_not_there_yet_or_no_more_stops_no_other_stream(loom: Loom, tmp_path: Path) -> None:
+    here, later = tmp_path / "here", tmp_path / "later"
+    loom.execute(
+        ordinal_stream("s", here)
+        + ordinal_stream("t", later)
+        + "CREATE CONTINUOUS QUERY q AS SELECT n FROM s; CREATE CONTINUOUS QUERY r AS SELECT n FROM t"
+    )
+    said: list[str] = []
+    for turn, folder in enumerate((here, later, here, later)):
+        write_rows(here, f"{turn}.json", [{"n": turn}])
+        if folder is later:
+            write_rows(later, f"{turn}.json", [{"n": 10 * turn}])
+        else:
+            shutil.rmtree(later)
+        loom.start(until_idle=True, say=said.append)
+        loom.wait()
+    assert rows_of(loom.results("q")) == [(0,), (1,), (2,), (3,)]
+    assert rows_of(loom.results("r")) == [(10,), (30,)]
+    assert said == [f"stream 't': {later} does not exist; its files are read as soon as they are there"] * 2
 
 
 # Stopping

@@ -224,7 +224,14 @@ class Engine:
 
     def _tagged(self, streams: Mapping[int, Stream]) -> DataFrame:
         with self._sources_by_name():
-            return tagged(self._spark, streams, self.frames, self._replays, ticks=self._is_ticking)
+            return tagged(
+                self._spark,
+                streams,
+                self.frames,
+                self._replays,
+                ticks=self._is_ticking,
+                say=self.say,
+            )
 
     def _begin(self, streams: Mapping[int, Stream], frame: DataFrame) -> None:
         """Begin the streaming query over the tagged rows of some streams."""

@@ -7,13 +7,13 @@ offsets of all streams, and one pass read each of them once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -59,10 +59,12 @@ def tagged(
     replays: Path,
     *,
     ticks: bool = False,
+    say: Callable[[str], None] = lambda sentence: None,
 ) -> DataFrame:
     """All streams, by number, as one streaming DataFrame of tagged rows, with a tick each second if asked.
 
-    `replays` is where the files of replayed streams are cut into steps.
+    `replays` is where the files of replayed streams are cut into steps. `say` takes sentences about folders that do not
+    exist yet.
     """
     structs = schemas(tuple(streams.values()))
     parts = []
@@ -74,9 +76,9 @@ def tagged(
         elif stream.format == replay.FORMAT:
             files = replay.prepare(stream, replays / str(number))
             cut = replace(stream, format="parquet", options=(("path", str(files)), ("maxFilesPerTrigger", "1")))
-            frame = read(spark, cut, name)
+            frame = read(spark, cut, name, say)
         else:
-            frame = read(spark, stream, name)
+            frame = read(spark, stream, name, say)
         parts.append(tag(frame, stream, index, structs))
     if ticks:
         parts.append(_ticks(spark, structs, named=not frames))
@@ -122,10 +124,11 @@ def schemas(streams: Sequence[Stream]) -> list[str]:
     return [struct_type(stream.fields) for stream in streams]
 
 
-def read(spark: SparkSession, stream: Stream, name: str | None) -> DataFrame:
+def read(spark: SparkSession, stream: Stream, name: str | None, say: Callable[[str], None]) -> DataFrame:
     """The streaming DataFrame of a stream that was declared with USING.
 
-    A source with a name keeps its offsets when other streams come and go.
+    A source with a name keeps its offsets when other streams come and go. A folder that does not exist yet is an empty
+    one: its files are read when it is there.
     """
     if stream.format == PYTHON:
         raise SourceError(
@@ -146,7 +149,15 @@ def read(spark: SparkSession, stream: Stream, name: str | None) -> DataFrame:
         # Spark remembers the files of a cycle. One that stopped the stream may be taken away before the next attempt.
         options = {"ignoreMissingFiles": "true", **options}
     try:
-        return reader.options(**options).load()
+        try:
+            return reader.options(**options).load()
+        except AnalysisException as error:
+            path = options.get("path", "").rstrip("/")
+            if stream.format not in _FILES or error.getCondition() != "PATH_NOT_FOUND" or not path[-1:].isalnum():
+                raise
+            say(f"stream '{stream.name}': {path} does not exist; its files are read as soon as they are there")
+            # Spark looks for a path when the source is made, and for the files of a pattern only when it reads them.
+            return reader.options(**{**options, "path": f"{path[:-1]}[{path[-1]}]"}).load()
     except (PySparkException, Py4JJavaError) as error:
         said = error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else error
         first = str(said).strip().split("\n")[0]
