@@ -205,7 +205,7 @@ def test_a_checkpoint_without_its_state_is_refused(loom: Loom, tmp_path: Path) -
     for file in (loom.directory / "state" / "commits").iterdir():
         file.unlink()
     write_rows(tmp_path / "data", "b.json", [{"n": 12, "v": 5}])
-    with pytest.raises(EngineError, match="they belong to different runs"):
+    with pytest.raises(EngineError, match="commits are missing"):
         run_to_the_end(loom)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from weft.engine import seals
 from weft.engine.errors import StorageError
+from weft.engine.offsets import Offsets
 from weft.engine.records import sealed
 from weft.engine.seals import Seals
 from weft.engine.storage import Storage
@@ -129,6 +130,8 @@ class Commit:
     seals: Mapping[str, Seals] = field(default_factory=dict)
     #: The queries whose sinks have not taken all answers, by name.
     waiting: Mapping[str, Waiting] = field(default_factory=dict)
+    #: Which rows of its sources the cycle had; None if they were handed over.
+    offsets: Offsets | None = None
 
     @property
     def paths(self) -> set[str]:
@@ -221,6 +224,7 @@ def _encode(commit: Commit) -> dict[str, Any]:
         "evaluators": commit.evaluators,
         "seals": seals.encoded(commit.seals),
         "waiting": {name: asdict(each) for name, each in commit.waiting.items()},
+        "offsets": None if commit.offsets is None else commit.offsets.to_json(),
     }
 
 
@@ -253,6 +257,7 @@ def decode(data: dict[str, Any]) -> Commit:
         evaluators=data.get("evaluators", {}),
         seals=seals.decoded(data["seals"]),
         waiting={name: decoded_waiting(each) for name, each in data.get("waiting", {}).items()},
+        offsets=Offsets.from_json(data.get("offsets")),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from weft.engine.commits import WHOLE, Segment
+from weft.engine.offsets import Offsets
 from weft.plan.plan import Plan
 
 
@@ -18,7 +19,7 @@ class Decision:
     clock: one row from the far future would make all that follow late. Without `sharing`, queries that begin with the
     cycle are kept by themselves. `facts` are what trees are chosen by, see `weft/plan/facts.py`; no answer depends on
     them. `tables` has the snapshot of each table that the plan reads, by name. Of streams that may shed, so many of
-    `WHOLE` rows are `kept`.
+    `WHOLE` rows are `kept`. `offsets` say which rows of Spark's sources the cycle has.
     """
 
     plan: Plan
@@ -29,3 +30,4 @@ class Decision:
     facts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     tables: Mapping[str, Segment] = field(default_factory=dict)
     kept: int = WHOLE
+    offsets: Offsets | None = None

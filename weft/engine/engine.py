@@ -30,6 +30,7 @@ from weft.algebra.sources import leaves, name_of
 from weft.catalog import Catalog
 from weft.engine import replay
 from weft.engine.answer_files import AnswerFiles
+from weft.engine.checkpoint import Checkpoint, check_is_same_batch, is_repeated, made_anew
 from weft.engine.commits import Commit, CommitLog, Segment, errors_of
 from weft.engine.continuity import folder_in, garbage
 from weft.engine.cycle import CycleRunner, Step
@@ -38,6 +39,8 @@ from weft.engine.errors import EngineError
 from weft.engine.kept import told
 from weft.engine.network.current import CurrentNetwork
 from weft.engine.network.evidence import observed_before
+from weft.engine.offsets import CHECKPOINT, Offsets, offsets_of, outdated, with_files
+from weft.engine.offsets import FOLDER as FILE_LISTS
 from weft.engine.outbox import FOLDER as WAITING
 from weft.engine.outbox import Outbox, of_present_queries
 from weft.engine.publishing import Publisher, is_published, published_rows
@@ -200,6 +203,7 @@ class Engine:
         for sentence in self._files.damages:
             self.say(sentence)
         self._check_sources()
+        self._fit_checkpoint()
         self._read_tables()
         self._stopping.clear()
         self._failure = self._spark_error = None
@@ -397,7 +401,8 @@ class Engine:
         try:
             with self._between, _without_collections():
                 self.try_again(self._due())
-                self.cycle(self._as_read(batch), batch_id, is_straight=self._straight is not None)
+                offsets = offsets_of(self._storage, batch_id)
+                self.cycle(self._as_read(batch), batch_id, is_straight=self._straight is not None, offsets=offsets)
             if self._is_finishing:
                 self.follow_streams()
         except BaseException as error:
@@ -421,33 +426,30 @@ class Engine:
         heartbeats: Mapping[str, int] | None = None,
         *,
         is_straight: bool = False,
+        offsets: Offsets | None = None,
     ) -> dict[str, pa.Table]:
         """Run one cycle over a batch of tagged rows, unless it is committed already, and give its answers.
 
-        A batch `is_straight` if its rows can be read again, and cheaply.
+        A batch `is_straight` if its rows can be read again, and cheaply. `offsets` say which rows of Spark's sources it
+        has; None if they are handed over.
         """
         last = self._commits.last
-        if cycle <= last.cycle:
+        if is_repeated(last, cycle, offsets):
             return {}
-        if cycle != last.cycle + 1:
-            raise EngineError(
-                f"Spark's checkpoint is at cycle {cycle}, the state at {last.cycle}: they belong to different runs; "
-                "restore both together, or remove the state directory to start afresh"
-            )
         if self._over_since is not None:
             self._pace = rested(self._pace, self._clock() - self._over_since, self._interval)
         if self.publisher is not None:
             self.publisher.wait_for_room()
         started = self._clock()
         self._recorder.begin()
-        decision = self._decide(cycle, heartbeats or {})
+        decision = self._decide(cycle, heartbeats or {}, offsets)
         self._on_step("begin", cycle)
         plan = decision.plan
         came = {} if batch is None else arrived(batch, decision)
         if batch is not None:
             batch = kept_rows(batch, plan.streams, decision.kept, cycle)
         answered = self._runner.run(batch, cycle, decision, last, is_straight=is_straight)
-        commit = with_kept(answered.commit, last, decision, came)
+        commit = replace(with_kept(answered.commit, last, decision, came), offsets=decision.offsets)
         found = told(answered.answers, plan, commit)
         answered = replace(answered, answers=found, commit=commit)
         self._on_step("deliver", cycle)
@@ -471,7 +473,7 @@ class Engine:
         if self.publisher is not None:
             self.publisher.committed(cycle)
         self._files.committed()
-        for path in garbage(last, answered.commit):
+        for path in (*garbage(last, answered.commit), *outdated(last.offsets, commit.offsets)):
             self._storage.delete(path)
         seconds = self._clock() - started
         self._pace = following(self._pace, seconds, self._interval)
@@ -481,11 +483,15 @@ class Engine:
         self._over_since = self._clock()
         return dict(answered.answers)
 
-    def _decide(self, cycle: int, heartbeats: Mapping[str, int]) -> Decision:
+    def _decide(self, cycle: int, heartbeats: Mapping[str, int], offsets: Offsets | None) -> Decision:
         """What a cycle goes by, written down first so that a second attempt goes by the same."""
         intent = self._commits.intent(cycle)
-        if intent is None:
+        begun = None if intent is None else Offsets.from_json(intent["offsets"])
+        if intent is not None:
+            check_is_same_batch(cycle, begun, offsets)
+        else:
             self.before_cycle()
+            begun = offsets and with_files(self._storage, offsets, self.last.offsets, cycle)
             plan = self._current_plan()
             snapshots = self._tables.snapshots(dict(zip(plan.table_births, plan.tables, strict=True)))
             intent = {
@@ -497,9 +503,11 @@ class Engine:
                 "facts": {name: each.numbers() for name, each in self._recorder.facts().items()},
                 "tables": {name: (each.path, each.rows) for name, each in snapshots.items()},
                 "kept": self._pace.kept,
+                "offsets": begun and begun.to_json(),
             }
             self._commits.declare(cycle, intent)
-        return Decision(**{**intent, "plan": self._stored_plan(intent["plan"]), "tables": _snapshots(intent)})
+        plan = self._stored_plan(intent["plan"])
+        return Decision(**{**intent, "plan": plan, "tables": _snapshots(intent), "offsets": begun})
 
     def _latest(self) -> int | None:
         """The largest TIMESTAMP that is believed of a clock: the machine's time and what `max_ahead` adds to it."""
@@ -621,6 +629,18 @@ class Engine:
         else:
             self._storage.write_json("sources.json", {"named": named})
 
+    def _fit_checkpoint(self) -> None:
+        """Make Spark's checkpoint fit the newest commit, and the cycle that was begun after it."""
+        if self.last.cycle < 0 and not self._storage.names(CHECKPOINT):
+            return
+        interval = int(str(self._spark.conf.get("spark.sql.streaming.fileSource.log.compactInterval")))
+        intent = self._commits.intent(self.last.cycle + 1) or {}
+        checkpoint = Checkpoint(self._storage, interval)
+        begun = Offsets.from_json(intent.get("offsets"))
+        anew = checkpoint.fit(self.last.cycle, self.last.offsets, begun, may_write=not self.frames)
+        if anew:
+            self.say(made_anew(anew, self.last.cycle))
+
     @contextmanager
     def _sources_by_name(self) -> Iterator[None]:
         """Sources are known by name, so that streams can come and go between runs; those from Python have none.
@@ -643,6 +663,11 @@ class Engine:
             for name in self._storage.names(folder):
                 if f"{folder}/{name}" not in live:
                     self._storage.delete(f"{folder}/{name}")
+        begun = Offsets.from_json((self._commits.intent(self.last.cycle + 1) or {}).get("offsets"))
+        lists = {each.path for offsets in (self.last.offsets, begun) if offsets is not None for each in offsets.lists}
+        for name in self._storage.names(FILE_LISTS):
+            if f"{FILE_LISTS}/{name}" not in lists:
+                self._storage.delete(f"{FILE_LISTS}/{name}")
 
 
 def _first_line(error: Exception) -> str:
