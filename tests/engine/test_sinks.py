@@ -18,6 +18,7 @@ from weft.engine.seals import Seals
 from weft.engine.sinks import FileSink
 from weft.engine.storage import Storage
 from weft.loom import Loom
+from weft.sql import SqlError
 
 pytestmark = pytest.mark.spark
 
@@ -153,3 +154,37 @@ def test_results_are_those_of_the_query_that_stands_now(loom: Loom, tmp_path: Pa
     write_rows(data, "b.json", [{"n": 25, "v": 1}, {"n": 40, "v": 1}])
     run_to_the_end(loom)
     assert rows_of(loom.results("q")) == [(20, 30, 1)]
+
+
+# Folders
+
+
+def test_a_folder_of_answers_has_one_writer(loom: Loom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link").symlink_to(tmp_path / "out")
+    write_rows(tmp_path / "data", "1.json", [{"n": 1, "v": 1}])
+    query = "CREATE CONTINUOUS QUERY {} INTO json OPTIONS (path '{}') AS SELECT v FROM s"
+    loom.execute(f"{STREAM} OPTIONS (path '{tmp_path / 'data'}'); {query.format('a', tmp_path / 'out')}")
+    for same in ("out", "./out/", "link", "other/../out", f"file://{tmp_path}/out"):
+        with pytest.raises(SqlError, match=r"W702: query 'a' writes to .* already"):
+            loom.execute(query.format("b", same))
+    assert not loom.register(f"{query.format('b', 'c')}; {query.format('d', 'c/')}").ok
+    run_to_the_end(loom)
+
+    with Loom.open(tmp_path / "other") as other:
+        other.execute(f"{STREAM} OPTIONS (path '{tmp_path / 'data'}'); {query.format('q', tmp_path / 'out')}")
+        said: list[str] = []
+        other.start(until_idle=True, say=said.append)
+        other.wait()
+        assert any("/out belongs to query 'a' of another project" in sentence for sentence in said), said
+
+    loom.execute(f"DROP CONTINUOUS QUERY a; {query.format('a', tmp_path / 'out')}")
+    write_rows(tmp_path / "data", "2.json", [{"n": 2, "v": 2}])
+    run_to_the_end(loom)
+    # Another query may have the folder when the first one is gone.
+    loom.execute(f"DROP CONTINUOUS QUERY a; {query.format('b', tmp_path / 'out')}")
+    write_rows(tmp_path / "data", "3.json", [{"n": 3, "v": 3}])
+    run_to_the_end(loom)
+    assert [file.read_text() for file in sorted((tmp_path / "out").glob("*.json"))] == [
+        f'{{"v": {value}}}\n' for value in (1, 2, 3)
+    ]

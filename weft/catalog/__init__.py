@@ -2,10 +2,12 @@
 
 from weft.catalog.catalog import CATALOG_FILE, Catalog
 from weft.catalog.codec import decode, encode, register
+from weft.catalog.copies import COPY_FILE
 from weft.catalog.errors import (
     CatalogCorrupt,
     CatalogError,
     CatalogLocked,
+    CatalogLost,
     CatalogMissing,
     CatalogReadOnly,
     CatalogTooNew,
@@ -22,10 +24,12 @@ from weft.catalog.records import KeptItinerary, PlanVersion, Representative, Req
 
 __all__ = [
     "CATALOG_FILE",
+    "COPY_FILE",
     "Catalog",
     "CatalogCorrupt",
     "CatalogError",
     "CatalogLocked",
+    "CatalogLost",
     "CatalogMissing",
     "CatalogReadOnly",
     "CatalogTooNew",

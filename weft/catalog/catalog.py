@@ -31,11 +31,13 @@ import os
 import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from hashlib import blake2b
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, cast
 
 from weft.algebra import Query, Relation, Stream, Table, Value
+from weft.catalog import copies
 from weft.catalog.codec import dumps, register
 from weft.catalog.computations import Computations
 from weft.catalog.database import Database, Row
@@ -60,6 +62,7 @@ class Catalog:
         self._lock = lock
         self._definitions = Definitions(database)
         self._computations = Computations(database)
+        self._statistics_changes = 0
         #: What is kept of delivery, besides representatives.
         self.deliveries = Deliveries(database)
 
@@ -74,11 +77,34 @@ class Catalog:
             raise CatalogUnavailable(f"{directory} is not a directory, or not within reach; create it first")
         lock = WriterLock(directory, patience) if write else None
         try:
+            copies.refuse_lost(directory / CATALOG_FILE)
             return cls(Database(directory / CATALOG_FILE, write=write), lock)
         except BaseException:
             if lock:
                 lock.release()
             raise
+
+    @classmethod
+    def recover(cls, directory: str | Path, *, patience: float = 0.0) -> Path | None:
+        """Bring back the catalog of a project from the copy that its state keeps.
+
+        A catalog that is there is kept beside it; returns where.
+        """
+        directory = Path(directory)
+        lock = WriterLock(directory, patience)
+        try:
+            return copies.put_back(directory, directory / CATALOG_FILE)
+        finally:
+            lock.release()
+
+    def copied(self) -> bytes:
+        """Return a copy of the catalog as `recover` takes it."""
+        return copies.copied(self.path)
+
+    @property
+    def changes(self) -> int:
+        """A number that grows with every change that this process makes, but for statistics."""
+        return self._database.changes - self._statistics_changes
 
     def close(self) -> None:
         """Close the file and let another writer in. What is in an open transaction is lost."""
@@ -222,6 +248,10 @@ class Catalog:
     def find_query(self, name: str) -> Query | None:
         return self._definitions.find(Query, name)
 
+    def find_writer(self, folder: str) -> str | None:
+        """The name of the query that writes its answers to a folder: see `weft/sql/folders.py`."""
+        return self._definitions.writing_to(folder)
+
     def known_names(self) -> list[str]:
         """The names of all streams, tables, views and queries, in the order of creation."""
         return self._definitions.names()
@@ -266,6 +296,7 @@ class Catalog:
         again when a project's state is removed, and what was recorded before is of a life that is over.
         """
         self._database.require_writable()
+        before = self._database.changes
         with self._database.transaction():
             for key, measured in numbers.items():
                 self._database.execute(
@@ -274,6 +305,7 @@ class Catalog:
                 )
             if keep is not None:
                 self._database.execute("DELETE FROM statistics WHERE cycle <= ? OR cycle > ?", (cycle - keep, cycle))
+            self._statistics_changes += self._database.changes - before
 
     def statistics(self, key: str, *, since: int = 0) -> tuple[Statistics, ...]:
         """What was recorded for `key` in cycle `since` and later, oldest first."""
@@ -309,6 +341,11 @@ class Catalog:
         if not rows:
             raise UnknownName(f"there is no plan {number} in {self.path}; it was never stored, or is forgotten")
         return self._plan_version(rows[0])
+
+    def plan_digest(self, number: int) -> str | None:
+        """Return what tells the plan under a number from any other; None if there is no such plan."""
+        rows = self._database.execute("SELECT plan FROM plans WHERE number = ?", (number,))
+        return blake2b(rows[0][0].encode(), digest_size=16).hexdigest() if rows else None
 
     def latest_plan(self) -> PlanVersion | None:
         rows = self._database.execute("SELECT number, plan FROM plans ORDER BY number DESC LIMIT 1")

@@ -60,6 +60,12 @@ class Database:
                 self._connection = self._open_for_reading()
             return self._connection.execute(statement, parameters).fetchall()
 
+    @property
+    def changes(self) -> int:
+        """How many rows this connection has changed."""
+        with self._turn:
+            return self._connection.total_changes
+
     def execute_aside(self, statement: str, parameters: Sequence[object] = ()) -> list[Row]:
         """Run one change on a connection of its own, which a reader may do too, and return its rows."""
         if self.writable:

@@ -21,6 +21,7 @@ from weft.catalog.codec import dumps
 from weft.catalog.database import Database, Row
 from weft.catalog.errors import DuplicateName, NameInUse, UnknownName
 from weft.catalog.records import Representative, View
+from weft.sql.folders import folder_of
 
 Definition: TypeAlias = Stream | Table | View | Query | Representative
 D = TypeVar("D", Stream, Table, View, Query, Representative)
@@ -39,7 +40,7 @@ _KINDS: Final[dict[type[Definition], _Kind]] = {
     Stream: _Kind("stream", "streams", ("bound",)),
     Table: _Kind("table", "tables", ("bound",)),
     View: _Kind("view", "views", ("text", "bound")),
-    Query: _Kind("query", "queries", ("text", "bound", "canonical", "clock", "sharing", "sink", "member")),
+    Query: _Kind("query", "queries", ("text", "bound", "canonical", "clock", "sharing", "sink", "member", "folder")),
     Representative: _Kind("representative", "representatives", ("stream", "epoch", "part", "about", "bound")),
 }
 
@@ -154,6 +155,11 @@ class Definitions:
             rows = self._database.execute("SELECT id FROM names WHERE key = ?", (folded(name),))
             return self._readers(rows[0][0]) if rows else ()
 
+    def writing_to(self, folder: str) -> str | None:
+        """The name of the query that writes to a folder."""
+        rows = self._database.execute("SELECT name FROM names JOIN queries USING (id) WHERE folder = ?", (folder,))
+        return rows[0][0] if rows else None
+
     def _load(self, kind: type[D], numbers: list[int]) -> list[D]:
         decoded: dict[int, D] = self._decoded[kind]
         missing = {number for number in numbers if number not in decoded}
@@ -185,7 +191,7 @@ class Definitions:
         if kind is View:
             text, bound = columns
             return View(name, text, decode(what, bound, source))
-        text, bound, _, clock, sharing, sink, _ = columns
+        text, bound, _, clock, sharing, sink, *_ = columns
         return Query(name, decode(what, bound, source), clock, text, bool(sharing), decode(what, sink))
 
     def _columns(self, definition: Definition) -> Row:
@@ -201,7 +207,7 @@ class Definitions:
             return definition.text, bound
         form = canonical_form(bound)
         query, sink = definition, dumps(definition.sink)
-        return query.text, bound, form, query.clock, query.sharing, sink, is_member(query)
+        return query.text, bound, form, query.clock, query.sharing, sink, is_member(query), folder_of(query.sink)
 
     def _bound(self, relation: Relation) -> str:
         """A relation as text, in which the registered streams and tables are only named."""

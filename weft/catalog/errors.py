@@ -52,6 +52,10 @@ class CatalogMissing(CatalogError):
     """There is no catalog where one was to be read."""
 
 
+class CatalogLost(CatalogMissing):
+    """There is no catalog, but there is the state of its queries."""
+
+
 class CatalogTooNew(CatalogError):
     """The file was written by a weft whose schema this one does not know."""
 

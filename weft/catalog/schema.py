@@ -227,6 +227,11 @@ MIGRATIONS: tuple[Migration, ...] = (
         ) WITHOUT ROWID
         """,
     ),
+    (
+        # The folder that a query's answers are written to, as `weft/sql/folders.py` names it.
+        "ALTER TABLE queries ADD COLUMN folder TEXT",
+        "CREATE INDEX queries_by_folder ON queries (folder) WHERE folder IS NOT NULL",
+    ),
 )
 
 

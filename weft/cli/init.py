@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from weft.catalog import CATALOG_FILE
+from weft.catalog import CATALOG_FILE, Catalog
 from weft.cli.output import Failure, JsonOption, failing_clearly, print_json, print_text
 from weft.loom import Loom
 
@@ -35,9 +35,15 @@ GROUP BY value % 10;
 
 def init(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where the project lives.")] = Path(),
+    recover: Annotated[
+        bool, typer.Option("--recover", help="Bring a lost or old catalog back from the copy that the state keeps.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Create a project: a catalog, and an app.sql to start from."""
+    if recover:
+        _recover(directory, as_json)
+        return
     created = []
     with failing_clearly(as_json):
         if directory.exists() and not directory.is_dir():
@@ -59,3 +65,18 @@ def init(
     if not created:
         print_text(f"{directory} is a project already")
     print_text("\nnext, edit " + str(script) + " and run:\n  " + "\n  ".join(following))
+
+
+def _recover(directory: Path, as_json: bool) -> None:
+    with failing_clearly(as_json):
+        if not directory.is_dir():
+            raise Failure(f"{directory} is not a directory; give that of the project")
+        replaced = Catalog.recover(directory)
+        with Catalog.open(directory) as catalog:
+            queries = len(catalog.queries())
+    if as_json:
+        print_json({"ok": True, "project": str(directory), "queries": queries, "replaced": replaced and str(replaced)})
+        return
+    print_text(f"{directory / CATALOG_FILE} is back, with {queries:,} quer{'y' if queries == 1 else 'ies'}")
+    if replaced is not None:
+        print_text(f"the file that was there is now {replaced}")

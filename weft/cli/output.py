@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from weft.catalog import CATALOG_FILE, CatalogError
+from weft.catalog.copies import refuse_lost
 from weft.engine.errors import EngineError
 from weft.loom import Loom
 from weft.registration import Outcome
@@ -88,6 +89,7 @@ def open_project(directory: Path, *, write: bool) -> Loom:
 def require_project(directory: Path) -> None:
     """Raises Failure if there is no project in a directory."""
     if not (directory / CATALOG_FILE).exists():
+        refuse_lost(directory / CATALOG_FILE)
         raise Failure(f"there is no project in {directory}; create one with: weft init {directory}")
 
 

@@ -130,6 +130,8 @@ class Commit:
     seals: Mapping[str, Seals] = field(default_factory=dict)
     #: The queries whose sinks have not taken all answers, by name.
     waiting: Mapping[str, Waiting] = field(default_factory=dict)
+    #: What tells the plan of that number from any other.
+    plan_digest: str = ""
     #: Which rows of its sources the cycle had; None if they were handed over.
     offsets: Offsets | None = None
 
@@ -164,7 +166,7 @@ class CommitLog:
             if self._storage.read_json("owner.json").get("project") != project:
                 raise StorageError(
                     f"{self._storage.root} holds the state of another project; give this one a state directory of "
-                    "its own, or bring back the catalog that the state belongs to"
+                    "its own, or bring back the catalog that the state belongs to: weft init DIR --recover"
                 )
         elif self._storage.names("commits"):
             raise StorageError(
@@ -215,6 +217,7 @@ def _encode(commit: Commit) -> dict[str, Any]:
         "format": _FORMAT,
         "cycle": commit.cycle,
         "plan": commit.plan,
+        "plan_digest": commit.plan_digest,
         "streams": {name: _fields(each) for name, each in commit.streams.items()},
         "queries": {name: _fields(each) for name, each in commit.queries.items()},
         "answered": commit.answered,
@@ -248,6 +251,7 @@ def decode(data: dict[str, Any]) -> Commit:
     return Commit(
         cycle=data["cycle"],
         plan=data["plan"],
+        plan_digest=data["plan_digest"],
         streams={name: StreamState(**each) for name, each in data["streams"].items()},
         queries={name: QueryState(**each) for name, each in data["queries"].items()},
         answered=data["answered"],

@@ -19,7 +19,7 @@ class Decision:
     clock: one row from the far future would make all that follow late. Without `sharing`, queries that begin with the
     cycle are kept by themselves. `facts` are what trees are chosen by, see `weft/plan/facts.py`; no answer depends on
     them. `tables` has the snapshot of each table that the plan reads, by name. Of streams that may shed, so many of
-    `WHOLE` rows are `kept`. `offsets` say which rows of Spark's sources the cycle has.
+    `WHOLE` rows are `kept`. The plan has a `plan_digest`. `offsets` say which rows of Spark's sources the cycle has.
     """
 
     plan: Plan
@@ -31,3 +31,4 @@ class Decision:
     tables: Mapping[str, Segment] = field(default_factory=dict)
     kept: int = WHOLE
     offsets: Offsets | None = None
+    plan_digest: str = ""

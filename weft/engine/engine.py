@@ -30,6 +30,7 @@ from weft.algebra.sources import leaves, name_of
 from weft.catalog import Catalog
 from weft.engine import replay
 from weft.engine.answer_files import AnswerFiles
+from weft.engine.catalog_copy import CatalogCopy, check_catalog
 from weft.engine.checkpoint import Checkpoint, check_is_same_batch, is_repeated, made_anew
 from weft.engine.commits import Commit, CommitLog, Segment, errors_of
 from weft.engine.continuity import folder_in, garbage
@@ -48,6 +49,7 @@ from weft.engine.records import read_record
 from weft.engine.retries import Retries
 from weft.engine.sealing import check_files, with_seals
 from weft.engine.shedding import arrived, following, kept_rows, pace_of, rested, with_kept
+from weft.engine.sink_owner import take_folder
 from weft.engine.sources import tagged
 from weft.engine.statistics import Recorder
 from weft.engine.storage import Storage, local_uri
@@ -129,9 +131,10 @@ class Engine:
         hosted = hosting(catalog)
         self._network = network or CurrentNetwork(hosted, catalog, observed_before(catalog))
         self._runner = CycleRunner(spark, self._storage, self._on_step, hosted, ahead, self._network)
-        check_files(self._commits.last, self._storage)
+        self._check_state()
+        self._copy = CatalogCopy(catalog, self._storage)
         self._files = AnswerFiles(self._storage, memory_limit, self._commits.last.seals)
-        self._outbox = Outbox(spark, self._storage, self._retention, self._tell)
+        self._outbox = Outbox(spark, self._storage, self._retention, self._tell, partial(take_folder, spark, catalog))
         self._retries = Retries()
         #: Held while a cycle runs, and while queries in error are tried again between two cycles.
         self._between = threading.Lock()
@@ -449,7 +452,8 @@ class Engine:
         if batch is not None:
             batch = kept_rows(batch, plan.streams, decision.kept, cycle)
         answered = self._runner.run(batch, cycle, decision, last, is_straight=is_straight)
-        commit = replace(with_kept(answered.commit, last, decision, came), offsets=decision.offsets)
+        commit = with_kept(answered.commit, last, decision, came)
+        commit = replace(commit, offsets=decision.offsets, plan_digest=decision.plan_digest)
         found = told(answered.answers, plan, commit)
         answered = replace(answered, answers=found, commit=commit)
         self._on_step("deliver", cycle)
@@ -465,6 +469,7 @@ class Engine:
             self.publisher.write(cycle, published_rows(decision.plan, commit, answered.answers))
         self._on_step("commit", cycle)
         answered = replace(answered, commit=with_seals(commit, last, self._storage, self._files.seals))
+        self._copy.keep()
         self._commits.draft(answered.commit)
         self._on_step("rename", cycle)
         self._commits.commit(answered.commit)
@@ -496,6 +501,7 @@ class Engine:
             snapshots = self._tables.snapshots(dict(zip(plan.table_births, plan.tables, strict=True)))
             intent = {
                 "plan": plan.number,
+                "plan_digest": self._copy.digest(plan.number),
                 "heartbeats": dict(heartbeats),
                 "patience": self._duration("heartbeat", "off"),
                 "latest": self._latest(),
@@ -505,6 +511,7 @@ class Engine:
                 "kept": self._pace.kept,
                 "offsets": begun and begun.to_json(),
             }
+            self._copy.keep()
             self._commits.declare(cycle, intent)
         plan = self._stored_plan(intent["plan"])
         return Decision(**{**intent, "plan": plan, "tables": _snapshots(intent), "offsets": begun})
@@ -655,6 +662,11 @@ class Engine:
                 yield
             finally:
                 self._spark.conf.set(name, str(before))
+
+    def _check_state(self) -> None:
+        """Raise EngineError unless the catalog and all files are those that the last commit was made with."""
+        check_catalog(self._catalog, self.last, self._commits.intent(self.last.cycle + 1))
+        check_files(self.last, self._storage)
 
     def _sweep(self) -> None:
         """Remove what an attempt that never committed has left behind."""

@@ -13,3 +13,7 @@ class SourceError(EngineError):
 
 class StorageError(EngineError):
     """The state directory cannot be read or written. The message says what to do."""
+
+
+class SinkError(EngineError):
+    """A sink cannot take answers. The message says why, and what to do."""

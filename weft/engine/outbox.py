@@ -26,16 +26,23 @@ FOLDER = "waiting"
 class Outbox:
     """The sinks of a project's queries, and the answers that wait for them.
 
-    `limit` gives the number of bytes of answers that may wait; `say` takes sentences for people.
+    `limit` gives the number of bytes of answers that may wait; `say` takes sentences for people; `take_folder` raises
+    if a query may not write to its folder.
     """
 
     def __init__(
-        self, spark: SparkSession, storage: Storage, limit: Callable[[], int], say: Callable[[str], None]
+        self,
+        spark: SparkSession,
+        storage: Storage,
+        limit: Callable[[], int],
+        say: Callable[[str], None],
+        take_folder: Callable[[Query], None],
     ) -> None:
         self._spark = spark
         self._storage = storage
         self._limit = limit
         self._say = say
+        self._take_folder = take_folder
         self._sinks: dict[str, tuple[Query, Sink | None]] = {}
         self._callables: dict[str, CallableSink] = {}
 
@@ -89,6 +96,7 @@ class Outbox:
                 self._callables[name].write(answers, cycle)
             known = self._sinks.get(name)
             if known is None or (known[0] is not query and known[0] != query):
+                self._take_folder(query)
                 known = self._sinks[name] = query, sink_of(query, self._spark)
             if known[1] is not None:
                 known[1].write(answers, cycle)

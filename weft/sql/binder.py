@@ -16,6 +16,7 @@ from weft.algebra.expressions import Call, Column, Expression, Literal
 from weft.algebra.types import BIGINT, TIMESTAMP, Kind
 from weft.sql import dialect, durations, expressions, statements
 from weft.sql.errors import Code, did_you_mean
+from weft.sql.folders import folder_of
 from weft.sql.names import Names
 from weft.sql.scope import Scope, refuse
 from weft.sql.select import bind_relation, ticks
@@ -212,6 +213,7 @@ def _bind_query(tree: dialect.CreateQuery, names: Names, text: str) -> Query:
         if kind == "subscribers":
             _check_hop(options, format_)
         sink = Sink(kind, options)
+        _check_folder(sink, names, format_)
     relation = bind_relation(tree.expression, names)
     return Query(
         name=tree.this.name,
@@ -221,6 +223,16 @@ def _bind_query(tree: dialect.CreateQuery, names: Names, text: str) -> Query:
         sharing=tree.args["sharing"],
         sink=sink,
     )
+
+
+def _check_folder(sink: Sink, names: Names, format_: exp.Expr) -> None:
+    """Files of answers are named by the cycle alone: two queries in one folder would overwrite each other's."""
+    folder = folder_of(sink)
+    writer = None if folder is None else names.find_writer(folder)
+    if writer is not None:
+        path = dict(sink.options)["path"]
+        hint = f"give each query a folder of its own, or DROP CONTINUOUS QUERY {writer} first"
+        raise refuse(Code.FOLDER_TAKEN, f"query '{writer}' writes to '{path}' already", format_, hint)
 
 
 def _check_hop(options: tuple[tuple[str, str], ...], format_: exp.Expr) -> None:

@@ -10,6 +10,7 @@ from sqlglot import exp
 from weft.algebra import Query, Relation, Stream, Table
 from weft.sql import dialect, statements
 from weft.sql.errors import Problem, SqlError
+from weft.sql.folders import folder_of
 from weft.sql.names import Names, NamesInMemory
 from weft.sql.repetition import bind_or_repeat
 from weft.sql.script import split
@@ -58,6 +59,7 @@ class _Layered(NamesInMemory):
         super().__init__()
         self.below = below
         self.dropped: set[str] = set()
+        self._writers: dict[str, str] = {}
 
     def find_stream(self, name: str) -> Stream | None:
         return super().find_stream(name) or (None if name.lower() in self.dropped else self.below.find_stream(name))
@@ -70,6 +72,14 @@ class _Layered(NamesInMemory):
 
     def find_query(self, name: str) -> Query | None:
         return super().find_query(name) or (None if name.lower() in self.dropped else self.below.find_query(name))
+
+    def find_writer(self, folder: str) -> str | None:
+        name = self._writers.get(folder)
+        query = None if name is None else self.queries.get(name.lower())
+        if query is not None and folder_of(query.sink) == folder:
+            return query.name
+        name = self.below.find_writer(folder)
+        return None if name is None or name.lower() in self.dropped else name
 
     def known_names(self) -> Iterable[str]:
         return [
@@ -90,6 +100,9 @@ class _Layered(NamesInMemory):
             self.tables[statement.table.name.lower()] = statement.table
         elif isinstance(statement, statements.CreateQuery):
             self.queries[statement.query.name.lower()] = statement.query
+            folder = folder_of(statement.query.sink)
+            if folder is not None:
+                self._writers[folder] = statement.query.name
         elif isinstance(statement, statements.CreateView):
             self.views[statement.name.lower()] = statement.relation
         elif isinstance(statement, statements.Drop):

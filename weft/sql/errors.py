@@ -49,6 +49,7 @@ class Code(Enum):
     BAD_WATERMARK = "W602"
     BAD_TABLE = "W603"
     BAD_SETTING = "W701"
+    FOLDER_TAKEN = "W702"
     UNSUPPORTED = "W901"
 
 

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from weft.algebra import Query, Relation, Stream, Table
 from weft.algebra.sources import leaves, name_of
+from weft.sql.folders import folder_of
 
 
 class Names(Protocol):
@@ -20,6 +21,10 @@ class Names(Protocol):
     def find_view(self, name: str) -> Relation | None: ...
 
     def find_query(self, name: str) -> Query | None: ...
+
+    def find_writer(self, folder: str) -> str | None:
+        """The name of the query that writes to a folder: see `folders.py`."""
+        ...
 
     def known_names(self) -> Iterable[str]:
         """All names of streams, tables, views and queries, for suggestions."""
@@ -50,6 +55,9 @@ class NamesInMemory:
 
     def find_query(self, name: str) -> Query | None:
         return self.queries.get(name.lower())
+
+    def find_writer(self, folder: str) -> str | None:
+        return next((each.name for each in self.queries.values() if folder_of(each.sink) == folder), None)
 
     def known_names(self) -> Iterable[str]:
         return [*self.streams, *self.tables, *self.views, *self.queries]

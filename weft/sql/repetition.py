@@ -33,6 +33,10 @@ class _AllBut:
     def find_query(self, name: str) -> Query | None:
         return None if name.lower() == self.hidden else self.names.find_query(name)
 
+    def find_writer(self, folder: str) -> str | None:
+        name = self.names.find_writer(folder)
+        return None if name is not None and name.lower() == self.hidden else name
+
     def known_names(self) -> Iterable[str]:
         return [each for each in self.names.known_names() if each.lower() != self.hidden]
 
