@@ -12,11 +12,13 @@ from weft.sql.binder import SETTINGS, SINKS
 from weft.sql.check import check
 from weft.sql.dialect import TYPE_NAMES
 from weft.sql.expressions import _SYNONYMS
+from weft.sql.fixed_settings import FIXED
 from weft.sql.functions import AGGREGATES, FUNCTIONS
 
 _ROOT = Path(__file__).parents[1]
 _DOCUMENTS = sorted([*_ROOT.glob("*.md"), *(_ROOT / "docs").glob("*.md")])
 _LANGUAGE = (_ROOT / "docs" / "language.md").read_text(encoding="utf-8")
+_RUNNING = (_ROOT / "docs" / "running.md").read_text(encoding="utf-8")
 _ERRORS = (_ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
 
 
@@ -47,6 +49,13 @@ def test_types_units_settings_and_sinks_are_listed() -> None:
     assert TYPE_NAMES in _section("Types")
     assert durations.ADVICE.partition("units are ")[2] in _section("Windows")
     assert all(f"`{name}`" in _section("Statements") for name in (*SETTINGS, *SINKS))
+
+
+def test_every_setting_of_spark_that_weft_fixes_is_listed_with_its_reason() -> None:
+    section = _RUNNING.split("\n## Settings of Spark that weft fixes\n")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| (`.*`) \| (.*) \|$", section, re.MULTILINE)
+    listed = {(name.removesuffix("*"), reason) for names, reason in rows for name in re.findall(r"`(.*?)`", names)}
+    assert listed == {(each.name, each.reason) for each in FIXED}
 
 
 def test_every_error_code_is_explained_once() -> None:

@@ -31,7 +31,7 @@ from weft.plan.sharing_json import shared_document
 from weft.plan.sharing_text import shared_query_text, shared_text
 from weft.plan.text import duration_text, relation_lines, window_text
 from weft.registration import Answering, Outcome, Registration
-from weft.sql import SqlError, bind_or_repeat, parse, split, statements
+from weft.sql import SqlError, bind_or_repeat, object_names, parse, split, statements
 from weft.sql.binder import SETTINGS
 from weft.sql.check import check
 
@@ -168,6 +168,7 @@ class Loom:
         from weft.engine.sources import stream_of
 
         refuse_other_sources(self.directory, named=False)
+        _refuse_bad_name(name)
         stream = stream_of(name, frame, clock, watermark)
         known = self.catalog.find_stream(name)
         if known is None:
@@ -185,6 +186,7 @@ class Loom:
         """
         from weft.engine.tables import table_of
 
+        _refuse_bad_name(name)
         table = table_of(name, rows)
         known = self.catalog.find_table(name)
         if known is None:
@@ -208,14 +210,14 @@ class Loom:
         settings: Mapping[str, str] | None = None,
         until_idle: bool = False,
         interval: str | None = None,
-        own_session: bool = False,
         on_progress: Callable[[Progress], None] | None = None,
         say: Callable[[str], None] = _log.warning,
     ) -> Engine:
         """Start the queries on Spark: `local[*]` or any master. `until_idle` stops when what is there now is done.
 
-        Several looms can run on the Spark of one process if each has its `own_session`. `on_progress` is called after
-        each cycle, `say` with sentences for people when something is in the way.
+        Several looms can run on the Spark of one process: each has a session of its own, and one that the caller made
+        keeps its settings. `on_progress` is called after each cycle, `say` with sentences for people when something is
+        in the way.
         """
         from weft.engine.spark import session
 
@@ -232,8 +234,6 @@ class Loom:
         beside.shutdown(wait=False)
         with _turns_taken_quickly():
             spark = session(master, {**stored, **(settings or {})})
-        if own_session:
-            spark = spark.newSession()
         from weft.delivery.groups.control import Control
         from weft.engine.engine import Engine, state_directory
 
@@ -417,6 +417,12 @@ class Loom:
         kind = "query" if relation is None else "view"
         relation = relation or self.catalog.query(name).relation
         return replace(_columns(relation.fields), message=f"{kind} {name}\n" + "\n".join(relation_lines(relation)))
+
+
+def _refuse_bad_name(name: str) -> None:
+    refused = object_names.refusal(name)
+    if refused is not None:
+        raise ValueError(f"{refused}; choose another name")
 
 
 @contextmanager

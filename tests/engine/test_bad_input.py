@@ -235,3 +235,18 @@ def test_a_path_that_spark_takes_for_a_pattern_is_refused(spark: SparkSession, t
         pytest.raises(EngineError, match="in a path for a pattern"),
     ):
         Engine(spark, loom.catalog, state_directory(loom.directory))
+
+
+def test_the_dead_letters_of_a_stream_stay_in_the_project_whatever_it_is_called(loom: Loom, tmp_path: Path) -> None:
+    name, outside = "../../../aside", tmp_path.parent / "aside"
+    long = "é" * 300
+    for stream in (name, long, ".."):
+        loom.execute(
+            f"CREATE STREAM `{stream}` (n BIGINT) WATERMARK FOR n AS n USING json OPTIONS (path '{tmp_path / 'in'}');"
+        )
+    write_text(tmp_path / "in", "0.json", "no json\n")
+    run_to_the_end(loom)
+    folders = {each.name for each in (loom.directory / "state" / "dead-letter").iterdir()}
+    assert len(folders) == 3 and "%2E%2E%2F%2E%2E%2F%2E%2E%2Faside" in folders and "%2E%2E" in folders
+    assert not outside.exists() and not (loom.directory.parent / "aside").exists()
+    assert len(list((loom.directory / "state" / "dead-letter").glob("*/*/*.json"))) == 3

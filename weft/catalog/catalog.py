@@ -273,15 +273,15 @@ class Catalog:
     def set_setting(self, name: str, value: Value) -> None:
         self._change(
             "INSERT INTO settings (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-            (folded(name), dumps(value)),
+            (_setting_key(name), dumps(value)),
         )
 
     def setting(self, name: str, default: Value = None) -> Value:
-        rows = self._database.execute("SELECT value FROM settings WHERE key = ?", (folded(name),))
+        rows = self._database.execute("SELECT value FROM settings WHERE key = ?", (_setting_key(name),))
         return self._setting(name, rows[0][0]) if rows else default
 
     def settings(self) -> dict[str, Value]:
-        """Every setting that was set, by its name in lower case."""
+        """Every setting that was set, by name."""
         rows = self._database.execute("SELECT key, value FROM settings ORDER BY key")
         return {key: self._setting(key, value) for key, value in rows}
 
@@ -460,3 +460,8 @@ _REQUESTS: Final = "SELECT id, script, answer FROM requests"
 
 #: Seconds for which an answer waits for the process that asked.
 _ANSWERS_KEPT: Final = 3600.0
+
+
+def _setting_key(name: str) -> str:
+    """What a setting is stored by. Spark tells the names of its settings apart by case; weft does not."""
+    return name if name.startswith("spark.") else folded(name)

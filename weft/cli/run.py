@@ -30,7 +30,7 @@ from weft.cli.output import (
 )
 from weft.loom import Loom
 from weft.plan.text import clock_text
-from weft.sql import durations
+from weft.sql import durations, fixed_settings
 
 if TYPE_CHECKING:
     from weft.engine.engine import Progress
@@ -71,6 +71,9 @@ def spark_settings(pairs: list[str]) -> dict[str, str]:
     for pair in pairs:
         if not pair.startswith("spark.") or "=" not in pair:
             raise Failure(f"'{pair}' is no setting of Spark; write --conf spark.name=value")
+        refused = fixed_settings.refusal(pair.partition("=")[0])
+        if refused is not None:
+            raise Failure(f"{refused}; docs/running.md lists the settings that weft fixes")
     return {name: value for name, _, value in (pair.partition("=") for pair in pairs)}
 
 
@@ -164,9 +167,9 @@ def _shower(console: Console, quiet: bool) -> Iterator[Callable[[str], None]]:
         yield lambda line: None
     elif console.is_terminal:
         with console.status("starting Spark …") as status:
-            yield status.update
+            yield lambda line: status.update(Text(line))
     else:
-        yield console.print
+        yield lambda line: console.print(Text(line))
 
 
 @contextmanager

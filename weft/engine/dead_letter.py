@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
+from urllib.parse import quote
+
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -10,6 +13,17 @@ from weft.engine.rows import CORRUPT, column, struct_type
 from weft.engine.storage import Storage
 
 FOLDER = "dead-letter"
+
+#: Characters of a stream's name that a folder has at most; what is longer ends in a hash.
+_LONGEST = 100
+
+
+def folder_of(stream: str) -> str:
+    """The folder with the dead letters of a stream: its name, in which all but letters, digits, _ and - is %-quoted."""
+    name = quote(stream, safe="").replace(".", "%2E").replace("~", "%7E")
+    if len(name) > _LONGEST:
+        name = f"{name[:_LONGEST]}-{blake2b(stream.encode(), digest_size=8).hexdigest()}"
+    return f"{FOLDER}/{name}"
 
 
 def write_dead_letters(
@@ -20,4 +34,4 @@ def write_dead_letters(
     kept = spark.read.schema(schema).parquet(storage.path(f"{path}/stream={index}")).where(F.col("reason") != "none")
     row = F.struct(*(F.col(f"s{index}.{column(i)}").alias(each.name) for i, each in enumerate(stream.fields)))
     letters = kept.select(F.col("reason"), F.col(CORRUPT).alias("text"), F.lit(cycle).alias("cycle"), row.alias("row"))
-    letters.coalesce(1).write.mode("overwrite").json(storage.path(f"{FOLDER}/{stream.name}/{cycle:012d}"))
+    letters.coalesce(1).write.mode("overwrite").json(storage.path(f"{folder_of(stream.name)}/{cycle:012d}"))

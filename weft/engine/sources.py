@@ -39,6 +39,7 @@ from weft.engine import replay
 from weft.engine.errors import SourceError
 from weft.engine.expressions import quoted, spark_type
 from weft.engine.rows import CORRUPT, STREAM, TICK, column, struct_type
+from weft.engine.spark import in_session
 from weft.sql import durations
 
 #: The format of streams whose DataFrame is handed over by Python code.
@@ -72,7 +73,7 @@ def tagged(
         # Spark wants all sources named or none, and a DataFrame from Python may have no name.
         name = None if frames else f"stream_{number}"
         if stream.name in frames:
-            frame = frames[stream.name]
+            frame = in_session(spark, frames[stream.name])
         elif stream.format == replay.FORMAT:
             files = replay.prepare(stream, replays / str(number))
             cut = replace(stream, format="parquet", options=(("path", str(files)), ("maxFilesPerTrigger", "1")))

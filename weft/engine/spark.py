@@ -1,7 +1,8 @@
 """The one place that builds a SparkSession.
 
-Everything a user would set stays the user's: the master, jars, and any `spark.*` setting. The defaults here are what
-measured best for many small cycles on one machine; they give way to any setting passed in.
+weft works in sessions of its own: a session that the caller made keeps its settings and its views. The master, jars and
+`spark.*` settings are the user's; the defaults here are what measured best for many small cycles on one machine, and
+give way to them. Settings that answers depend on have one value everywhere (`weft/sql/fixed_settings.py`).
 """
 
 from __future__ import annotations
@@ -14,26 +15,23 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from pyspark import SparkContext
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from weft.engine.class_archive import archive, java_options
+from weft.engine.errors import EngineError
+from weft.sql import fixed_settings
 
-__all__ = ["SparkSession", "compile_plans", "session"]
+__all__ = ["SparkSession", "compile_plans", "in_session", "own_session", "session"]
 
 _ALWAYS = {
-    # Answers are defined in UTC (docs/semantics.md).
-    "spark.sql.session.timeZone": "UTC",
-    # weft closes windows itself.
-    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     # The rows of a cycle go to a folder for each stream and reason: a writer for each is cheaper than to sort them.
     "spark.sql.maxConcurrentOutputFileWriters": "16",
     # Adaptive execution re-plans every small job and adds threads with each micro-batch.
     "spark.sql.adaptive.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # A filter that is pushed into Parquet takes -0.0 for another number than 0.0.
-    "spark.sql.parquet.filterPushdown": "false",
     # A stream's partials are many groups of few rows each. What one task reads is grouped by it, without a shuffle and
     # through the fast map, which is made large enough for them.
     "spark.sql.optimizer.singleTaskExecution.enabled": "true",
@@ -77,22 +75,57 @@ _QUIET = Path(__file__).with_name("log4j2.properties")
 
 
 def session(master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
-    """The SparkSession of this process: the running one if there is one, otherwise a new one.
+    """A new session for weft, on the Spark of this process if it runs, otherwise on one that is started now.
 
-    `master` is `local[*]` unless given. `settings` are `spark.*` settings and override every default.
+    `master` is `local[*]` unless given. `settings` are `spark.*` settings and override every default; EngineError
+    is raised if answers depend on one of them.
     """
+    for name in settings or {}:
+        refused = fixed_settings.refusal(name)
+        if refused is not None:
+            raise EngineError(refused)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    # Spark's launcher is a Java of its own that only puts a command line together.
-    os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     master = master or "local[*]"
     local = master.startswith("local")
-    defaults = {**_ALWAYS, **(_LOCAL if local else {})}
+    chosen = {**_ALWAYS, **(_LOCAL if local else {})}
     if local:
-        defaults["spark.sql.shuffle.partitions"] = str(_local_cores(master))
-    builder = SparkSession.builder.appName("weft").master(master)
-    chosen = {**defaults, **(settings or {})}
+        chosen["spark.sql.shuffle.partitions"] = str(_local_cores(master))
+    chosen |= settings or {}
+    if SparkContext._active_spark_context is not None:
+        running = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+        return own_session(running, chosen)
+    return own_session(_started(master, chosen), {})
+
+
+def own_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """A session beside another one: with the same settings and those given, and with views and functions of its own."""
+    started_with = dict(spark.sparkContext.getConf().getAll())
+    later = {name: value for name, value in spark.conf.getAll.items() if value != started_with.get(name)}
+    free = {name: value for name, value in later.items() if not fixed_settings.is_fixed(name)}
+    options = {**free, **settings, **fixed_settings.VALUES}
+    own = SparkSession(spark.sparkContext, spark._jsparkSession.newSession(), options)
+    for name in own.conf.getAll:
+        if fixed_settings.is_fixed(name) and name not in fixed_settings.VALUES:
+            # It comes from the settings that Spark was started with.
+            own.conf.unset(name)
+    return own
+
+
+def in_session(spark: SparkSession, frame: DataFrame) -> DataFrame:
+    """A DataFrame that another session has made, as one of this session."""
+    if frame.sparkSession is spark:
+        return frame
+    jvm: Any = spark.sparkContext._jvm
+    plan = frame._jdf.queryExecution().analyzed()
+    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan), spark)
+
+
+def _started(master: str, chosen: dict[str, str]) -> SparkSession:
+    """The first session of a Spark that is started now."""
+    # Spark's launcher is a Java of its own that only puts a command line together.
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     options = [f"-Dlog4j2.configurationFile={_QUIET.as_uri()}", chosen.get(_JAVA_OPTIONS, "")]
-    if local and "-XX:+Use" not in options[-1]:
+    if master.startswith("local") and "-XX:+Use" not in options[-1]:
         # Cycles leave much garbage and have no need of short pauses; collecting beside them costs a tenth of all time.
         options.append("-XX:+UseParallelGC")
     if "CompileThreshold" not in options[1] and "Tiered" not in options[1]:
@@ -104,9 +137,10 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
         options.append("-XX:MetaspaceSize=256m")
     if "Archive" not in options[1]:
         options.append(java_options(archive()))
-    chosen[_JAVA_OPTIONS] = " ".join(option for option in options if option)
+    builder = SparkSession.builder.appName("weft").master(master)
     for name, value in chosen.items():
         builder = builder.config(name, value)
+    builder = builder.config(_JAVA_OPTIONS, " ".join(option for option in options if option))
     with _own_interrupt():
         spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")

@@ -37,6 +37,7 @@ from weft.engine.rows import ARRIVAL, BEFORE, CLOCK, CORRUPT, column
 from weft.engine.sealing import seals_of_written
 from weft.engine.seals import check, decoded, encoded
 from weft.engine.sources import PYTHON, TEXTUAL, declared, fields_of
+from weft.engine.spark import in_session
 from weft.engine.storage import Storage
 
 #: What Python code hands over as a table.
@@ -124,7 +125,7 @@ class Tables:
             return self._spark.createDataFrame(given), _hash_of(given)
         # What a DataFrame will give cannot be known: it is read at each start.
         if given is not None:
-            return given, secrets.token_hex(8)
+            return in_session(self._spark, given), secrets.token_hex(8)
         if table.format == PYTHON:
             raise SourceError(f"table '{table.name}' comes from Python: hand its rows to loom.table(…) before starting")
         frame = _read(self._spark, table)

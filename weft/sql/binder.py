@@ -14,7 +14,7 @@ from weft.algebra import Field, Query, Sink, Stream, Table
 from weft.algebra.clocks import clock_column
 from weft.algebra.expressions import Call, Column, Expression, Literal
 from weft.algebra.types import BIGINT, TIMESTAMP, Kind
-from weft.sql import dialect, durations, expressions, statements
+from weft.sql import dialect, durations, expressions, fixed_settings, object_names, statements
 from weft.sql.errors import Code, did_you_mean
 from weft.sql.folders import folder_of
 from weft.sql.names import Names
@@ -100,6 +100,9 @@ def _drop_words(kind: str) -> str:
 
 
 def _check_new(name: exp.Identifier, names: Names) -> None:
+    refused = object_names.refusal(name.name)
+    if refused is not None:
+        raise refuse(Code.BAD_NAME, refused, name, "choose another name")
     owner = _kind_of(name.name, names)
     if owner is not None:
         hint = f"choose another name or {_drop_words(owner)} {name.name} first"
@@ -291,9 +294,14 @@ def _check_query(name: exp.Identifier, names: Names) -> None:
 
 
 def _bind_setting(tree: dialect.SetOption) -> statements.SetOption:
-    name, value = tree.this.name.lower(), tree.expression.name
+    name, value = tree.this.name, tree.expression.name
+    refused = fixed_settings.refusal(name)
+    if refused is not None:
+        raise refuse(Code.BAD_SETTING, refused, tree.this, "docs/running.md lists the settings that weft fixes")
     if name.startswith("spark."):
-        return statements.SetOption(tree.this.name, value)
+        # Spark tells the names of its settings apart by case.
+        return statements.SetOption(name, value)
+    name = name.lower()
     if name not in SETTINGS:
         hint = did_you_mean(name, SETTINGS, f"settings are {', '.join(SETTINGS)} and spark.*")
         raise refuse(Code.BAD_SETTING, f"setting '{name}' is unknown", tree.this, hint)

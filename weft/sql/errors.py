@@ -48,6 +48,7 @@ class Code(Enum):
     BAD_STREAM = "W601"
     BAD_WATERMARK = "W602"
     BAD_TABLE = "W603"
+    BAD_NAME = "W604"
     BAD_SETTING = "W701"
     FOLDER_TAKEN = "W702"
     UNSUPPORTED = "W901"

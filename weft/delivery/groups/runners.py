@@ -12,6 +12,7 @@ from weft.catalog import Catalog, Representative
 from weft.engine.publishing import publishing_sink
 from weft.optimizer import group_results
 from weft.optimizer.group_results import Kind
+from weft.sql.object_names import OWN
 from weft.windows.residues import ResidueClass
 
 
@@ -51,7 +52,7 @@ def run(catalog: Catalog, found: group_results.Representative, stream: str, epoc
         by = found.clocks
     parts = []
     for number, part in enumerate(found.parts):
-        name = f"{stream}.{epoch}" + f".{number}" * (number > 0)
+        name = f"{OWN}{stream}.{epoch}" + f".{number}" * (number > 0)
         query = replace(part.query, name=name, text="", sink=publishing_sink(stream, epoch, number))
         ends = None if part.ends is None else [part.ends.modulus, part.ends.residue]
         about = {"kind": found.kind.value, "reach": found.reach, "by": by, "ends": ends, "clock": _clock(found)}

@@ -16,13 +16,15 @@ from weft.delivery.errors import BrokerError
 Result = TypeVar("Result")
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_-]{1,60}")
+_HASHED: Final = re.compile(r"x[0-9a-f]{24}")
 _CONNECT_SECONDS: Final = 3
 _CALL_SECONDS: Final = 5.0
 
 
 def subject_token(name: str) -> str:
     """A name as one token of a subject: itself if it can be, else a hash of it."""
-    return name if _PLAIN.fullmatch(name) else "x" + hashlib.blake2b(name.encode(), digest_size=12).hexdigest()
+    is_plain = _PLAIN.fullmatch(name) and not _HASHED.fullmatch(name)
+    return name if is_plain else "x" + hashlib.blake2b(name.encode(), digest_size=12).hexdigest()
 
 
 def split_address(address: str) -> tuple[str, str]:

@@ -29,6 +29,7 @@ from pyspark.sql.types import DataType
 
 from weft.engine.commits import Segment
 from weft.engine.errors import EngineError
+from weft.engine.spark import own_session
 from weft.engine.woven.partials import CELL, Layout
 from weft.engine.woven.shard import KEY_SET, SOURCE, Asked, Order, Source, answered, streamed_back
 
@@ -36,7 +37,6 @@ from weft.engine.woven.shard import KEY_SET, SOURCE, Asked, Order, Source, answe
 _SHARD = 500_000
 
 _SETTINGS = {
-    "spark.sql.session.timeZone": "UTC",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
 }
@@ -102,9 +102,7 @@ class Executors:
 
     def __init__(self, spark: SparkSession) -> None:
         self._parallelism = spark.sparkContext.defaultParallelism
-        self._spark = spark.newSession()
-        for name, value in _SETTINGS.items():
-            self._spark.conf.set(name, value)
+        self._spark = own_session(spark, _SETTINGS)
 
     def answers(self, files: Sequence[Files], wanted: Sequence[Wanted]) -> Found:
         """The answers of some key sets from all partials that are live. One Spark job."""

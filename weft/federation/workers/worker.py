@@ -62,7 +62,6 @@ class Worker:
                 master=self._fixed.master,
                 settings=self._fixed.settings,
                 interval=self._fixed.interval,
-                own_session=True,
                 say=_log.warning,
             )
         except BaseException:
