@@ -247,6 +247,9 @@ def test_the_dead_letters_of_a_stream_stay_in_the_project_whatever_it_is_called(
     write_text(tmp_path / "in", "0.json", "no json\n")
     run_to_the_end(loom)
     folders = {each.name for each in (loom.directory / "state" / "dead-letter").iterdir()}
-    assert len(folders) == 3 and "%2E%2E%2F%2E%2E%2F%2E%2E%2Faside" in folders and "%2E%2E" in folders
-    assert not outside.exists() and not (loom.directory.parent / "aside").exists()
+    assert len(folders) == 3
+    assert "%2E%2E%2F%2E%2E%2F%2E%2E%2Faside" in folders
+    assert "%2E%2E" in folders
+    assert not outside.exists()
+    assert not (loom.directory.parent / "aside").exists()
     assert len(list((loom.directory / "state" / "dead-letter").glob("*/*/*.json"))) == 3
