@@ -24,6 +24,7 @@ from weft.algebra import (
     WindowBound,
 )
 from weft.algebra.types import BIGINT, HUGEINT, TIMESTAMP
+from weft.engine import exact_sums
 
 #: A leaf of an expression as Spark SQL: the name of the column that holds it.
 Leaf: TypeAlias = Callable[[Column | KeyRef | AggregateRef | WindowBound], str]
@@ -116,7 +117,7 @@ def _time_arithmetic(call: Call, args: list[str]) -> str:
 
 
 def _negative(call: Call, args: list[str]) -> str:
-    if call.type.is_floating:
+    if call.type.is_floating or call.type.kind in (Kind.DECIMAL, Kind.HUGEINT):
         return f"(- {args[0]})"
     return f"try_subtract(CAST(0 AS {spark_type(call.type)}), {args[0]})"
 
@@ -154,18 +155,43 @@ def _finite(call: Call, args: list[str]) -> str:
 
 
 def _abs(call: Call, args: list[str]) -> str:
-    if call.type.is_floating:
+    if call.type.is_floating or call.type.kind in (Kind.DECIMAL, Kind.HUGEINT):
         return f"abs({args[0]})"
-    return f"(CASE WHEN {args[0]} < 0 THEN {_negative(call, args)} ELSE {args[0]} END)"
+    # The least integer has no opposite in its type.
+    return f"try_cast(abs(CAST({args[0]} AS DECIMAL(20,0))) AS {spark_type(call.type)})"
 
 
 def _div(call: Call, args: list[str]) -> str:
-    left, right = args
-    if call.type == BIGINT:
+    divisor = call.args[1]
+    if call.args[0].type == BIGINT and isinstance(divisor, Literal) and divisor.value not in (None, 0, -1):
+        return f"({args[0]} div {args[1]})"
+    if call.type == HUGEINT:
+        quotient = _wide_quotient("d.x", "d.y")
+    elif call.args[0].type == BIGINT:
         # The one quotient that does not fit: the least BIGINT divided by −1.
-        guard = f"{right} = 0 OR ({right} = -1 AND {left} = -9223372036854775808L)"
-        return f"(CASE WHEN {guard} THEN NULL ELSE {left} div {right} END)"
-    return f"try_cast((CASE WHEN {right} = 0 THEN NULL ELSE {left} div {right} END) AS {spark_type(call.type)})"
+        fails = "d.y = 0 OR (d.y = -1 AND d.x = -9223372036854775808L)"
+        quotient = f"CASE WHEN {fails} THEN NULL ELSE d.x div d.y END"
+    else:
+        # Spark's own wraps around where the quotient does not fit.
+        fits = "try_divide(d.x, d.y) > -9223372036854775809BD AND try_divide(d.x, d.y) < 9223372036854775808BD"
+        quotient = f"CASE WHEN {fits} THEN d.x div d.y END"
+    # Operands are named, because their texts would double with every quotient of quotients.
+    return f"transform(array(named_struct('x', {args[0]}, 'y', {args[1]})), d -> {quotient})[0]"
+
+
+def _wide_quotient(dividend: str, divisor: str) -> str:
+    """A quotient of integers of 38 digits. Spark's division gives 32 of them, so small divisors take two steps."""
+    high, low = _exact_quotient(dividend, "1000000BD"), f"{dividend} % 1000000BD"
+    rest = f"(({high} % {divisor}) * 1000000BD + {low})"
+    steps = f"{_exact_quotient(high, divisor)} * 1000000BD + {_exact_quotient(rest, divisor)}"
+    return (
+        f"CASE WHEN {divisor} = 0 THEN NULL WHEN abs({divisor}) >= 1000000 THEN {_exact_quotient(dividend, divisor)} "
+        f"ELSE CAST({steps} AS DECIMAL(38,0)) END"
+    )
+
+
+def _exact_quotient(dividend: str, divisor: str) -> str:
+    return f"CAST(({dividend} - {dividend} % {divisor}) / {divisor} AS DECIMAL(38,0))"
 
 
 _RULES: dict[str, Callable[[Call, list[str]], str]] = {
@@ -203,9 +229,12 @@ def aggregate_sql(aggregate: Aggregate, leaf: Leaf) -> str:
         return f"{function[:3]}(CASE WHEN {args[1]} IS NOT NULL THEN {pair} END).x"
     if function == "percentile":
         return f"percentile({args[0]}, {aggregate.args[1].value!r}D)"  # type: ignore[union-attr]
+    if function == "avg" and exact_sums.needs_parts(aggregate.args[0].type):
+        parts = exact_sums.summed(args[0], aggregate.args[0].type)
+        return exact_sums.mean(parts, f"count({args[0]})", aggregate.args[0].type, aggregate.type, type_)
     if function == "avg" and aggregate.type.kind is Kind.DECIMAL:
         return f"try_cast(try_avg({args[0]}) AS {type_})"
-    if function == "avg" and aggregate.args[0].type.kind in (Kind.BIGINT, Kind.HUGEINT):
+    if function == "avg" and aggregate.args[0].type == BIGINT:
         # Spark adds DOUBLEs, and two large numbers of opposite signs would leave nothing of the small ones.
         return f"try_divide(CAST({exact_sum(aggregate.args[0], args[0])} AS DOUBLE), count({args[0]}))"
     return f"{function}({', '.join(args)})"
@@ -222,7 +251,9 @@ def _sum(aggregate: Aggregate, arg: str, type_: str) -> str:
         # Two halves that cannot overflow, put together exactly: several times faster than adding DECIMALs.
         high = f"CAST(sum(shiftright({arg}, 32)) AS {type_}) * 4294967296BD"
         return f"CAST({high} + CAST(sum({arg} & 4294967295L) AS DECIMAL(20,0)) AS {type_})"
-    if source.is_integer and source.kind is not Kind.HUGEINT:
+    if exact_sums.needs_parts(source):
+        return exact_sums.total(exact_sums.summed(arg, source), source, type_)
+    if source.is_integer:
         return f"CAST(sum({arg}) AS {type_})"
     if source.is_floating:
         return f"sum(CAST({arg} AS DOUBLE))"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from weft.algebra import Aggregate, Expression, Kind, Select
+from weft.engine import exact_sums
 from weft.engine.expressions import Leaf, aggregate_sql, exact_sum, spark_sql, spark_type
 from weft.engine.rows import CLOCK
 from weft.sql.functions import is_holistic
@@ -51,6 +52,10 @@ class _Partial:
 def _partials_of(aggregate: Aggregate, leaf: Leaf) -> list[_Partial]:
     rows = aggregate_sql(aggregate, leaf)
     function = aggregate.function
+    if function in ("sum", "avg") and exact_sums.needs_parts(aggregate.args[0].type):
+        arg, type_ = spark_sql(aggregate.args[0], leaf), aggregate.args[0].type
+        parts = _Partial(exact_sums.summed(arg, type_), exact_sums.merged("{p}"))
+        return [parts] if function == "sum" else [parts, _Partial(f"count({arg})", "sum({p})")]
     if function == "count":
         return [_Partial(rows, "sum({p})")]
     if function == "sum":
@@ -77,7 +82,7 @@ def _total(argument: Expression, text: str) -> _Partial:
     kind = argument.type.kind
     if kind is Kind.DECIMAL:
         return _Partial(f"try_sum(CAST({text} AS DECIMAL(38,{argument.type.scale})))", "try_sum({p})")
-    if kind in (Kind.BIGINT, Kind.HUGEINT):
+    if kind is Kind.BIGINT:
         return _Partial(exact_sum(argument, text), "try_sum({p})")
     return _Partial(f"sum(CAST({text} AS DOUBLE))", "sum({p})")
 
@@ -146,6 +151,11 @@ def _final(aggregate: Aggregate, prefix: str) -> str:
     first, type_ = f"{prefix}0", spark_type(aggregate.type)
     if aggregate.function in ("min_by", "max_by"):
         return f"{first}.x"
+    if aggregate.function in ("sum", "avg") and exact_sums.needs_parts(aggregate.args[0].type):
+        source = aggregate.args[0].type
+        if aggregate.function == "sum":
+            return exact_sums.total(first, source, type_)
+        return exact_sums.mean(first, f"{prefix}1", source, aggregate.type, type_)
     if aggregate.function == "avg":
         return _mean(first, f"{prefix}1", aggregate, type_)
     if aggregate.function in _VARIANCES:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 
 from weft.algebra.expressions import Call, Expression, Literal, Value
@@ -24,8 +24,8 @@ from weft.algebra.types import (
 
 _WIDTHS = (TINYINT, SMALLINT, INT, BIGINT, HUGEINT)
 
-#: Decimal digits that each integer type can need.
-_DIGITS = {Kind.TINYINT: 3, Kind.SMALLINT: 5, Kind.INT: 10, Kind.BIGINT: 20, Kind.HUGEINT: 38}
+#: Digits of each integer type as a DECIMAL. A HUGEINT is the sum of integers, which Spark takes for a BIGINT.
+_DIGITS = {Kind.TINYINT: 3, Kind.SMALLINT: 5, Kind.INT: 10, Kind.BIGINT: 20, Kind.HUGEINT: 20}
 
 #: Their sizes. HUGEINT is limited by its digits before its bits.
 _BITS = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.INT: 32, Kind.BIGINT: 64, Kind.HUGEINT: 128, Kind.INTERVAL: 64}
@@ -35,7 +35,7 @@ _MIN_DIVISION_SCALE = 6
 
 
 def common_type(left: DataType, right: DataType) -> DataType | None:
-    """The type in which values of both types can be compared, or None when they cannot."""
+    """The type of a value that is of one of two types, as in CASE and COALESCE; None when there is none."""
     if left == right:
         return left
     if left == NULL:
@@ -50,14 +50,31 @@ def common_type(left: DataType, right: DataType) -> DataType | None:
 
 
 def common_type_of(types: Iterable[DataType]) -> DataType | None:
-    """The type in which values of all the types can be compared, or None."""
-    common = NULL
+    """The type of a value that is of any of the types, or None."""
+    return _joined(types, common_type)
+
+
+def comparison_type(left: DataType, right: DataType) -> DataType | None:
+    """The type in which values of both types are compared, or None when they cannot be.
+
+    It is their common type, but for a HUGEINT beside a DECIMAL: a sum keeps all the digits that there is room for.
+    """
+    common = common_type(left, right)
+    if common is None or common.kind is not Kind.DECIMAL or HUGEINT not in (left, right):
+        return common
+    return decimal(_MAX_PRECISION, common.scale)
+
+
+def comparison_type_of(types: Iterable[DataType]) -> DataType | None:
+    """The type in which values of all the types are compared, or None."""
+    return _joined(types, comparison_type)
+
+
+def _joined(types: Iterable[DataType], join: Callable[[DataType, DataType], DataType | None]) -> DataType | None:
+    joined: DataType | None = NULL
     for each in types:
-        wider = common_type(common, each)
-        if wider is None:
-            return None
-        common = wider
-    return common
+        joined = None if joined is None else join(joined, each)
+    return joined
 
 
 def _common_numeric(left: DataType, right: DataType) -> DataType:
@@ -72,7 +89,7 @@ def _common_numeric(left: DataType, right: DataType) -> DataType:
 
 
 def as_decimal(type_: DataType) -> DataType:
-    """An exact numeric type as a DECIMAL."""
+    """The DECIMAL type that an exact numeric type has in the arithmetic of DECIMALs."""
     return type_ if type_.kind is Kind.DECIMAL else decimal(_DIGITS[type_.kind], 0)
 
 

@@ -16,7 +16,17 @@ from weft.algebra import types
 from weft.algebra.expressions import Call, Expression, Literal, Value
 from weft.algebra.types import BIGINT, BOOLEAN, DOUBLE, INT, INTERVAL, NULL, STRING, TIMESTAMP, DataType, Kind, decimal
 from weft.sql import durations, functions, limits
-from weft.sql.coercion import arithmetic_type, as_decimal, can_cast, cast, common_type, common_type_of, fits
+from weft.sql.coercion import (
+    arithmetic_type,
+    as_decimal,
+    can_cast,
+    cast,
+    common_type,
+    common_type_of,
+    comparison_type,
+    comparison_type_of,
+    fits,
+)
 from weft.sql.dialect import TYPE_NAMES
 from weft.sql.errors import Code, did_you_mean
 from weft.sql.scope import Scope, refuse, refuse_unread
@@ -164,7 +174,7 @@ _MOST_DIGITS = 38
 
 
 def number(text: str, node: exp.Expr) -> Literal:
-    """A number as Spark types it: an integer, a DECIMAL if it has a point, a DOUBLE if it has an exponent."""
+    """A number as Spark types it: an integer, a DECIMAL if it has a point or is long, a DOUBLE with an exponent."""
     match = _NUMBER.fullmatch(text)
     if match is None:
         raise refuse(Code.BAD_LITERAL, f"'{text}' is not a number", node, "write for example 15, 1.5 or 1.5e3")
@@ -181,7 +191,10 @@ def number(text: str, node: exp.Expr) -> Literal:
         type_ = decimal(max(len(whole) + len(fraction), 1), len(fraction))
         return Literal(Decimal(f"{match['sign']}{whole or 0}.{fraction or 0}"), type_)
     value = int(f"{match['sign']}{whole or 0}")
-    return Literal(value, next(type_ for type_ in (INT, BIGINT, types.HUGEINT) if fits(value, type_)))
+    for type_ in (INT, BIGINT):
+        if fits(value, type_):
+            return Literal(value, type_)
+    return Literal(Decimal(value), decimal(len(whole), 0))
 
 
 def parse_timestamp(text: str) -> int | None:
@@ -224,7 +237,7 @@ def _compare(node: exp.Binary, scope: Scope) -> Expression:
 def _comparison(op: str, left: Expression, right: Expression, node: exp.Expr) -> Call:
     left, right = _as_time(left, right.type, node), _as_time(right, left.type, node)
     left, right = _with_fewest_digits(left, right.type), _with_fewest_digits(right, left.type)
-    common = common_type(left.type, right.type)
+    common = comparison_type(left.type, right.type)
     if common is None:
         raise refuse(
             Code.TYPE_MISMATCH,
@@ -252,15 +265,22 @@ def _arithmetic(node: exp.Binary, scope: Scope) -> Expression:
         hint = "add or subtract an INTERVAL" if times else "CAST the operands to numbers"
         raise refuse(Code.TYPE_MISMATCH, f"{left.type} {op} {right.type} is not possible", node, hint)
     if op == "div":
-        if not (left.type.is_integer and right.type.is_integer):
-            raise refuse(Code.TYPE_MISMATCH, "DIV needs two integers", node, "use / or CAST the operands")
-        wide = common_type(left.type, right.type) or BIGINT
-        return Call(op, (cast(left, wide), cast(right, wide)), types.HUGEINT if wide == types.HUGEINT else BIGINT)
+        return _whole_quotient(left, right, node)
     left, right = _with_fewest_digits(left, right.type), _with_fewest_digits(right, left.type)
     result = arithmetic_type(op, left.type, right.type)
     if result.kind is not Kind.DECIMAL:
         return Call(op, (cast(left, result), cast(right, result)), result)
     return Call(op, (_exact(left), _exact(right)), result)
+
+
+def _whole_quotient(left: Expression, right: Expression, node: exp.Expr) -> Expression:
+    if left.type.is_floating or right.type.is_floating:
+        message = f"DIV needs integers or DECIMALs, but this is {left.type} DIV {right.type}"
+        raise refuse(Code.TYPE_MISMATCH, message, node, "use / or CAST the operands")
+    if left.type.is_integer and right.type.is_integer:
+        wide = common_type(left.type, right.type) or BIGINT
+        return Call("div", (cast(left, wide), cast(right, wide)), types.HUGEINT if wide == types.HUGEINT else BIGINT)
+    return Call("div", (_exact(left), _exact(right)), BIGINT)
 
 
 def _with_fewest_digits(expression: Expression, other: DataType) -> Expression:
@@ -370,7 +390,7 @@ def _in(node: exp.In, scope: Scope) -> Expression:
         )
     value = bind(node.this, scope)
     options = [_as_time(bind(each, scope), value.type, each) for each in node.expressions]
-    common = common_type_of([value.type, *(option.type for option in options)])
+    common = comparison_type_of([value.type, *(option.type for option in options)])
     if common is None:
         raise refuse(
             Code.TYPE_MISMATCH, f"the values of IN cannot all be compared with {value.type}", node, "CAST them"

@@ -13,8 +13,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from weft.algebra.expressions import Aggregate, Call, Expression, Literal
-from weft.algebra.types import BIGINT, BOOLEAN, DATE, DOUBLE, HUGEINT, INT, NULL, STRING, TIMESTAMP, DataType, Kind
-from weft.sql.coercion import bounded_decimal, cast, common_type_of
+from weft.algebra.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    HUGEINT,
+    INT,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    DataType,
+    Kind,
+    decimal,
+)
+from weft.sql.coercion import bounded_decimal, cast, common_type_of, comparison_type_of
 
 #: Units that DATE_TRUNC takes.
 TRUNCATION_UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond")
@@ -48,15 +61,18 @@ def _rounded(args: Sequence[Expression]) -> DataType:
     type_ = args[0].type
     if type_.kind is not Kind.DECIMAL:
         return type_
-    places = args[1].value if len(args) > 1 and isinstance(args[1], Literal) else 0
-    scale = max(0, min(type_.scale, int(str(places))))
-    return bounded_decimal(type_.precision - type_.scale + 1 + scale, scale)
+    places = int(str(args[1].value)) if len(args) > 1 and isinstance(args[1], Literal) else 0
+    whole = type_.precision - type_.scale + 1  # 9.9 becomes 10
+    if places < 0:
+        return decimal(min(max(whole, 1 - places), 38), 0)
+    scale = min(type_.scale, places)
+    return decimal(min(whole + scale, 38), scale)
 
 
 def _whole(args: Sequence[Expression]) -> DataType:
     type_ = args[0].type
     if type_.kind is Kind.DECIMAL:
-        return bounded_decimal(type_.precision - type_.scale + 1, 0)
+        return decimal(type_.precision - type_.scale + 1, 0) if type_.scale else type_
     return HUGEINT if type_ == HUGEINT else BIGINT
 
 
@@ -106,24 +122,29 @@ FUNCTIONS: dict[str, Function] = {
 }
 
 
-def call(name: str, args: Sequence[Expression]) -> Call:
-    """The call `name(args)`, its arguments cast to what the function takes. Raises BadArguments."""
+def call(name: str, args: Sequence[Expression]) -> Expression:
+    """The call `name(args)`, its arguments cast to what the function takes. Raises BadArguments.
+
+    What chooses one of its arguments compares them in one type and has the result in another: see `comparison_type`.
+    """
     function = FUNCTIONS[name]
     least, greatest = function.arity()
     if len(args) < least or (greatest is not None and len(args) > greatest):
         raise BadArguments(f"{name.upper()} takes {_count(least, greatest)}, not {len(args)}")
     codes = function.parameters.replace("?", "").rstrip("*")
-    common = None
+    compared = None
     if "a" in codes:
-        common = common_type_of(arg.type for arg in args)
-        if common is None:
+        compared = comparison_type_of(arg.type for arg in args)
+        if compared is None:
             raise BadArguments(f"the arguments of {name.upper()} have no type in common: {_list_types(args)}")
     taken = [
-        _argument(name, arg, codes[min(position, len(codes) - 1)], common, position)
+        _argument(name, arg, codes[min(position, len(codes) - 1)], compared, position)
         for position, arg in enumerate(args)
     ]
     result = function.result if isinstance(function.result, DataType) else function.result(taken)
-    return Call(name, tuple(taken), result)
+    found = Call(name, tuple(taken), result)
+    common = common_type_of(arg.type for arg in (args[:1] if name == "nullif" else args))
+    return found if compared is None or common is None or common == NULL else cast(found, common)
 
 
 def _argument(name: str, arg: Expression, code: str, common: DataType | None, position: int) -> Expression:

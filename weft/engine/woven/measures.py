@@ -28,6 +28,7 @@ from weft.aggregation.statistics import (
 )
 from weft.algebra import Aggregate, DataType, Kind
 from weft.algebra.types import BIGINT, TIMESTAMP
+from weft.engine.exact_sums import decimal_constant
 from weft.engine.expressions import Leaf, spark_sql
 from weft.engine.woven.values import physical
 
@@ -113,7 +114,7 @@ def _measure(function: str, need: Need, texts: list[str], types: list[DataType])
 
 def _wide_sum(statistic: Statistic, text: str, type_: DataType) -> Measure:
     """The sum of integers of more than 64 bits: in two parts that cannot overflow, the upper one in halves."""
-    unit = _decimal(10**_LOWER, type_.scale)
+    unit = decimal_constant(10**_LOWER, type_.scale)
     upper = f"({text} div {unit})"
     columns = (f"sum({upper} & 4294967295L)", f"sum(shiftright({upper}, 32))", f"sum({text} % {unit})")
 
@@ -124,12 +125,6 @@ def _wide_sum(statistic: Statistic, text: str, type_: DataType) -> Measure:
         return statistic.lift(Values(np.asarray(total, dtype=object), np.ones(len(total), dtype=bool)))
 
     return Measure(f"wide sum({text})", statistic, columns, read)
-
-
-def _decimal(unscaled: int, scale: int) -> str:
-    """A DECIMAL constant by its unscaled integer."""
-    digits = str(unscaled).rjust(scale + 1, "0")
-    return f"{digits[: len(digits) - scale]}.{digits[len(digits) - scale :]}BD" if scale else f"{digits}BD"
 
 
 def _extreme_record(function: str, statistic: Statistic, texts: list[str], types: list[DataType]) -> Measure:
