@@ -33,10 +33,11 @@ from weft.federation.explain import explained, summed_up
 from weft.federation.live.batch_files import check_format
 from weft.federation.live.entries import Created, Declared, Dropped, Entry, Handover, Joined, Left, Moved
 from weft.federation.live.flow_model import Measured
-from weft.federation.live.following import Follower
+from weft.federation.live.following import LOG_TABLE, Follower
 from weft.federation.live.handover import feeding_begins
 from weft.federation.live.ledger import Standing
-from weft.federation.live.letters import Letter, letter_bytes, letter_of
+from weft.federation.live.letters import Letter, letter_bytes
+from weft.federation.live.mailbox import Mailbox
 from weft.federation.live.picture import picture
 from weft.federation.live.placing import Placing
 from weft.federation.live.status import status_of
@@ -93,8 +94,10 @@ class Coordination:
         self.topology = topology
         self.network = network_of(topology)
         self._wire = wire
-        self._follower = Follower(wire)
-        self._store = Store(directory / "coordinator.db", ["through (site TEXT PRIMARY KEY, place INTEGER NOT NULL)"])
+        through = "through (site TEXT PRIMARY KEY, place INTEGER NOT NULL)"
+        self._store = Store(directory / "coordinator.db", [LOG_TABLE, through])
+        self._follower = Follower(wire, self._store)
+        self._box = Mailbox(wire, self._store, COORDINATOR)
         self._patience = patience
         self._every = every
         self._release_every = release_every
@@ -120,12 +123,11 @@ class Coordination:
             # The broker was away in the middle of something: the log says what has come of it.
             self.placing.read_anew()
         self._is_unsure = True
-        found = self._wire.take(COORDINATOR, self._store.read_up_to(COORDINATOR))
+        found = self._box.next()
         if found is not None:
-            number, data = found
-            self._answer(letter_of(data))
-            with self._store.transaction():
-                self._store.has_read(COORDINATOR, number)
+            number, letter = found
+            self._answer(letter)
+            self._box.read(number)
         else:
             self._bury_the_silent()
             self._release()

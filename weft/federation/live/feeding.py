@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
+from weft.delivery.errors import BrokerError
 from weft.federation.errors import FederationError
 from weft.federation.live.interest import Interest, as_json
 from weft.federation.live.ledger import Ledger
@@ -43,7 +44,7 @@ def fetched(
 def _answered(wire: Wire, box: str, count: int, idle: Callable[[], None]) -> dict[int, pa.Table]:
     pieces: dict[int, list[pa.Table]] = {}
     whole: set[int] = set()
-    place = 0
+    place = at = 0
     while len(whole) < count:
         letter_found = wire.take(box, place)
         if letter_found is None:
@@ -53,6 +54,14 @@ def _answered(wire: Wire, box: str, count: int, idle: Callable[[], None]) -> dic
         letter = letter_of(data)
         if letter.kind == "gone":
             raise BatchGoneError(letter["error"])
+        if letter["at"] > at:
+            raise BrokerError(
+                f"{wire.name} has dropped rows that were sent again for this site; they are asked for once more"
+            )
+        if letter["at"] < at:
+            # The owner was started again in the middle, and began its answer anew.
+            continue
+        at += 1
         pieces.setdefault(letter["number"], []).append(letter.rows)
         if letter["left"] == 0:
             whole.add(letter["number"])

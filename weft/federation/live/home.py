@@ -22,14 +22,16 @@ from weft.delivery.log import delivery_directory
 from weft.delivery.parcel import stream_of, table_of
 from weft.delivery.publisher import Published, Publisher
 from weft.federation.live.entries import Created, Entry
-from weft.federation.live.following import Follower
+from weft.federation.live.following import LOG_TABLE, Follower
 from weft.federation.live.ledger import Standing, Stay
-from weft.federation.live.letters import Letter, letter_of
+from weft.federation.live.letters import Letter
+from weft.federation.live.mailbox import Mailbox
 from weft.federation.live.store import Store
 from weft.federation.live.wire import Wire, home_box
 from weft.plan.subscription import Subscription
 
 _TABLES = (
+    LOG_TABLE,
     # Answers that came and are not taken yet.
     "waiting (birth INTEGER, since INTEGER, place INTEGER, provider TEXT, ordinal INTEGER, pieces INTEGER, "
     "watermark INTEGER, rows BLOB NOT NULL, PRIMARY KEY (birth, since, place, provider, ordinal))",
@@ -48,9 +50,9 @@ class Home:
     def __init__(self, site: str, directory: Path, wire: Wire) -> None:
         self.site = site
         self._wire = wire
-        self._follower = Follower(wire)
-        self._box = home_box(site)
         self._store = Store(directory / "home.db", _TABLES)
+        self._follower = Follower(wire, self._store)
+        self._box = Mailbox(wire, self._store, home_box(site))
         self._publisher = Publisher(delivery_directory(directory), site)
 
     def close(self) -> None:
@@ -65,7 +67,7 @@ class Home:
             worked = True
             self._follow(place, entry)
         # The box is emptied after the log was read: what a provider that left had answered is then here.
-        while (found := self._wire.take(self._box, self._store.read_up_to(self._box))) is not None:
+        while (found := self._box.next()) is not None:
             worked = True
             self._keep(*found)
         for standing in self._mine():
@@ -90,8 +92,7 @@ class Home:
                 self._store.rows("INSERT INTO taken VALUES (?, ?, 0)", place, place)
                 self._add_route(self._follower.ledger.queries[place])
 
-    def _keep(self, number: int, data: bytes) -> None:
-        letter = letter_of(data)
+    def _keep(self, number: int, letter: Letter) -> None:
         with self._store.transaction():
             if letter.kind == "answers":
                 self._wait(letter)
@@ -102,7 +103,7 @@ class Home:
                     letter["provider"],
                     letter["through"],
                 )
-            self._store.has_read(self._box, number)
+            self._box.read(number)
 
     def _wait(self, letter: Letter) -> None:
         names = ("birth", "since", "place", "provider", "ordinal", "pieces", "watermark")

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from weft.delivery.errors import BrokerError
 from weft.delivery.parcel import stream_of, table_of
+from weft.federation.errors import FederationError
 
 #: What a letter has besides its rows, at most.
 _HEADROOM = 8 << 10
@@ -41,8 +42,14 @@ def letter_bytes(letter: Letter) -> bytes:
 def letter_of(data: bytes) -> Letter:
     """The letter that the broker keeps as bytes."""
     line, _, rows = data.partition(b"\n")
-    fields: dict[str, Any] = json.loads(line)
-    return Letter(fields.pop("kind"), fields, table_of(rows) if rows else None)
+    try:
+        fields: dict[str, Any] = json.loads(line)
+        return Letter(fields.pop("kind"), fields, table_of(rows) if rows else None)
+    except (ValueError, KeyError, TypeError, AttributeError, OSError, pa.ArrowException) as error:
+        reason = str(error).partition("\n")[0]
+        raise FederationError(
+            f"a letter of {len(data)} bytes at the broker is damaged ({reason}); restore the broker's store"
+        ) from error
 
 
 def small_enough(rows: pa.Table, largest: int, broker: str) -> Iterator[pa.Table]:

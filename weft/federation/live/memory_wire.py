@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 
+from weft.federation.live.wire import is_passing, lost_letters
+
 
 @dataclass
 class MemoryBroker:
@@ -51,11 +53,19 @@ class MemoryWire:
 
     def take(self, box: str, after: int) -> tuple[int, bytes] | None:
         with self._broker.changed:
-            for number in range(after + 1, len(self._broker.letters) + 1):
-                where, data = self._broker.letters[number - 1]
-                if where == box and number not in self._broker.lost:
+            previous = 0
+            for number, (where, data) in enumerate(self._broker.letters, 1):
+                if where != box:
+                    continue
+                if number > after and number not in self._broker.lost:
+                    if previous != after and not is_passing(box):
+                        raise lost_letters(self.name, box, after, previous)
                     return number, data
+                previous = number
             return None
+
+    def let_go(self, box: str, before: int) -> None:
+        """What was read stays: it is not looked at again."""
 
     def get(self, number: int) -> bytes | None:
         with self._broker.changed:

@@ -28,12 +28,13 @@ import pyarrow as pa
 from weft.federation.live.engine_handle import EngineMaker
 from weft.federation.live.entries import Batch, Created, Dropped, Entry, Left, Moved, Part, entry_of
 from weft.federation.live.feeding import BatchGoneError, fetched
-from weft.federation.live.following import Follower
+from weft.federation.live.following import LOG_TABLE, Follower
 from weft.federation.live.generation import Generation
 from weft.federation.live.handover import feeding_begins
 from weft.federation.live.ledger import Mark, Standing, interests_of
 from weft.federation.live.letters import Letter, letter_bytes, letter_of
 from weft.federation.live.outbox import Address
+from weft.federation.live.store import Store
 from weft.federation.live.wire import COORDINATOR, Wire, home_box
 
 _CURRENT = "generation.json"
@@ -59,7 +60,8 @@ class Provider:
         self._make_engine = make_engine
         self._say = say
         self._idle = idle
-        self._follower = Follower(wire)
+        self._store = Store(directory / "provider.db", [LOG_TABLE])
+        self._follower = Follower(wire, self._store)
         self._seconds = 0.0
         #: Whether the federation has given it up, and it must ask to be taken in again.
         self.has_left = False
@@ -83,11 +85,12 @@ class Provider:
         fresh = self._fresh(number)
         fresh.note(place)
         self._replace(fresh, number)
-        self._follower = Follower(self._wire)
+        self._follower = Follower(self._wire, self._store)
         self._unfinished = None
 
     def close(self) -> None:
         self._current.close()
+        self._store.close()
         self._wire.close()
 
     def step(self) -> bool:
@@ -191,7 +194,7 @@ class Provider:
 
     def _rows(self, entry: Batch) -> pa.Table:
         """The rows of a batch that are wanted here; from the owner of the stream if the broker has let go of them."""
-        parts = [self._part(each) for each in entry.parts if self.site in each.sites]
+        parts = [self._part(entry, each) for each in entry.parts if self.site in each.sites]
         found = [each for each in parts if each is not None]
         if len(found) < len(parts):
             ledger = self._follower.ledger
@@ -200,10 +203,17 @@ class Provider:
             return fetched(self._wire, ledger, wanted, numbers, self._idle)[entry.stream, entry.number]
         return pa.concat_tables(found, promote_options="default") if found else pa.table({})
 
-    def _part(self, part: Part) -> pa.Table | None:
-        letters = [self._wire.get(number) for number in part.numbers]
-        known = [letter_of(data).rows for data in letters if data is not None]
-        return pa.concat_tables(known) if len(known) == len(letters) else None
+    def _part(self, batch: Batch, part: Part) -> pa.Table | None:
+        """The rows of a part; None if the broker has dropped some, or has other letters under their numbers."""
+        letters = [letter_of(data) for number in part.numbers if (data := self._wire.get(number)) is not None]
+        rows = [
+            each.rows
+            for each in letters
+            if each.rows is not None
+            and (each.kind, each["stream"], each["number"]) == ("rows", batch.stream, batch.number)
+        ]
+        whole = len(rows) == len(part.numbers) and sum(each.num_rows for each in rows) == part.rows
+        return pa.concat_tables(rows) if whole else None
 
     # --- generations ---------------------------------------------------------------------------------------------
 

@@ -26,9 +26,10 @@ import pyarrow as pa
 from weft.federation.errors import FederationError
 from weft.federation.live.batch_files import TABLES, BatchFiles
 from weft.federation.live.entries import Batch, Part
-from weft.federation.live.following import Follower
+from weft.federation.live.following import LOG_TABLE, Follower
 from weft.federation.live.interest import Interest, from_json
-from weft.federation.live.letters import Letter, letter_bytes, letter_of, small_enough
+from weft.federation.live.letters import Letter, letter_bytes, small_enough
+from weft.federation.live.mailbox import Mailbox
 from weft.federation.live.store import Store
 from weft.federation.live.wire import COORDINATOR, Wire, rows_box, source_box
 
@@ -42,10 +43,11 @@ class SourceAgent:
 
     def __init__(self, site: str, directory: Path, wire: Wire) -> None:
         self.site = site
-        self._follower = Follower(wire)
         self._wire = wire
         self._directory = directory
-        self._store = Store(directory / "source.db", TABLES)
+        self._store = Store(directory / "source.db", (LOG_TABLE, *TABLES))
+        self._follower = Follower(wire, self._store)
+        self._box = Mailbox(wire, self._store, source_box(site))
         self._files: dict[str, BatchFiles] = {}
         self._rate: dict[str, tuple[float, float]] = {}
 
@@ -125,23 +127,21 @@ class SourceAgent:
     # --- letters -------------------------------------------------------------------------------------------------
 
     def _answer_letter(self) -> bool:
-        box = source_box(self.site)
-        found = self._wire.take(box, self._store.read_up_to(box))
+        found = self._box.next()
         if found is None:
             return False
-        number, data = found
-        letter = letter_of(data)
+        number, letter = found
         if letter.kind == "replay":
             self._replay(letter)
         elif letter.kind == "release" and letter["stream"] in self._files:
             self._files[letter["stream"]].let_go(letter["before"])
-        with self._store.transaction():
-            self._store.has_read(box, number)
+        self._box.read(number)
         return True
 
     def _replay(self, letter: Letter) -> None:
         """Send batches again, as far as they are wanted, or say that one is not kept any more."""
         files, interest = self._files[letter["stream"]], from_json(letter["interest"])
+        at = 0
         for number in letter["numbers"]:
             rows = files.rows(number)
             if rows is None:
@@ -151,8 +151,9 @@ class SourceAgent:
             wanted = restricted(rows, interest)
             pieces = list(small_enough(wanted, self._wire.largest, self._wire.name))
             for ordinal, piece in enumerate(pieces):
-                fields = {"number": number, "left": len(pieces) - ordinal - 1}
+                fields = {"at": at, "number": number, "left": len(pieces) - ordinal - 1}
                 identity = f"{letter['reply']}/{letter['stream']}/{number}/{ordinal}"
+                at += 1
                 self._wire.put(letter["reply"], identity, letter_bytes(Letter("replayed", fields, piece)))
 
 

@@ -40,6 +40,12 @@ class Store:
         """What a statement finds."""
         return self._database.execute(statement, values).fetchall()
 
+    def note(self, statement: str, *values: object) -> None:
+        """Write something that may be lost in a power cut: the disk is not waited for."""
+        self._database.execute("PRAGMA synchronous = NORMAL")
+        self._database.execute(statement, values)
+        self._database.execute("PRAGMA synchronous = FULL")
+
     def read_up_to(self, box: str) -> int:
         """The number of the last letter that was taken from a box."""
         found = self.rows("SELECT number FROM boxes WHERE box = ?", box)

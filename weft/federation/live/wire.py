@@ -4,19 +4,30 @@ The **log** is one list of entries. Who appends says what the last entry is that
 nothing is appended, and it looks again. So an entry never rests on less than all entries before it.
 
 **Boxes** hold letters, in the order in which they came. A letter is there durably when `put` returns, and a second one
-with the same identity is not kept. Who takes letters remembers by itself how far it has come.
+with the same identity is not kept. A reader remembers how far it has come. There are two kinds of boxes:
+
+    kept       coordinator, home.*, source.*   Nothing is dropped: a sender waits when there is no room. Every letter
+                                               names the one before it in its box, so a reader sees that one is missing.
+    passing    rows.*, reply.*                 The oldest letters are dropped when there is no room. What is missing is
+                                               asked for again.
 """
 
 from __future__ import annotations
 
 from typing import Protocol
 
+from weft.federation.errors import FederationError
+
 #: The box of the coordinator.
 COORDINATOR = "coordinator"
 
 
+class LostError(FederationError):
+    """The broker has lost entries of the log, or letters that must not be lost."""
+
+
 class Wire(Protocol):
-    """The log and the boxes of one federation. Raises BrokerError when the broker cannot be reached."""
+    """The log and the boxes of one federation. Raises BrokerError when the broker cannot be reached or is full."""
 
     @property
     def name(self) -> str:
@@ -33,19 +44,43 @@ class Wire(Protocol):
         """
 
     def entries(self, after: int, wait: float = 0.0) -> list[tuple[int, bytes]]:
-        """Entries behind a place, oldest first, perhaps not all; none if none come within so many seconds."""
+        """Entries behind a place, oldest first, perhaps not all; none if none come within so many seconds.
+
+        Raises LostError if the log ends before the place.
+        """
 
     def put(self, box: str, identity: str, data: bytes) -> int:
         """Put a letter into a box; its number, which grows from letter to letter over all boxes."""
 
     def take(self, box: str, after: int) -> tuple[int, bytes] | None:
-        """The first letter in a box with a larger number, which stays where it is."""
+        """The first letter in a box with a larger number, which stays where it is.
+
+        Raises LostError if the box is a kept one, and the letter before it is not the one with the number `after`.
+        """
+
+    def let_go(self, box: str, before: int) -> None:
+        """Delete the letters of a box with smaller numbers. The newest one that was read must stay."""
 
     def get(self, number: int) -> bytes | None:
-        """The letter with a number; None if the broker has let go of it."""
+        """The letter of a passing box with a number; None if the broker has dropped it."""
 
     def close(self) -> None:
         """Let go of the connection."""
+
+
+def is_passing(box: str) -> bool:
+    """Whether letters of a box may be dropped, since they can be asked for again."""
+    return box.startswith(("rows.", "reply."))
+
+
+def lost_letters(broker: str, box: str, after: int, previous: int | None) -> LostError:
+    """What to say when a letter that should have been read next is not in a kept box."""
+    found = "is not there any more" if previous is None else f"is followed by one that came after letter {previous}"
+    return LostError(
+        f"{broker} has lost letters of the box '{box}': letter {after}, the last that was read, {found}; "
+        "answers may be missing, so nothing more is read. Restore the broker's store, or begin a federation of another "
+        "name with new directories"
+    )
 
 
 def home_box(site: str) -> str:

@@ -1,0 +1,196 @@
+"""What a broker loses is seen by its reader, which gives no answers without it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import nats
+import pytest
+
+from bench.delivery_transport.processes import NatsServer
+from tests.federation.live.small_federation import SmallFederation
+from weft.delivery.errors import BrokerError
+from weft.federation.errors import FederationError
+from weft.federation.live.entries import Joined, entry_bytes
+from weft.federation.live.following import LOG_TABLE, Follower
+from weft.federation.live.letters import Letter, letter_bytes, letter_of
+from weft.federation.live.mailbox import Mailbox
+from weft.federation.live.memory_wire import MemoryBroker, MemoryWire
+from weft.federation.live.nats_wire import MailLimits, NatsWire
+from weft.federation.live.store import Store
+from weft.federation.live.wire import LostError, Wire
+
+BOX = "home.n1"
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[NatsServer]:
+    server = NatsServer(tmp_path / "store")
+    server.start()
+    yield server
+    server.stop()
+
+
+def at_the_broker(server: NatsServer, work: Callable[[Any], Coroutine[Any, Any, Any]]) -> None:
+    """Do something to the broker's streams, behind the back of the federation."""
+
+    async def connected() -> None:
+        client = await nats.connect(server.url)
+        await work(client.jetstream())
+        await client.close()
+
+    asyncio.run(connected())
+
+
+def letter(number: int) -> bytes:
+    return letter_bytes(Letter("answers", {"n": number, "filling": "x" * 400}))
+
+
+def put(wire: Wire, number: int) -> bool:
+    """Whether the broker takes a letter."""
+    try:
+        wire.put(BOX, str(number), letter(number))
+    except BrokerError:
+        return False
+    return True
+
+
+def read_all(mailbox: Mailbox) -> list[int]:
+    found = []
+    while (each := mailbox.next()) is not None:
+        mailbox.read(each[0])
+        found.append(each[1]["n"])
+    return found
+
+
+def mailbox(wire: Wire, directory: Path) -> Mailbox:
+    return Mailbox(wire, Store(directory / "reader.db"), BOX)
+
+
+def test_a_box_that_is_full_takes_no_more_and_keeps_what_it_has(server: NatsServer, tmp_path: Path) -> None:
+    wire = NatsWire(server.url, "f", MailLimits(kept_bytes=10_000))
+    sent = list(takewhile(lambda number: put(wire, number), range(60)))
+    assert 0 < len(sent) < 60
+    with pytest.raises(BrokerError, match="no room for more letters of federation 'f'"):
+        wire.put(BOX, "one more", letter(60))
+    reader = mailbox(wire, tmp_path)
+    assert read_all(reader) == sent
+    # What was read makes room.
+    assert all(put(wire, number) for number in range(100, 105))
+    assert read_all(reader) == list(range(100, 105))
+    wire.close()
+
+
+def test_a_letter_that_is_gone_is_missed(server: NatsServer, tmp_path: Path) -> None:
+    wire = NatsWire(server.url, "f")
+    numbers = [wire.put(BOX, str(number), letter(number)) for number in range(3)]
+    at_the_broker(server, lambda stream: stream.delete_msg("WEFT_FED_f_MAIL", numbers[1]))
+    reader = mailbox(wire, tmp_path)
+    first = reader.next()
+    assert first is not None
+    reader.read(first[0])
+    with pytest.raises(LostError, match=r"lost letters of the box 'home.n1': letter 1, .* came after letter 2"):
+        reader.next()
+    wire.close()
+
+
+def test_a_box_that_lost_all_is_missed_by_a_reader_that_had_read_nothing(server: NatsServer, tmp_path: Path) -> None:
+    wire = NatsWire(server.url, "f")
+    assert mailbox(wire, tmp_path).next() is None
+    wire.put(BOX, "a", letter(1))
+    at_the_broker(server, lambda stream: stream.purge_stream("WEFT_FED_f_MAIL"))
+    wire.close()
+    wire = NatsWire(server.url, "f")
+    with pytest.raises(LostError, match="is not there any more"):
+        mailbox(wire, tmp_path).next()
+    wire.put(BOX, "b", letter(2))
+    with pytest.raises(LostError, match="came after letter 0"):
+        mailbox(wire, tmp_path).next()
+    wire.close()
+
+
+def test_a_log_whose_broker_began_anew_is_missed_at_once(server: NatsServer) -> None:
+    wire = NatsWire(server.url, "f")
+    for place in range(3):
+        wire.append(entry_bytes(Joined(str(place), "n1")), place)
+    follower = Follower(wire)
+    assert follower.catch_up()
+
+    at_the_broker(server, lambda stream: stream.delete_stream("WEFT_FED_f"))
+    server.stop()
+    server.start()
+    with pytest.raises(LostError, match=r"ends at entry 0, and 3 was read before"):
+        follower.catch_up()
+    wire.close()
+
+
+@pytest.mark.parametrize(
+    ("after_it", "what"),
+    [
+        ([], "ends at entry 0"),
+        (["a"], "ends at entry 1"),
+        (["a", "x"], "ends at entry 2"),
+        (["a", "x", "c"], "other entries"),
+    ],
+)
+def test_the_next_process_finds_the_same_log_or_stops(tmp_path: Path, after_it: list[str], what: str) -> None:
+    def following(names: list[str]) -> Follower:
+        log = [entry_bytes(Joined(name, "n1")) for name in names]
+        return Follower(MemoryWire(MemoryBroker(log=log)), Store(tmp_path / "reader.db", [LOG_TABLE]))
+
+    assert following(["a", "b"]).catch_up()
+    assert following(["a", "b", "c"]).catch_up()
+    with pytest.raises(LostError, match=what):
+        following(after_it).catch_up()
+
+
+def test_an_append_to_a_log_that_was_cut_ends(tmp_path: Path) -> None:
+    broker = MemoryBroker(log=[entry_bytes(Joined("a", "n1"))])
+    follower = Follower(MemoryWire(broker))
+    follower.catch_up()
+    broker.log.clear()
+    with pytest.raises(LostError, match="takes no entry behind that one"):
+        follower.append(lambda: Joined("b", "n2"))
+
+
+def test_a_home_that_lacks_answers_stops(tmp_path: Path) -> None:
+    federation = SmallFederation(tmp_path)
+    federation.execute("n1", "CREATE CONTINUOUS QUERY q AS SELECT n, price FROM trades")
+    federation.settle()
+    for n in range(4):
+        federation.publish("trades", [(n, "A", n, n)])
+    federation.work()
+    answers = [
+        number
+        for number, (box, data) in enumerate(federation.broker.letters, 1)
+        if box == BOX and letter_of(data).kind == "answers"
+    ]
+    assert len(answers) == 4
+    federation.broker.lost.add(answers[1])
+    with pytest.raises(LostError, match="answers may be missing"):
+        federation.homes["n1"].step()
+    with pytest.raises(LostError):
+        federation.homes["n1"].step()
+    assert federation.delivered() == {}
+
+
+def test_other_rows_under_the_numbers_of_a_batch_are_not_taken_for_its_own(tmp_path: Path) -> None:
+    federation = SmallFederation(tmp_path)
+    federation.execute("n1", "CREATE CONTINUOUS QUERY q AS SELECT n, price FROM trades")
+    for n in range(2):
+        federation.publish("trades", [(n, "A", n, n)])
+    first, second = (number for number, (box, _) in enumerate(federation.broker.letters) if box.startswith("rows."))
+    letters = federation.broker.letters
+    letters[first], letters[second] = letters[second], letters[first]
+    federation.settle()
+    assert list(federation.delivered().values()) == [[[(0, 0)], [(1, 1)]]]
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"kind": "rows"}\nno table'])
+def test_a_damaged_letter_is_said_so(data: bytes) -> None:
+    with pytest.raises(FederationError, match="at the broker is damaged"):
+        letter_of(data)
