@@ -91,7 +91,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, damage) -> None:  # type: ignor
     _publish(Publisher(tmp_path, "p"), 5, 1, 2, 3)
     path = parcel_path(tmp_path, 5)
     path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(LogError, match=r"000000000005.parcel is damaged .* delete it"):
+    with pytest.raises(LogError, match=r"000000000005.parcel is damaged .* restore it"):
         read_parcel(tmp_path, 5)
 
 

@@ -107,6 +107,7 @@ def _run(
     interval: str | None,
     as_json: bool,
 ) -> dict[str, int]:
+    from weft.delivery.errors import DeliveryError
     from weft.engine.errors import EngineError
 
     totals = {"cycles": 0, "rows": 0, "answers": 0, "late": 0, "bad": 0, "shed": 0}
@@ -131,7 +132,7 @@ def _run(
             while not stopped.is_set() and not loom.wait(timeout=0.2):
                 pass
             loom.stop()
-        except EngineError as error:
+        except (EngineError, DeliveryError) as error:
             raise Failure(str(error)) from None
     if not as_json:
         shed = f", {totals['shed']:,} rows left out" if totals["shed"] else ""

@@ -11,6 +11,10 @@ class LogError(DeliveryError):
     """The delivery log cannot be written or read. The message says which file, why, and what to do."""
 
 
+class DamagedLog(LogError):
+    """A file of the delivery log is damaged or missing. The message says which, and what to do."""
+
+
 class BrokerError(DeliveryError):
     """The broker cannot be reached, or does not take what it is given."""
 

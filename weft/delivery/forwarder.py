@@ -24,13 +24,12 @@ def acknowledged(directory: Path) -> int | None:
     """The newest cycle that the broker has acknowledged."""
     try:
         found = json.loads((directory / ACKNOWLEDGED).read_bytes())
+        return int(found["cycle"])
     except FileNotFoundError:
         return None
-    except ValueError as error:
-        raise LogError(
-            f"{directory / ACKNOWLEDGED} is damaged ({error}); delete it: the broker is then asked"
-        ) from error
-    return int(found["cycle"])
+    except (ValueError, KeyError, TypeError):
+        # It is damaged; the broker is asked anyway before anything is sent.
+        return None
 
 
 class Forwarder:

@@ -2,10 +2,15 @@
 
     000000000017.pending    written before its cycle commits, and not there yet for readers
     000000000016.parcel     of a committed cycle; it never changes again
-    routes.json             the itineraries of the parcels that were let go
+    000000000016.newest     an empty file, whose name says which parcel is the newest
+    routes.json             the itineraries of the parcels that were let go, and how many changes of them these were
 
 One process writes, any number read. A file gets its name when it is whole. The oldest parcels go when there are too
 many rows or bytes; their itineraries are gathered in `routes.json` first, so that a reader needs nothing else.
+
+Each parcel names the one before it, so that readers notice one that is missing between two others, and says how many
+changes of itineraries were published before it. When the log is opened, and when itineraries are read, it is checked
+that no change is missing, and not the newest parcel.
 """
 
 from __future__ import annotations
@@ -13,21 +18,25 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, BinaryIO, Final, TypeVar
 
 from weft.delivery import itinerary
-from weft.delivery.errors import LogError
+from weft.delivery.errors import DamagedLog, LogError
 from weft.delivery.itinerary import Itinerary
-from weft.delivery.parcel import Damaged, Head, Parcel, decode, encode, read_head
+from weft.delivery.parcel import Damaged, Head, Parcel, checked_head, decode, encode, read_head
+
+Found = TypeVar("Found")
 
 ROUTES: Final = "routes.json"
 #: How far a broker has come, see `forwarder.py`.
 ACKNOWLEDGED: Final = "acknowledged.json"
 _PARCEL = re.compile(r"(\d{12})\.parcel")
 _PENDING = re.compile(r"(\d{12})\.pending")
+_NEWEST = re.compile(r"(\d{12})\.newest")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +58,12 @@ def delivery_directory(project: Path) -> Path:
     return project / "delivery"
 
 
+_ADVICE: Final = (
+    "restore it from a copy, or start what writes it again: that puts the log aside and begins a new one, and tells "
+    "users which cycles they lack"
+)
+
+
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
@@ -58,42 +73,72 @@ def cycles(directory: Path) -> list[int]:
 
 
 def read_parcel(directory: Path, cycle: int) -> Parcel | None:
-    """The parcel of a cycle; None if it is not there, or not any more. Raises LogError if it is damaged."""
-    path = parcel_path(directory, cycle)
-    try:
-        return decode(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except Damaged as error:
-        raise _damaged(path, error) from error
-    except OSError as error:
-        raise _unreadable(path, error) from error
+    """The parcel of a cycle; None if it is not there, or not any more. Raises DamagedLog if it is damaged."""
+    return _read(parcel_path(directory, cycle), lambda file: _of_cycle(cycle, decode(file.read())))
 
 
-def head_of(directory: Path, cycle: int) -> Head | None:
-    """A parcel without its rows; None if it is not there. Raises LogError if it is damaged."""
-    path = parcel_path(directory, cycle)
+def head_of(directory: Path, cycle: int, read: Callable[[BinaryIO], Head] = read_head) -> Head | None:
+    """A parcel without its rows; None if it is not there. Raises DamagedLog if it is damaged."""
+
+    def head(file: BinaryIO) -> Head:
+        found = read(file)
+        _of_cycle(cycle, found.parcel)
+        return found
+
+    return _read(parcel_path(directory, cycle), head)
+
+
+def _read(path: Path, read: Callable[[BinaryIO], Found]) -> Found | None:
     try:
         with path.open("rb") as file:
-            return read_head(file)
+            return read(file)
     except FileNotFoundError:
         return None
     except Damaged as error:
         raise _damaged(path, error) from error
     except OSError as error:
         raise _unreadable(path, error) from error
+
+
+def _of_cycle(cycle: int, parcel: Parcel) -> Parcel:
+    if parcel.cycle != cycle:
+        raise Damaged(f"it is the parcel of cycle {parcel.cycle}")
+    return parcel
 
 
 def read_routes(directory: Path) -> dict[str, Itinerary]:
     """The newest itinerary of every query."""
     # A parcel may go while we look; its itineraries are then in a newer routes.json, which is read again.
     while True:
-        routes, before = _gathered(directory), _stamp(directory)
-        for cycle in cycles(directory):
-            head = head_of(directory, cycle)
-            routes.update({each.query: each for each in head.parcel.routes} if head else {})
+        newest, before = newest_marked(directory), _stamp(directory)
+        changes, routes = _gathered(directory)
+        heads = {cycle: head for cycle in cycles(directory) if (head := head_of(directory, cycle)) is not None}
+        for head in heads.values():
+            routes.update({each.query: each for each in head.parcel.routes})
         if _stamp(directory) == before:
+            check_whole(directory, heads, newest, changes)
             return routes
+
+
+def newest_marked(directory: Path) -> int | None:
+    """The cycle of the newest parcel that was committed, by the name of the empty file."""
+    return max(_numbered(directory, _NEWEST), default=None)
+
+
+def check_whole(directory: Path, heads: Mapping[int, Head], newest: int | None, changes: int) -> None:
+    """Raise DamagedLog if the newest parcel is missing, or one that changed itineraries.
+
+    The itineraries that were gathered have so many `changes` in them.
+    """
+    if newest is not None and max(heads, default=-1) < newest:
+        raise _missing(parcel_path(directory, newest))
+    for number, (_, head) in enumerate(sorted(heads.items())):
+        previous = head.parcel.previous
+        if head.parcel.changes > changes:
+            if number == 0 or previous is None:
+                raise _damaged(directory / ROUTES, ValueError("it lacks itineraries, or is an older copy"))
+            raise _missing(parcel_path(directory, previous))
+        changes = max(changes, head.parcel.changes + len(head.parcel.routes))
 
 
 def parcel_path(directory: Path, cycle: int) -> Path:
@@ -109,17 +154,12 @@ def _numbered(directory: Path, pattern: re.Pattern[str]) -> list[int]:
     return sorted(int(found[1]) for name in names if (found := pattern.fullmatch(name)))
 
 
-def _gathered(directory: Path) -> dict[str, Itinerary]:
-    path = directory / ROUTES
-    try:
-        documents = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return {}
-    except ValueError as error:
-        raise _damaged(path, error) from error
-    except OSError as error:
-        raise _unreadable(path, error) from error
-    return {each["query"]: itinerary.from_json(each) for each in documents}
+def _gathered(directory: Path) -> tuple[int, dict[str, Itinerary]]:
+    """How many changes of itineraries were gathered, and the newest itinerary of each query among them."""
+    document = read_checked(directory / ROUTES)
+    if document is None:
+        return 0, {}
+    return document["changes"], {each["query"]: itinerary.from_json(each) for each in document["routes"]}
 
 
 def _stamp(directory: Path) -> tuple[int, int] | None:
@@ -136,18 +176,36 @@ def clear(directory: Path) -> None:
         (directory / name).unlink(missing_ok=True)
     for cycle in cycles(directory):
         parcel_path(directory, cycle).unlink(missing_ok=True)
-    for cycle in _numbered(directory, _PENDING):
-        (directory / f"{cycle:012d}.pending").unlink(missing_ok=True)
+    for kind in ("pending", "newest"):
+        for path in directory.glob(f"*.{kind}"):
+            path.unlink(missing_ok=True)
+
+
+def put_aside(directory: Path) -> Path:
+    """Move all files of a damaged log into a directory of their own; returns that directory."""
+    number = 1 + sum(1 for _ in directory.glob("damaged-*"))
+    aside = directory / f"damaged-{number}"
+    aside.mkdir()
+    names = [ROUTES, ACKNOWLEDGED]
+    names += [path.name for kind in ("parcel", "pending", "newest") for path in directory.glob(f"*.{kind}")]
+    for name in names:
+        if (directory / name).exists():
+            os.replace(directory / name, aside / name)
+    return aside
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------
 
 
 class LogWriter:
-    """The one writer of a log. It knows the sizes of all files, so that trimming need not look."""
+    """The one writer of a log. It knows the sizes of all files, so that trimming need not look.
 
-    def __init__(self, directory: Path, limits: Limits) -> None:
+    A log that begins anew `begins_after` a cycle tells readers that all up to there is gone. Raises DamagedLog.
+    """
+
+    def __init__(self, directory: Path, limits: Limits, begins_after: int | None = None) -> None:
         self.directory = directory
+        self.begins_after = begins_after
         self._limits = limits
         try:
             directory.mkdir(parents=True, exist_ok=True)
@@ -155,9 +213,11 @@ class LogWriter:
             raise _unwritable(directory, error) from error
         self.kept: dict[int, Head] = {}
         for cycle in cycles(directory):
-            if (head := head_of(directory, cycle)) is not None:
+            if (head := head_of(directory, cycle, checked_head)) is not None:
                 self.kept[cycle] = head
-        self._gathered = _gathered(directory)
+        self._changes, self._gathered = _gathered(directory)
+        self._marked = newest_marked(directory)
+        check_whole(directory, self.kept, self._marked, self._changes)
 
     @property
     def newest(self) -> int | None:
@@ -171,7 +231,9 @@ class LogWriter:
 
     def write(self, parcel: Parcel) -> None:
         """Keep a parcel until its cycle is committed. One of the same cycle takes its place."""
-        _write(self._pending_path(parcel.cycle), encode(parcel))
+        before = self.before(parcel.cycle)
+        changes = self._changes_up_to(before) if before in self.kept else self._changes
+        _write(self._pending_path(parcel.cycle), encode(replace(parcel, changes=changes)))
 
     def forget(self, cycle: int) -> None:
         """Let go of what was written for a cycle that is not committed, if anything was."""
@@ -196,7 +258,25 @@ class LogWriter:
             assert head is not None
             self.kept[found] = head
             shown.append(found)
+        if shown:
+            self._mark(shown[-1])
         return shown
+
+    def before(self, cycle: int) -> int | None:
+        """The cycle of the parcel before a cycle; None if nothing was ever published before it."""
+        return max((each for each in self.kept if each < cycle), default=self.begins_after)
+
+    def _mark(self, cycle: int) -> None:
+        """Say by the name of an empty file that the parcel of a cycle is the newest."""
+        path = self.directory / f"{cycle:012d}.newest"
+        try:
+            if self._marked is None:
+                path.touch()
+            else:
+                os.replace(self.directory / f"{self._marked:012d}.newest", path)
+        except OSError as error:
+            raise _unwritable(path, error) from error
+        self._marked = cycle
 
     def trim(self, keep_after: int | None = None) -> None:
         """Let the oldest parcels go while there are too many; those after the cycle `keep_after` stay, if given."""
@@ -210,6 +290,7 @@ class LogWriter:
             gone.append(cycle)
         routes = [each for cycle in gone for each in self.kept[cycle].parcel.routes]
         if routes:
+            self._changes = max(self._changes, self._changes_up_to(gone[-1]))
             self._gather(routes, gone[-1])
         for cycle in gone:
             parcel_path(self.directory, cycle).unlink(missing_ok=True)
@@ -219,10 +300,38 @@ class LogWriter:
         """Keep itineraries whose parcels go. Of a query that ended by the cycle `until` no rows are left."""
         known = self._gathered | {each.query: each for each in routes}
         self._gathered = {name: each for name, each in known.items() if each.ended is None or each.ended > until}
-        write_json(self.directory / ROUTES, [itinerary.as_json(each) for each in self._gathered.values()])
+        documents = [itinerary.as_json(each) for each in self._gathered.values()]
+        write_checked(self.directory / ROUTES, {"changes": self._changes, "routes": documents})
+
+    def _changes_up_to(self, cycle: int) -> int:
+        """How many changes of itineraries were published up to a parcel, with its own."""
+        parcel = self.kept[cycle].parcel
+        return parcel.changes + len(parcel.routes)
 
     def _pending_path(self, cycle: int) -> Path:
         return self.directory / f"{cycle:012d}.pending"
+
+
+def write_checked(path: Path, document: object) -> None:
+    """Write a small file with a checksum, so that it is there whole, or as it was. Raises LogError."""
+    text = json.dumps(document, separators=(",", ":"))
+    write_json(path, {"check": zlib.crc32(text.encode()), "document": document})
+
+
+def read_checked(path: Path) -> dict[str, Any] | None:
+    """What `write_checked` has written; None if there is no such file. Raises DamagedLog."""
+    try:
+        found = json.loads(path.read_bytes())
+        document: dict[str, Any] = found["document"]
+        if zlib.crc32(json.dumps(document, separators=(",", ":")).encode()) != found["check"]:
+            raise ValueError("the checksum does not fit its content")
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise _damaged(path, error) from error
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    return document
 
 
 def write_json(path: Path, document: object) -> None:
@@ -254,7 +363,9 @@ def _unreadable(path: Path, error: OSError) -> LogError:
     return LogError(f"{path} cannot be read: {error.strerror}")
 
 
-def _damaged(path: Path, error: ValueError) -> LogError:
-    return LogError(
-        f"{path} is damaged ({error}); delete it to go on without the rows of its cycle, or restore it from a copy"
-    )
+def _damaged(path: Path, error: Exception) -> DamagedLog:
+    return DamagedLog(f"{path} is damaged ({error}); {_ADVICE}")
+
+
+def _missing(path: Path) -> DamagedLog:
+    return DamagedLog(f"{path} is missing; {_ADVICE}")

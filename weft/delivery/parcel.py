@@ -3,9 +3,10 @@
 A parcel has a message for each batch of rows (one per group, epoch and part of the epoch) and the itineraries that
 changed in its cycle. As bytes it is
 
-    WEFT1 | length of the head: 4 bytes | CRC-32 of all that follows: 4 bytes | head: JSON | rows: Arrow streams
+    WEFT1 | length of the head | CRC-32 of the head | CRC-32 of the rows | head: JSON | rows: Arrow streams
 
-and is read back whole or not at all. The head has all that is not rows, and can be read alone.
+with four bytes for each number, and is read back whole or not at all. The head has all that is not rows, and can be
+read alone.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import pyarrow as pa
 from weft.delivery import itinerary
 from weft.delivery.itinerary import Itinerary
 
-_PREFIX: Final = struct.Struct(">5sII")
+_PREFIX: Final = struct.Struct(">5sIII")
 _MAGIC: Final = b"WEFT1"
 _WORTH_COMPRESSING: Final = 2 << 10
 #: The name of the column that says whose rows are: none that is published has it.
@@ -73,7 +74,8 @@ class Parcel:
     """All that one cycle publishes.
 
     `at` is when, in microseconds of the publisher's clock. `previous` is the cycle of the parcel before it: cycles that
-    publish nothing have none. A query of `routes` takes its rows from here on as its itinerary there says.
+    publish nothing have none. `changes` is how many itineraries were published before it. A query of `routes` takes its
+    rows from here on as its itinerary there says.
     """
 
     project: str
@@ -82,6 +84,7 @@ class Parcel:
     previous: int | None = None
     routes: tuple[Itinerary, ...] = ()
     messages: tuple[Message, ...] = ()
+    changes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,7 @@ def encode(parcel: Parcel) -> bytes:
         "cycle": parcel.cycle,
         "at": parcel.at,
         "previous": parcel.previous,
+        "changes": parcel.changes,
         "routes": [itinerary.as_json(each) for each in parcel.routes],
         "messages": [
             {
@@ -117,34 +121,47 @@ def encode(parcel: Parcel) -> bytes:
         ],
     }
     head = json.dumps(document, separators=(",", ":")).encode()
-    body = b"".join((head, *streams))
-    return _PREFIX.pack(_MAGIC, len(head), zlib.crc32(body)) + body
+    rows = b"".join(streams)
+    return _PREFIX.pack(_MAGIC, len(head), zlib.crc32(head), zlib.crc32(rows)) + head + rows
 
 
 def decode(data: bytes) -> Parcel:
     """The parcel that bytes hold. Raises Damaged."""
-    length, check = _prefix(data)
-    body = memoryview(data)[_PREFIX.size :]
-    if len(body) < length or zlib.crc32(body) != check:
-        raise Damaged("the checksum does not fit its content")
-    document = json.loads(bytes(body[:length]))
-    messages, start = [], length
+    document, rows = _checked(data)
+    messages, start = [], 0
     for each in document["messages"]:
-        rows, told = _told_apart(table_of(body[start : start + each["bytes"]]), each)
-        messages.append(Message(each["group"], each["epoch"], each["ordinal"], each["watermark"], rows, told))
+        table, told = _told_apart(table_of(rows[start : start + each["bytes"]]), each)
+        messages.append(Message(each["group"], each["epoch"], each["ordinal"], each["watermark"], table, told))
         start += each["bytes"]
     return replace(_without_rows(document), messages=tuple(messages))
 
 
 def read_head(file: BinaryIO) -> Head:
     """What a file says before its rows; the rows are not read, nor their checksum tested. Raises Damaged."""
-    length, _ = _prefix(file.read(_PREFIX.size))
-    try:
-        document = json.loads(file.read(length))
-    except ValueError as error:
-        raise Damaged("its head is not whole") from error
+    length, check, _ = _prefix(file.read(_PREFIX.size))
+    return _head(_document(file.read(length), check), length)
+
+
+def checked_head(file: BinaryIO) -> Head:
+    """What a file says before its rows, which are read and tested too. Raises Damaged."""
+    data = file.read()
+    document, _ = _checked(data)
+    return _head(document, _prefix(data)[0])
+
+
+def _head(document: dict[str, Any], length: int) -> Head:
     rows, size = (sum(each[key] for each in document["messages"]) for key in ("rows", "bytes"))
     return Head(_without_rows(document), rows, _PREFIX.size + length + size)
+
+
+def _checked(data: bytes) -> tuple[dict[str, Any], memoryview]:
+    """The head of a parcel, and the bytes of its rows. Raises Damaged."""
+    length, head_check, rows_check = _prefix(data)
+    body = memoryview(data)[_PREFIX.size :]
+    document = _document(bytes(body[:length]), head_check)
+    if zlib.crc32(body[length:]) != rows_check:
+        raise Damaged("the checksum does not fit its rows")
+    return document, body[length:]
 
 
 def schema_id(schema: pa.Schema) -> str:
@@ -191,11 +208,20 @@ def _told_apart(rows: pa.Table, document: dict[str, Any]) -> tuple[pa.Table, Tol
 
 def _without_rows(document: dict[str, Any]) -> Parcel:
     routes = tuple(itinerary.from_json(each) for each in document["routes"])
-    return Parcel(document["project"], document["cycle"], document["at"], document["previous"], routes)
+    named = {name: document[name] for name in ("project", "cycle", "at", "previous", "changes")}
+    return Parcel(**named, routes=routes)
 
 
-def _prefix(data: bytes) -> tuple[int, int]:
+def _document(head: bytes, check: int) -> dict[str, Any]:
+    """What the head of a parcel says. Raises Damaged."""
+    if zlib.crc32(head) != check:
+        raise Damaged("the checksum does not fit its head")
+    document: dict[str, Any] = json.loads(head)
+    return document
+
+
+def _prefix(data: bytes) -> tuple[int, int, int]:
     if len(data) < _PREFIX.size or data[: len(_MAGIC)] != _MAGIC:
         raise Damaged("it does not begin as a parcel does")
-    _, length, check = _PREFIX.unpack(data[: _PREFIX.size])
-    return length, check
+    _, length, head_check, rows_check = _PREFIX.unpack(data[: _PREFIX.size])
+    return length, head_check, rows_check

@@ -53,12 +53,13 @@ class Publisher:
         limits: Limits | None = None,
         broker: Broker | None = None,
         say: Callable[[str], None] = lambda sentence: None,
+        begins_after: int | None = None,
     ) -> None:
         self._directory = Path(directory)
         self._project = project
         self._limits = limits or Limits()
         self._say = say
-        self._log = LogWriter(self._directory, self._limits)
+        self._log = LogWriter(self._directory, self._limits, begins_after)
         self._changed = threading.Condition()
         self._problem: str | None = None
         self._forwarder = Forwarder(self._directory, broker, self._noticed) if broker is not None else None
@@ -69,9 +70,8 @@ class Publisher:
         if not messages and not control:
             self._log.forget(cycle)
             return
-        previous = max((each for each in self._log.kept if each < cycle), default=None)
         now = time.time_ns() // 1000
-        self._log.write(Parcel(self._project, cycle, now, previous, tuple(control), messages))
+        self._log.write(Parcel(self._project, cycle, now, self._log.before(cycle), tuple(control), messages))
 
     def committed(self, cycle: int) -> None:
         """Show readers what was written up to a cycle, and forget what was written for later ones."""
@@ -83,6 +83,11 @@ class Publisher:
         else:
             self._forwarder.wake()
             self._log.trim(self._forwarder.acknowledged if self._forwarder.acknowledged is not None else -1)
+
+    @property
+    def newest(self) -> int | None:
+        """The newest committed cycle that published something."""
+        return self._log.newest
 
     @property
     def latency(self) -> float | None:

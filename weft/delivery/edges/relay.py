@@ -6,7 +6,6 @@ beside the log is in `relay.json`: for each query the cycle after which the log 
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from concurrent.futures import Future
@@ -17,9 +16,9 @@ from typing import Final
 from weft.delivery import itinerary
 from weft.delivery.edges.feed import Added, Came, LinkFeed, SourceFeed
 from weft.delivery.edges.router import LinkCount
-from weft.delivery.errors import BrokerError, DeliveryError, LogError, UnknownQuery
+from weft.delivery.errors import BrokerError, DamagedLog, DeliveryError, LogError, UnknownQuery
 from weft.delivery.itinerary import Itinerary
-from weft.delivery.log import Limits, LogWriter, write_json
+from weft.delivery.log import Limits, LogWriter, read_checked, write_checked
 from weft.delivery.parcel import Parcel
 from weft.delivery.source import Gone, Nothing
 from weft.delivery.users.hub import borrow_hub, return_hub
@@ -44,12 +43,16 @@ class Relay:
     def __init__(self, directory: Path, feed: SourceFeed | LinkFeed, limits: Limits) -> None:
         self._directory = directory
         self._feed = feed
-        self._log = LogWriter(directory, limits)
         self.count = LinkCount()
         self.covered: dict[str, Covered] = {}
         self._asked: dict[str, list[Future[Covered]]] = {}
         self._place, self._gone = BEGINNING, BEGINNING
-        self._is_new = not self._restore()
+        try:
+            self._log = LogWriter(directory, limits)
+            self._is_new = not self._restore()
+        except DamagedLog as error:
+            damage = str(error).partition(";")[0]
+            raise DeliveryError(f"{damage}; delete the edge's directory {directory}: it is filled again") from error
         self._log.commit(self._place)
         self.hub = borrow_hub(directory)
         for each in self.covered.values():
@@ -177,20 +180,15 @@ class Relay:
                 query: {"after": each.after, "route": itinerary.as_json(each.route)}
                 for query, each in self.covered.items()
             }
-        write_json(self._directory / STATE, {"place": self._place, "gone": self._gone, "queries": queries})
+        write_checked(self._directory / STATE, {"place": self._place, "gone": self._gone, "queries": queries})
         self._kept_at = time.monotonic()
         self._keeping_took = self._kept_at - now
 
     def _restore(self) -> bool:
         """Take up what the last process had; false if there was none."""
-        try:
-            document = json.loads((self._directory / STATE).read_bytes())
-        except FileNotFoundError:
+        document = read_checked(self._directory / STATE)
+        if document is None:
             return False
-        except ValueError as error:
-            raise DeliveryError(
-                f"{self._directory / STATE} is damaged ({error}); delete the edge's directory: it is filled again"
-            ) from error
         self._gone = document["gone"]
         self._place = max(document["place"], self._log.newest if self._log.newest is not None else BEGINNING)
         self.covered = {

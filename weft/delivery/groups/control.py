@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,13 +20,13 @@ import pyarrow as pa
 from weft.algebra.relations import WINDOW_END
 from weft.catalog import Catalog
 from weft.delivery.broker import Broker
-from weft.delivery.errors import DeliveryError
+from weft.delivery.errors import DamagedLog, DeliveryError
 from weft.delivery.groups.assignment import Assignment, forget_all
 from weft.delivery.groups.observed import Observed
 from weft.delivery.groups.runners import Runner
 from weft.delivery.groups.switching import Moment
 from weft.delivery.itinerary import from_json
-from weft.delivery.log import Limits, clear, cycles, delivery_directory
+from weft.delivery.log import Limits, clear, cycles, delivery_directory, put_aside
 from weft.delivery.publisher import Published, Publisher
 from weft.engine.commits import Commit
 from weft.engine.engine import Engine
@@ -46,6 +47,8 @@ class Control:
         self._say = say
         self._assignment: Assignment | None = None
         self._publisher: Publisher | None = None
+        #: Whether the log has begun anew, and its first parcel must have all itineraries.
+        self._lacks_routes = False
         self._observed = Observed()
         self._next_round = time.monotonic() + self._duration("delivery_every", _EVERY) / 1e6
 
@@ -75,12 +78,18 @@ class Control:
         assert self._publisher is not None
         rows = [each for group in _by_epoch(published).values() for each in self._as_published(group)]
         changed = self._catalog.deliveries.changed_in(cycle)
-        self._publisher.write(cycle, rows, [from_json(dict(each.document)) for each in changed])
+        if not self._lacks_routes:
+            self._publisher.write(cycle, rows, [from_json(dict(each.document)) for each in changed])
+            return
+        known = {each.number: each for each in (*self._catalog.deliveries.itineraries(), *changed)}
+        routes = [replace(from_json(dict(each.document)), complete_from=cycle) for each in known.values()]
+        self._publisher.write(cycle, rows, routes)
 
     def committed(self, cycle: int) -> None:
         """Show readers what the cycle has published."""
         if self._publisher is not None:
             self._publisher.committed(cycle)
+            self._lacks_routes = False
             self._catalog.deliveries.forget_ended(before=cycle)
 
     def close(self) -> None:
@@ -104,16 +113,37 @@ class Control:
         if _is_of_another_life(self._catalog, directory, last):
             forget_all(self._catalog)
             clear(directory)
-        megabytes = int(str(self._catalog.setting("max_delivery_mb", 256)))
-        limits = Limits(bytes=megabytes << 20, waiting_bytes=megabytes << 20)
-        self._publisher = Publisher(
-            directory, self._catalog.project, limits=limits, broker=_broker(self._catalog), say=self._say
-        )
-        self._publisher.committed(last.cycle)
+        self._publisher = self._publishing(directory, last)
         delay = self._duration("delivery_delay", "0 seconds")
         is_told = str(self._catalog.setting("broker", "none")) == "none"
         self._assignment = Assignment(self._catalog, self._statistics(), delay, is_told)
         return self._assignment
+
+    def _publishing(self, directory: Path, last: Commit) -> Publisher:
+        """The publisher of the log as it is; or of a new one, if the log is damaged or lacks what was published."""
+        try:
+            publisher = self._publisher_of(directory)
+            publisher.committed(last.cycle)
+            published = [each for each in self._catalog.deliveries.itineraries() if each.cycle <= last.cycle]
+            if all(from_json(dict(each.document)).query in publisher.routes() for each in published):
+                return publisher
+            publisher.close()
+            problem = f"{directory} lacks what was published"
+        except DamagedLog as error:
+            problem = str(error).partition(";")[0]
+        aside = put_aside(directory)
+        self._say(
+            f"{problem}: the delivery log was put aside, in {aside}, and begins anew after cycle {last.cycle}; "
+            "users are told that they lack the cycles before"
+        )
+        self._lacks_routes = True
+        return self._publisher_of(directory, last.cycle)
+
+    def _publisher_of(self, directory: Path, begins_after: int | None = None) -> Publisher:
+        megabytes = int(str(self._catalog.setting("max_delivery_mb", 256)))
+        limits = Limits(bytes=megabytes << 20, waiting_bytes=megabytes << 20)
+        broker, project = _broker(self._catalog), self._catalog.project
+        return Publisher(directory, project, limits=limits, broker=broker, say=self._say, begins_after=begins_after)
 
     def _as_published(self, parts: Sequence[PublishedRows]) -> list[Published]:
         """The rows of one epoch: what several parts answer is published by the first of them alone."""

@@ -174,6 +174,10 @@ class Hub:
     def _distribute(self, parcel: Parcel) -> None:
         with self._lock:
             if parcel.previous is not None and parcel.previous > self.through:
+                # Readers that are live read on by themselves: they come to the gap, and are told of it.
+                for reader in self._readers():
+                    self.leave(reader)
+                    reader.wake()
                 for _, missed in self._behind():
                     missed.lost_sight(parcel.previous)
             self._amend(parcel.routes)

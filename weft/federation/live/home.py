@@ -13,12 +13,14 @@ Whoever reads the delivery log reads it as on any other machine: `weft tail`, `l
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 
+from weft.delivery.errors import DamagedLog
 from weft.delivery.itinerary import Itinerary, Span
-from weft.delivery.log import delivery_directory
+from weft.delivery.log import delivery_directory, put_aside
 from weft.delivery.parcel import stream_of, table_of
 from weft.delivery.publisher import Published, Publisher
 from weft.federation.live.entries import Created, Entry
@@ -47,13 +49,18 @@ _TABLES = (
 class Home:
     """Takes in the answers for the users of a site."""
 
-    def __init__(self, site: str, directory: Path, wire: Wire) -> None:
+    def __init__(
+        self, site: str, directory: Path, wire: Wire, say: Callable[[str], None] = lambda sentence: None
+    ) -> None:
         self.site = site
         self._wire = wire
         self._store = Store(directory / "home.db", _TABLES)
         self._follower = Follower(wire, self._store)
         self._box = Mailbox(wire, self._store, home_box(site))
-        self._publisher = Publisher(delivery_directory(directory), site)
+        self._say = say
+        #: Whether the delivery log has begun anew, and must be told again where answers are found.
+        self._lacks_routes = False
+        self._publisher = self._publishing(delivery_directory(directory))
 
     def close(self) -> None:
         self._publisher.close()
@@ -66,6 +73,8 @@ class Home:
         for place, entry in self._follower.read():
             worked = True
             self._follow(place, entry)
+        if self._lacks_routes:
+            self._renew_routes()
         # The box is emptied after the log was read: what a provider that left had answered is then here.
         while (found := self._box.next()) is not None:
             worked = True
@@ -187,6 +196,33 @@ class Home:
             rows,
             route,
         )
+
+    def _publishing(self, directory: Path) -> Publisher:
+        """The publisher of the delivery log as it is; or of a new one, if the log is damaged or was deleted."""
+        ((newest,),) = self._store.rows("SELECT max(cycle) FROM parcels WHERE rows IS NULL AND route IS NULL")
+        try:
+            publisher = Publisher(directory, self.site)
+            if newest is None or publisher.newest is not None:
+                return publisher
+            publisher.close()
+            problem = f"{directory} lacks what was published"
+        except DamagedLog as error:
+            problem = str(error).partition(";")[0]
+        aside = put_aside(directory)
+        self._say(
+            f"{problem}: the delivery log was put aside, in {aside}, and begins anew; users are told that they lack "
+            "the answers before"
+        )
+        self._lacks_routes = True
+        return Publisher(directory, self.site, begins_after=newest)
+
+    def _renew_routes(self) -> None:
+        """Say again where the answers of all queries of users here are found."""
+        with self._store.transaction():
+            for birth, closed in self._store.rows("SELECT birth, closed FROM taken"):
+                if not closed and birth in self._follower.ledger.queries:
+                    self._add_route(self._follower.ledger.queries[birth])
+        self._lacks_routes = False
 
     def _publish(self) -> bool:
         """Write what was taken into the delivery log."""

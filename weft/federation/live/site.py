@@ -74,7 +74,7 @@ class SiteProcess:
         settings = self._settings
         make: list[Callable[[], Role]] = [lambda: SourceAgent(settings.site, settings.directory, settings.connect())]
         if self._make_engine is not None:
-            make.append(lambda: Home(settings.site, settings.directory, settings.connect()))
+            make.append(lambda: Home(settings.site, settings.directory, settings.connect(), self._say))
         threads = [threading.Thread(target=self._guarded, args=(each,), daemon=True) for each in make]
         threads.append(threading.Thread(target=self._beat, daemon=True))
         for thread in threads:
