@@ -233,12 +233,14 @@ class Loom:
         ahead = beside.submit(_left, self.directory)
         beside.shutdown(wait=False)
         with _turns_taken_quickly():
-            spark = session(master, {**stored, **(settings or {})})
+            spark = session(master, {**stored, **(settings or {})}, self.directory / "log")
         from weft.delivery.groups.control import Control
         from weft.engine.engine import Engine, state_directory
+        from weft.engine.failures import failing_in_one_sentence
 
         limit = int(str(self.catalog.setting("max_results", 100_000)))
-        engine = Engine(spark, self.catalog, state_directory(self.directory), memory_limit=limit, ahead=ahead)
+        with failing_in_one_sentence("the project cannot be opened"):
+            engine = Engine(spark, self.catalog, state_directory(self.directory), memory_limit=limit, ahead=ahead)
         engine.frames.update(self._frames)
         engine.tables.update(self._tables)
         for name, function in self._callables.items():
@@ -248,7 +250,8 @@ class Loom:
             engine.listeners.append(on_progress)
         self._control = Control(self.catalog, say)
         self._control.attach(engine)
-        engine.start(until_idle=until_idle, interval=interval)
+        with failing_in_one_sentence("the streams cannot be read"):
+            engine.start(until_idle=until_idle, interval=interval)
         self._engine = engine
         return engine
 

@@ -57,12 +57,17 @@ def failing_clearly(as_json: bool) -> Iterator[None]:
     try:
         yield
     except (Failure, CatalogError, EngineError, OSError) as failure:
-        sentence = f"{failure.filename}: {failure.strerror}" if isinstance(failure, OSError) else str(failure)
+        sentence = _said_by_the_system(failure) if isinstance(failure, OSError) else str(failure)
         if as_json:
             print_json({"ok": False, "error": sentence})
         else:
             Console(stderr=True, soft_wrap=True, highlight=False).print(Text(f"weft: {sentence}", style="red"))
         raise typer.Exit(FAILURE) from None
+
+
+def _said_by_the_system(error: OSError) -> str:
+    said = error.strerror or str(error) or type(error).__name__
+    return said if error.filename is None else f"{error.filename}: {said}"
 
 
 def read_script(path: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -110,6 +111,7 @@ def _run(
     from weft.delivery.errors import DeliveryError
     from weft.engine.errors import EngineError
 
+    _log_to_a_file(loom.directory / "log")
     totals = {"cycles": 0, "rows": 0, "answers": 0, "late": 0, "bad": 0, "shed": 0}
     stopped = threading.Event()
     with _interruptible(stopped, console, as_json), _shower(console, as_json) as show:
@@ -142,6 +144,12 @@ def _run(
             f"the state is in {loom.directory / 'state'}"
         )
     return totals
+
+
+def _log_to_a_file(folder: Path) -> None:
+    """Keep what libraries log off the terminal: when Java goes, each connection to it leaves a trace of its own."""
+    folder.mkdir(exist_ok=True)
+    logging.basicConfig(filename=folder / "java.log", format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
 
 def progress_line(cycle: Progress, loom: Loom) -> str:

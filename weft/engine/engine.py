@@ -14,13 +14,14 @@ import gc
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
@@ -37,6 +38,7 @@ from weft.engine.continuity import folder_in, garbage
 from weft.engine.cycle import CycleRunner, Step
 from weft.engine.decision import Decision
 from weft.engine.errors import EngineError
+from weft.engine.failures import end_behind, end_of, failure_of
 from weft.engine.kept import told
 from weft.engine.network.current import CurrentNetwork
 from weft.engine.network.evidence import observed_before
@@ -166,7 +168,7 @@ class Engine:
         #: Whether a cycle that was begun is finished first, with the streams that it had.
         self._is_finishing = False
         self._failure: BaseException | None = None
-        self._spark_error: PySparkException | None = None
+        self._spark_error: BaseException | None = None
         self.frames: dict[str, DataFrame] = {}
         #: The rows of tables that Python code hands over, by name.
         self.tables: dict[str, GivenRows] = {}
@@ -320,31 +322,31 @@ class Engine:
                 return
             self._stopping.set()
             with self._in_cycle, self._between:
-                query.stop()
+                try:
+                    query.stop()
+                except (Py4JError, OSError) as error:
+                    if not end_behind(error):
+                        raise
         self._ended.wait()
 
     def _watch(self, query: StreamingQuery) -> None:
         """Wait for the end of the streaming query. A thread of its own does, since Ctrl-C must not interrupt Py4J."""
-        failure = None
-        try:
-            query.awaitTermination()
-        except PySparkException as error:
-            failure = error
-        finally:
-            if query is not self._replaced:
-                self._spark_error = failure
-                with self._between:
-                    self._ended.set()
+        failure = end_of(query)
+        if query is self._replaced:
+            return
+        self._spark_error = failure
+        # Whatever holds the lock when Java has ended may wait for it for ever.
+        with nullcontext() if end_behind(failure) else self._between:
+            self._ended.set()
 
     @property
     def is_running(self) -> bool:
         return not self._ended.is_set()
 
-    def _explained(self, error: PySparkException) -> EngineError:
-        cause = self._failure
-        if cause is not None:
-            return EngineError(str(cause))
-        return EngineError(f"Spark stopped the stream: {_first_line(error)}; mend the cause and start again")
+    def _explained(self, error: BaseException) -> EngineError:
+        streams = () if self._streams is None else self._streams.values()
+        found = failure_of(self._failure or error, streams)
+        return EngineError(str(found)) if found is self._failure else found
 
     # -- queries in error ---------------------------------------------------------------------------------------------
 

@@ -20,8 +20,11 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
+from weft.engine import java
 from weft.engine.class_archive import archive, java_options
 from weft.engine.errors import EngineError
+from weft.engine.failures import failing_in_one_sentence
+from weft.engine.masters import check_master
 from weft.sql import fixed_settings
 
 __all__ = ["SparkSession", "compile_plans", "in_session", "own_session", "session"]
@@ -71,20 +74,21 @@ _FACTORY = "spark.sql.codegen.factoryMode"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 #: How many times as often as usual a method is called before Java compiles it.
 _CALLS_BEFORE_COMPILING = 5
-_QUIET = Path(__file__).with_name("log4j2.properties")
 
 
-def session(master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
+def session(
+    master: str | None = None, settings: Mapping[str, str] | None = None, log: Path | None = None
+) -> SparkSession:
     """A new session for weft, on the Spark of this process if it runs, otherwise on one that is started now.
 
     `master` is `local[*]` unless given. `settings` are `spark.*` settings and override every default; EngineError
-    is raised if answers depend on one of them.
+    is raised if answers depend on one of them. `log` is the folder that Spark logs to; without one it logs to the
+    terminal.
     """
     for name in settings or {}:
         refused = fixed_settings.refusal(name)
         if refused is not None:
             raise EngineError(refused)
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     master = master or "local[*]"
     local = master.startswith("local")
     chosen = {**_ALWAYS, **(_LOCAL if local else {})}
@@ -92,9 +96,10 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
         chosen["spark.sql.shuffle.partitions"] = str(_local_cores(master))
     chosen |= settings or {}
     if SparkContext._active_spark_context is not None:
+        java.log_to(log)
         running = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
         return own_session(running, chosen)
-    return own_session(_started(master, chosen), {})
+    return own_session(_started(master, chosen, log), {})
 
 
 def own_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
@@ -120,11 +125,14 @@ def in_session(spark: SparkSession, frame: DataFrame) -> DataFrame:
     return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan), spark)
 
 
-def _started(master: str, chosen: dict[str, str]) -> SparkSession:
+def _started(master: str, chosen: dict[str, str], log: Path | None) -> SparkSession:
     """The first session of a Spark that is started now."""
     # Spark's launcher is a Java of its own that only puts a command line together.
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-    options = [f"-Dlog4j2.configurationFile={_QUIET.as_uri()}", chosen.get(_JAVA_OPTIONS, "")]
+    # PySpark itself reads the interpreter of executors from the environment alone.
+    chosen_python = chosen.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
+    os.environ["PYSPARK_PYTHON"] = chosen_python
+    options = [java.option(log), chosen.get(_JAVA_OPTIONS, "")]
     if master.startswith("local") and "-XX:+Use" not in options[-1]:
         # Cycles leave much garbage and have no need of short pauses; collecting beside them costs a tenth of all time.
         options.append("-XX:+UseParallelGC")
@@ -132,18 +140,23 @@ def _started(master: str, chosen: dict[str, str]) -> SparkSession:
         # Spark plans every cycle with thousands of methods, each of them called a few times. To compile all that takes
         # more time than it saves for the first hundreds of cycles; what rows go through is hot enough all the same.
         options.append(f"-XX:CompileThresholdScaling={_CALLS_BEFORE_COMPILING}")
+    if "OnOutOfMemoryError" not in options[1]:
+        # A Java that has run out of memory may go on with some of its threads dead, and never answer.
+        options.append("-XX:+ExitOnOutOfMemoryError")
     if "MetaspaceSize" not in options[1]:
         # Spark's classes take this much in the end; Java would collect all garbage each time it needs more for them.
         options.append("-XX:MetaspaceSize=256m")
     if "Archive" not in options[1]:
         options.append(java_options(archive()))
+    chosen = {**chosen, _JAVA_OPTIONS: " ".join(option for option in options if option)}
     builder = SparkSession.builder.appName("weft").master(master)
     for name, value in chosen.items():
         builder = builder.config(name, value)
-    builder = builder.config(_JAVA_OPTIONS, " ".join(option for option in options if option))
-    with _own_interrupt():
+    with _own_interrupt(), failing_in_one_sentence("Spark did not start"):
+        check_master(master, chosen)
+        java.start({"spark.app.name": "weft", "spark.master": master, **chosen}, log)
         spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
+    spark.sparkContext.setLogLevel("ERROR" if java.spark_log() is None else "WARN")
     return spark
 
 
