@@ -9,6 +9,7 @@ gives in a cycle, and it calls itself for what the relation reads. Results are r
     answers = oracle.cycle({"trades": [{"ts": 5_000_000, "symbol": "A"}]}, heartbeats={"trades": 9_000_000})
     answers["hot"]                      # the rows of the query `hot` in this cycle, as tuples
     oracle.dead_letters["trades"]       # what took part in nothing, and why
+    oracle.lost["hot"]                  # how many rows came too late for this query, and not for all
 
 Clocks are integers. The clock before all clocks, `BEGINNING`, is minus infinity: it compares with integers exactly.
 
@@ -25,6 +26,7 @@ from typing import Any, TypeAlias
 
 from tests.oracle_aggregates import aggregate
 from tests.oracle_expressions import Scope, evaluate, holds
+from tests.oracle_lateness import losses
 from tests.oracle_sets import Memory, SetMemory, combine, distinct, in_order, unique
 from tests.oracle_values import normalised, row_key
 from tests.oracle_windows import Bounds, instances, instances_ending, meet
@@ -79,6 +81,8 @@ class Oracle:
         self.rows: dict[str, list[Row]] = {}
         self.dead_letters: dict[str, list[DeadLetter]] = {}
         self.queries: dict[str, StandingQuery] = {}
+        #: How many rows each query has lost that came too late for it and not for all others.
+        self.lost: dict[str, int] = {}
         self.cycles = 0
         self._largest: dict[str, list[Clock]] = {}
         self._tables: dict[str, list[tuple[int, list[Row]]]] = {}
@@ -107,6 +111,7 @@ class Oracle:
         if query.name in self.queries:
             raise ValueError(f"there is a query {query.name} already")
         self.queries[query.name] = StandingQuery(self, query.relation, first=self.cycles)
+        self.lost[query.name] = 0
 
     def drop(self, name: str) -> None:
         """DROP CONTINUOUS QUERY, before the next cycle."""
@@ -151,8 +156,13 @@ class Oracle:
     def _set_late_rows_aside(self, cycle: int) -> None:
         for name, rows in self.rows.items():
             for row in rows:
-                if row.cycle == cycle and self._is_late_everywhere(name, row):
+                if row.cycle != cycle:
+                    continue
+                if self._is_late_everywhere(name, row):
                     self.dead_letters[name].append(DeadLetter(row.values, cycle, LATE))
+                    continue
+                for query, standing in self.queries.items():
+                    self.lost[query] += losses(standing, self.streams[name], row)
 
     def _is_late_everywhere(self, stream: str, row: Row) -> bool:
         queries = self.queries.values()
@@ -263,6 +273,10 @@ class StandingQuery:
         return max(self.watermark(relation, cycle - 1), self.horizon(relation)), self.watermark(relation, cycle)
 
     # Lateness
+
+    def passes(self, relation: Relation) -> bool:
+        """Whether rows go through a relation at once, each by itself."""
+        return _passes_rows(relation)
 
     def is_late(self, relation: Relation, source: Source, row: Row) -> bool:
         """Whether a row of one of the relation's inputs comes too late to take part in it."""

@@ -45,14 +45,23 @@ def test_a_project_runs_until_idle_and_is_read_afterwards(
 ) -> None:
     project = str(tmp_path / "project")
     totals = json.loads(_weft("run", str(application), "--project", project, "--until-idle", "--json"))
-    assert totals == {"ok": True, "cycles": 1, "rows": 11, "answers": 1, "late": 0, "bad": 1, "shed": 0}
+    assert totals == {
+        "ok": True,
+        "cycles": 1,
+        "rows": 11,
+        "answers": 1,
+        "late": 0,
+        "bad": 1,
+        "shed": 0,
+        "missing_files": 0,
+    }
 
     answers = [json.loads(line) for line in _weft("results", "means", "--project", project, "--json").splitlines()]
     assert answers == [{"window_start": 0, "window_end": 10, "sensor": "a", "readings": 10, "mean": 4.5}]
 
     status = json.loads(_weft("status", "--project", project, "--json"))
     assert status["writer"] is None
-    readings = {"rows": 11, "late": 0, "bad": 1, "watermark": "10", "kept": 1.0, "shed": 0}
+    readings = {"rows": 11, "late": 0, "bad": 1, "watermark": "10", "kept": 1.0, "shed": 0, "missing_files": 0}
     assert status["streams"] == {"readings": readings}
     assert status["queries"] == {"means": 1}
 

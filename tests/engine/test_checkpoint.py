@@ -147,6 +147,30 @@ def test_a_cycle_that_was_begun_is_finished_with_its_own_rows(spark: SparkSessio
     assert '{"logOffset":2}' in written[2].read_text(), "the cycle had one file of the stream, and not two"
 
 
+def test_files_that_are_gone_at_the_second_attempt_are_counted(spark: SparkSession, feed: Feed) -> None:
+    feed.add(a=1)
+    run_to_the_end(feed.loom)
+    feed.add(a=1, b=1)
+    die_in_a_cycle(spark, feed.loom, "begin")
+    (feed.folder / "b" / "1.json").unlink()
+    feed.rows["b"].clear()
+    said: list[str] = []
+    seen: list[int] = []
+    feed.loom.start(until_idle=True, say=said.append, on_progress=lambda cycle: seen.append(cycle.missing_files))
+    feed.loom.wait()
+    assert any("stream 'b' lacks the rows of 1 file of cycle 1" in sentence for sentence in said), said
+    assert seen == [1]
+    feed.add(a=1)
+    run_to_the_end(feed.loom)
+    assert {name: each.missing_files for name, each in feed.loom.start(until_idle=True).last.streams.items()} == {
+        "a": 0,
+        "b": 1,
+    }
+    feed.loom.wait()
+    assert sorted(feed.loom.results("all_a")["v"].to_pylist()) == feed.rows["a"]
+    assert feed.loom.results("all_b").num_rows == 0
+
+
 def test_a_checkpoint_that_is_ahead_of_the_state_is_refused(feed: Feed) -> None:
     feed.add(a=3)
     run_to_the_end(feed.loom)

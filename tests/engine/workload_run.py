@@ -189,6 +189,11 @@ class Run:
             reasons = Counter(letter.reason for letter in self.oracle.dead_letters(name))
             if (state.late, state.bad) != (reasons[LATE], reasons[NULL_CLOCK]):
                 yield f"cycle {self.cycles - 1}, {name}: {state.late} late, {state.bad} bad; expected {dict(reasons)}"
+        for name in self.oracle.oracle.queries:
+            lost, expected = self.engine.last.late.get(name, 0), self.oracle.oracle.lost[name]
+            if lost != expected:
+                text = self.oracle.query(name).text
+                yield f"cycle {self.cycles - 1}, query {name} ({text}) lost {lost} late rows; expected {expected}"
 
     def close(self) -> None:
         self.loom.close()

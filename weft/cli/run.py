@@ -112,7 +112,7 @@ def _run(
     from weft.engine.errors import EngineError
 
     _log_to_a_file(loom.directory / "log")
-    totals = {"cycles": 0, "rows": 0, "answers": 0, "late": 0, "bad": 0, "shed": 0}
+    totals = {"cycles": 0, "rows": 0, "answers": 0, "late": 0, "bad": 0, "shed": 0, "missing_files": 0}
     stopped = threading.Event()
     with _interruptible(stopped, console, as_json), _shower(console, as_json) as show:
 
@@ -137,10 +137,11 @@ def _run(
         except (EngineError, DeliveryError) as error:
             raise Failure(str(error)) from None
     if not as_json:
-        shed = f", {totals['shed']:,} rows left out" if totals["shed"] else ""
+        gaps = f", {totals['shed']:,} rows left out" if totals["shed"] else ""
+        gaps += f", {totals['missing_files']:,} missing files" if totals["missing_files"] else ""
         console.print(
             f"{totals['cycles']} cycles, {totals['rows']:,} rows, {totals['answers']:,} answers, "
-            f"{totals['late']:,} late and {totals['bad']:,} bad rows{shed}; "
+            f"{totals['late']:,} late and {totals['bad']:,} bad rows{gaps}; "
             f"the state is in {loom.directory / 'state'}"
         )
     return totals
@@ -162,10 +163,11 @@ def progress_line(cycle: Progress, loom: Loom) -> str:
     )
     rate = cycle.rows / cycle.seconds if cycle.seconds else 0.0
     overrun = f"; {cycle.overrun:.1f} s longer than the time between cycles" if cycle.overrun else ""
-    shed = f", {cycle.shed:,} left out" if cycle.shed else ""
+    gaps = f", {cycle.shed:,} left out" if cycle.shed else ""
+    gaps += f", {cycle.missing_files:,} missing file{'s' * (cycle.missing_files != 1)}" if cycle.missing_files else ""
     return (
         f"cycle {cycle.cycle}: {cycle.rows:,} rows ({rate:,.0f}/s), {cycle.answers:,} answers, "
-        f"{cycle.open_windows:,} open windows, {cycle.late:,} late{shed}; watermark {marks or 'none yet'}{overrun}"
+        f"{cycle.open_windows:,} open windows, {cycle.late:,} late{gaps}; watermark {marks or 'none yet'}{overrun}"
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,12 +51,14 @@ def status(project: ProjectOption = Path(), as_json: JsonOption = False) -> None
                 each["watermark"] or "none yet",
                 f"{100 * each['kept']:.3g} %",
                 f"{each['shed']:,}",
+                f"{each['missing_files']:,}",
             )
             for name, each in document["streams"].items()
         ]
-        print_table(("stream", "rows", "late", "bad", "watermark", "kept", "shed"), rows)
+        print_table(("stream", "rows", "late", "bad", "watermark", "kept", "shed", "missing files"), rows)
     if document["queries"]:
-        print_table(("query", "answers"), [(name, f"{count:,}") for name, count in document["queries"].items()])
+        counts = [(name, f"{n:,}", f"{document['late'][name]:,}") for name, n in document["queries"].items()]
+        print_table(("query", "answers", "late rows"), counts)
     for name, error in document["errors"].items():
         print_text(f"query {name} is in error since {error['since']}: {error['sentence']}")
         print_text(f"  {error['waiting']}; tried {error['tries']} times, again at {error['next_try']}")
@@ -64,10 +66,10 @@ def status(project: ProjectOption = Path(), as_json: JsonOption = False) -> None
         print_text(f"query {name} lacks {lost['what']} of the cycles {lost['first']} to {lost['last']}")
     if document["groups"]:
         published = [
-            (name, str(each["epoch"]), f"{each['members']:,}", f"{each['answers']:,}")
+            (name, str(each["epoch"]), f"{each['members']:,}", f"{each['answers']:,}", f"{each['late']:,}")
             for name, each in document["groups"].items()
         ]
-        print_table(("group", "epoch", "members", "rows published"), published)
+        print_table(("group", "epoch", "members", "rows published", "late rows"), published)
 
 
 def _document(project: Path) -> dict[str, Any]:
@@ -97,12 +99,18 @@ def _document(project: Path) -> dict[str, Any]:
                 "watermark": _watermark(state.largest, streams.get(name)),
                 "kept": state.kept / WHOLE,
                 "shed": state.shed,
+                "missing_files": state.missing_files,
             }
             for name, state in (commit.streams.items() if commit else ())
         },
-        "queries": {name: _own_answers(commit, name, number) for name, number in queries.items()},
+        "queries": {name: _own(commit, "answered", name, number) for name, number in queries.items()},
+        "late": {name: _own(commit, "late", name, number) for name, number in queries.items()},
         "groups": {
-            name: {**each, "answers": _answers(commit, each["evaluated_as"]) if commit else 0}
+            name: {
+                **each,
+                "answers": _sum(commit.answered, each["evaluated_as"]) if commit else 0,
+                "late": _sum(commit.late, each["evaluated_as"]) if commit else 0,
+            }
             for name, each in groups.items()
         },
         "errors": {} if commit is None else _errors(commit),
@@ -159,14 +167,16 @@ def _groups(catalog: Catalog) -> dict[str, dict[str, Any]]:
     }
 
 
-def _own_answers(commit: Commit | None, name: str, number: int) -> int:
-    """How many answers a query has given; one of that name that was dropped does not count."""
+def _own(commit: Commit | None, counts: str, name: str, number: int) -> int:
+    """What a commit counts of a query; one of that name that was dropped does not count."""
     state = None if commit is None else commit.queries.get(name)
-    return 0 if commit is None or state is None or state.number != number else commit.answered.get(name, 0)
+    if commit is None or state is None or state.number != number:
+        return 0
+    return _sum(getattr(commit, counts), [name])
 
 
-def _answers(commit: Commit, names: Sequence[str]) -> int:
-    return sum(commit.answered.get(name, 0) for name in names)
+def _sum(counts: Mapping[str, int], names: Sequence[str]) -> int:
+    return sum(counts.get(name, 0) for name in names)
 
 
 def _last_cycle(cycles: Sequence[dict[str, Any]]) -> Iterator[str]:

@@ -70,6 +70,8 @@ class StreamState:
     shed_until: Clock = None
     #: Rows left out since the stream began.
     shed: int = 0
+    #: Files that were gone before they were read.
+    missing_files: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,8 @@ class Commit:
     seals: Mapping[str, Seals] = field(default_factory=dict)
     #: The queries whose sinks have not taken all answers, by name.
     waiting: Mapping[str, Waiting] = field(default_factory=dict)
+    #: How many rows were late for each query and not for all others. Queries without such rows are not named.
+    late: Mapping[str, int] = field(default_factory=dict)
     #: What tells the plan of that number from any other.
     plan_digest: str = ""
     #: Which rows of its sources the cycle had; None if they were handed over.
@@ -221,6 +225,7 @@ def _encode(commit: Commit) -> dict[str, Any]:
         "streams": {name: _fields(each) for name, each in commit.streams.items()},
         "queries": {name: _fields(each) for name, each in commit.queries.items()},
         "answered": commit.answered,
+        "late": commit.late,
         "logs": {name: [_fields(each) for each in segments] for name, segments in commit.logs.items()},
         "snapshots": commit.snapshots,
         "network": {name: _fields(each) for name, each in commit.network.items()},
@@ -255,6 +260,7 @@ def decode(data: dict[str, Any]) -> Commit:
         streams={name: StreamState(**each) for name, each in data["streams"].items()},
         queries={name: QueryState(**each) for name, each in data["queries"].items()},
         answered=data["answered"],
+        late=data["late"],
         logs={name: tuple(Segment(**each) for each in listed) for name, listed in data["logs"].items()},
         snapshots=data["snapshots"],
         network={name: _family_state(each) for name, each in data.get("network", {}).items()},

@@ -71,7 +71,9 @@ def continued(last: Commit, queries: Mapping[str, Registered]) -> Commit:
     gone = {str(last.queries[name].number) for name in last.queries.keys() - going_on.keys()}
     snapshots = {place: path for place, path in last.snapshots.items() if place.partition(".")[0] not in gone}
     answered = {name: last.answered[name] for name in going_on}
-    return _without_logs(replace(last, queries=going_on, answered=answered, snapshots=snapshots), answers)
+    late = {name: count for name, count in last.late.items() if name in going_on}
+    kept = replace(last, queries=going_on, answered=answered, late=late, snapshots=snapshots)
+    return _without_logs(kept, answers)
 
 
 def logged(plan: Plan, pieces: Iterable[Piece]) -> dict[str, Source]:

@@ -13,6 +13,7 @@ Whatever happens before the commit leaves no trace that a second attempt would s
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -149,7 +150,7 @@ class CycleRunner:
         network = self._network.begin(
             self._spark, self._storage, [each for each in pieces if each.evaluator is Evaluator.NETWORK], known, cycle
         )
-        readers = Readers(cycle, queries, pieces, network)
+        readers = Readers(cycle, queries, pieces, network, self._cast.alone)
         streams, work = self._ingest.take_in(batch, decision, known, readers, is_straight=is_straight)
         self._logs.register_old(known, logged(plan, pieces), work)
         work.read_by_others = self._read_by_others(plan)
@@ -307,7 +308,9 @@ class CycleRunner:
                     logs[totals_of(stream.name)] = tuple(totals)
         remembered = {name for each in pieces for name in (each.place.log, memory_of(each.place))}
         snapshots = {place: path for place, path in {**last.snapshots, **work.written}.items() if place in remembered}
-        return Commit(cycle, plan.number, dict(streams), self._states(last, work), answered, logs, snapshots)
+        late = Counter(last.late)
+        late.update(work.late)
+        return Commit(cycle, plan.number, dict(streams), self._states(last, work), answered, logs, snapshots, late=late)
 
     def _states(self, last: Commit, work: Work) -> Mapping[str, QueryState]:
         """What is kept of each query: mostly what there is already."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from urllib.parse import quote
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from weft.algebra import Stream
@@ -35,3 +36,22 @@ def write_dead_letters(
     row = F.struct(*(F.col(f"s{index}.{column(i)}").alias(each.name) for i, each in enumerate(stream.fields)))
     letters = kept.select(F.col("reason"), F.col(CORRUPT).alias("text"), F.lit(cycle).alias("cycle"), row.alias("row"))
     letters.coalesce(1).write.mode("overwrite").json(storage.path(f"{folder_of(stream.name)}/{cycle:012d}"))
+
+
+def write_late_letters(
+    rows: DataFrame, stream: Stream, losers: Mapping[str, Sequence[str]], storage: Storage, cycle: int
+) -> None:
+    """Write the rows of a stream's log that some queries lose, each with the names of these queries, as JSON lines.
+
+    `losers` has by query the conditions, as Spark SQL, of the rows that it loses.
+    """
+    lost = [F.when(F.expr(" OR ".join(conditions)), F.lit(name)) for name, conditions in losers.items()]
+    row = F.struct(*(F.col(column(i)).alias(each.name) for i, each in enumerate(stream.fields)))
+    letters = rows.select(
+        F.lit("late for some").alias("reason"),
+        F.array_compact(F.array(*lost)).alias("queries"),
+        F.lit(cycle).alias("cycle"),
+        row.alias("row"),
+    ).where(F.size("queries") > 0)
+    path = storage.path(f"{folder_of(stream.name)}/{cycle:012d}-late-for-some")
+    letters.coalesce(1).write.mode("overwrite").json(path)

@@ -19,7 +19,8 @@ class Decision:
     clock: one row from the far future would make all that follow late. Without `sharing`, queries that begin with the
     cycle are kept by themselves. `facts` are what trees are chosen by, see `weft/plan/facts.py`; no answer depends on
     them. `tables` has the snapshot of each table that the plan reads, by name. Of streams that may shed, so many of
-    `WHOLE` rows are `kept`. The plan has a `plan_digest`. `offsets` say which rows of Spark's sources the cycle has.
+    `WHOLE` rows are `kept`. The `plan_digest` tells the plan from any other. With `keeps_late_rows`, rows that are late
+    for some queries and not for all go to the dead letter. `offsets` say which rows of Spark's sources the cycle has.
     """
 
     plan: Plan
@@ -32,3 +33,4 @@ class Decision:
     kept: int = WHOLE
     offsets: Offsets | None = None
     plan_digest: str = ""
+    keeps_late_rows: bool = False

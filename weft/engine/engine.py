@@ -33,7 +33,7 @@ from weft.engine import replay
 from weft.engine.answer_files import AnswerFiles
 from weft.engine.catalog_copy import CatalogCopy, check_catalog
 from weft.engine.checkpoint import Checkpoint, check_is_same_batch, is_repeated, made_anew
-from weft.engine.commits import Commit, CommitLog, Segment, errors_of
+from weft.engine.commits import Commit, CommitLog, Segment, StreamState, errors_of
 from weft.engine.continuity import folder_in, garbage
 from weft.engine.cycle import CycleRunner, Step
 from weft.engine.decision import Decision
@@ -42,7 +42,7 @@ from weft.engine.failures import end_behind, end_of, failure_of
 from weft.engine.kept import told
 from weft.engine.network.current import CurrentNetwork
 from weft.engine.network.evidence import observed_before
-from weft.engine.offsets import CHECKPOINT, Offsets, offsets_of, outdated, with_files
+from weft.engine.offsets import CHECKPOINT, Offsets, new_files, offsets_of, outdated, with_files
 from weft.engine.offsets import FOLDER as FILE_LISTS
 from weft.engine.outbox import FOLDER as WAITING
 from weft.engine.outbox import Outbox, of_present_queries
@@ -58,6 +58,7 @@ from weft.engine.storage import Storage, local_uri
 from weft.engine.straight import StraightReader, can_be_read_straight
 from weft.engine.tables import GivenRows, Tables
 from weft.engine.trouble import RETENTION_MB, Waiting
+from weft.engine.vanished import gone, vanished
 from weft.engine.woven.ahead import Ahead
 from weft.engine.woven.hosts import hosting
 from weft.plan.clockwork import Clockwork, Registered
@@ -90,6 +91,8 @@ class Progress:
     bad: int
     #: Rows left out, of streams that may shed.
     shed: int
+    #: Files that were gone before they were read.
+    missing_files: int
     watermarks: Mapping[str, int | None]
     #: By how many seconds the cycle took longer than the interval between cycles.
     overrun: float
@@ -447,6 +450,7 @@ class Engine:
             self.publisher.wait_for_room()
         started = self._clock()
         self._recorder.begin()
+        is_repeated_attempt = self._commits.intent(cycle) is not None
         decision = self._decide(cycle, heartbeats or {}, offsets)
         self._on_step("begin", cycle)
         plan = decision.plan
@@ -455,7 +459,8 @@ class Engine:
             batch = kept_rows(batch, plan.streams, decision.kept, cycle)
         answered = self._runner.run(batch, cycle, decision, last, is_straight=is_straight)
         commit = with_kept(answered.commit, last, decision, came)
-        commit = replace(commit, offsets=decision.offsets, plan_digest=decision.plan_digest)
+        streams = self._with_missing_files(commit, decision, everywhere=is_repeated_attempt)
+        commit = replace(commit, streams=streams, offsets=decision.offsets, plan_digest=decision.plan_digest)
         found = told(answered.answers, plan, commit)
         answered = replace(answered, answers=found, commit=commit)
         self._on_step("deliver", cycle)
@@ -490,6 +495,17 @@ class Engine:
         self._over_since = self._clock()
         return dict(answered.answers)
 
+    def _with_missing_files(self, commit: Commit, decision: Decision, *, everywhere: bool) -> dict[str, StreamState]:
+        """The streams of a commit, with the files of the cycle counted that were gone before they were read."""
+        streams = dict(commit.streams)
+        files = decision.offsets and new_files(self._storage, decision.offsets, self.last.offsets)
+        for source, paths in vanished(self._spark, files or {}, everywhere=everywhere).items():
+            name = next((each for each, state in streams.items() if source == f"stream_{state.number}"), None)
+            if name is not None:
+                streams[name] = replace(streams[name], missing_files=streams[name].missing_files + len(paths))
+                self._tell(gone(name, commit.cycle, paths))
+        return streams
+
     def _decide(self, cycle: int, heartbeats: Mapping[str, int], offsets: Offsets | None) -> Decision:
         """What a cycle goes by, written down first so that a second attempt goes by the same."""
         intent = self._commits.intent(cycle)
@@ -511,6 +527,7 @@ class Engine:
                 "facts": {name: each.numbers() for name, each in self._recorder.facts().items()},
                 "tables": {name: (each.path, each.rows) for name, each in snapshots.items()},
                 "kept": self._pace.kept,
+                "keeps_late_rows": self._catalog.setting("late_rows", "count") == "dead letter",
                 "offsets": begun and begun.to_json(),
             }
             self._copy.keep()
@@ -611,6 +628,7 @@ class Engine:
             late=grown("late"),
             bad=grown("bad"),
             shed=grown("shed"),
+            missing_files=grown("missing_files"),
             watermarks={
                 name: None if state.largest is None else state.largest - delays.get(name, 0)
                 for name, state in commit.streams.items()

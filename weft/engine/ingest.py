@@ -10,6 +10,7 @@ Nobody can tell which way it was. What goes straight is good to the last row, or
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -19,11 +20,13 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from weft.algebra import Stream
+from weft.engine.answers import Packed
 from weft.engine.commits import Commit, Segment, StreamState
 from weft.engine.continuity import folder_of, logged, states_of
-from weft.engine.dead_letter import write_dead_letters
+from weft.engine.dead_letter import write_dead_letters, write_late_letters
 from weft.engine.decision import Decision
 from weft.engine.intake import MEASURES, Seen, advanced, judged_batch, measures_of_batch, measures_of_rows, seen_in
+from weft.engine.late_rows import counted_in_partials, counting, late_conditions, streams_with_losses
 from weft.engine.lateness import late_everywhere
 from weft.engine.network.asking import Asking
 from weft.engine.network.stage import NetworkPass
@@ -47,6 +50,8 @@ class Readers:
     queries: Mapping[str, Registered]
     pieces: Sequence[Piece]
     network: NetworkPass
+    #: The queries that are not answered from partials as a whole.
+    others: Mapping[str, Registered]
 
     def clockwork(self, before: Mapping[str, int | None], after: Mapping[str, int | None]) -> Clockwork:
         return Clockwork(self.cycle, before, after, self.queries)
@@ -60,6 +65,8 @@ class Ingest:
         self._storage = storage
         self._logs = logs
         self._stage = stage
+        #: The streams of which each query may lose rows, by the query's number.
+        self._losses: dict[int, frozenset[str]] = {}
 
     def take_in(
         self, batch: DataFrame | None, decision: Decision, last: Commit, readers: Readers, *, is_straight: bool
@@ -69,14 +76,68 @@ class Ingest:
         if batch is not None and decision.patience is None and self._may_go_straight(decision, readers, is_straight):
             taken = self._straight(batch, decision, last, readers, from_files=is_straight)
             if taken is not None:
-                return taken
+                self._count_late_rows(plan.streams, readers, taken[1])
+                if not (decision.keeps_late_rows and taken[1].late):
+                    return taken
         streams, work = self._written(batch, decision, last, readers)
         for name in [each.name for each in plan.streams if self._stage.reads(each.name)]:
             if f"stream {name}" in work.added:
                 rows = self._logs.read(plan.stream(name), [work.added[f"stream {name}"]])
                 judged = rows.withColumn(CORRUPT, F.lit(None))
                 work.reduced[name] = self._stage.reduce(name, judged, from_files=True)
+        self._count_late_rows(plan.streams, readers, work)
+        if decision.keeps_late_rows and work.late:
+            self._keep_late_rows(plan.streams, readers, work)
         return streams, work
+
+    # -- late rows ----------------------------------------------------------------------------------------------------
+
+    def _count_late_rows(self, streams: Sequence[Stream], readers: Readers, work: Work) -> None:
+        """Count the rows that are late for one query and not for all: see `late_rows.py`."""
+        counted: Counter[str] = Counter()
+        asked: list[tuple[Packed, Mapping[str, list[str]]]] = []
+        for each in streams:
+            watermark = work.clockwork.watermark(each, after=False)
+            if watermark is None:
+                continue
+            if each.name in work.reduced:
+                shapes = self._stage.shapes(each.name)
+                whole = {
+                    name: shape for name, shape in shapes.items() if name in readers.queries.keys() - readers.others
+                }
+                counted.update(counted_in_partials(work.reduced[each.name].partials, watermark, whole))
+            segment = work.added.get(f"stream {each.name}")
+            if segment is not None and segment.min_clock is not None and segment.min_clock < watermark:
+                losing = self._losing(each, readers)
+                if losing:
+                    asked.append(counting(each, losing, work.clockwork, work.new[f"stream {each.name}"]))
+        found = Asking(self._spark).collected([packed for packed, _ in asked])
+        for packed, columns in asked:
+            for name, of_query in columns.items():
+                counted[name] += sum(found[packed.name][column][0].as_py() for column in of_query)
+        work.late = {name: count for name, count in counted.items() if count}
+
+    def _keep_late_rows(self, streams: Sequence[Stream], readers: Readers, work: Work) -> None:
+        """Write the rows that are late for one query and not for all to the dead letters."""
+        losing = {name: readers.queries[name].query.relation for name in work.late}
+        for each in streams:
+            log, watermark = f"stream {each.name}", work.clockwork.watermark(each, after=False)
+            found = {name: late_conditions(relation, each, work.clockwork) for name, relation in losing.items()}
+            losers = {name: conditions for name, conditions in found.items() if conditions}
+            if log in work.new and watermark is not None and losers:
+                rows = self._spark.table(work.new[log]).where(f"{CLOCK} < {watermark}L")
+                write_late_letters(rows, each, losers, self._storage, readers.cycle)
+
+    def _losing(self, stream: Stream, readers: Readers) -> dict[str, Registered]:
+        """The queries not woven as a whole that may lose rows of a stream."""
+        found = {}
+        for name, each in readers.others.items():
+            number = each.birth.number
+            if number not in self._losses:
+                self._losses[number] = streams_with_losses(each.query.relation)
+            if stream.name in self._losses[number]:
+                found[name] = each
+        return found
 
     # -- straight -----------------------------------------------------------------------------------------------------
 
@@ -119,12 +180,20 @@ class Ingest:
         if any(each.bad for each in seen.values()):
             return None
         unknown = {index: each for index, each in enumerate(plan.streams) if each.name not in seen}
+        marks = {f"stream {each.name}": earlier.watermark(each, after=False) for each in plan.streams}
+        losing = {
+            index: each
+            for index, each in enumerate(plan.streams)
+            if marks[f"stream {each.name}"] is not None and self._losing(each, readers)
+        }
         needed = logged(plan, readers.pieces)
-        found = self._asked(batch, plan.streams, unknown, readers.network, needed)
+        found = self._asked(batch, plan.streams, unknown | losing, readers.network, needed)
+        if any(seen_in(found[MEASURES], n).is_before(marks[f"stream {each.name}"]) for n, each in losing.items()):
+            # They are counted in the stream's log.
+            return None
         seen |= {each.name: seen_in(found[MEASURES], index) for index, each in unknown.items()}
         if not all(seen[each.name].is_good(each, decision.latest) for each in plan.streams):
             return None
-        marks = {f"stream {each.name}": earlier.watermark(each, after=False) for each in plan.streams}
         for each in unknown.values():
             is_judged = late_everywhere(each, earlier, readers.queries) is not None
             if is_judged and seen[each.name].is_before(marks[f"stream {each.name}"]):

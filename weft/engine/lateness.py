@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+import numpy as np
+from numpy.typing import NDArray
+
 from weft.algebra import Relation, Select, Source, Stream, Window
 from weft.algebra.sources import reads
 from weft.engine.rows import CLOCK
-from weft.plan.clockwork import Clock, Clockwork, Registered, is_windowed, passes_rows
+from weft.plan.clockwork import Clockwork, Registered, is_windowed, passes_rows
 
 
 def late_everywhere(stream: Stream, clockwork: Clockwork, queries: Mapping[str, Registered]) -> str | None:
@@ -31,10 +34,12 @@ def _verdicts(source: Source, stream: Stream, clockwork: Clockwork) -> Iterator[
     for below in reads(source):
         for verdict in _verdicts(below, stream, clockwork):
             passes = passes_rows(below)
-            yield _late(source, clockwork.watermark(below, after=False)) if passes else verdict  # type: ignore[arg-type]
+            yield late_at(source, below, clockwork) if passes else verdict  # type: ignore[arg-type]
 
 
-def _late(relation: Relation, watermark: Clock) -> str | None:
+def late_at(relation: Relation, below: Source, clockwork: Clockwork) -> str | None:
+    """The condition, as Spark SQL, that a row which a relation reads comes too late for it; None for never."""
+    watermark = clockwork.watermark(below, after=False)
     if watermark is None:
         return None
     if isinstance(relation, Select):
@@ -44,8 +49,18 @@ def _late(relation: Relation, watermark: Clock) -> str | None:
             return _window_closed(relation.window, watermark)
         if relation.is_grouped:
             return None
-    retained = relation.retain is not None and relation.retain.ticks is not None
-    return f"({CLOCK} < {watermark}L)" if retained else None
+    if relation.retain is None or relation.retain.ticks is None:
+        return None
+    # All operands are judged by the one watermark of the relation.
+    least = clockwork.watermark(relation, after=False)
+    return None if least is None else f"({CLOCK} < {least}L)"
+
+
+def closed_for(window: Window, clocks: NDArray[np.int64], watermark: int) -> NDArray[np.bool_]:
+    """For some clocks, that some instance covers the clock and the last one that does has closed."""
+    assert window.range is not None
+    into = (clocks - window.origin) % window.slide
+    return np.asarray((into < window.range) & (clocks - into + window.range <= watermark))
 
 
 def _window_closed(window: Window, watermark: int) -> str:

@@ -47,6 +47,8 @@ class Work:
     #: The smallest clock in the first cycle of what a stream has kept for queries that are new, by log.
     first_kept: dict[str, Clock] = field(default_factory=dict)
     names: int = 0
+    #: How many rows are late for each query, by name, and not for all others.
+    late: Mapping[str, int] = field(default_factory=dict)
     #: The new rows of each stream as partials.
     reduced: dict[str, Reduced] = field(default_factory=dict)
     #: The queries whose answers other queries read.

@@ -27,6 +27,7 @@ SETTINGS: dict[str, tuple[str, ...] | None] = {
     "sharing": ("on", "off"),
     "heartbeat": None,
     "max_ahead": None,
+    "late_rows": ("count", "dead letter"),
     "max_results": None,
     "error_retention": None,
     "max_state_mb": None,

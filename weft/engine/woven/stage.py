@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
-from weft.algebra import Query, Stream, Window
+from weft.algebra import Query, Stream
 from weft.engine.commits import Commit, Segment
+from weft.engine.lateness import closed_for
 from weft.engine.storage import Storage
 from weft.engine.woven import total_files
 from weft.engine.woven.ahead import Ahead, Left
@@ -69,15 +70,8 @@ class Reduced:
         cells = cells[cells < watermark]
         if not len(cells):
             return False
-        closed = [_closed_for(window, cells, watermark) for window in self.weave.windows]
+        closed = [closed_for(window, cells, watermark) for window in self.weave.windows]
         return bool(np.logical_and.reduce(closed).any())
-
-
-def _closed_for(window: Window, clocks: np.ndarray, watermark: int) -> np.ndarray:
-    """That some instance covers the clock and the last one that does has closed."""
-    assert window.range is not None
-    into = (clocks - window.origin) % window.slide
-    return np.asarray((into < window.range) & (clocks - into + window.range <= watermark))
 
 
 def _together(tables: Sequence[pa.Table]) -> pa.Table:
@@ -277,6 +271,10 @@ class WovenStage:
             files = last.logs.get(totals_of(weave.stream.name), ())
             totals.remember(total_files.decoded(self._storage.read_bytes(each.path)) for each in files)
         return totals
+
+    def shapes(self, stream: str) -> Mapping[str, Woven]:
+        """The queries that are woven over a stream, by name."""
+        return self._wanted.shapes.get(stream, {})
 
     def reads(self, stream: str) -> bool:
         """Whether some woven query reads a stream."""
