@@ -184,7 +184,7 @@ def test_state_of_another_format_is_refused(beside_oracle: Callable[[str], Run])
     run = beside_oracle(f"{ORDINAL} USING memory; {SUM}")
     assert run.take(s=[(1, 5)]) == ""
     commit = run.directory / "state" / "commits" / "000000000000.json"
-    commit.write_bytes(sealed({**read_record(commit), "format": 1_000}))
+    commit.write_bytes(sealed(commit.name, {**read_record(commit), "format": 1_000}))
     with pytest.raises(StorageError, match="written by another weft"):
         run.restart()
 

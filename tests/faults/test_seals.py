@@ -17,7 +17,7 @@ from weft.engine.storage import Storage
 
 
 def test_a_record_is_taken_only_as_it_was_written() -> None:
-    data = sealed({"cycle": 7, "names": ["ä", '"}']})
+    data = sealed("x", {"cycle": 7, "names": ["ä", '"}']})
     assert opened(data, "x") == {"cycle": 7, "names": ["ä", '"}']}
     for place in range(len(data)):
         for bit in (0x01, 0x20, 0x80):
@@ -28,6 +28,9 @@ def test_a_record_is_taken_only_as_it_was_written() -> None:
     for part in (b"", data[:-1], data[: len(data) // 2], data + b"\n", bytes(len(data))):
         with pytest.raises(StorageError, match=r"^x is "):
             opened(part, "x")
+    assert opened(data, "folder/x") == opened(data, "x")
+    with pytest.raises(StorageError, match=r"^folder/y is not as it was written"):
+        opened(data, "folder/y")
 
 
 def test_a_folder_must_hold_the_sealed_files_and_no_others() -> None:
@@ -37,7 +40,7 @@ def test_a_folder_must_hold_the_sealed_files_and_no_others() -> None:
         ({"a": seal_of(b"1")}, "f/b is missing"),
         ({**sealed_files, "b": seal_of(b"222")}, "f/b has 3 bytes instead of 2"),
         ({**sealed_files, "b": seal_of(b"23")}, "f/b has been changed"),
-        ({**sealed_files, "c": seal_of(b"1")}, "f/c does not belong to the state"),
+        ({**sealed_files, "c": seal_of(b"1")}, "f/c does not belong to the project"),
     ):
         with pytest.raises(StorageError, match=wrong):
             check("f", sealed_files, found)

@@ -78,7 +78,8 @@ def sealed_answers(sealed: Mapping[str, Seals]) -> dict[str, Seal]:
 
 def damage(path: str, wrong: str) -> str:
     """Return the sentence about a damaged file; `wrong` continues its name."""
-    return f"{path} {wrong}; the answers of this cycle cannot be shown again, and nothing else needs them"
+    file = path.removeprefix("file:")
+    return f"{file} {wrong}; the answers of this cycle cannot be shown again, and nothing else needs them"
 
 
 def answers_in(data: bytes, query: str) -> pa.Table | None:

@@ -199,7 +199,7 @@ class CommitLog:
 
     def draft(self, commit: Commit) -> None:
         """Write a cycle's record, which does not count yet."""
-        self._storage.draft(_name(commit), sealed(_encode(commit)))
+        self._storage.draft(_name(commit), sealed(_name(commit), _encode(commit)))
 
     def commit(self, commit: Commit) -> None:
         """Make a cycle true whose record is drafted. The rename inside is the one instant at which it happens."""

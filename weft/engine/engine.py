@@ -46,8 +46,9 @@ from weft.engine.offsets import CHECKPOINT, Offsets, new_files, offsets_of, outd
 from weft.engine.offsets import FOLDER as FILE_LISTS
 from weft.engine.outbox import FOLDER as WAITING
 from weft.engine.outbox import Outbox, of_present_queries
+from weft.engine.probe import Probe
 from weft.engine.publishing import Publisher, is_published, published_rows
-from weft.engine.records import read_record
+from weft.engine.records import damaged, read_record
 from weft.engine.retries import Retries
 from weft.engine.sealing import check_files, with_seals
 from weft.engine.shedding import arrived, following, kept_rows, pace_of, rested, with_kept
@@ -130,6 +131,7 @@ class Engine:
                 f"{state} cannot hold state: Spark takes * ? [ ] {{ }} in a path for a pattern; use another directory"
             )
         self._storage = Storage(spark, state)
+        self._probe = Probe(spark, self._storage)
         self._recorder = Recorder(catalog, spark, on_step or (lambda step, cycle: None))
         self._on_step = self._recorder.step
         self._commits = CommitLog(self._storage, catalog.project)
@@ -210,6 +212,7 @@ class Engine:
             raise EngineError("no stream is registered; CREATE STREAM first")
         for sentence in self._files.damages:
             self.say(sentence)
+        self._probe.check()
         self._check_sources()
         self._fit_checkpoint()
         self._read_tables()
@@ -448,6 +451,7 @@ class Engine:
             self._pace = rested(self._pace, self._clock() - self._over_since, self._interval)
         if self.publisher is not None:
             self.publisher.wait_for_room()
+        self._probe.check()
         started = self._clock()
         self._recorder.begin()
         is_repeated_attempt = self._commits.intent(cycle) is not None
@@ -653,6 +657,8 @@ class Engine:
         named = not self.frames
         if self._storage.exists("sources.json"):
             _refuse_other_sources(self._storage.read_json("sources.json")["named"], named)
+        elif self.last.cycle >= 0:
+            raise damaged(self._storage.path("sources.json"), "is missing")
         else:
             self._storage.write_json("sources.json", {"named": named})
 

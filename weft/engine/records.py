@@ -2,7 +2,8 @@
 
     {"crc32":"8d2f01c4","record":{"cycle":7,…}}
 
-A reader takes a record only if the checksum is that of its text, byte for byte.
+The checksum is that of the file's name and of the record's text, byte for byte: a record in the place of another one is
+not taken either.
 """
 
 from __future__ import annotations
@@ -18,19 +19,23 @@ from weft.engine.errors import StorageError
 _ENVELOPE = re.compile(rb'\{"crc32":"([0-9a-f]{8})","record":(.*)\}', re.DOTALL)
 
 
-def sealed(record: object) -> bytes:
-    """Return the bytes of a record."""
+def sealed(name: str, record: object) -> bytes:
+    """Return the bytes of a record for a file of this name."""
     text = json.dumps(record, separators=(",", ":")).encode()
-    return b'{"crc32":"%08x","record":%b}' % (crc32(text), text)
+    return b'{"crc32":"%08x","record":%b}' % (_checksum(name, text), text)
 
 
 def opened(data: bytes, place: str) -> Any:
     """Return the record in the bytes of the file at `place`; StorageError if they are not as they were written."""
     found = _ENVELOPE.fullmatch(data)
-    if found is None or int(found[1], 16) != crc32(found[2]):
+    if found is None or int(found[1], 16) != _checksum(place, found[2]):
         wrong = "is empty" if not data else "is not as it was written (its checksum differs)"
         raise damaged(place, wrong)
     return json.loads(found[2])
+
+
+def _checksum(place: str, text: bytes) -> int:
+    return crc32(text, crc32(place.rpartition("/")[2].encode()))
 
 
 def read_record(path: Path) -> Any:
@@ -40,6 +45,7 @@ def read_record(path: Path) -> Any:
 
 def damaged(place: str, wrong: str) -> StorageError:
     """Return the error for a file of the state that cannot be trusted; `wrong` continues the file's name."""
+    file = place.removeprefix("file:")
     return StorageError(
-        f"{place} {wrong}; restore the project directory from a copy, or remove its state directory to begin afresh"
+        f"{file} {wrong}; restore the project directory from a copy, or remove its state directory to begin afresh"
     )

@@ -13,6 +13,7 @@ import os
 import shutil
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -26,10 +27,16 @@ from weft.algebra import Stream
 from weft.algebra.clocks import clock_type
 from weft.algebra.types import TIMESTAMP
 from weft.engine.arrow_types import arrow_type
+from weft.engine.disk import flush, flush_all, seal_of_file
 from weft.engine.errors import SourceError
+from weft.engine.records import damaged, read_record, sealed
+from weft.engine.seals import Seal, fault
 from weft.sql import durations
 
 FORMAT = "replay"
+
+#: The record of a replay's steps.
+_STEPS = "steps.json"
 
 #: The modification time of the first file: Spark takes files in the order of these, so they must differ and grow.
 _FIRST_MTIME = 1_000_000_000
@@ -44,16 +51,74 @@ class Cut:
 
 
 def prepare(stream: Stream, folder: Path) -> Path:
-    """Cut the stream's files into steps under `folder`, unless that has been done, and say where they are."""
+    """Return the folder of the steps of the stream's files; they are cut once, and their seals are in `steps.json`."""
     ready, waiting = folder / "ready", folder / "waiting"
-    if not (folder / "done").exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        ready.mkdir(parents=True)
-        waiting.mkdir()
-        target = waiting if "speed" in dict(stream.options) else ready
-        _cut(_sorted(stream), stream, target)
-        (folder / "done").touch()
+    target = waiting if "speed" in dict(stream.options) else ready
+    if not folder.exists():
+        # What is not cut to the end, or not on disk, does not have the name.
+        draft = folder.with_name(f".{folder.name}.draft")
+        _cut_anew(stream, draft, target.name)
+        flush_all(draft)
+        draft.rename(folder)
+        flush(folder.parent)
+    elif damages := _damages(folder):
+        _mend(stream, folder, target, damages)
     return ready
+
+
+def _cut_anew(stream: Stream, folder: Path, target: str) -> None:
+    """Cut the stream's files into steps in a new folder."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for name in ("ready", "waiting"):
+        (folder / name).mkdir(parents=True)
+    _cut(_sorted(stream), stream, folder / target)
+    seals = {file.name: list(seal_of_file(file)) for file in (folder / target).iterdir()}
+    (folder / _STEPS).write_bytes(sealed(_STEPS, seals))
+
+
+def _steps(folder: Path) -> dict[str, Seal]:
+    """The seals of all steps of a replay, by name."""
+    file = folder / _STEPS
+    if not file.exists():
+        raise damaged(str(file), "is missing")
+    return {name: Seal(*seal) for name, seal in read_record(file).items()}
+
+
+def _damages(folder: Path) -> dict[str, str]:
+    """What is wrong with the steps of a replay that are not as they were cut, by name."""
+    steps = _steps(folder)
+    for file in [*(folder / "waiting").glob("*"), *(folder / "ready").glob("*")]:
+        if file.name not in steps:
+            raise damaged(str(file), "does not belong to the project")
+    wrong = {name: fault(seal, _seal_now(folder, name)) for name, seal in steps.items()}
+    return {name: text for name, text in wrong.items() if text is not None}
+
+
+def _seal_now(folder: Path, name: str) -> Seal | None:
+    """The seal that a step has now. It may be on its way from `waiting` to `ready`, not back."""
+    for place in ("waiting", "ready"):
+        try:
+            return seal_of_file(folder / place / name)
+        except FileNotFoundError:
+            continue
+    return None
+
+
+def _mend(stream: Stream, folder: Path, target: Path, damages: Mapping[str, str]) -> None:
+    """Cut the stream's files once more, for the steps that are damaged; SourceError if they are not the same now."""
+    draft = folder.with_name(f".{folder.name}.draft")
+    _cut_anew(stream, draft, target.name)
+    steps, cut = _steps(folder), _steps(draft)
+    for name, wrong in damages.items():
+        if cut.get(name) != steps[name]:
+            raise SourceError(
+                f"stream '{stream.name}' is replayed from {target / name}, which {wrong}, and its source has changed "
+                "since it was cut into steps; restore the project directory from a copy"
+            )
+        place = folder / "ready" / name
+        (draft / target.name / name).replace(place if place.exists() else target / name)
+    flush_all(folder)
+    shutil.rmtree(draft)
 
 
 def feed(stream: Stream, folder: Path, stopped: threading.Event) -> None:

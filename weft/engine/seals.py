@@ -41,7 +41,7 @@ def fault(seal: Seal, found: Seal | None) -> str | None:
 def faults(place: str, sealed: Seals, found: Seals) -> list[tuple[str, str]]:
     """Return the files at a place that are not as sealed, each with what is wrong."""
     wrong = [(_at(place, name), fault(seal, found.get(name))) for name, seal in sealed.items()]
-    wrong += [(_at(place, name), "does not belong to the state") for name in found.keys() - sealed.keys()]
+    wrong += [(_at(place, name), "does not belong to the project") for name in found.keys() - sealed.keys()]
     return [(file, text) for file, text in wrong if text is not None]
 
 

@@ -7,16 +7,13 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
-from zlib import crc32
 
 from pyspark.sql import SparkSession
 
+from weft.engine.disk import flush, flush_all, make_folder, seal_of_file
 from weft.engine.errors import StorageError
 from weft.engine.records import opened, sealed
 from weft.engine.seals import Seal
-
-#: Bytes of a file that are read at once.
-_PIECE = 1 << 20
 
 
 def local_uri(path: Path) -> str:
@@ -56,7 +53,7 @@ class Storage:
 
     def write_json(self, name: str, value: Any) -> None:
         """Write a record, with its checksum."""
-        self.write_bytes(name, sealed(value))
+        self.write_bytes(name, sealed(name, value))
 
     def seals(self, name: str) -> dict[str, Seal]:
         """Return the seals of the files in a folder, by name, or of a file, whose name here is empty.
@@ -132,7 +129,7 @@ class _LocalFiles:
 
     def write(self, name: str, data: bytes) -> None:
         path = self._root / name
-        _make_folder(path.parent)
+        make_folder(path.parent)
         with path.open("wb") as file:
             file.write(data)
             file.flush()
@@ -141,7 +138,7 @@ class _LocalFiles:
     def rename(self, old: str, new: str) -> bool:
         path = self._root / new
         os.replace(self._root / old, path)
-        _flush(path.parent)
+        flush(path.parent)
         return True
 
     def delete(self, name: str) -> None:
@@ -154,19 +151,18 @@ class _LocalFiles:
     def seals(self, name: str) -> Iterator[tuple[str, Seal]]:
         path = self._root / name
         if path.is_file():
-            yield "", _seal_of_file(path)
+            yield "", seal_of_file(path)
         for file in path.rglob("*"):
             if file.is_file() and not _is_hidden(file.relative_to(path).parts):
-                yield str(file.relative_to(path)), _seal_of_file(file)
+                yield str(file.relative_to(path)), seal_of_file(file)
 
     def persist(self, name: str) -> None:
         path = self._root / name
-        for each in [*path.rglob("*"), path]:
-            _flush(each)
+        flush_all(path)
         for parent in path.parents:
             if not parent.is_relative_to(self._root):
                 break
-            _flush(parent)
+            flush(parent)
 
 
 class _HadoopFiles:
@@ -238,31 +234,6 @@ class _HadoopFiles:
 
     def persist(self, name: str) -> None:
         """Nothing can be done: a file that is closed cannot be opened to flush it."""
-
-
-def _make_folder(path: Path) -> None:
-    """Make a folder and those it is in, so that it survives a power cut."""
-    if not path.is_dir():
-        _make_folder(path.parent)
-        path.mkdir(exist_ok=True)
-        _flush(path.parent)
-
-
-def _flush(path: Path) -> None:
-    """Write what the system holds of a file or folder to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _seal_of_file(path: Path) -> Seal:
-    size = checksum = 0
-    with path.open("rb") as file:
-        while piece := file.read(_PIECE):
-            size, checksum = size + len(piece), crc32(piece, checksum)
-    return Seal(size, checksum)
 
 
 def _is_hidden(parts: Sequence[str]) -> bool:

@@ -1,0 +1,138 @@
+"""Whatever befalls a file of a project: its answers are right, or a command stops with one sentence.
+
+The kinds of files are those that a project has after a while, so that a new kind cannot be forgotten.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.faults.damage import FAULTS, damage, kind_of
+from tests.faults.project import Home, Seen, Stop
+from weft.engine import cycle
+from weft.engine.status import last_commit
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(7200)]
+
+#: Files that others own the checks of, for now.
+_NOT_YET = ("catalog.sqlite", "delivery/", "state/checkpoint/")
+
+#: Kinds that answers do not need, or that are made again; all others stop a start. The lock is empty.
+_NOT_NEEDED = {
+    "replay/#/ready/#-#.parquet",
+    "state/answers/#.arrows",
+    "state/dead-letter/trades/#/part-#-#-c#.json",
+    "state/intents/#.json",
+    "state/segments/#/streams/stream=#/reason=malformed/part-#-#.c#.lz#hadoop.parquet",
+    "state/tables/#-#.json",
+    "state/tables/#-#/part-#-#-c#.lz#hadoop.parquet",
+    "writer.lock",
+}
+
+FOLDERS = ("replay", "state", "state/commits", "state/intents", "state/segments", "state/tables")
+
+
+@pytest.fixture(scope="module")
+def home(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    """The project after its second stop; logs of more than three segments have been rewritten."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cycle, "_MOST_SEGMENTS", 3)
+        home = Home(tmp_path_factory.mktemp("home"))
+        home.make()
+        yield home
+
+
+@pytest.fixture(scope="module")
+def undisturbed(home: Home) -> Seen:
+    """What users see after the next start if nothing happens."""
+    seen = home.outcome()
+    assert isinstance(seen, Seen), seen
+    assert all(seen.answers.values()), seen.answers
+    return seen
+
+
+def kinds(home: Home) -> dict[str, list[str]]:
+    """The files of each kind, oldest first."""
+    found: dict[str, list[str]] = {}
+    for name in home.files("second"):
+        if not name.startswith(_NOT_YET):
+            found.setdefault(kind_of(name), []).append(name)
+    return found
+
+
+def older_copy(home: Home, name: str) -> bytes | None:
+    """What a file was at the first stop, or, if it was not there, another one of its kind."""
+    first, second = home.files("first"), home.files("second")
+    if name in first:
+        return first[name].read_bytes()
+    others = [file for other, file in second.items() if kind_of(other) == kind_of(name) and other != name]
+    return others[0].read_bytes() if others else None
+
+
+def wrong(found: Seen | Stop, undisturbed: Seen, names: list[str]) -> str:
+    """What is wrong with an outcome; nothing if answers are right, or if each that is missing has its sentence."""
+    if isinstance(found, Stop) or found.equals(undisturbed):
+        return ""
+    if (found.sinks, found.counts) == (undisturbed.sinks, undisturbed.counts):
+        added = [each for each, all_ in undisturbed.answers.items() if Counter(found.answers[each]) - Counter(all_)]
+        if not added and any(name in sentence for name in names for sentence in found.said):
+            return ""
+    return f"answers differ, and all that was said is {found.said}"
+
+
+def test_damage_stops_the_start_or_does_no_harm(home: Home, undisturbed: Seen) -> None:
+    """One byte of the newest file of each kind, and the loss of the oldest."""
+    home.put_back("second")
+    commit = last_commit(home.project)
+    assert commit is not None
+    named = {f"state/{path}/{name}".rstrip("/") for path, seals in commit.seals.items() for name in seals}
+    harmless = []
+    for kind, names in kinds(home).items():
+        # Rows of a cycle that nothing looked for stay where they were written, beside those that are needed.
+        needed = [name for name in names if name in named or not name.startswith("state/segments/")]
+        # Older commits are only looked at by people.
+        is_newest = len(kind) % 2 or kind == "state/commits/#.json"
+        if kind in _NOT_NEEDED or not needed:
+            harmless += sorted({names[0], names[-1]})
+            continue
+        name = needed[-1] if is_newest else needed[0]
+        assert damage(home.project / name, "flipped 4" if is_newest else "deleted", None)
+        found = home.outcome()
+        assert isinstance(found, Stop), name
+        assert name in found.sentence or kind == "state/owner.json"
+        home.put_back("second", name)
+    assert {kind_of(name) for name in harmless} >= _NOT_NEEDED
+    for number, name in enumerate(harmless):
+        damage(home.project / name, "deleted" if number % 2 else "flipped 4", None)
+    assert wrong(home.outcome(), undisturbed, harmless) == ""
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("fault", FAULTS)
+def test_every_fault_of_every_kind_of_file_stops_a_command_or_does_no_harm(
+    home: Home, undisturbed: Seen, fault: str
+) -> None:
+    failures = {}
+    for names in kinds(home).values():
+        for name in sorted({names[0], names[-1]}):
+            home.put_back("second")
+            if damage(home.project / name, fault, older_copy(home, name)):
+                text = wrong(home.outcome(), undisturbed, [name])
+                if text:
+                    failures[name] = text
+    assert failures == {}
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("fault", ["deleted", "older"])
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_folder_that_is_lost_or_older_stops_a_command_or_does_no_harm(
+    home: Home, undisturbed: Seen, folder: str, fault: str
+) -> None:
+    home.put_back("second")
+    home.lose(folder, put_back="first" if fault == "older" else None)
+    assert wrong(home.outcome(), undisturbed, [folder]) == ""
