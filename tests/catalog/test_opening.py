@@ -23,6 +23,7 @@ from weft.catalog import (
     CatalogUnavailable,
     NameInUse,
     NotACatalog,
+    checksums,
     schema,
 )
 
@@ -130,10 +131,47 @@ def test_a_truncated_file_is_refused(filled: Path) -> None:
 def test_a_bound_form_that_cannot_be_read_names_its_query(filled: Path) -> None:
     with closing(sqlite3.connect(filled)) as connection, connection:
         connection.execute("UPDATE queries SET bound = '[[\"Unheard\",1]]' WHERE id = 5")
+        checksums.begin(connection)
     with Catalog.open(filled.parent) as catalog:
         assert catalog.query("q2") == query("q2")
         with pytest.raises(CatalogCorrupt, match=r"query 'q3': row 0 names 'Unheard'.*restore"):
             catalog.queries()
+
+
+@pytest.mark.parametrize("write", [True, False])
+@pytest.mark.parametrize(
+    ("table", "damage"),
+    [
+        ("queries", "UPDATE queries SET text = text || ' ' WHERE id = 5"),
+        ("queries", "DELETE FROM queries WHERE id = 5"),
+        ("streams", "UPDATE streams SET bound = replace(bound, '0', '1')"),
+        ("names", "UPDATE names SET name = 'Q3' WHERE id = 5"),
+        ("dependencies", "DELETE FROM dependencies WHERE reader = 5"),
+        ("settings", "INSERT INTO settings (key, value) VALUES ('sharing', '\"off\"')"),
+        ("checksums", "DELETE FROM checksums WHERE name = 'views'"),
+        ("checksums", "UPDATE checksums SET total = total + 1 WHERE name = 'views'"),
+    ],
+)
+def test_a_value_that_is_not_as_it_was_written_is_noticed(filled: Path, write: bool, table: str, damage: str) -> None:
+    with closing(sqlite3.connect(filled)) as connection, connection:
+        assert connection.execute(damage).rowcount == 1
+    named = "views" if table == "checksums" else table
+    with pytest.raises(CatalogCorrupt, match=f"the checksum of its table '{named}' differs.*restore"):
+        Catalog.open(filled.parent, write=write)
+
+
+def test_every_change_keeps_the_checksums(filled: Path) -> None:
+    for change in (
+        lambda catalog: catalog.set_setting("max_results", 7),
+        lambda catalog: catalog.set_setting("max_results", 8),
+        lambda catalog: catalog.drop_query("q3"),
+        lambda catalog: catalog.add_query(query("q3")),
+    ):
+        with Catalog.open(filled.parent) as catalog:
+            change(catalog)
+            with Catalog.open(filled.parent, write=False) as reader:
+                assert reader.query_numbers() == catalog.query_numbers()
+                assert reader.settings() == catalog.settings()
 
 
 @pytest.mark.parametrize("write", [True, False])
@@ -172,12 +210,12 @@ class TestMigration:
             assert catalog.setting("patience") == 10
 
     def test_missing_migrations_are_applied_in_order(self, old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(schema, "MIGRATIONS", (schema.MIGRATIONS[0], self.NEXT, self.LAST))
+        monkeypatch.setattr(schema, "MIGRATIONS", (schema.MIGRATIONS[0], self.NEXT, self.LAST, schema.MIGRATIONS[-1]))
         with Catalog.open(old.parent) as catalog:
             assert catalog.setting("patience") == 10
             assert catalog._database.execute("SELECT unit FROM settings") == [("seconds",)]
             assert catalog._database.execute("SELECT * FROM more") == []
-        assert pragma(old, "user_version") == 3
+        assert pragma(old, "user_version") == 4
         Catalog.open(old.parent).close()
 
     def test_a_reader_leaves_the_upgrade_to_a_writer(self, old: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,7 +96,7 @@ def test_a_transaction_that_the_full_disk_has_ended_does_not_go_on(full: Catalog
         with full.transaction():
             full.set_setting("before", 1)
             with suppress(CatalogUnavailable):
-                full.set_setting("big", "x" * 100_000)
+                full._database.execute("INSERT INTO requests (script) VALUES (?)", ("x" * 100_000,))
             full.set_setting("after", 1)
 
     with pytest.raises(CatalogError, match=r"an error has ended the transaction .*; leave it and start again"):

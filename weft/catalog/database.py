@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from weft.catalog import schema
+from weft.catalog import checksums, schema
 from weft.catalog.codec import loads
 from weft.catalog.errors import (
     CatalogCorrupt,
@@ -126,10 +126,15 @@ class Database:
             connection.execute(f"PRAGMA user_version = {version}")
             connection.execute("ROLLBACK")
             if version:
-                (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+                (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
                 if verdict != "ok":
                     raise CatalogCorrupt(_damaged(self.path, verdict.splitlines()[-1]))
-            schema.migrate(connection, schema.MIGRATIONS)
+            if version == len(schema.MIGRATIONS):
+                self._check(connection)
+            else:
+                schema.migrate(connection, schema.MIGRATIONS)
+                checksums.begin(connection)
+            checksums.keep(connection)
             connection.execute(
                 "PRAGMA foreign_keys = ON"
             )  # not before: a migration may rebuild a table others refer to
@@ -159,8 +164,16 @@ class Database:
                 f"{self.path} has schema version {version} and this weft reads {len(schema.MIGRATIONS)}; "
                 "open it for writing once to upgrade it"
             )
+        self._check(connection)
         connection.execute("PRAGMA query_only = ON")
         return connection
+
+    def _check(self, connection: sqlite3.Connection) -> None:
+        """Raise CatalogCorrupt if the rows of some table are not those that were written."""
+        table = checksums.damaged_table(connection)
+        if table is not None:
+            connection.close()
+            raise CatalogCorrupt(_damaged(self.path, f"the checksum of its table '{table}' differs"))
 
     def _open(self, options: str) -> tuple[sqlite3.Connection, int]:
         """A connection to a file that is ours, and its schema version; 0 for one that is still empty."""

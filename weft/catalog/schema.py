@@ -232,6 +232,10 @@ MIGRATIONS: tuple[Migration, ...] = (
         "ALTER TABLE queries ADD COLUMN folder TEXT",
         "CREATE INDEX queries_by_folder ON queries (folder) WHERE folder IS NOT NULL",
     ),
+    (
+        # See `weft/catalog/checksums.py`.
+        "CREATE TABLE checksums (name TEXT PRIMARY KEY, total INTEGER NOT NULL) WITHOUT ROWID",
+    ),
 )
 
 

@@ -131,7 +131,6 @@ class Engine:
                 f"{state} cannot hold state: Spark takes * ? [ ] {{ }} in a path for a pattern; use another directory"
             )
         self._storage = Storage(spark, state)
-        self._probe = Probe(spark, self._storage)
         self._recorder = Recorder(catalog, spark, on_step or (lambda step, cycle: None))
         self._on_step = self._recorder.step
         self._commits = CommitLog(self._storage, catalog.project)
@@ -186,6 +185,10 @@ class Engine:
         #: Called before each new cycle, when changes of the plan may still be part of it.
         self.before_cycle: Callable[[], None] = lambda: None
         self._sweep()
+
+    @cached_property
+    def _probe(self) -> Probe:
+        return Probe(self._spark, self._storage)
 
     # -- running ------------------------------------------------------------------------------------------------------
 
