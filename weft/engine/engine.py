@@ -414,6 +414,7 @@ class Engine:
         self._cycling = threading.get_ident()
         try:
             with self._between, _without_collections():
+                self._probe.check()
                 self.try_again(self._due())
                 offsets = offsets_of(self._storage, batch_id)
                 self.cycle(self._as_read(batch), batch_id, is_straight=self._straight is not None, offsets=offsets)
@@ -454,7 +455,6 @@ class Engine:
             self._pace = rested(self._pace, self._clock() - self._over_since, self._interval)
         if self.publisher is not None:
             self.publisher.wait_for_room()
-        self._probe.check()
         started = self._clock()
         self._recorder.begin()
         is_repeated_attempt = self._commits.intent(cycle) is not None
