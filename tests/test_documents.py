@@ -69,7 +69,9 @@ def test_the_example_of_an_error_code_gives_that_error(code: Code) -> None:
     entry = _ERRORS.split(f"\n### {code.value} ")[1].split("\n### ")[0]
     (example,) = _sql(entry)
     assert check(given).ok
-    assert {problem.code for problem in check(given + example).problems} == {code}
+    report = check(given + example)
+    assert {problem.code for problem in (*report.problems, *report.notes)} == {code}
+    assert report.ok == code.is_note
 
 
 def test_the_examples_of_the_language_are_good() -> None:

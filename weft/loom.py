@@ -31,7 +31,7 @@ from weft.plan.sharing_json import shared_document
 from weft.plan.sharing_text import shared_query_text, shared_text
 from weft.plan.text import duration_text, relation_lines, window_text
 from weft.registration import Answering, Outcome, Registration
-from weft.sql import SqlError, bind_or_repeat, object_names, parse, split, statements
+from weft.sql import Problem, SqlError, bind_or_repeat, object_names, parse, split, statements
 from weft.sql.binder import SETTINGS
 from weft.sql.check import check
 
@@ -110,7 +110,7 @@ class Loom:
         with self.catalog.transaction():
             report = check(script, self.catalog)
             outcomes = tuple(self.execute(script)) if report.ok else ()
-        return Registration(outcomes, report.problems, len(report.good), report.skipped)
+        return Registration(outcomes, report.problems, len(report.good), report.skipped, notes=report.notes)
 
     def query(self, name: str, select: str) -> Query:
         """Register a continuous query."""
@@ -331,10 +331,10 @@ class Loom:
             return Outcome(f"table {statement.table.name} created")
         if isinstance(statement, statements.CreateView):
             self.catalog.add_view(View(statement.name, statement.text, statement.relation))
-            return Outcome(f"view {statement.name} created")
+            return Outcome(f"view {statement.name} created{_noted(statement.notes)}")
         if isinstance(statement, statements.CreateQuery):
             self.catalog.add_query(statement.query)
-            return Outcome(f"query {statement.query.name} created")
+            return Outcome(f"query {statement.query.name} created{_noted(statement.notes)}")
         if isinstance(statement, statements.Drop):
             self._drop(statement)
             if statement.kind == "STREAM":
@@ -490,6 +490,10 @@ def _columns(fields: Sequence[Field]) -> Outcome:
 
 def _table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Outcome:
     return Outcome(f"{len(rows)} row{'s' * (len(rows) != 1)}", columns, tuple(rows))
+
+
+def _noted(notes: Sequence[Problem]) -> str:
+    return "".join(f"; {sentence}" for sentence in dict.fromkeys(note.message for note in notes))
 
 
 def _one_line(text: str) -> str:

@@ -32,6 +32,7 @@ class Outcome:
 class Registration:
     """What came of a script: an outcome for each statement, or the problems because of which nothing was changed.
 
+    `notes` say what is worth knowing of good statements.
     `failure` is a sentence that says why it could not be carried out although the SQL is good.
     """
 
@@ -40,6 +41,7 @@ class Registration:
     good_count: int = 0
     skipped: int = 0
     failure: str = ""
+    notes: tuple[Problem, ...] = ()
 
     @property
     def ok(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 from sqlglot import exp
@@ -10,7 +11,7 @@ from tests.golden import FIXTURES
 from weft.algebra import Query, Stream, Table
 from weft.algebra.clocks import clock_column, clock_type
 from weft.plan.text import duration_text, query_text, relation_lines
-from weft.sql import NamesInMemory, SqlError, bind, parse, read, split, statements
+from weft.sql import NamesInMemory, Problem, SqlError, bind, parse, read, split, statements
 from weft.sql.select import bind_relation
 
 BINDER = FIXTURES / "binder"
@@ -38,11 +39,18 @@ def answer(text: str) -> str:
     try:
         tree = parse(text)
         if isinstance(tree, exp.Query):
-            relation = bind_relation(tree, given_names())
-            return query_text(Query("q", relation, clock_column(relation)))
-        return _statement_text(bind(tree, given_names(), text))
+            notes: list[Problem] = []
+            relation = bind_relation(tree, given_names(), notes)
+            return _noted(query_text(Query("q", relation, clock_column(relation))), notes, text)
+        statement = bind(tree, given_names(), text)
+        notes = list(statement.notes) if isinstance(statement, statements.CreateQuery | statements.CreateView) else []
+        return _noted(_statement_text(statement), notes, text)
     except SqlError as error:
         return "\n".join(problem.render(text) for problem in error.problems)
+
+
+def _noted(answer: str, notes: Sequence[Problem], text: str) -> str:
+    return "\n".join([answer, *(note.render(text) for note in notes)])
 
 
 def _statement_text(statement: statements.Statement) -> str:

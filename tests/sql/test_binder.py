@@ -30,5 +30,5 @@ def test_binding(path: Path, example: Example) -> None:
 
 
 def test_every_error_code_has_an_example() -> None:
-    shown = {code for code in Code for _, example in EXAMPLES if f"error[{code.value}]" in example.expected}
+    shown = {code for code in Code for _, example in EXAMPLES if f"[{code.value}]: " in example.expected}
     assert set(Code) - shown == set()

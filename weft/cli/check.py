@@ -51,4 +51,5 @@ def report_document(report: Findings, script: str, file: str) -> dict[str, Any]:
         "good": report.good_count,
         "skipped": report.skipped,
         "problems": [problem_document(problem, script) for problem in report.problems],
+        "notes": [problem_document(note, script) for note in report.notes],
     }

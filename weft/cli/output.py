@@ -45,6 +45,8 @@ class Findings(Protocol):
     def good_count(self) -> int: ...
     @property
     def skipped(self) -> int: ...
+    @property
+    def notes(self) -> tuple[Problem, ...]: ...
 
 
 class Failure(Exception):
@@ -134,9 +136,9 @@ def print_outcomes(outcomes: Sequence[Outcome]) -> None:
 
 
 def print_report(report: Findings, script: str, file: str) -> None:
-    """Every problem with its line and caret, and a line that counts."""
+    """Every problem and note with its line and caret, and a line that counts."""
     console = stdout()
-    for problem in report.problems:
+    for problem in (*report.problems, *report.notes):
         console.print(_coloured(problem.render(script, file)), soft_wrap=True)
         console.print()
     console.print(Text(summary(report), style="green" if report.ok else "red"))
@@ -144,15 +146,15 @@ def print_report(report: Findings, script: str, file: str) -> None:
 
 def summary(report: Findings) -> str:
     """The line that counts what a check found."""
-    good, problems = report.good_count, len(report.problems)
-    return (
-        f"{good} statement{'s' * (good != 1)} good, {problems} problem{'s' * (problems != 1)}, {report.skipped} skipped"
-    )
+    good, problems, notes = report.good_count, len(report.problems), len(report.notes)
+    counted = f"{good} statement{'s' * (good != 1)} good, {problems} problem{'s' * (problems != 1)}"
+    return f"{counted}, {report.skipped} skipped" + f", {notes} note{'s' * (notes != 1)}" * (notes > 0)
 
 
 def _coloured(rendered: str) -> Text:
     text = Text(rendered)
     text.highlight_regex(r"\Aerror\[W\d+\]", "bold red")
+    text.highlight_regex(r"\Anote\[W\d+\]", "bold yellow")
     text.highlight_regex(r"(?m)^ *\d* \||^ *-->", "blue")
     text.highlight_regex(r"\^+.*\Z", "red")
     return text

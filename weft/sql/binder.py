@@ -15,7 +15,7 @@ from weft.algebra.clocks import clock_column
 from weft.algebra.expressions import Call, Column, Expression, Literal
 from weft.algebra.types import BIGINT, TIMESTAMP, Kind
 from weft.sql import dialect, durations, expressions, fixed_settings, object_names, statements
-from weft.sql.errors import Code, did_you_mean
+from weft.sql.errors import Code, Problem, did_you_mean
 from weft.sql.folders import folder_of
 from weft.sql.names import Names
 from weft.sql.scope import Scope, refuse
@@ -50,15 +50,19 @@ _EXPLAIN_LATER = ("VERBOSE",)
 
 def bind(tree: exp.Expr, names: Names, text: str) -> statements.Statement:
     """The bound form of a statement. Raises SqlError; registers nothing."""
+    if tree.args.get("unless_exists") and _kind_of(tree.this.name, names) == _created_kind(tree):
+        return statements.Nothing(f"{tree.this.name} is registered already")
     if isinstance(tree, dialect.CreateStream):
         return statements.CreateStream(_bind_stream(tree, names), text)
     if isinstance(tree, dialect.CreateTable):
         return statements.CreateTable(_bind_table(tree, names), text)
     if isinstance(tree, dialect.CreateQuery):
-        return statements.CreateQuery(_bind_query(tree, names, text))
+        return _bind_query(tree, names, text)
     if isinstance(tree, dialect.CreateView):
         _check_new(tree.this, names)
-        return statements.CreateView(tree.this.name, bind_relation(tree.expression, names), text)
+        notes: list[Problem] = []
+        relation = bind_relation(tree.expression, names, notes)
+        return statements.CreateView(tree.this.name, relation, text, tuple(notes))
     if isinstance(tree, dialect.DropObject):
         return _bind_drop(tree, names)
     if isinstance(tree, dialect.ResumeQuery):
@@ -82,7 +86,9 @@ def bind(tree: exp.Expr, names: Names, text: str) -> statements.Statement:
             tree,
             "write CREATE CONTINUOUS QUERY name AS SELECT …",
         )
-    raise refuse(Code.UNKNOWN_STATEMENT, "this is not a statement", tree, "see docs/language.md")
+    raise refuse(
+        Code.UNKNOWN_STATEMENT, "this is not a statement", tree, "write CREATE CONTINUOUS QUERY name AS SELECT …"
+    )
 
 
 def _kind_of(name: str, names: Names) -> str | None:
@@ -96,6 +102,14 @@ def _kind_of(name: str, names: Names) -> str | None:
     return "query" if names.find_query(name) is not None else None
 
 
+def _created_kind(tree: exp.Expr) -> str:
+    if isinstance(tree, dialect.CreateStream):
+        return "stream"
+    if isinstance(tree, dialect.CreateTable):
+        return "table"
+    return "view" if isinstance(tree, dialect.CreateView) else "query"
+
+
 def _drop_words(kind: str) -> str:
     return "DROP CONTINUOUS QUERY" if kind == "query" else f"DROP {kind.upper()}"
 
@@ -106,7 +120,12 @@ def _check_new(name: exp.Identifier, names: Names) -> None:
         raise refuse(Code.BAD_NAME, refused, name, "choose another name")
     owner = _kind_of(name.name, names)
     if owner is not None:
-        hint = f"choose another name or {_drop_words(owner)} {name.name} first"
+        readers = names.readers(name.name) if owner != "view" else ()
+        if readers:
+            more = f" and {len(readers) - 1} more" * (len(readers) > 1)
+            hint = f"choose another name; to replace it, first drop what reads it ('{readers[0]}'{more}), then it"
+        else:
+            hint = f"choose another name or {_drop_words(owner)} {name.name} first"
         raise refuse(Code.ALREADY_EXISTS, f"a {owner} called '{name.name}' exists already", name, hint)
 
 
@@ -200,7 +219,7 @@ def _delay(bound: Expression, clock: Field) -> int | None:
 # -- queries ----------------------------------------------------------------------------------------------------------
 
 
-def _bind_query(tree: dialect.CreateQuery, names: Names, text: str) -> Query:
+def _bind_query(tree: dialect.CreateQuery, names: Names, text: str) -> statements.CreateQuery:
     _check_new(tree.this, names)
     sink = None
     format_ = tree.args.get("format")
@@ -218,8 +237,9 @@ def _bind_query(tree: dialect.CreateQuery, names: Names, text: str) -> Query:
             _check_hop(options, format_)
         sink = Sink(kind, options)
         _check_folder(sink, names, format_)
-    relation = bind_relation(tree.expression, names)
-    return Query(
+    notes: list[Problem] = []
+    relation = bind_relation(tree.expression, names, notes)
+    query = Query(
         name=tree.this.name,
         relation=relation,
         clock=clock_column(relation),
@@ -227,6 +247,7 @@ def _bind_query(tree: dialect.CreateQuery, names: Names, text: str) -> Query:
         sharing=tree.args["sharing"],
         sink=sink,
     )
+    return statements.CreateQuery(query, tuple(notes))
 
 
 def _check_folder(sink: Sink, names: Names, format_: exp.Expr) -> None:
@@ -298,7 +319,7 @@ def _bind_setting(tree: dialect.SetOption) -> statements.SetOption:
     name, value = tree.this.name, tree.expression.name
     refused = fixed_settings.refusal(name)
     if refused is not None:
-        raise refuse(Code.BAD_SETTING, refused, tree.this, "docs/running.md lists the settings that weft fixes")
+        raise refuse(Code.BAD_SETTING, refused, tree.this, "SHOW SETTINGS lists those that can be set")
     if name.startswith("spark."):
         # Spark tells the names of its settings apart by case.
         return statements.SetOption(name, value)

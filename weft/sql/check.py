@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -26,11 +27,15 @@ class Checked:
 
 @dataclass(frozen=True)
 class Report:
-    """What a check found. `skipped` counts statements that build on a refused one: nothing can be said of them."""
+    """What a check found. `notes` say what is worth knowing of good statements.
+
+    `skipped` counts statements that build on a refused one: nothing can be said of them.
+    """
 
     good: tuple[Checked, ...]
     problems: tuple[Problem, ...]
     skipped: int
+    notes: tuple[Problem, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -121,6 +126,7 @@ def check(script: str, names: Names | None = None) -> Report:
     refused: set[str] = set()
     good: list[Checked] = []
     problems: list[Problem] = []
+    notes: list[Problem] = []
     skipped = 0
     for piece in split(script):
         tree: exp.Expr | None = None
@@ -135,9 +141,11 @@ def check(script: str, names: Names | None = None) -> Report:
             problems.extend(error.shifted(piece.start).problems)
             refused |= _created(tree) if tree is not None else _created_by_text(piece.text)
             continue
+        if isinstance(statement, (statements.CreateQuery, statements.CreateView)):
+            notes += [note.shifted(piece.start) for note in statement.notes]
         known.apply(statement)
         good.append(Checked(statement, piece.start))
-    return Report(tuple(good), tuple(problems), skipped)
+    return Report(tuple(good), tuple(problems), skipped, tuple(notes))
 
 
 def _created(tree: exp.Expr) -> set[str]:
@@ -148,7 +156,7 @@ def _created(tree: exp.Expr) -> set[str]:
 
 def _created_by_text(text: str) -> set[str]:
     """The name that a statement which cannot be parsed would have created, as far as one can tell."""
-    words = text.replace("(", " ").split()
+    words = re.sub(r"(?i)\bIF\s+NOT\s+EXISTS\b", "", text.replace("(", " ")).split()
     if len(words) > 2 and words[0].upper() == "CREATE":
         name = words[3] if words[1].upper() == "CONTINUOUS" and len(words) > 3 else words[2]
         return {name.strip("`").lower()}

@@ -24,7 +24,7 @@ from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from weft.sql import durations, limits
+from weft.sql import durations, limits, syntax_advice, unsupported
 from weft.sql.errors import Code, Span, SqlError
 
 #: The types a column can have, as messages list them.
@@ -68,6 +68,7 @@ class CreateStream(exp.Expression):
         "options": False,
         "backfill": False,
         "shed": False,
+        "unless_exists": False,
     }
 
 
@@ -84,11 +85,18 @@ class Watermark(exp.Expression):
 
 
 class CreateQuery(exp.Expression):
-    arg_types: ClassVar = {"this": True, "expression": True, "sharing": True, "format": False, "options": False}
+    arg_types: ClassVar = {
+        "this": True,
+        "expression": True,
+        "sharing": True,
+        "format": False,
+        "options": False,
+        "unless_exists": False,
+    }
 
 
 class CreateView(exp.Expression):
-    arg_types: ClassVar = {"this": True, "expression": True}
+    arg_types: ClassVar = {"this": True, "expression": True, "unless_exists": False}
 
 
 class DropObject(exp.Expression):
@@ -117,6 +125,20 @@ class SetOption(exp.Expression):
     arg_types: ClassVar = {"this": True, "expression": True}
 
 
+def _placing(parser: Callable[[Any], tuple[str, Any]]) -> Callable[[Any], tuple[str, Any]]:
+    """The parser of a clause, whose nodes are marked with the place of the whole clause."""
+
+    def placed(self: Any) -> tuple[str, Any]:
+        start = self._curr
+        key, clause = parser(self)
+        for node in clause if isinstance(clause, list) else [clause]:
+            if isinstance(node, exp.Expr):
+                self._placed(node, start)
+        return key, clause
+
+    return placed
+
+
 class WeftParser(SparkParser):
     """sqlglot's Spark parser with the additions of this module."""
 
@@ -137,7 +159,9 @@ class WeftParser(SparkParser):
     FUNC_TOKENS: ClassVar = {*SparkParser.FUNC_TOKENS, TokenType.WINDOW, TokenType.TABLE}
     # `WINDOW w AS (…)` is not in the language, `GROUP BY window(…)` is.
     QUERY_MODIFIER_PARSERS: ClassVar = {
-        token: parser for token, parser in SparkParser.QUERY_MODIFIER_PARSERS.items() if token != TokenType.WINDOW
+        token: _placing(parser)
+        for token, parser in SparkParser.QUERY_MODIFIER_PARSERS.items()
+        if token not in (TokenType.WINDOW, TokenType.MATCH_RECOGNIZE)
     }
     QUERY_MODIFIER_TOKENS: ClassVar = set(QUERY_MODIFIER_PARSERS)
 
@@ -153,20 +177,26 @@ class WeftParser(SparkParser):
         opening = self._curr.text.upper()
         if self._next and any(words[0] == opening for words, _ in _STATEMENTS):
             opening = f"{opening} {self._next.text.upper()}"
-        return self._refuse(
-            Code.UNKNOWN_STATEMENT,
-            f"no statement begins with {opening}",
-            "write CREATE STREAM | TABLE | CONTINUOUS QUERY | VIEW, DROP, ALTER QUERY, SHOW, DESCRIBE, EXPLAIN or SET",
-        )
+        advice = unsupported.STATEMENTS.get(opening)
+        if advice is None:
+            statements = (
+                "CREATE STREAM | TABLE | CONTINUOUS QUERY | VIEW, DROP, ALTER QUERY, SHOW, DESCRIBE, EXPLAIN, SET"
+            )
+            advice = f"statements are {statements}"
+        return self._refuse(Code.UNKNOWN_STATEMENT, f"no statement begins with {opening}", advice)
 
     def _parse_create_stream(self) -> CreateStream:
-        name = self._name("a name for the stream")
+        unless_exists, name = self._new_name("a name for the stream")
         following = "WATERMARK FOR …, USING …, OPTIONS (…), BACKFILL … and SHED ALLOWED"
-        return CreateStream(this=name, **self._parse_declaration("CREATE STREAM", following))
+        return CreateStream(
+            this=name, unless_exists=unless_exists, **self._parse_declaration("CREATE STREAM", following)
+        )
 
     def _parse_create_table(self) -> CreateTable:
-        name = self._name("a name for the table")
-        return CreateTable(this=name, **self._parse_declaration("CREATE TABLE", "USING … and OPTIONS (…)"))
+        unless_exists, name = self._new_name("a name for the table")
+        return CreateTable(
+            this=name, unless_exists=unless_exists, **self._parse_declaration("CREATE TABLE", "USING … and OPTIONS (…)")
+        )
 
     def _parse_declaration(self, statement: str, following: str) -> dict[str, Any]:
         """Columns, and in any order what may follow them."""
@@ -188,11 +218,11 @@ class WeftParser(SparkParser):
             elif self._match_text_seq("SHED"):
                 key, value = "shed", self._parse_shed()
             else:
-                self._refuse(
-                    Code.SYNTAX,
-                    f"unexpected '{start.text}' in {statement}",
-                    f"after the columns come {following}",
-                )
+                known = syntax_advice.at_token(self._tokens, self._index)
+                if known is not None:
+                    self._refuse(Code.UNSUPPORTED, known.message, known.hint)
+                message = f"unexpected '{start.text}' in {statement}"
+                self._refuse(Code.SYNTAX, message, f"after the columns come {following}")
             if key in clauses:
                 self._refuse(Code.SYNTAX, f"{start.text.upper()} is given twice", "keep one of them", start)
             clauses[key] = value
@@ -206,6 +236,9 @@ class WeftParser(SparkParser):
         return self._name("ALLOWED")
 
     def _parse_typed_column(self) -> exp.ColumnDef:
+        if self._curr and self._curr.text.upper() == "WATERMARK" and self._next and self._next.text.upper() == "FOR":
+            hint = "close the list of columns first: (…) WATERMARK FOR ts AS ts"
+            self._refuse(Code.SYNTAX, "WATERMARK FOR comes after the columns", hint)
         name = self._name("a column name")
         token = self._curr
         kind = self._parse_types(allow_identifiers=False)
@@ -253,7 +286,7 @@ class WeftParser(SparkParser):
         return options
 
     def _parse_create_query(self) -> CreateQuery:
-        name = self._name("a name for the query")
+        unless_exists, name = self._new_name("a name for the query")
         sharing, clauses = True, dict[str, Any]()
         while not self._match_text_seq("AS"):
             if self._match_text_seq("SHARING", "OFF"):
@@ -270,13 +303,14 @@ class WeftParser(SparkParser):
                     "CREATE CONTINUOUS QUERY needs AS SELECT …",
                     f"write CREATE CONTINUOUS QUERY {name.name} AS SELECT …",
                 )
+        clauses["unless_exists"] = unless_exists
         return CreateQuery(this=name, expression=self._parse_query(), sharing=sharing, **clauses)
 
     def _parse_create_view(self) -> CreateView:
-        name = self._name("a name for the view")
+        unless_exists, name = self._new_name("a name for the view")
         if not self._match_text_seq("AS"):
             self._refuse(Code.SYNTAX, "CREATE VIEW needs AS SELECT …", f"write CREATE VIEW {name.name} AS SELECT …")
-        return CreateView(this=name, expression=self._parse_query())
+        return CreateView(this=name, expression=self._parse_query(), unless_exists=unless_exists)
 
     def _parse_query(self) -> exp.Expr:
         start = self._curr
@@ -335,6 +369,10 @@ class WeftParser(SparkParser):
         text = value.text if end is value else self._find_sql(value, end)
         return SetOption(this=name, expression=exp.Literal.string(text).update_positions(value))
 
+    def _new_name(self, what: str) -> tuple[bool, exp.Identifier]:
+        """Whether IF NOT EXISTS is said, and the name of what is created."""
+        return bool(self._match_text_seq("IF", "NOT", "EXISTS")), self._name(what)
+
     def _name(self, what: str) -> exp.Identifier:
         name = self._parse_id_var(any_token=False)
         if not isinstance(name, exp.Identifier):
@@ -348,7 +386,11 @@ class WeftParser(SparkParser):
         return self._with_window(super()._parse_table_parts(*args, **kwargs))
 
     def _parse_table(self, *args: Any, **kwargs: Any) -> Any:
-        return self._with_window(super()._parse_table(*args, **kwargs))
+        start = self._curr
+        table = super()._parse_table(*args, **kwargs)
+        if isinstance(table, (exp.Values, exp.Unnest)):
+            self._placed_once(table, start)
+        return self._with_window(table)
 
     def _parse_subquery(self, this: exp.Expr | None, parse_alias: bool = True) -> exp.Subquery | None:
         window = self._parse_bracketed_window()
@@ -461,6 +503,8 @@ class WeftParser(SparkParser):
         clock = None
         while self._match(TokenType.COMMA):
             if clock is None:
+                if self._curr.token_type in (TokenType.INTERVAL, TokenType.STRING, TokenType.NUMBER):
+                    self._refuse_window_in_group_by(kind, start)
                 wrapped = self._match_text_seq("DESCRIPTOR")
                 if wrapped:
                     self._match_l_paren()
@@ -473,6 +517,13 @@ class WeftParser(SparkParser):
             form = "HOP(stream, clock, slide, range)" if kind == "HOP" else "TUMBLE(stream, clock, range)"
             self._refuse(Code.BAD_WINDOW, f"{kind} is not complete", f"write {form}", self._curr or start)
         return WindowTable(kind=kind, this=table, clock=clock, expressions=durations_)
+
+    def _refuse_window_in_group_by(self, kind: str, start: Token) -> NoReturn:
+        form = (
+            "window(ts, '1 hour', '5 minutes'), the range before the slide" if kind == "HOP" else "window(ts, '1 hour')"
+        )
+        message = f"{kind} goes into FROM and names the stream first"
+        self._refuse(Code.BAD_WINDOW, message, f"in GROUP BY write {form}", start)
 
     def _parse_table_of_window(self) -> exp.Expr:
         table = self._parse_function()
@@ -519,6 +570,52 @@ class WeftParser(SparkParser):
         return node
 
     # -- places -------------------------------------------------------------------------------------------------------
+
+    def _parse_select(self, *args: Any, **kwargs: Any) -> Any:
+        start = self._curr
+        return self._placed_once(super()._parse_select(*args, **kwargs), start)
+
+    def _parse_join(self, *args: Any, **kwargs: Any) -> Any:
+        start = self._curr
+        return self._placed_once(super()._parse_join(*args, **kwargs), start)
+
+    def _parse_lateral(self, *args: Any, **kwargs: Any) -> Any:
+        start = self._curr
+        return self._placed_once(super()._parse_lateral(*args, **kwargs), start)
+
+    def _parse_table_sample(self, *args: Any, **kwargs: Any) -> Any:
+        start = self._curr
+        return self._placed_once(super()._parse_table_sample(*args, **kwargs), start)
+
+    def _parse_pivot(self, *args: Any, **kwargs: Any) -> Any:
+        start = self._curr
+        return self._placed_once(super()._parse_pivot(*args, **kwargs), start)
+
+    def _parse_cube_or_rollup(self, *args: Any, **kwargs: Any) -> Any:
+        start = self._curr
+        return self._placed_once(super()._parse_cube_or_rollup(*args, **kwargs), start)
+
+    def _parse_grouping_sets(self, *args: Any, **kwargs: Any) -> Any:
+        start = self._curr
+        return self._placed_once(super()._parse_grouping_sets(*args, **kwargs), start)
+
+    def _parse_connect(self, *args: Any, **kwargs: Any) -> Any:
+        start = self._curr
+        return self._placed_once(super()._parse_connect(*args, **kwargs), start)
+
+    def _parse_with(self, *args: Any, **kwargs: Any) -> Any:
+        start = self._curr
+        return self._placed_once(super()._parse_with(*args, **kwargs), start)
+
+    def _parse_unary(self) -> Any:
+        start = self._curr
+        return self._placed_once(super()._parse_unary(), start)
+
+    def _placed_once(self, node: Any, start: Token) -> Any:
+        """The node with its place, if it has none of its own yet."""
+        if isinstance(node, exp.Expr) and "start" not in node.meta and not isinstance(node, exp.Column):
+            self._placed(node, start)
+        return node
 
     def _parse_types(self, *args: Any, **kwargs: Any) -> Any:
         start = self._curr
@@ -597,13 +694,14 @@ def parse(statement: str) -> exp.Expr:
     except SqlError:
         raise
     except ParseError as bad:
-        raise _syntax_error(bad, parser, statement) from None
+        raise _known_syntax(parser) or _syntax_error(bad, parser, statement) from None
     except RecursionError:
         # Whoever called has used much of the stack already.
         raise limits.too_deep(_current_span(parser, statement)) from None
     except Exception as failure:
         # sqlglot stumbles over some malformed texts instead of refusing them; the place it stopped at is a good guess.
-        raise _at_current_token(parser, statement, "this cannot be read as SQL") from failure
+        error = _known_syntax(parser) or _at_current_token(parser, statement, "this cannot be read as SQL")
+        raise error from failure
     if len(trees) != 1 or trees[0] is None:
         raise SqlError.one(Code.SYNTAX, "one statement is expected", Span(0, len(statement)), "separate them with ;")
     limits.check_tree(trees[0])
@@ -621,6 +719,15 @@ def _unterminated(statement: str) -> SqlError:
     start = next(opened, 0)
     what = "comment" if statement.startswith("/*", start) else "quote"
     return SqlError.one(Code.UNTERMINATED, f"this {what} is never closed", Span(start, start + 1), "close it")
+
+
+def _known_syntax(parser: WeftParser) -> SqlError | None:
+    """The error for a spelling of another system at the place where the parser stopped, if it is one that is known."""
+    advice = syntax_advice.advice(parser._tokens, parser._index)
+    if advice is None:
+        return None
+    token = parser._tokens[advice.at]
+    return SqlError.one(Code.UNSUPPORTED, advice.message, Span(token.start, token.end + 1), advice.hint)
 
 
 def _syntax_error(bad: ParseError, parser: WeftParser, statement: str) -> SqlError:

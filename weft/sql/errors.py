@@ -5,7 +5,6 @@ Every error has a stable code (listed in `docs/errors.md`), a place in the text,
 
 from __future__ import annotations
 
-import difflib
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -51,7 +50,18 @@ class Code(Enum):
     BAD_NAME = "W604"
     BAD_SETTING = "W701"
     FOLDER_TAKEN = "W702"
+    NO_ORDER = "W801"
     UNSUPPORTED = "W901"
+
+    @property
+    def is_note(self) -> bool:
+        """Whether it says something about a statement that is good."""
+        return self is Code.NO_ORDER
+
+
+#: Characters of a line that are shown around the caret, and of a sentence.
+_WIDEST_LINE = 160
+_LONGEST_SENTENCE = 400
 
 
 @dataclass(frozen=True)
@@ -94,18 +104,37 @@ class Problem:
         """
         line, column = self.line_and_column(text)
         source = _printable(text.split("\n")[line - 1].rstrip("\r"))
-        before, marked = source[: column - 1], source[column - 1 :][: self.span.end - self.span.start]
+        source, start = _around(source, column - 1)
+        before, marked = source[:start], source[start:][: self.span.end - self.span.start]
         # A caret lines up only if tabs before it are kept as tabs.
         pad = "".join("\t" if ch == "\t" else " " * _cells(ch) for ch in before)
         width = max(1, sum(_cells(ch) for ch in marked))
         gutter = " " * len(str(line))
         return (
-            f"error[{self.code.value}]: {_printable(self.message)}\n"
+            f"{'note' if self.code.is_note else 'error'}[{self.code.value}]: {_printable(self.message)}\n"
             f"{gutter}--> {file}:{line}:{column}\n"
             f"{gutter} |\n"
             f"{line} | {source}\n"
             f"{gutter} | {pad}{'^' * width} {_printable(self.hint)}".rstrip()
         )
+
+
+def _around(line: str, place: int) -> tuple[str, int]:
+    """The part of a line that is shown, and where a place of the line is in it. Programs write lines of a megabyte."""
+    if len(line) <= _WIDEST_LINE:
+        return line, place
+    first = max(0, min(place - _WIDEST_LINE // 4, len(line) - _WIDEST_LINE))
+    last = first + _WIDEST_LINE
+    front, back = "…" * (first > 0), "…" * (last < len(line))
+    return f"{front}{line[first:last]}{back}", place - first + len(front)
+
+
+def _shortened(sentence: str) -> str:
+    """A sentence that may quote the statement, without the middle of it if it is long."""
+    if len(sentence) <= _LONGEST_SENTENCE:
+        return sentence
+    half = _LONGEST_SENTENCE // 2
+    return f"{sentence[:half]}…{sentence[-half:]}"
 
 
 def _printable(line: str) -> str:
@@ -129,7 +158,7 @@ class SqlError(Exception):
 
     @classmethod
     def one(cls, code: Code, message: str, span: Span, hint: str = "") -> SqlError:
-        return cls([Problem(code, message, span, hint)])
+        return cls([Problem(code, _shortened(message), span, _shortened(hint))])
 
     def shifted(self, by: int) -> SqlError:
         """The same error in a text that starts `by` characters earlier."""
@@ -140,7 +169,32 @@ class SqlError(Exception):
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
-    """A hint that names the nearest known name, if one is near."""
-    by_folded = {each.lower(): each for each in known}
-    near = difflib.get_close_matches(name.lower(), by_folded, n=1, cutoff=0.7)
-    return f"did you mean '{by_folded[near[0]]}'?" if near else otherwise
+    """A hint that names the known name which is a slip of the finger away, if there is one."""
+    found = _nearest(name.lower(), {each.lower(): each for each in known})
+    return otherwise if found is None else f"did you mean '{found}'?"
+
+
+def _nearest(name: str, known: dict[str, str]) -> str | None:
+    # One letter in three may be wrong: most words of two letters are no misspelt others.
+    most = 1 if len(name) < 6 else 2
+    near = [
+        (distance, folded)
+        for folded in known
+        if abs(len(folded) - len(name)) <= most
+        and (distance := _slips(name, folded)) <= min(most, max(len(name), len(folded)) // 3)
+    ]
+    return known[min(near)[1]] if near else None
+
+
+def _slips(left: str, right: str) -> int:
+    """How many letters are added, left out, replaced or swapped with their neighbour."""
+    before: list[int] = []
+    row = list(range(len(right) + 1))
+    for i, a in enumerate(left, 1):
+        earlier, before, row = before, row, [i]
+        for j, b in enumerate(right, 1):
+            best = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (a != b))
+            if i > 1 and j > 1 and a == right[j - 2] and left[i - 2] == b:
+                best = min(best, earlier[j - 2] + 1)
+            row.append(best)
+    return row[-1]

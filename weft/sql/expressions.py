@@ -15,7 +15,7 @@ from sqlglot import exp
 from weft.algebra import types
 from weft.algebra.expressions import Call, Expression, Literal, Value
 from weft.algebra.types import BIGINT, BOOLEAN, DOUBLE, INT, INTERVAL, NULL, STRING, TIMESTAMP, DataType, Kind, decimal
-from weft.sql import durations, functions, limits
+from weft.sql import durations, functions, limits, unsupported
 from weft.sql.coercion import (
     arithmetic_type,
     as_decimal,
@@ -73,9 +73,6 @@ _SYNONYMS = {
     "percentile_cont": "percentile",
 }
 
-#: Functions whose value depends on when they are called, so that a replay would give other answers.
-_IMPURE = frozenset({"now", "rand", "random", "uuid", "current_timestamp", "current_date", "localtimestamp", "randn"})
-
 _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
     exp.NEQ: "!=",
@@ -103,7 +100,7 @@ def bind_type(node: exp.DataType) -> DataType:
     if name not in _TYPES or (node.expressions and name != "VARCHAR"):
         raise refuse(
             Code.UNKNOWN_TYPE,
-            f"type {name} is not supported",
+            f"type {unsupported.TYPES.get(name, name)} is not supported",
             node,
             f"types are {TYPE_NAMES}",
         )
@@ -142,24 +139,8 @@ def bind(node: exp.Expr, scope: Scope) -> Expression:
         if rule is not None:
             refuse_unread(node, _READ.get(kind, _OPERANDS))
             return rule(node, scope)
-    raise refuse(Code.UNSUPPORTED, f"{_title(node)} is not supported here", node, "see docs/language.md for what is")
-
-
-def _title(node: exp.Expr) -> str:
-    names = {
-        "subquery": "a subquery inside an expression",
-        "select": "a subquery inside an expression",
-        "exists": "EXISTS",
-        "window": "a window function (OVER)",
-        "star": "*",
-        "bracket": "an array or map element",
-        "filter": "FILTER",
-        "ilike": "ILIKE",
-        "regexplike": "RLIKE",
-        "placeholder": "a parameter",
-        "concat": "a text beside a text",
-    }
-    return names.get(node.key, f"{node.key.upper()}")
+    title, hint = unsupported.EXPRESSIONS.get(node.key, ("this expression", "write it with operators and functions"))
+    raise refuse(Code.UNSUPPORTED, f"{title} is not supported here", node, hint)
 
 
 def _literal(node: exp.Literal, scope: Scope) -> Expression:
@@ -386,7 +367,10 @@ def _between(node: exp.Between, scope: Scope) -> Expression:
 def _in(node: exp.In, scope: Scope) -> Expression:
     if node.args.get("query") or node.args.get("unnest") or not node.expressions:
         raise refuse(
-            Code.UNSUPPORTED, "IN takes a list of values, not a subquery", node, "join with the other stream instead"
+            Code.UNSUPPORTED,
+            "IN takes a list of values, not a subquery",
+            node,
+            "join with the other input; a row that meets several comes several times",
         )
     value = bind(node.this, scope)
     options = [_as_time(bind(each, scope), value.type, each) for each in node.expressions]
@@ -504,11 +488,11 @@ def _call(node: exp.Anonymous, scope: Scope) -> Expression:
     if name == "window":
         raise refuse(Code.BAD_WINDOW, "window(…) belongs in GROUP BY", node, "select window.start and window.end")
     if name not in functions.FUNCTIONS:
-        if name in _IMPURE:
-            hint = "answers must not depend on when they are computed; use the stream's clock"
-            raise refuse(Code.UNSUPPORTED, f"{written.upper()} is not supported", node, hint)
+        advice = unsupported.FUNCTIONS.get(name)
+        if advice is not None:
+            raise refuse(Code.UNSUPPORTED, f"function {written.upper()} is not supported", node, advice)
         known = [*functions.FUNCTIONS, *functions.AGGREGATES, *_SYNONYMS]
-        hint = did_you_mean(name, known, "docs/language.md lists the functions")
+        hint = did_you_mean(name, known, "weft has no functions of one's own; compute it where the rows come from")
         raise refuse(Code.UNKNOWN_FUNCTION, f"function {written.upper()} is unknown", node, hint)
     return _function(name, [bind(each, scope) for each in node.expressions], node)
 
@@ -517,7 +501,7 @@ def _function(name: str, args: Sequence[Expression], node: exp.Expr) -> Expressi
     try:
         return functions.call(name, args)
     except functions.BadArguments as bad:
-        raise refuse(Code.BAD_ARGUMENTS, str(bad), node, "see docs/language.md") from None
+        raise refuse(Code.BAD_ARGUMENTS, str(bad), node, bad.hint) from None
 
 
 def _aggregate(name: str, nodes: Sequence[exp.Expr], node: exp.Expr, scope: Scope) -> Expression:
@@ -533,7 +517,7 @@ def _aggregate(name: str, nodes: Sequence[exp.Expr], node: exp.Expr, scope: Scop
     try:
         aggregate = functions.aggregate(name, args, distinct)
     except functions.BadArguments as bad:
-        raise refuse(Code.BAD_ARGUMENTS, str(bad), node, "see docs/language.md") from None
+        raise refuse(Code.BAD_ARGUMENTS, str(bad), node, bad.hint) from None
     return scope.aggregate(aggregate, node)
 
 

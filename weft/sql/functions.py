@@ -27,7 +27,7 @@ from weft.algebra.types import (
     Kind,
     decimal,
 )
-from weft.sql.coercion import bounded_decimal, cast, common_type_of, comparison_type_of
+from weft.sql.coercion import bounded_decimal, can_cast, cast, common_type_of, comparison_type_of
 
 #: Units that DATE_TRUNC takes.
 TRUNCATION_UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond")
@@ -36,7 +36,11 @@ ResultType = Callable[[Sequence[Expression]], DataType]
 
 
 class BadArguments(Exception):
-    """The arguments do not fit the function. The text says why, in words for the user."""
+    """The arguments do not fit the function. The text says why, and `hint` what to do, in words for the user."""
+
+    def __init__(self, sentence: str, hint: str = "") -> None:
+        super().__init__(sentence)
+        self.hint = hint
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +134,14 @@ def call(name: str, args: Sequence[Expression]) -> Expression:
     function = FUNCTIONS[name]
     least, greatest = function.arity()
     if len(args) < least or (greatest is not None and len(args) > greatest):
-        raise BadArguments(f"{name.upper()} takes {_count(least, greatest)}, not {len(args)}")
+        raise BadArguments(f"{name.upper()} takes {_count(least, greatest)}, not {len(args)}", _form(name))
     codes = function.parameters.replace("?", "").rstrip("*")
     compared = None
     if "a" in codes:
         compared = comparison_type_of(arg.type for arg in args)
         if compared is None:
-            raise BadArguments(f"the arguments of {name.upper()} have no type in common: {_list_types(args)}")
+            sentence = f"the arguments of {name.upper()} have no type in common: {_list_types(args)}"
+            raise BadArguments(sentence, "CAST them to one type")
     taken = [
         _argument(name, arg, codes[min(position, len(codes) - 1)], compared, position)
         for position, arg in enumerate(args)
@@ -152,18 +157,19 @@ def _argument(name: str, arg: Expression, code: str, common: DataType | None, po
         return cast(arg, common)
     wanted, fits = _EXPECTED[code]
     if code in "ku" and (not isinstance(arg, Literal) or arg.value is None):
-        raise BadArguments(f"argument {position + 1} of {name.upper()} must be a constant")
+        raise BadArguments(f"argument {position + 1} of {name.upper()} must be a constant", "write its value")
     if code == "u" and isinstance(arg, Literal) and str(arg.value).lower() not in TRUNCATION_UNITS:
-        raise BadArguments(f"{name.upper()} has no unit {arg.value!r}; it takes {', '.join(TRUNCATION_UNITS)}")
+        raise BadArguments(f"{name.upper()} has no unit {arg.value!r}", f"units are {', '.join(TRUNCATION_UNITS)}")
     if arg.type == NULL and code != "n":
         return cast(arg, {"s": STRING, "d": DOUBLE, "t": TIMESTAMP}.get(code, INT))
     if not fits(arg.type):
-        raise BadArguments(f"argument {position + 1} of {name.upper()} must be {wanted}, but it is {arg.type}")
+        sentence = f"argument {position + 1} of {name.upper()} must be {wanted}, but it is {arg.type}"
+        raise BadArguments(sentence, f"CAST it to {_TARGETS[code]}" if can_cast(arg.type, _TARGETS[code]) else "")
     if code == "u" and isinstance(arg, Literal):
         return Literal(str(arg.value).lower(), STRING)
     taken = cast(arg, {"s": STRING, "d": DOUBLE, "i": INT, "k": INT, "t": TIMESTAMP}.get(code, arg.type))
     if code == "k" and not isinstance(taken, Literal):
-        raise BadArguments(f"argument {position + 1} of {name.upper()} is too large")
+        raise BadArguments(f"argument {position + 1} of {name.upper()} is too large", "it must be an INT")
     return taken
 
 
@@ -176,6 +182,29 @@ _EXPECTED: dict[str, tuple[str, Callable[[DataType], bool]]] = {
     "t": ("a TIMESTAMP", lambda t: t in (TIMESTAMP, DATE)),
     "u": ("a unit of time", lambda t: t == STRING),
 }
+
+
+#: The type that an argument is cast to, and what a text is best made to.
+_TARGETS = {"s": STRING, "d": DOUBLE, "n": DOUBLE, "i": INT, "k": INT, "t": TIMESTAMP, "u": STRING}
+
+_LETTERS = {
+    "s": "text",
+    "d": "number",
+    "n": "number",
+    "i": "integer",
+    "k": "integer",
+    "t": "time",
+    "u": "'unit'",
+    "a": "x",
+}
+
+
+def _form(name: str) -> str:
+    """How a function is written."""
+    required, _, optional = FUNCTIONS[name].parameters.partition("?")
+    listed = ", ".join(_LETTERS[code] for code in required.rstrip("*")) + ", …" * required.endswith("*")
+    rest = "".join(f"[, {_LETTERS[code]}]" for code in optional)
+    return f"write {name.upper()}({listed}{rest})"
 
 
 def _count(least: int, greatest: int | None) -> str:
@@ -230,17 +259,18 @@ def aggregate(name: str, args: Sequence[Expression], distinct: bool) -> Aggregat
     if distinct and name in ("min", "max"):
         distinct = False
     if distinct and (name != "count" or not args):
-        raise BadArguments(f"DISTINCT inside {title} is not supported; COUNT(DISTINCT …) is")
+        hint = "COUNT(DISTINCT x) is"
+        raise BadArguments(f"DISTINCT inside {title} is not supported", hint)
     if name in ("count", "approx_count_distinct"):
         return Aggregate(name, tuple(args), BIGINT, distinct)
     if name in ("min", "max", "min_by", "max_by"):
         for arg in args:
             if arg.type.kind in (Kind.INTERVAL, Kind.BINARY):
-                raise BadArguments(f"{title} of {arg.type} is not supported")
+                raise BadArguments(f"{title} of {arg.type} is not supported", "use a number, a text or a time")
         return Aggregate(name, tuple(args), args[0].type)
     value = args[0]
     if not value.type.is_numeric and value.type != NULL:
-        raise BadArguments(f"{title} needs a number, but its argument is {value.type}")
+        raise BadArguments(f"{title} needs a number, but its argument is {value.type}", "CAST it to a number")
     if name in _DOUBLE_RESULTS:
         return Aggregate(name, (cast(value, DOUBLE), *_fraction(args[1:])), DOUBLE)
     return Aggregate(name, (value,), _sum_type(value.type) if name == "sum" else _average_type(value.type))
@@ -249,7 +279,8 @@ def aggregate(name: str, args: Sequence[Expression], distinct: bool) -> Aggregat
 def _fraction(args: Sequence[Expression]) -> tuple[Expression, ...]:
     for arg in args:
         if not isinstance(arg, Literal) or not arg.type.is_numeric or not 0 <= float(str(arg.value)) <= 1:
-            raise BadArguments("PERCENTILE takes a constant between 0 and 1 as its second argument")
+            sentence = "PERCENTILE takes a constant between 0 and 1 as its second argument"
+            raise BadArguments(sentence, "write PERCENTILE(x, 0.9)")
     return tuple(Literal(float(str(arg.value)), DOUBLE) for arg in args if isinstance(arg, Literal))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -11,6 +11,7 @@ from sqlglot import exp
 from weft.algebra.expressions import Aggregate, AggregateRef, Column, Expression, WindowBound
 from weft.algebra.relations import WINDOW_END, WINDOW_START, Field
 from weft.algebra.types import DataType
+from weft.sql import unsupported
 from weft.sql.errors import Code, Span, SqlError, did_you_mean
 
 _NO_ADVICE: Mapping[str, str] = MappingProxyType({})
@@ -18,6 +19,8 @@ _NO_ADVICE: Mapping[str, str] = MappingProxyType({})
 
 def span_of(node: exp.Expr) -> Span:
     """The part of the statement that a syntax tree was read from."""
+    if "start" in node.meta:
+        return Span(node.meta["start"], node.meta["end"] + 1)
     places = [each.meta for each in node.walk() if "start" in each.meta]
     if not places:
         return span_of(node.parent) if node.parent is not None else Span(0, 1)
@@ -34,6 +37,13 @@ def refuse_unread(node: exp.Expr, read: frozenset[str], advice: Mapping[str, str
 
     `advice` has, for sqlglot's name of a part, what it is called in SQL and what to do instead.
     """
+    problems = [problem for error in unread(node, read, advice) for problem in error.problems]
+    if problems:
+        raise SqlError(problems)
+
+
+def unread(node: exp.Expr, read: frozenset[str], advice: Mapping[str, str] = _NO_ADVICE) -> Iterator[SqlError]:
+    """The errors for the parts of a syntax tree that are not read."""
     for key, value in node.args.items():
         if value and key not in read:
             title, _, hint = advice.get(key, "").partition(": ")
@@ -41,7 +51,7 @@ def refuse_unread(node: exp.Expr, read: frozenset[str], advice: Mapping[str, str
             part = value[0] if isinstance(value, list) else value
             # Places inside a hint count from its own start.
             place = part if isinstance(part, exp.Expr) and not isinstance(part, exp.Hint) else node
-            raise refuse(Code.UNSUPPORTED, f"{title} is not supported here", place, hint or "see docs/language.md")
+            yield refuse(Code.UNSUPPORTED, f"{title} is not supported here", place, hint or f"drop {title}")
 
 
 @dataclass
@@ -49,7 +59,8 @@ class Scope:
     """The inputs of a select, in order, and whether window bounds and aggregates may be named.
 
     `window_type` is the clock's type when window bounds are visible. `aggregates` collects the aggregate calls that
-    expressions contain; it is None where aggregates are not allowed, and `clause` says which place that is.
+    expressions contain; it is None where aggregates are not allowed, and `clause` says which place that is. `merged`
+    has the columns that are seen only with their alias, since JOIN … USING made them one with another.
     """
 
     inputs: Sequence[tuple[str, tuple[Field, ...]]]
@@ -57,6 +68,7 @@ class Scope:
     window_type: DataType | None = None
     aggregates: list[Aggregate] | None = None
     seen: dict[Column, exp.Expr] = field(default_factory=dict)
+    merged: frozenset[tuple[str, str]] = frozenset()
 
     def resolve(self, node: exp.Column) -> Expression:
         """The column or window bound that a name stands for."""
@@ -66,7 +78,11 @@ class Scope:
         bound = self._window_bound(name, qualifier)
         if bound is not None:
             return bound
-        inputs = [each for each in self.inputs if not qualifier or each[0].lower() == qualifier.lower()]
+        inputs = [
+            (alias, tuple(each for each in fields if qualifier or (alias, each.name) not in self.merged))
+            for alias, fields in self.inputs
+            if not qualifier or alias.lower() == qualifier.lower()
+        ]
         if not inputs:
             if (qualifier.lower(), name.lower()) in (("window", "start"), ("window", "end")):
                 raise self._no_bounds(node)
@@ -84,6 +100,9 @@ class Scope:
         if not found:
             if name.lower() in (WINDOW_START, WINDOW_END):
                 raise self._no_bounds(node)
+            if name.lower() in unsupported.WITHOUT_PARENTHESES and not qualifier:
+                hint = unsupported.FUNCTIONS[name.lower()]
+                raise refuse(Code.UNSUPPORTED, f"{name.upper()} is not supported", node, hint)
             known = [each.name for _, fields in inputs for each in fields]
             hint = did_you_mean(name, known, f"there are {', '.join(known[:12])}")
             raise refuse(Code.UNKNOWN_COLUMN, f"column '{node.sql()}' is unknown", node, hint)
@@ -125,7 +144,7 @@ class Scope:
 
     def inside_aggregate(self) -> Scope:
         """What an aggregate's arguments can see: columns, but neither bounds nor other aggregates."""
-        return Scope(self.inputs, "another aggregate", seen={})
+        return Scope(self.inputs, "another aggregate", merged=self.merged)
 
     def _aliases(self) -> str:
         return ", ".join(f"'{alias}'" for alias, _ in self.inputs)

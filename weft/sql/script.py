@@ -18,12 +18,26 @@ class Piece:
 def split(script: str) -> Iterator[Piece]:
     """The statements of a script, separated by semicolons outside of quotes and comments.
 
-    Cutting is done before parsing so that one bad statement does not hide the mistakes in the next. A quote or comment
-    that is never closed ends its statement at the first line that ends in a semicolon, for the same reason.
+    Cutting is done before parsing so that one bad statement does not hide the mistakes in the next. For the same reason
+    a quote or comment that is never closed ends its statement at the first line that ends in a semicolon. A script with
+    such a quote is cut a second time: then a quote that reaches over the beginning of a statement is not closed either,
+    since it is the next quote, and not its own, that seems to close it.
     """
+    try:
+        yield from list(_pieces(script, is_whole=True))
+    except _NeverClosed:
+        yield from _pieces(script, is_whole=False)
+
+
+class _NeverClosed(Exception):
+    """A quote or comment of the script is not closed."""
+
+
+def _pieces(script: str, *, is_whole: bool) -> Iterator[Piece]:
+    """The statements; `is_whole` expects that all quotes are closed."""
     start = position = 0
     while position < len(script):
-        position = _end_of_statement(script, position)
+        position = _end_of_statement(script, position, is_whole)
         piece = _trimmed(script, start, position)
         if piece is not None:
             yield piece
@@ -34,8 +48,13 @@ def split(script: str) -> Iterator[Piece]:
 #: What ends a statement, or begins something in which a semicolon does not.
 _MARK = re.compile(r";|['\"`]|--|/\*")
 
+#: The end of a line that ends a statement, and a line after it that begins one.
+_NEXT_STATEMENT = re.compile(
+    r";[ \t]*(--[^\n]*)?\n(\s|--[^\n]*\n)*(CREATE|DROP|ALTER|SHOW|DESCRIBE|EXPLAIN|SET)\s", re.IGNORECASE
+)
 
-def _end_of_statement(script: str, position: int) -> int:
+
+def _end_of_statement(script: str, position: int, is_whole: bool) -> int:
     while mark := _MARK.search(script, position):
         start = mark.start()
         if mark[0] == ";":
@@ -47,7 +66,9 @@ def _end_of_statement(script: str, position: int) -> int:
             end = None if close < 0 else close + 2
         else:
             end = _end_of_quote(script, start)
-        if end is None:
+        if end is None and is_whole:
+            raise _NeverClosed
+        if end is None or (not is_whole and mark[0] != "--" and _NEXT_STATEMENT.search(script, start, end)):
             return _recovery_point(script, start)
         position = end
     return len(script)

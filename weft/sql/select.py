@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from sqlglot import exp
@@ -36,11 +36,11 @@ from weft.algebra.clocks import answer_window, clock_column, clock_type
 from weft.algebra.expressions import Call, Column, Expression, KeyRef, Literal, WindowBound
 from weft.algebra.types import BOOLEAN, TIMESTAMP, DataType
 from weft.algebra.versions import emission
-from weft.sql import dialect, durations, expressions, functions, limits
-from weft.sql.coercion import cast, common_type
+from weft.sql import dialect, durations, expressions, functions, limits, unsupported
+from weft.sql.coercion import cast, common_type, comparison_type
 from weft.sql.errors import Code, Problem, SqlError, did_you_mean
 from weft.sql.names import Names
-from weft.sql.scope import Scope, refuse, refuse_unread
+from weft.sql.scope import Scope, refuse, refuse_unread, unread
 from weft.windows.meeting import meeting_bounds
 
 T = TypeVar("T")
@@ -54,9 +54,9 @@ _SUBQUERY_CLAUSES = frozenset({"with_", "this", "alias"})
 
 #: What clauses that are not read are called, and what to do instead.
 _ADVICE = {
-    "order": "ORDER BY: answers of a cycle have no order; sort where you read them",
-    "limit": "LIMIT: keep the top rows where you read the answers",
-    "offset": "OFFSET: skip rows where you read the answers",
+    "order": "ORDER BY with LIMIT: answers have no order; keep the top rows where you read them",
+    "limit": "LIMIT: answers have no order; keep the top rows where you read them, or take MAX and MAX_BY",
+    "offset": "OFFSET: answers have no order; skip rows where you read them",
     "qualify": "QUALIFY: filter in a query over this one",
     "laterals": "LATERAL VIEW: flatten the rows in the source",
     "sort": "SORT BY: answers have no order",
@@ -85,19 +85,45 @@ _ADVICE = {
 }
 
 
+_STAR_ADVICE = {
+    "except_": "leaving columns out of *: list the columns",
+    "replace": "replacing columns of *: list the columns",
+    "rename": "renaming columns of *: list the columns",
+}
+
+_FROM_ITEMS = {"values": "VALUES", "unnest": "UNNEST", "lateral": "LATERAL", "subquery": "a subquery"}
+
+#: What to do instead of joins that are not inner ones: nothing that has other answers.
+_JOIN_ADVICE = {
+    "NATURAL": "name the columns: JOIN … USING (a, b)",
+    "STRAIGHT_JOIN": "write JOIN: weft orders joins by what it measures",
+}
+_INNER_ONLY = "joins are inner joins: rows without a partner are not answered"
+
+
 @dataclass(frozen=True)
 class _Context:
-    """What surrounds a select: registered names, CTEs, and a RETAIN inherited from a set operator."""
+    """What surrounds a select: registered names, CTEs, a RETAIN inherited from a set operator, and parentheses."""
 
     names: Names
     ctes: Mapping[str, Relation]
     retain: Retain | None = None
     retain_node: exp.Expr | None = None
+    is_inside: bool = False
+    notes: list[Problem] = field(default_factory=list)
+
+    @property
+    def retain_advice(self) -> str:
+        place = "inside its parentheses, end it" if self.is_inside else "end the query"
+        return f"{place} with RETAIN 1 HOUR, or RETAIN UNBOUNDED"
 
 
-def bind_relation(tree: exp.Expr, names: Names) -> Relation:
-    """The relation that a SELECT or a set operator stands for. Raises SqlError with every problem found."""
-    relation = _bind(tree, _Context(names, {}))
+def bind_relation(tree: exp.Expr, names: Names, notes: list[Problem] | None = None) -> Relation:
+    """The relation of a SELECT or a set operator. Raises SqlError with every problem found.
+
+    What is no error and still worth knowing is added to `notes`.
+    """
+    relation = _bind(tree, _Context(names, {}, notes=[] if notes is None else notes))
     limits.check_relation(relation, tree)
     return relation
 
@@ -113,12 +139,13 @@ def _bind(tree: exp.Expr, context: _Context) -> Relation:
         for cte in with_.expressions:
             refuse_unread(cte, frozenset({"this", "alias"}), _ADVICE)
             _refuse_column_names(cte)
-            ctes[cte.alias.lower()] = _bind(cte.this, replace(context, ctes=ctes))
+            ctes[cte.alias.lower()] = _bind(cte.this, replace(context, ctes=ctes, is_inside=True))
         context = replace(context, ctes=ctes)
     if isinstance(tree, exp.Subquery):
         if tree.args.get("alias") or dialect.WINDOW in tree.meta:
             raise refuse(Code.UNSUPPORTED, "an operand has neither alias nor window", tree, "put the window inside")
-        refuse_unread(tree, _SUBQUERY_CLAUSES, _ADVICE)
+        refuse_unread(tree, _SUBQUERY_CLAUSES | _clauses_without_effect(tree), _ADVICE)
+        _note_order(tree, context)
         _refuse_emit_empty(tree)
         if dialect.RETAIN in tree.meta:
             # `(SELECT …) RETAIN r` is `SELECT … RETAIN r`.
@@ -135,7 +162,8 @@ def _bind(tree: exp.Expr, context: _Context) -> Relation:
 
 
 def _bind_set_operation(tree: exp.SetOperation, context: _Context) -> Relation:
-    refuse_unread(tree, _SET_CLAUSES, _ADVICE)
+    refuse_unread(tree, _SET_CLAUSES | _clauses_without_effect(tree), _ADVICE)
+    _note_order(tree, context)
     _refuse_emit_empty(tree)
     node = _trailing_retain(tree)
     operator = SetOperator[type(tree).__name__.upper()]
@@ -165,13 +193,25 @@ def _bind_set_operation(tree: exp.SetOperation, context: _Context) -> Relation:
             Code.NEEDS_RETAIN,
             f"{operator.value} without windows remembers rows, but for how long?",
             tree,
-            "end the query with RETAIN 1 HOUR, or RETAIN UNBOUNDED",
+            context.retain_advice,
         )
     if node is not None and not needs_history and not _uses_retain(left, right):
         raise refuse(
             Code.MISPLACED_OPTION, "nothing here remembers rows", node, "drop RETAIN: the operands have windows"
         )
     return SetOperation(operator, all_, left, right, left.fields, clock, window, retain)
+
+
+def _clauses_without_effect(tree: exp.Expr) -> frozenset[str]:
+    """ORDER BY, unless LIMIT or OFFSET makes the order matter."""
+    return frozenset() if tree.args.get("limit") or tree.args.get("offset") else frozenset({"order"})
+
+
+def _note_order(tree: exp.Expr, context: _Context) -> None:
+    order = tree.args.get("order")
+    if order is not None and _clauses_without_effect(tree):
+        note = refuse(Code.NO_ORDER, "answers have no order: ORDER BY is left out", order, "sort where you read them")
+        context.notes.extend(note.problems)
 
 
 def _uses_retain(*relations: Relation) -> bool:
@@ -393,18 +433,21 @@ class _SelectBinder:
         self.keys: list[Expression] = []
 
     def bind(self) -> Select:
-        refuse_unread(self.tree, _SELECT_CLAUSES, _ADVICE)
+        for error in unread(self.tree, _SELECT_CLAUSES | _clauses_without_effect(self.tree), _ADVICE):
+            self.problems.extend(error.problems)
         self.items = self._from_items()
         self.inputs = [(item.alias, _fields(item.source)) for item in self.items]
+        self.shown, self.merged = self._merged_columns()
         self.flowing = self._flowing_items()
         self.clock = self._clock_type()
         conditions = self._conditions()
         self.group_window = self._take_group_window()
         with self._collecting():
             self._bind_keys()
-        self.row_scope = Scope(self.inputs, "the select list", self._bounds_type(), self.aggregates)
+        self.row_scope = self._scope("the select list", self._bounds_type(), self.aggregates)
         outputs = self._outputs()
         having = self._having()
+        self._check_order()
         with self._collecting():
             self._check_versions()
         self._raise_problems()
@@ -443,7 +486,8 @@ class _SelectBinder:
                     hint = "give one of the two another name with AS"
                     raise refuse(Code.DUPLICATE_ALIAS, f"'{item.alias}' is in FROM twice", node, hint)
                 items.append(item)
-        self._raise_problems()
+        if len(items) < len(nodes):
+            self._raise_problems()
         return items
 
     def _from_item(self, node: exp.Expr) -> _Item:
@@ -452,26 +496,21 @@ class _SelectBinder:
             _refuse_column_names(node)
             if not node.alias:
                 raise refuse(Code.SYNTAX, "a subquery in FROM needs an alias", node, "write (SELECT …) AS name")
-            source: Source = _bind(node.this, replace(self.context, retain_node=None))
+            source: Source = _bind(node.this, replace(self.context, retain_node=None, is_inside=True))
             return self._windowed(source, node.alias, node)
         if not isinstance(node, exp.Table):
-            raise refuse(
-                Code.UNSUPPORTED,
-                f"{node.key.upper()} in FROM is not supported",
-                node,
-                "read a stream, a table, a view or a query",
-            )
+            what = _FROM_ITEMS.get(node.key, "this")
+            hint = "read a stream, a table, a view, a query or a subquery"
+            raise refuse(Code.UNSUPPORTED, f"{what} in FROM is not supported", node, hint)
         refuse_unread(node, _TABLE_CLAUSES, _ADVICE)
-        _refuse_column_names(node)
         if isinstance(node.this, dialect.WindowTable):
+            _refuse_column_names(node)
             return self._table_function(node)
         if not isinstance(node.this, exp.Identifier):
-            raise refuse(
-                Code.UNSUPPORTED,
-                "this cannot be read",
-                node,
-                "FROM takes streams, tables, views, queries, HOP and TUMBLE",
-            )
+            name = str(node.this.name).upper()
+            hint = unsupported.FUNCTIONS.get(name.lower(), "FROM takes streams, tables, views, queries, HOP and TUMBLE")
+            raise refuse(Code.UNSUPPORTED, f"{name}(…) in FROM is not supported", node.this, hint)
+        _refuse_column_names(node)
         source = self._source(node)
         return self._windowed(source, node.alias or node.name, node)
 
@@ -550,7 +589,7 @@ class _SelectBinder:
         if where is not None:
             for part in _conjuncts(where.this):
                 with self._collecting():
-                    conditions.append(expressions.bind_condition(part, Scope(self.inputs, "WHERE")))
+                    conditions.append(expressions.bind_condition(part, self._scope("WHERE")))
         return [
             each
             for condition in conditions
@@ -562,25 +601,51 @@ class _SelectBinder:
         refuse_unread(join, _JOIN_CLAUSES, _ADVICE)
         side = " ".join(word for word in (join.method, join.side, join.kind) if word).upper()
         if side not in ("", "CROSS", "INNER"):
-            raise refuse(Code.UNSUPPORTED, f"{side} JOIN is not supported", join, "use JOIN … ON (an inner join)")
+            hint = _JOIN_ADVICE.get(side, _INNER_ONLY)
+            raise refuse(Code.UNSUPPORTED, f"{side} JOIN is not supported", join, hint)
         conditions: list[Expression] = []
         for column in join.args.get("using") or []:
             conditions.append(self._using(column, join))
         on = join.args.get("on")
         for part in _conjuncts(on) if on is not None else []:
-            conditions.append(expressions.bind_condition(part, Scope(self.inputs, "ON")))
+            conditions.append(expressions.bind_condition(part, self._scope("ON")))
         return conditions
 
     def _using(self, column: exp.Expr, join: exp.Join) -> Expression:
         joined = next(position for position, item in enumerate(self.items) if item.node is join.this)
-        right = Scope(self.inputs[joined : joined + 1], "USING").resolve(exp.column(column.name))
-        left = Scope(self.inputs[:joined], "USING").resolve(exp.column(column.name))
-        common = common_type(left.type, right.type)
+        named = exp.Column(this=column.copy())
+        right = Scope(self.inputs[joined : joined + 1], "USING").resolve(named)
+        left = Scope(self.inputs[:joined], "USING", merged=self.merged).resolve(named)
+        common = comparison_type(left.type, right.type)
         if common is None:
             raise refuse(
                 Code.TYPE_MISMATCH, f"{left.type} and {right.type} cannot be compared", column, "use ON with a CAST"
             )
         return Call("=", (cast(left, common), cast(right, common)), BOOLEAN)
+
+    def _merged_columns(self) -> tuple[list[Column], frozenset[tuple[str, str]]]:
+        """What * selects, and the columns that JOIN … USING made one with a column to their left.
+
+        The columns of USING come first, as in Spark, and then the others of the left and of the right input.
+        """
+        columns = [[Column(alias, each.name, each.type) for each in fields] for alias, fields in self.inputs]
+        shown, merged = columns[0], set[tuple[str, str]]()
+        for join, mine in zip(self.tree.args.get("joins") or [], columns[1:], strict=True):
+            names = {column.name.lower() for column in join.args.get("using") or []}
+            of_left = [each for each in shown if each.name.lower() in names]
+            of_right = [each for each in mine if each.name.lower() in names]
+            merged |= {(each.source, each.name) for each in of_right}
+            shown = [
+                *of_left,
+                *(each for each in shown if each not in of_left),
+                *(each for each in mine if each not in of_right),
+            ]
+        return shown, frozenset(merged)
+
+    def _scope(
+        self, clause: str, window_type: DataType | None = None, aggregates: list[Aggregate] | None = None
+    ) -> Scope:
+        return Scope(self.inputs, clause, window_type, aggregates, merged=self.merged)
 
     # -- GROUP BY
 
@@ -607,7 +672,7 @@ class _SelectBinder:
         if not call.expressions:
             raise refuse(Code.BAD_WINDOW, "window needs a clock", call, "write window(ts, '1 hour', '5 minutes')")
         node = call.expressions[0]
-        bound = expressions.bind(node, Scope(self.inputs, "window"))
+        bound = expressions.bind(node, self._scope("window"))
         if len(self.flowing) == 1:
             self._check_clock(bound, self.flowing[0].alias, self.flowing[0].source, node)
             return
@@ -624,7 +689,7 @@ class _SelectBinder:
 
     def _bind_keys(self) -> None:
         aliases = {each.alias.lower(): each.this for each in self.tree.expressions if isinstance(each, exp.Alias)}
-        scope = Scope(self.inputs, "GROUP BY", self._bounds_type())
+        scope = self._scope("GROUP BY", self._bounds_type())
         for written in self._group_nodes():
             if _is_window_call(written):
                 continue
@@ -693,19 +758,34 @@ class _SelectBinder:
 
     def _star(self, node: exp.Expr) -> list[Output]:
         star = node if isinstance(node, exp.Star) else node.this
-        refuse_unread(star, frozenset(), dict.fromkeys(star.args, "* with EXCEPT or REPLACE: list the columns"))
+        refuse_unread(star, frozenset(), _STAR_ADVICE)
         table = node.args.get("table")
         wanted = table.name.lower() if table is not None else None
         if wanted is not None and not any(alias.lower() == wanted for alias, _ in self.inputs):
             aliases = [alias for alias, _ in self.inputs]
             hint = did_you_mean(wanted, aliases, f"FROM has {', '.join(aliases)}")
             raise refuse(Code.UNKNOWN_COLUMN, f"'{wanted}' is not in FROM", node, hint)
+        if wanted is None:
+            return [Output(column.name, column) for column in self.shown]
         return [
             Output(field.name, Column(alias, field.name, field.type))
             for alias, fields in self.inputs
-            if wanted in (None, alias.lower())
+            if wanted == alias.lower()
             for field in fields
         ]
+
+    def _check_order(self) -> None:
+        """ORDER BY has no effect, but what it names must be there."""
+        _note_order(self.tree, self.context)
+        order = self.tree.args.get("order")
+        aliases = {each.alias.lower(): each.this for each in self.tree.expressions if isinstance(each, exp.Alias)}
+        scope = replace(self.row_scope, clause="ORDER BY", aggregates=[])
+        for each in order.expressions if order is not None else []:
+            with self._collecting():
+                node = each.this
+                if isinstance(node, exp.Column) and not node.table and node.name.lower() in aliases:
+                    continue
+                expressions.bind(self._dereferenced(node, aliases), scope)
 
     def _having(self) -> Expression | None:
         having = self.tree.args.get("having")
@@ -901,10 +981,8 @@ class _SelectBinder:
                 )
             return None
         if node is None:
-            hint = "end the query with RETAIN 1 HOUR, or RETAIN UNBOUNDED"
-            raise refuse(
-                Code.NEEDS_RETAIN, "DISTINCT without a window remembers rows, but for how long?", self.tree, hint
-            )
+            message = "DISTINCT without a window remembers rows, but for how long?"
+            raise refuse(Code.NEEDS_RETAIN, message, self.tree, self.context.retain_advice)
         return _retain(node, self.clock)
 
     def _emit_empty(self, window: Window | None) -> bool:
@@ -915,7 +993,7 @@ class _SelectBinder:
             hint = "it goes with windowed aggregates without GROUP BY"
             raise refuse(Code.MISPLACED_OPTION, "EMIT EMPTY has no meaning here", node, hint)
         if window.is_unbounded:
-            message = "an aggregate that never closes answers when rows arrive: it has no empty windows"
+            message = "an aggregate without a window emits nothing until a row satisfies WHERE: it has no empty windows"
             hint = "give it a window, for example [RANGE 1 HOUR SLIDE 1 HOUR], or drop EMIT EMPTY"
             raise refuse(Code.MISPLACED_OPTION, message, node, hint)
         if window.slide == 1 and self.clock == TIMESTAMP:

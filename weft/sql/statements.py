@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from weft.algebra import Query, Relation, Stream, Table
+from weft.sql.errors import Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,10 @@ class CreateTable:
 
 @dataclass(frozen=True, slots=True)
 class CreateQuery:
+    """`notes` say what is worth knowing of a good query."""
+
     query: Query
+    notes: tuple[Problem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,7 @@ class CreateView:
     name: str
     relation: Relation
     text: str
+    notes: tuple[Problem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,234 @@
+"""What SQL has elsewhere and weft has not: what it is called, and what to write instead.
+
+Whoever reads a message knows SQL and not our parser, so a construct is called by its SQL name, and the advice says the
+thing itself. What has no entry here is called by the words that were written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+_ARRAYS = "columns are numbers, texts and times; flatten arrays, maps and structs where the rows come from"
+_BITS = "arithmetic has + - * / % and DIV"
+_OTHER_ROWS = (
+    "aggregate over a window: FROM trades [RANGE 1 HOUR SLIDE 1 HOUR]; answers cannot depend on the row before"
+)
+_JSON = "parse JSON where the rows come from; a stream USING json has its fields as columns"
+_MATCHING = "LIKE, STARTSWITH, ENDSWITH and CONTAINS compare texts"
+_SUBQUERY = "make it a CREATE CONTINUOUS QUERY of its own and join its answers"
+_LATER = "answers must not depend on when they are computed; use the stream's clock"
+_DATES = "CAST, DATE_TRUNC, YEAR … SECOND, INTERVALs and UNIX_MICROS work on times"
+_SESSIONS = "windows have a fixed length: [RANGE 5 MINUTES SLIDE 5 MINUTES], HOP and TUMBLE"
+_LIST = "aggregates give one number, text or time; keep the rows with a query without aggregates"
+_ORDERED = "MIN_BY(x, clock) and MAX_BY(x, clock) give the first and the last x"
+_TESTS = "count what holds: SUM(CASE WHEN … THEN 1 ELSE 0 END)"
+
+#: Expressions by sqlglot's name of them: what they are called, and what to do instead.
+EXPRESSIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "select": ("a subquery inside an expression", _SUBQUERY),
+        "subquery": ("a subquery inside an expression", _SUBQUERY),
+        "exists": ("EXISTS", _SUBQUERY),
+        "all": ("ALL with a subquery", _SUBQUERY),
+        "any": ("ANY with a subquery", _SUBQUERY),
+        "window": ("a window function (OVER)", _OTHER_ROWS),
+        "windowtable": ("a window of FROM", "in GROUP BY write window(ts, '1 hour', '5 minutes')"),
+        "filter": ("FILTER", "write CASE inside the aggregate: SUM(CASE WHEN … THEN x END)"),
+        "star": ("*", "name the columns"),
+        "tuple": ("a list of values in parentheses", "compare the columns one by one, with AND"),
+        "bracket": ("an element of an array or map", _ARRAYS),
+        "array": ("an ARRAY", _ARRAYS),
+        "struct": ("a STRUCT", _ARRAYS),
+        "dot": ("a field of a struct, or a function of another schema", _ARRAYS),
+        "lambda": ("a function without a name (->)", _ARRAYS),
+        "kwarg": ("an argument by name (=>)", "write the arguments in their order"),
+        "jsonextract": ("-> (a part of JSON)", _JSON),
+        "jsonextractscalar": ("->> (a part of JSON)", _JSON),
+        "jsonbextract": ("#> (a part of JSON)", _JSON),
+        "jsonbcontains": ("? (a key of JSON)", _JSON),
+        "bitwiseand": ("&", _BITS),
+        "bitwiseor": ("|", _BITS),
+        "bitwisexor": ("^", _BITS),
+        "bitwisenot": ("~", _BITS),
+        "bitwiseleftshift": ("<<", _BITS),
+        "bitwiserightshift": (">>", _BITS),
+        "regexplike": ("RLIKE", _MATCHING),
+        "regexpilike": ("matching without regard to case", _MATCHING),
+        "ilike": ("ILIKE", "write LOWER(x) LIKE 'a%'"),
+        "glob": ("GLOB", _MATCHING),
+        "similarto": ("SIMILAR TO", _MATCHING),
+        "escape": ("ESCAPE", "a backslash takes the next character of a pattern as it is"),
+        "collate": ("COLLATE", "texts compare by their characters; UPPER and LOWER make cases equal"),
+        "attimezone": ("AT TIME ZONE", "times are in UTC; add or subtract an INTERVAL"),
+        "hexstring": ("a number or BINARY in hexadecimal", "write a decimal number, or CAST('…' AS BINARY)"),
+        "bitstring": ("a number in binary", "write a decimal number"),
+        "bytestring": ("a BINARY constant", "write CAST('…' AS BINARY)"),
+        "national": ("a text with N before it", "drop the N"),
+        "rawstring": ("a text with R before it", "double the backslashes and drop the R"),
+        "placeholder": ("a parameter", "write the value"),
+        "parameter": ("a parameter", "write the value"),
+        "sessionparameter": ("a variable", "write the value"),
+        "introducer": ("a text with a character set", "write the text"),
+        "concat": ("a text beside a text", "write 'a' || 'b'"),
+        "strtodate": ("CAST with FORMAT", "texts are cast to DATE as they are: '2024-01-31'"),
+        "strtotime": ("CAST with FORMAT", "texts are cast to TIMESTAMP as they are: '2024-01-31 12:00:00'"),
+        "rollup": ("ROLLUP", "write one query for each grouping"),
+        "cube": ("CUBE", "write one query for each grouping"),
+        "groupingsets": ("GROUPING SETS", "write one query for each grouping"),
+        "ordered": ("an order inside a call", "aggregates do not look at the order of rows"),
+        "order": ("ORDER BY inside a call", "aggregates do not look at the order of rows"),
+        "distinct": ("DISTINCT", "it goes after SELECT, or into COUNT(DISTINCT x)"),
+        "withingroup": ("WITHIN GROUP", "it goes with PERCENTILE_CONT; else use PERCENTILE(x, p)"),
+        "ignorenulls": ("IGNORE NULLS", "aggregates leave NULLs out anyway"),
+        "respectnulls": ("RESPECT NULLS", "aggregates leave NULLs out"),
+        "slice": ("a slice of an array", _ARRAYS),
+        "overlaps": ("OVERLAPS", "compare the ends of both with < and AND"),
+        "intdiv": ("DIV", "it takes two operands: x DIV y"),
+        "xor": ("XOR", "write (a OR b) AND NOT (a AND b)"),
+        "prior": ("PRIOR", "recursion over a stream is not supported"),
+        "interval": ("INTERVAL", "write INTERVAL 5 MINUTES"),
+        "propertyeq": ("= here", "compare with = inside an expression, without a name before it"),
+        "alias": ("AS inside an expression", "give names to whole columns of the select list"),
+        "pivotalias": ("AS inside an expression", "give names to whole columns of the select list"),
+        "datatype": ("a type here", "CAST(x AS type) changes the type of a value"),
+        "var": ("a word here", "quote texts with '…' and names with `…`"),
+        "case": ("CASE", "write CASE WHEN … THEN … ELSE … END"),
+    }
+)
+
+#: Functions of others, by what they have to do with: the names, and what to do instead.
+_FUNCTIONS: tuple[tuple[str, str], ...] = (
+    ("count_if bool_or bool_and every some any", _TESTS),
+    ("first last first_value last_value nth_value arg_max arg_min argmax argmin any_value mode", _ORDERED),
+    ("lag lead row_number rank dense_rank percent_rank cume_dist ntile", _OTHER_ROWS),
+    ("string_agg listagg group_concat collect_list collect_set array_agg json_agg map_agg histogram", _LIST),
+    (
+        "corr covar_pop covar_samp regr_slope regr_intercept regr_r2 skewness kurtosis bit_and bit_or bit_xor product",
+        "aggregates are COUNT, SUM, AVG, MIN, MAX, VAR_SAMP, VAR_POP, STDDEV_SAMP, STDDEV_POP, MIN_BY, MAX_BY, MEDIAN, "
+        "PERCENTILE and APPROX_COUNT_DISTINCT",
+    ),
+    ("percentile_disc percentile_approx approx_percentile quantile", "PERCENTILE(x, p) is exact and interpolated"),
+    ("approx_distinct count_distinct", "write COUNT(DISTINCT x) or APPROX_COUNT_DISTINCT(x)"),
+    ("grouping grouping_id", "write one query for each grouping"),
+    ("session session_window cumulate", _SESSIONS),
+    (
+        "tumble_start tumble_end hop_start hop_end tumble_rowtime hop_rowtime",
+        "select window_start and window_end, which every query with a window has",
+    ),
+    (
+        "get_json_object json_value json_query json_extract json_extract_scalar json_tuple from_json to_json "
+        "parse_json variant_get schema_of_json json_array_length json_object_keys",
+        _JSON,
+    ),
+    (
+        "regexp_extract regexp_replace regexp_like regexp_count regexp_substr regexp_instr regexp regexp_matches rlike",
+        _MATCHING,
+    ),
+    (
+        "locate instr position strpos charindex index_of find_in_set",
+        "CONTAINS(s, x) says whether x is there, STARTSWITH and ENDSWITH whether it is first or last",
+    ),
+    ("left right mid", "write SUBSTRING(s, 1, n), or SUBSTRING(s, -n) for the end of the text"),
+    ("concat_ws format_string printf format", "write a || ', ' || b"),
+    (
+        "split split_part split_index substring_index explode posexplode unnest flatten array map struct named_struct "
+        "map_from_entries size cardinality element_at array_contains transform sequence generate_series",
+        _ARRAYS,
+    ),
+    (
+        "date_format to_char format_timestamp to_timestamp to_date strftime strptime parse_timestamp to_unix_timestamp "
+        "unix_timestamp from_unixtime date date_add date_sub dateadd datesub datediff timestampdiff timestampadd "
+        "date_diff add_months months_between last_day next_day trunc make_date make_timestamp weekofyear week "
+        "dayofyear weekday dayname monthname date_part datepart to_utc_timestamp from_utc_timestamp convert_timezone "
+        "age epoch unix_seconds unix_millis timestamp_seconds timestamp_millis epoch_ms time to_time",
+        _DATES,
+    ),
+    (
+        "lpad rpad initcap repeat space translate overlay ascii chr char hex unhex md5 sha sha1 sha2 crc32 hash "
+        "xxhash64 base64 unbase64 encode decode to_binary levenshtein soundex btrim str_to_map quote",
+        "texts have UPPER, LOWER, LENGTH, TRIM, LTRIM, RTRIM, REVERSE, SUBSTRING, REPLACE, CONCAT, STARTSWITH, "
+        "ENDSWITH and CONTAINS",
+    ),
+    (
+        "sin cos tan asin acos atan atan2 sinh cosh tanh log log2 log1p expm1 cbrt degrees radians pi e factorial "
+        "bround width_bucket hypot greatest_common_divisor pmod positive negative conv bin rint",
+        "numbers have ABS, SIGN, ROUND, FLOOR, CEIL, SQRT, POWER, EXP, LN, LOG10 and MOD",
+    ),
+    ("nvl2 decode iff zeroifnull nullifzero isnull isnotnull nanvl isnan", "write CASE WHEN … THEN … ELSE … END"),
+    (
+        "try_add try_subtract try_multiply try_divide try_sum try_avg try_to_number",
+        "drop TRY_: overflows are NULL anyway",
+    ),
+    (
+        "now rand random randn uuid current_timestamp current_date current_time localtimestamp localtime curdate "
+        "getdate sysdate systimestamp statement_timestamp proctime",
+        _LATER,
+    ),
+    ("current_user session_user user current_catalog current_schema current_database version input_file_name", _LATER),
+)
+
+#: What to do instead of a function, by its name.
+FUNCTIONS: Mapping[str, str] = MappingProxyType(
+    {name: advice for names, advice in _FUNCTIONS for name in names.split()}
+)
+
+#: Functions that are written without parentheses, and look like columns.
+WITHOUT_PARENTHESES = frozenset(
+    {"current_date", "current_timestamp", "current_time", "localtimestamp", "localtime", "current_user", "session_user"}
+)
+
+#: Types of others by sqlglot's name of them, as they are written.
+TYPES: Mapping[str, str] = MappingProxyType(
+    {
+        "TIMESTAMPNTZ": "TIMESTAMP_NTZ",
+        "TIMETZ": "TIME WITH TIME ZONE",
+        "UBIGINT": "UNSIGNED BIGINT",
+        "UINT": "UNSIGNED INT",
+        "USMALLINT": "UNSIGNED SMALLINT",
+        "UTINYINT": "UNSIGNED TINYINT",
+        "JSONB": "JSONB",
+        "USERDEFINED": "of this name",
+    }
+)
+
+#: What begins a statement elsewhere: what to do instead.
+STATEMENTS: Mapping[str, str] = MappingProxyType(
+    {
+        "INSERT": "rows come from a stream's source; answers go where CREATE CONTINUOUS QUERY … INTO says",
+        "UPDATE": "rows of a stream do not change",
+        "DELETE": "rows of a stream do not change; RETAIN and windows limit how long they are kept",
+        "MERGE": "rows of a stream do not change",
+        "TRUNCATE": "rows of a stream do not change; DROP the object instead",
+        "CREATE OR": "weft does not replace what has a state: DROP it first, then CREATE it",
+        "CREATE MATERIALIZED": "write CREATE CONTINUOUS QUERY name AS SELECT …, whose answers are kept up to date",
+        "CREATE TEMPORARY": "write CREATE VIEW name AS SELECT …",
+        "CREATE TEMP": "write CREATE VIEW name AS SELECT …",
+        "CREATE QUERY": "write CREATE CONTINUOUS QUERY name AS SELECT …",
+        "CREATE SOURCE": "write CREATE STREAM name (…) WATERMARK FOR … USING …",
+        "CREATE SINK": "write CREATE CONTINUOUS QUERY name INTO parquet OPTIONS (path '…') AS SELECT …",
+        "CREATE EXTERNAL": "write CREATE TABLE name (…) USING … OPTIONS (path '…'), or CREATE STREAM",
+        "CREATE INDEX": "weft makes its indexes from the conditions of the queries",
+        "CREATE FUNCTION": "there are no functions of one's own; compute the column where the rows come from",
+        "CREATE DATABASE": "a project is a directory: weft init",
+        "CREATE SCHEMA": "a project is a directory: weft init",
+        "CREATE USER": "weft token makes the tokens that readers of an edge need",
+        "DROP QUERY": "write DROP CONTINUOUS QUERY name",
+        "DROP MATERIALIZED": "write DROP CONTINUOUS QUERY name",
+        "ALTER STREAM": "DROP what reads the stream and the stream, then CREATE them with the other columns",
+        "ALTER TABLE": "DROP what reads the table and the table, then CREATE them with the other columns",
+        "ALTER VIEW": "DROP the view and CREATE it with the other SELECT",
+        "RENAME": "DROP it and CREATE it with the other name",
+        "PAUSE": "a query runs until DROP CONTINUOUS QUERY; stop weft run to pause all",
+        "RESUME": "write ALTER QUERY name RESUME",
+        "REFRESH": "tables are read at each start: stop weft run and start it again",
+        "GRANT": "weft token makes the tokens that readers of an edge need",
+        "REVOKE": "weft token makes the tokens that readers of an edge need",
+        "USE": "a project is a directory: name it with --project",
+        "BEGIN": "weft register runs all statements of a file or none",
+        "COMMIT": "weft register runs all statements of a file or none",
+        "START": "weft run starts a project",
+        "STOP": "Ctrl-C stops weft run",
+        "VALUES": "rows come from streams and tables; CREATE TABLE … USING csv reads a file of them",
+    }
+)
