@@ -41,6 +41,8 @@ class Script:
                 self.oracle.create(query)
             case statements.Drop("QUERY", name):
                 self.oracle.drop(self.names.queries.pop(name.lower()).name)
+            case statements.Drop("STREAM", name):
+                del self.names.streams[name.lower()]
             case _:
                 raise ValueError(f"the oracle has no use for {statement}")
 

@@ -19,7 +19,7 @@ from weft.cli.output import (
     print_json,
     print_outcomes,
 )
-from weft.cli.register import register_in_federation
+from weft.cli.register import registered_in_federation
 from weft.sql.errors import did_you_mean
 
 
@@ -32,11 +32,11 @@ def drop(
     with failing_clearly(as_json):
         quoted = "`" + name.replace("`", "``") + "`"
         if (project / SITE_FILE).exists():
-            register_in_federation(f"DROP CONTINUOUS QUERY {quoted}", project, as_json)
-            return
-        with open_project(project, write=False) as loom:
-            kind = _kind(loom.catalog, name)
-        done = change(project, f"DROP {kind} {quoted}")
+            done = registered_in_federation(f"DROP {_kind_in_federation(project, name)} {quoted}", project, as_json)
+        else:
+            with open_project(project, write=False) as loom:
+                kind = _kind(loom.catalog, name)
+            done = change(project, f"DROP {kind} {quoted}")
         if not done.ok:
             problem = done.problems[0]
             raise Failure(f"{problem.message}; {problem.hint}")
@@ -44,6 +44,17 @@ def drop(
         print_json({"ok": True, "dropped": name})
     else:
         print_outcomes(done.outcomes)
+
+
+def _kind_in_federation(site: Path, name: str) -> str:
+    from weft.cli.federation import ask, federating_clearly
+
+    with federating_clearly(as_json=False):
+        found = ask("status", None, site)["status"]
+    for kind, listed in (("CONTINUOUS QUERY", found["queries"]), ("STREAM", found["streams"])):
+        if name.lower() in {each["name"].lower() for each in listed}:
+            return kind
+    return "VIEW"
 
 
 def _kind(catalog: Catalog, name: str) -> str:

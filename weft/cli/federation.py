@@ -73,9 +73,10 @@ def status(address: OptionalAddress = None, site: SiteOption = Path(), as_json: 
             f"edge cut {found['edge_cut']:,.0f} bytes/s × ms; the fullest has {found['fullest']:.2f} of its share"
         )
     sites = [
-        (each["name"], str(each["queries"]), f"{each['load']:.3f}", str(each["through"])) for each in found["sites"]
+        (each["name"], each["state"], str(each["queries"]), f"{each['load']:.3f}", str(each["through"]))
+        for each in found["sites"]
     ]
-    print_table(("site", "queries", "load", "answered up to"), sites)
+    print_table(("site", "state", "queries", "load", "answered up to"), sites)
     streams = [
         (
             each["name"],

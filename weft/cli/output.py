@@ -88,9 +88,24 @@ def read_script(path: Path) -> str:
 
 
 def open_project(directory: Path, *, write: bool) -> Loom:
-    """The project in a directory. Raises Failure if there is none."""
+    """The project in a directory, or that of the provider whose directory it is. Raises Failure if there is none."""
+    if (directory / SITE_FILE).exists():
+        directory = project_of_site(directory)
     require_project(directory)
     return Loom.open(directory, write=write)
+
+
+def project_of_site(directory: Path) -> Path:
+    """Where the engine of a federation's provider has its project. Raises Failure if the site has none."""
+    from weft.federation.live.place_file import engine_directory
+
+    found = engine_directory(directory)
+    if found is None:
+        raise Failure(
+            f"{directory} is the directory of a site that runs no queries; see what the federation does with: "
+            f"weft federation status --project {directory}"
+        )
+    return found
 
 
 def require_project(directory: Path) -> None:

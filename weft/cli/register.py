@@ -22,6 +22,7 @@ from weft.cli.output import (
     read_script,
     require_project,
 )
+from weft.registration import Registration
 
 
 def register(file: ScriptArgument, project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
@@ -29,10 +30,14 @@ def register(file: ScriptArgument, project: ProjectOption = Path(), as_json: Jso
     with failing_clearly(as_json):
         script = read_script(file)
         if (project / SITE_FILE).exists():
-            register_in_federation(script, project, as_json)
+            _show(registered_in_federation(script, project, as_json), script, file, as_json)
             return
         require_project(project)
         report = change(project, script)
+    _show(report, script, file, as_json)
+
+
+def _show(report: Registration, script: str, file: Path, as_json: bool) -> None:
     if as_json:
         results = [{"message": each.message, "columns": each.columns, "rows": each.rows} for each in report.outcomes]
         print_json({**report_document(report, script, str(file)), "outcomes": results})
@@ -45,16 +50,17 @@ def register(file: ScriptArgument, project: ProjectOption = Path(), as_json: Jso
         raise typer.Exit(PROBLEMS)
 
 
-def register_in_federation(script: str, site: Path, as_json: bool) -> None:
-    """Statements at a site of a federation: the coordinator says where queries run, and why."""
+def registered_in_federation(script: str, site: Path, as_json: bool) -> Registration:
+    """Carry out statements at a site of a federation. The coordinator says where queries run, and why."""
     from weft.cli.federation import ask, federating_clearly
     from weft.federation.live.place_file import find_membership
+    from weft.federation.live.scripts import ScriptRefused
 
     with federating_clearly(as_json):
         known = find_membership(site)
         assert known is not None
-        said = ask("statement", known.address, site, at=known.site, text=script)["said"]
-    if as_json:
-        print_json({"ok": True, "said": said})
-    else:
-        print_text("\n".join(said))
+        try:
+            answer = ask("statement", known.address, site, at=known.site, text=script)
+        except ScriptRefused as refused:
+            return refused.registration
+    return Registration.from_text(answer["registration"])

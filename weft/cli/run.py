@@ -19,6 +19,7 @@ from weft.algebra.clocks import clock_type
 from weft.cli.output import (
     IN_ERROR,
     PROBLEMS,
+    SITE_FILE,
     Failure,
     JsonOption,
     ProjectOption,
@@ -51,6 +52,8 @@ def run(
     """Run the project's queries. Ctrl-C stops after the cycle that is running."""
     with failing_clearly(as_json):
         settings = spark_settings(conf or [])
+        if (project / SITE_FILE).exists():
+            raise Failure(f"{project} is the directory of a federation's site; run it with: weft provider")
         with Loom.open(project) as loom:
             if file is not None:
                 _register(loom, file, as_json)

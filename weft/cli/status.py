@@ -79,13 +79,13 @@ def _document(project: Path) -> dict[str, Any]:
 
     with open_project(project, write=False) as loom:
         streams = {each.name: each for each in loom.catalog.streams()}
-        project_id = loom.catalog.project
+        directory, project_id = loom.directory, loom.catalog.project
         members = loom.catalog.members()
         numbers = loom.catalog.query_numbers()
         queries = {each.name: numbers[each.name] for each in loom.catalog.queries() if each.name not in members}
         groups = _groups(loom.catalog)
         statistics = measured(loom.catalog)
-    found = read_status(project)
+    found = read_status(directory)
     commit = found.commit
     return {
         "project": project_id,

@@ -28,6 +28,7 @@ from weft.federation.live.landing import Landing
 from weft.federation.live.ledger import Ledger, Stay
 from weft.federation.live.letters import Letter, letter_bytes, letter_of, small_enough
 from weft.federation.live.store import Store
+from weft.registration import Registration
 
 ENTRIES = (
     Joined("j", "n1"),
@@ -203,7 +204,7 @@ def test_what_a_federation_cannot_do_is_refused_by_name(
 
 def test_queries_are_routed_explained_moved_planned_and_drawn(federation: SmallFederation) -> None:
     answer = federation.execute("n3", "CREATE CONTINUOUS QUERY near AS SELECT n FROM trades WHERE sym = 'A'")
-    (why,) = answer["said"]
+    (why,) = (each.message for each in Registration.from_text(answer["registration"]).outcomes)
     assert why.startswith("near goes to n1")  # what it reads is more than what it answers, and comes from next to n1
     (text,) = federation.ask("explain", query="NEAR")["said"]
     assert text.startswith("near runs at n1; its user is at n3")

@@ -135,10 +135,11 @@ class BatchFiles:
                     for each in self.stream.fields
                 }
             )
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, KeyError) as error:
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, KeyError, OSError) as error:
+            reason = f"it has no column {error}" if isinstance(error, KeyError) else str(error).partition("\n")[0]
             raise FederationError(
-                f"{path} has not the columns of stream '{self.stream.name}' ({str(error).splitlines()[0]}); "
-                "mend it or take it away"
+                f"{path} is no batch of stream '{self.stream.name}': {reason}; mend it or take it away, and start this "
+                "site again"
             ) from error
 
     def _judged(self, rows: pa.Table) -> tuple[pa.Table, int | None, int]:

@@ -11,7 +11,7 @@ and not carried out again.
     move       a query shall go elsewhere   -> Moved
     plan       what a round would move      -> Moved, if it is to be carried out
     explain, status, picture                   answered, nothing changes
-    progress   how far a provider is, alive, sample: heard and remembered
+    progress   how far a provider is, alive, stopped, sample: heard and remembered
 
 A provider that is not heard for so long, three heartbeats, has failed. Its queries are routed like new ones, from where
 its answers are with the broker. What it may still do has no effect: homes take answers from who the log says.
@@ -25,12 +25,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weft.algebra import Query, Table
-from weft.algebra.sources import leaves
+from weft.algebra import Query
 from weft.federation.decisions import Move
 from weft.federation.errors import FederationError
 from weft.federation.explain import explained, summed_up
-from weft.federation.live.batch_files import check_format
 from weft.federation.live.entries import Created, Declared, Dropped, Entry, Handover, Joined, Left, Moved
 from weft.federation.live.flow_model import Measured
 from weft.federation.live.following import LOG_TABLE, Follower
@@ -40,12 +38,15 @@ from weft.federation.live.letters import Letter, letter_bytes
 from weft.federation.live.mailbox import Mailbox
 from weft.federation.live.picture import picture
 from weft.federation.live.placing import Placing
+from weft.federation.live.scripts import ScriptRefused, check_script, refused_kind
 from weft.federation.live.status import status_of
 from weft.federation.live.store import Store
 from weft.federation.live.wire import COORDINATOR, Wire, reply_box, source_box
 from weft.federation.model.network import network_of
 from weft.federation.topology import Topology
-from weft.sql import SqlError, read, split, statements
+from weft.registration import Outcome, Registration
+from weft.sql import SqlError, dialect, split, statements
+from weft.sql.repetition import bind_or_repeat
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,8 @@ class Coordination:
         self._clock = clock
         self._say = say
         self._heard: dict[str, float] = {}
+        #: Why a site has stopped, if it said so and was not heard since.
+        self._stopped: dict[str, str] = {}
         self._through: dict[str, int] = dict(self._store.rows("SELECT site, place FROM through"))
         self._released = 0
         self._is_unsure = False
@@ -140,9 +143,12 @@ class Coordination:
     def _answer(self, letter: Letter) -> None:
         match letter.kind:
             case "alive":
-                self._heard[letter["site"]] = self._clock()
+                self._hear(letter["site"])
+            case "stopped":
+                self._stopped[letter["site"]] = letter["reason"]
+                self._say(f"{letter['site']} has stopped: {letter['reason']}")
             case "progress":
-                self._heard[letter["site"]] = self._clock()
+                self._hear(letter["site"])
                 self._through[letter["site"]] = max(letter["through"], self._through.get(letter["site"], 0))
                 place = self._through[letter["site"]]
                 self._store.rows("INSERT OR REPLACE INTO through VALUES (?, ?)", letter["site"], place)
@@ -170,12 +176,25 @@ class Coordination:
             fields = {"ok": True, **answers[letter.kind](letter)}
         except SqlError as error:
             fields = {"ok": False, "error": error.render(letter["text"])}
+        except ScriptRefused as refused:
+            fields = {"ok": False, "error": str(refused), "registration": refused.registration.to_text()}
         except FederationError as error:
             fields = {"ok": False, "error": str(error)}
         box = reply_box(letter["id"])
         self._wire.put(box, f"reply/{letter['id']}", letter_bytes(Letter("reply", fields)))
 
     # --- sites ---------------------------------------------------------------------------------------------------
+
+    def _hear(self, site: str) -> None:
+        self._heard[site] = self._clock()
+        self._stopped.pop(site, None)
+
+    def _state_of(self, site: str) -> str:
+        """Whether a member runs, as far as it was heard."""
+        if site in self._stopped:
+            return f"stopped: {self._stopped[site]}"
+        silent = self._clock() - self._heard.setdefault(site, self._clock())
+        return f"not heard for {silent:.0f} s" if silent > self._patience else "runs"
 
     def _join(self, identity: str, site: str, *, is_new: bool) -> None:
         if identity in self._follower.ledger.done:
@@ -186,7 +205,7 @@ class Coordination:
             refusal = letter_bytes(Letter("reply", {"ok": False, "error": problem}))
             self._wire.put(reply_box(identity), f"reply/{identity}", refusal)
             return
-        self._heard[site] = self._clock()
+        self._hear(site)
         if site in self._follower.ledger.members and is_new and site in self.network.number:
             # It has lost what it had: whoever takes its queries over feeds them again, perhaps itself.
             self._leave(site)
@@ -228,32 +247,39 @@ class Coordination:
     # --- statements ----------------------------------------------------------------------------------------------
 
     def _statement(self, letter: Letter) -> dict[str, Any]:
-        """Run the statements of a script, one after the other. The first that fails stops it."""
-        site, said = letter["at"], []
+        """Run the statements of a script: all of them, or none if one cannot be carried out.
+
+        A request that was begun, by a coordinator that died, was found good then, and is carried out to its end.
+        """
+        site, text = letter["at"], letter["text"]
         if site not in self.topology.number:
             raise FederationError(f"there is no site '{site}' in the topology")
-        for number, piece in enumerate(split(letter["text"])):
-            identity = f"{letter['id']}/{number}"
-            if identity in self._follower.ledger.done:
-                said.append("done already")
+        pieces = [(f"{letter['id']}/{number}", piece) for number, piece in enumerate(split(text))]
+        done = self._follower.ledger.done
+        if not any(identity in done for identity, _ in pieces):
+            report = check_script(text, self._follower.ledger, site, self.network, self.present)
+            if not report.ok:
+                raise ScriptRefused(Registration((), report.problems, report.good_count, report.skipped))
+        outcomes = []
+        for identity, piece in pieces:
+            if identity in done:
+                outcomes.append(Outcome("done already"))
                 continue
             try:
-                statement = read(piece.text, self._follower.ledger.names)
-                said.append(self._execute(identity, site, piece.text, statement))
+                statement = bind_or_repeat(dialect.parse(piece.text), self._follower.ledger.names, piece.text)
+                outcomes.append(Outcome(self._execute(identity, site, piece.text, statement)))
             except SqlError as error:
                 raise error.shifted(piece.start) from None
-        return {"said": said}
+        return {"registration": Registration(tuple(outcomes), good_count=len(pieces)).to_text()}
 
     def _execute(self, identity: str, site: str, text: str, statement: statements.Statement) -> str:
         match statement:
             case statements.CreateStream(stream):
-                check_format(stream)
-                if site not in self.network.sources:
-                    raise FederationError(f"'{site}' is no source in the topology: say `source: true` there")
-                if stream.backfill:
-                    raise FederationError("BACKFILL is not there in a federation: queries begin when they are created")
                 self._append(Declared(identity, site, text))
                 return f"stream {stream.name} created, at {site}"
+            case statements.Drop("STREAM", name):
+                self._append(Declared(identity, site, text))
+                return f"stream {name} dropped"
             case statements.CreateView(name):
                 self._append(Declared(identity, site, text))
                 return f"view {name} created"
@@ -269,21 +295,9 @@ class Coordination:
                 return f"view {name} dropped"
             case statements.Nothing(reason):
                 return reason
-        raise FederationError(
-            "a federation takes CREATE STREAM, CREATE VIEW, CREATE CONTINUOUS QUERY, DROP VIEW and "
-            "DROP CONTINUOUS QUERY; everything else is said to one engine"
-        )
+        raise refused_kind()
 
     def _create(self, identity: str, site: str, text: str, query: Query) -> str:
-        if any(isinstance(each, Table) for each in leaves(query.relation)):
-            raise FederationError(f"query '{query.name}' reads a table; in a federation queries read streams")
-        if query.sink is not None and query.sink.format != "subscribers":
-            raise FederationError(
-                f"query '{query.name}' writes INTO {query.sink.format}; in a federation answers go to subscribers at "
-                "the site where the query was created: leave INTO out, or say INTO subscribers"
-            )
-        if site not in self.network.number:
-            raise FederationError(f"'{site}' has no users: create queries at a provider")
         provider, why = self.placing.route(query, site)
         # It reads answers where they are given: whatever it reads comes together, if need be.
         self._carry_out(f"{identity}/parents", dict.fromkeys(Standing(query, site, 0, ()).parents, provider))
@@ -366,7 +380,8 @@ class Coordination:
 
     def _status(self) -> dict[str, Any]:
         placing = self.placing
-        return status_of(self._follower.ledger, placing.found_brain, self._through, placing.measured)
+        states = {site: self._state_of(site) for site in self._follower.ledger.members}
+        return status_of(self._follower.ledger, placing.found_brain, self._through, placing.measured, states)
 
     # --- knowledge -----------------------------------------------------------------------------------------------
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import pyarrow as pa
 
@@ -13,6 +15,9 @@ from weft.federation.live.interest import Interest, as_json
 from weft.federation.live.ledger import Ledger
 from weft.federation.live.letters import Letter, letter_bytes, letter_of
 from weft.federation.live.wire import Wire, reply_box, source_box
+
+#: Seconds without a batch after which it is said that the owner is waited for.
+_PATIENCE = 10.0
 
 
 class BatchGoneError(FederationError):
@@ -25,6 +30,7 @@ def fetched(
     interests: Mapping[str, Interest],
     numbers: Mapping[str, Sequence[int]],
     idle: Callable[[], None],
+    say: Callable[[str], None] = lambda sentence: None,
 ) -> dict[tuple[str, int], pa.Table]:
     """The wanted rows of batches, by stream and number. Owners that are away are waited for: `idle` is called.
 
@@ -36,20 +42,29 @@ def fetched(
         box = reply_box(identity)
         fields = {"stream": stream, "numbers": list(listed), "interest": as_json(interests[stream]), "reply": box}
         wire.put(source_box(ledger.streams[stream].owner), identity, letter_bytes(Letter("replay", fields)))
-        for number, rows in _answered(wire, box, len(listed), idle).items():
+        owner = ledger.streams[stream].owner
+        late = f"waiting for site {owner} to send batches of stream '{stream}' again; is it running?"
+        for number, rows in _answered(wire, box, len(listed), idle, partial(say, late)).items():
             found[stream, number] = rows
     return found
 
 
-def _answered(wire: Wire, box: str, count: int, idle: Callable[[], None]) -> dict[int, pa.Table]:
+def _answered(
+    wire: Wire, box: str, count: int, idle: Callable[[], None], say: Callable[[], None]
+) -> dict[int, pa.Table]:
+    heard, has_said = time.monotonic(), False
     pieces: dict[int, list[pa.Table]] = {}
     whole: set[int] = set()
     place = at = 0
     while len(whole) < count:
         letter_found = wire.take(box, place)
         if letter_found is None:
+            if not has_said and time.monotonic() > heard + _PATIENCE:
+                say()
+                has_said = True
             idle()
             continue
+        heard, has_said = time.monotonic(), False
         place, data = letter_found
         letter = letter_of(data)
         if letter.kind == "gone":

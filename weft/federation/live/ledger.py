@@ -94,11 +94,12 @@ class Mark:
 
 @dataclass
 class StreamRecord:
-    """A stream, who has it, and all of its batches so far."""
+    """A stream, the site that owns it, all of its batches so far, and whether it was dropped."""
 
     stream: Stream
     owner: str
     marks: list[Mark] = field(default_factory=list)
+    is_dropped: bool = False
 
     def clock_at(self, place: int) -> int | None:
         """The largest clock of the batches up to a place."""
@@ -216,6 +217,9 @@ class Ledger:
             self.names.views[statement.name.lower()] = statement.relation
         elif isinstance(statement, statements.Drop) and statement.kind == "VIEW":
             del self.names.views[statement.name.lower()]
+        elif isinstance(statement, statements.Drop) and statement.kind == "STREAM":
+            stream = self.names.streams.pop(statement.name.lower())
+            self.streams[stream.name].is_dropped = True
 
     def _create(self, place: int, entry: Created) -> None:
         statement = read(entry.text, self.names)

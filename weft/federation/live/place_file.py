@@ -12,6 +12,9 @@ from weft.federation.errors import FederationError
 
 PLACE_FILE = "federation.json"
 
+#: Says which of its engines a provider uses.
+GENERATION_FILE = "generation.json"
+
 
 @dataclass(frozen=True, slots=True)
 class Membership:
@@ -37,7 +40,25 @@ def find_membership(directory: Path) -> Membership | None:
     path = directory / PLACE_FILE
     if not path.exists():
         return None
-    return Membership(**json.loads(path.read_text()))
+    try:
+        return Membership(**json.loads(path.read_text()))
+    except (ValueError, TypeError) as error:
+        raise FederationError(
+            f"{path} is damaged ({error}); delete it, and start the site again with: weft provider"
+        ) from error
+
+
+def engine_directory(directory: Path) -> Path | None:
+    """Where the engine of a site has its project; None if the site has run no queries."""
+    path = directory / GENERATION_FILE
+    if not path.exists():
+        return None
+    return generation_directory(directory, int(json.loads(path.read_text())["number"])) / "engine"
+
+
+def generation_directory(directory: Path, number: int) -> Path:
+    """Where a provider's engine with a number is, with its rows and its outbox."""
+    return directory / "generations" / str(number)
 
 
 def checked_address(address: str) -> tuple[str, str]:

@@ -34,10 +34,9 @@ from weft.federation.live.handover import feeding_begins
 from weft.federation.live.ledger import Mark, Standing, interests_of
 from weft.federation.live.letters import Letter, letter_bytes, letter_of
 from weft.federation.live.outbox import Address
+from weft.federation.live.place_file import GENERATION_FILE, generation_directory
 from weft.federation.live.store import Store
 from weft.federation.live.wire import COORDINATOR, Wire, home_box
-
-_CURRENT = "generation.json"
 
 
 class Provider:
@@ -67,7 +66,7 @@ class Provider:
         self.has_left = False
         #: An entry that was not carried out to its end: the broker was away, say.
         self._unfinished: tuple[int, Entry] | None = None
-        self.is_new = not (directory / _CURRENT).exists()
+        self.is_new = not (directory / GENERATION_FILE).exists()
         self._current = self._opened(0) if self.is_new else self._opened(self._number)
         if self.is_new:
             self._switch(0)
@@ -200,7 +199,7 @@ class Provider:
             ledger = self._follower.ledger
             wanted = ledger.interests(self.site)
             numbers = {entry.stream: [entry.number]}
-            return fetched(self._wire, ledger, wanted, numbers, self._idle)[entry.stream, entry.number]
+            return fetched(self._wire, ledger, wanted, numbers, self._idle, self._say)[entry.stream, entry.number]
         return pa.concat_tables(found, promote_options="default") if found else pa.table({})
 
     def _part(self, batch: Batch, part: Part) -> pa.Table | None:
@@ -245,7 +244,7 @@ class Provider:
         numbers: dict[str, list[int]] = {}
         for stream, mark in marks:
             numbers.setdefault(stream, []).append(mark.number)
-        rows = fetched(self._wire, ledger, interests_of(mine), numbers, self._idle)
+        rows = fetched(self._wire, ledger, interests_of(mine), numbers, self._idle, self._say)
         changes = _changes(mine, begins)
         for stream, mark in marks:
             self._change_before(fresh, changes, mark.place, after)
@@ -268,14 +267,14 @@ class Provider:
 
     @property
     def _number(self) -> int:
-        return int(json.loads((self._directory / _CURRENT).read_text())["number"])
+        return int(json.loads((self._directory / GENERATION_FILE).read_text())["number"])
 
     def _opened(self, number: int) -> Generation:
-        return Generation(self._directory / "generations" / str(number), self.site, self._wire, self._make_engine)
+        return Generation(generation_directory(self._directory, number), self.site, self._wire, self._make_engine)
 
     def _fresh(self, number: int) -> Generation:
         """An engine that knows nothing yet. What an attempt before has left of it goes."""
-        shutil.rmtree(self._directory / "generations" / str(number), ignore_errors=True)
+        shutil.rmtree(generation_directory(self._directory, number), ignore_errors=True)
         return self._opened(number)
 
     def _replace(self, fresh: Generation, number: int) -> None:
@@ -285,7 +284,7 @@ class Provider:
         shutil.rmtree(old.directory, ignore_errors=True)
 
     def _switch(self, number: int) -> None:
-        path = self._directory / _CURRENT
+        path = self._directory / GENERATION_FILE
         draft = path.with_suffix(".draft")
         draft.write_text(json.dumps({"number": number}))
         os.replace(draft, path)

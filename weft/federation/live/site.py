@@ -84,6 +84,7 @@ class SiteProcess:
         else:
             self._join(is_new=False)
             self._stopped.wait()
+        self._say_that_it_stops()
         for thread in threads:
             thread.join(30)
         if self._failure is not None:
@@ -139,6 +140,20 @@ class SiteProcess:
                 refused = wire.take(reply_box(identity), 0)
                 if refused is not None:
                     raise FederationError(letter_of(refused[1])["error"])
+        finally:
+            wire.close()
+
+    def _say_that_it_stops(self) -> None:
+        """Tell the coordinator why the site is not there any more, if the broker can be reached."""
+        site = self._settings.site
+        reason = "it was asked to" if self._failure is None else str(self._failure) or type(self._failure).__name__
+        wire = self._settings.connect()
+        try:
+            letter = letter_bytes(Letter("stopped", {"site": site, "reason": reason}))
+            wire.put(COORDINATOR, f"stopped/{site}/{time.time_ns()}", letter)
+        except BrokerError:
+            # The coordinator notices its silence.
+            return
         finally:
             wire.close()
 

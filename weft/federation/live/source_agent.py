@@ -63,7 +63,8 @@ class SourceAgent:
                 folder = self._directory / "streams" / str(len(self._files))
                 self._files[name] = BatchFiles(record.stream, folder, self._store)
         asked = self._answer_letter()
-        published = [self._publish(name) for name in self._files]
+        streams = self._follower.ledger.streams
+        published = [self._publish(name) for name in self._files if not streams[name].is_dropped]
         return any(published) or asked
 
     # --- publishing ----------------------------------------------------------------------------------------------

@@ -12,9 +12,13 @@ from weft.federation.model.edge_cut import loads
 
 
 def status_of(
-    ledger: Ledger, brain: Coordinator | None, through: Mapping[str, int], measured: Mapping[str, Measured]
+    ledger: Ledger,
+    brain: Coordinator | None,
+    through: Mapping[str, int],
+    measured: Mapping[str, Measured],
+    states: Mapping[str, str],
 ) -> dict[str, Any]:
-    """What there is to tell of a federation."""
+    """What there is to tell of a federation. `states` says of each site whether it runs."""
     load = {}
     if brain is not None and len(brain.queries):
         found = loads(brain.queries, brain.placement, len(brain.network.providers))
@@ -28,6 +32,7 @@ def status_of(
         "sites": [
             {
                 "name": site,
+                "state": states[site],
                 "queries": len(ledger.run_by(site)),
                 "load": load.get(site, 0.0),
                 "through": through.get(site, 0),
@@ -43,6 +48,7 @@ def status_of(
                 "rate": measured[name].rate if name in measured else None,
             }
             for name, record in ledger.streams.items()
+            if not record.is_dropped
         ],
         "queries": [
             {"name": each.name, "home": each.home, "provider": each.provider, "since": each.stays[-1].after}
