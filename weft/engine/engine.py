@@ -38,6 +38,7 @@ from weft.engine.continuity import folder_in, garbage
 from weft.engine.cycle import CycleRunner, Step
 from weft.engine.decision import Decision
 from weft.engine.errors import EngineError
+from weft.engine.executors_check import check_executors
 from weft.engine.failures import end_behind, end_of, failure_of
 from weft.engine.kept import told
 from weft.engine.network.current import CurrentNetwork
@@ -216,6 +217,7 @@ class Engine:
         for sentence in self._files.damages:
             self.say(sentence)
         self._probe.check()
+        check_executors(self._spark, str(self._catalog.setting("kernels", "auto")))
         self._check_sources()
         self._fit_checkpoint()
         self._read_tables()
