@@ -71,11 +71,11 @@ _SECOND = {
 
 _SHARING_OFF = ("alone",)
 _SINKS = {"windowed": "json", "joined": "parquet", "middle": "json", "news": "parquet"}
-_SUBSCRIBED = {
+SUBSCRIBED = {
     "wide": "SELECT n, sym, qty FROM trades WHERE qty > 1",
     "narrow": "SELECT n, sym FROM trades WHERE qty > 2 AND sym = 'a'",
 }
-QUERIES = (*_FIRST, *_SECOND, *_SUBSCRIBED)
+QUERIES = (*_FIRST, *_SECOND, *SUBSCRIBED)
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,6 @@ class Seen:
     counts: Any
     #: Sentences that commands said beside what they showed.
     said: tuple[str, ...] = ()
-
-    def equals(self, other: Seen) -> bool:
-        return (self.answers, self.sinks, self.counts) == (other.answers, other.sinks, other.counts)
 
 
 @dataclass(frozen=True)
@@ -118,7 +115,7 @@ class Home:
         ticks = {"n": list(range(0, 15 * ALL, 4)), "v": list(range(0, 15 * ALL, 4))}
         pq.write_table(pa.table(ticks), data / "ticks.parquet")
         self._arrive(0, FIRST)
-        self._register(_STREAMS, {**_FIRST, **_SUBSCRIBED})
+        self._register(_STREAMS, {**_FIRST, **SUBSCRIBED})
         self._run()
         self.copy("first")
         write_text(data / "trades", "broken.json", "{broken\n")
@@ -140,7 +137,7 @@ class Home:
         texts = [script.format(data=self.directory / "data", **STREAMS)]
         for name, text in queries.items():
             into = f" INTO {_SINKS[name]} OPTIONS (path '{self.directory / 'out' / name}')" if name in _SINKS else ""
-            into = " INTO subscribers" if name in _SUBSCRIBED else into
+            into = " INTO subscribers" if name in SUBSCRIBED else into
             off = " SHARING OFF" if name in _SHARING_OFF else ""
             texts.append(f"CREATE CONTINUOUS QUERY {name}{into}{off} AS {text};")
         with Loom.open(self.project) as loom:
