@@ -31,6 +31,7 @@ from weft.plan.sharing_json import shared_document
 from weft.plan.sharing_text import shared_query_text, shared_text
 from weft.plan.text import duration_text, relation_lines, window_text
 from weft.registration import Answering, Outcome, Registration
+from weft.secrets import shown, shown_sql, shown_value
 from weft.sql import Problem, SqlError, bind_or_repeat, object_names, parse, split, statements
 from weft.sql.binder import SETTINGS
 from weft.sql.check import check
@@ -344,7 +345,7 @@ class Loom:
             return Outcome(self._resume(self.catalog.query(statement.name).name))
         if isinstance(statement, statements.SetOption):
             self.catalog.set_setting(statement.name, statement.value)
-            return Outcome(f"{statement.name} = {statement.value}")
+            return Outcome(f"{statement.name} = {shown_value(statement.name, statement.value)}")
         if isinstance(statement, statements.Show):
             return self._show(statement.kind)
         if isinstance(statement, statements.Describe):
@@ -398,14 +399,17 @@ class Loom:
             ]
             return _table(("stream", "format", "clock", "watermark delay"), rows)
         if kind == "TABLES":
-            tables = [(each.name, each.format, dict(each.options).get("path", "")) for each in self.catalog.tables()]
+            tables = [
+                (each.name, each.format, shown(dict(each.options).get("path", ""))) for each in self.catalog.tables()
+            ]
             return _table(("table", "format", "path"), tables)
         if kind == "VIEWS":
             return _table(("view", "definition"), [(each.name, _one_line(each.text)) for each in self.catalog.views()])
         if kind == "QUERIES":
             listed = [(each.name, _window(each), _one_line(each.text)) for each in self.catalog.queries()]
             return _table(("query", "window", "definition"), listed)
-        known = dict.fromkeys(SETTINGS, "") | {name: str(value) for name, value in self.catalog.settings().items()}
+        known = dict.fromkeys(SETTINGS, "")
+        known |= {name: shown_value(name, str(value)) for name, value in self.catalog.settings().items()}
         return _table(("setting", "value"), list(known.items()))
 
     def _describe(self, name: str) -> Outcome:
@@ -497,7 +501,7 @@ def _noted(notes: Sequence[Problem]) -> str:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    return " ".join(shown_sql(text).split())
 
 
 def _window(query: Query) -> str:

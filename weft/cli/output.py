@@ -19,6 +19,7 @@ from weft.catalog.copies import refuse_lost
 from weft.engine.errors import EngineError
 from weft.loom import Loom
 from weft.registration import Outcome
+from weft.secrets import shown
 from weft.sql import Problem
 
 #: What the directory of a federation's site has in it: see `weft/federation/live/place_file.py`.
@@ -60,6 +61,7 @@ def failing_clearly(as_json: bool) -> Iterator[None]:
         yield
     except (Failure, CatalogError, EngineError, OSError) as failure:
         sentence = _said_by_the_system(failure) if isinstance(failure, OSError) else str(failure)
+        sentence = shown(sentence)
         if as_json:
             print_json({"ok": False, "error": sentence})
         else:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from weft.secrets import shown
+
 
 class DeliveryError(Exception):
-    """Rows cannot be published or taken. The message says why and what to do."""
+    """Rows cannot be published or taken. The message says why and what to do, and shows no secrets."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(shown(message))
 
 
 class LogError(DeliveryError):

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from weft.secrets import shown
+
 
 class EngineError(Exception):
-    """The engine cannot start or go on. The message says why and what to do."""
+    """The engine cannot start or go on. The message says why and what to do, and shows no secrets."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(shown(message))
 
 
 class SourceError(EngineError):

@@ -187,6 +187,9 @@ def stream_of(name: str, frame: DataFrame, clock: str, watermark: str) -> Stream
 
 def fields_of(owner: str, schema: StructType) -> tuple[Field, ...]:
     """The columns that a schema of Spark has; `owner` is whose they are, for the error."""
+    for each in schema.fields:
+        if not each.name or "\0" in each.name:
+            raise SourceError(f"a column of {owner} is called {each.name!r}; give it another name")
     return tuple(Field(each.name, _type_of(owner, each.name, each.dataType)) for each in schema.fields)
 
 

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from weft.algebra import Answers, Input, Query, Relation, Retain, SetOperation, Stream, Table, Window
 from weft.algebra.types import DataType
 from weft.plan.text import aggregate_text, expression_text, window_text
+from weft.secrets import shown_options, shown_sql
 
 Document: TypeAlias = dict[str, Any]
 
@@ -22,9 +23,9 @@ def query_document(query: Query) -> Document:
         "columns": [{"name": field.name, "type": str(field.type)} for field in query.relation.fields],
         "clock": query.clock,
         "sharing": query.sharing,
-        "sink": None if sink is None else {"format": sink.format, "options": dict(sink.options)},
+        "sink": None if sink is None else {"format": sink.format, "options": shown_options(dict(sink.options))},
         "relation": relation_document(query.relation),
-        "text": query.text,
+        "text": shown_sql(query.text),
     }
 
 

@@ -13,7 +13,7 @@ name in every node above a join's left parent, and `T1.amount` of a join's right
     F ── amount > 500000 ──> S1 ── amount > 1000000 ──> S2          legs (F), (F)
     S2 ⋈ S1  ON T1.benef = T2.orig AND T2.amount > T1.amount / 2    legs (F, F)
 
-A leg's clock is the column that shows it. Where none does, it is `T<leg>._clock`, a BIGINT in ticks (`CLOCK`).
+A leg's clock is the column that shows it. Where none does, it is the column `CLOCK` of the leg, a BIGINT in ticks.
 
 A table is a leg without a clock, to which no rows are ever added. There is no join of tables alone: whatever a join
 reads, something of it flows.
@@ -30,8 +30,9 @@ from dataclasses import dataclass
 
 from weft.predicates.clauses import PredicateSet
 
-#: The name, in predicates and columns, of a leg's clock that no column of its log shows: a BIGINT in ticks.
-CLOCK = "_clock"
+#: The name, in predicates and columns, of a leg's clock that no column of its log shows: a BIGINT in ticks. The columns
+#: of users cannot have it.
+CLOCK = "\0clock"
 
 _TABLE = "table "
 

@@ -15,7 +15,7 @@ All functions are read as plain calls; what they mean is decided in `weft/sql/fu
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NoReturn, TypeVar
 
 from sqlglot import exp
@@ -688,6 +688,7 @@ def parse(statement: str) -> exp.Expr:
     if not tokens:
         raise SqlError.one(Code.SYNTAX, "there is no statement here", Span(0, len(statement)), "write one")
     limits.check_tokens(tokens)
+    _check_names(tokens)
     parser = WeftParser(dialect=_DIALECT)
     try:
         trees = parser.parse(tokens, statement)
@@ -706,6 +707,14 @@ def parse(statement: str) -> exp.Expr:
         raise SqlError.one(Code.SYNTAX, "one statement is expected", Span(0, len(statement)), "separate them with ;")
     limits.check_tree(trees[0])
     return trees[0]
+
+
+def _check_names(tokens: Sequence[Token]) -> None:
+    """Refuse quoted names that could be taken for weft's own, or that cannot be stored."""
+    for token in tokens:
+        if token.token_type is TokenType.IDENTIFIER and (not token.text or "\0" in token.text):
+            message = "a name cannot contain a NUL character" if token.text else "a name cannot be empty"
+            raise SqlError.one(Code.BAD_NAME, message, Span(token.start, token.end + 1), "choose another one")
 
 
 #: Quotes and comments that are closed, or else the opening of one that is not.

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from weft.secrets import shown_sql
+
 
 class Code(Enum):
     """Stable error codes: the first digit is the part of the language."""
@@ -103,7 +105,7 @@ class Problem:
           |               ^^^^^ did you mean 'trades'?
         """
         line, column = self.line_and_column(text)
-        source = _printable(text.split("\n")[line - 1].rstrip("\r"))
+        source = _printable(shown_sql(text).split("\n")[line - 1].rstrip("\r"))
         source, start = _around(source, column - 1)
         before, marked = source[:start], source[start:][: self.span.end - self.span.start]
         # A caret lines up only if tabs before it are kept as tabs.

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 from weft.delivery.errors import BrokerError
+from weft.secrets import shown
 
 Result = TypeVar("Result")
 
@@ -32,15 +33,9 @@ def split_address(address: str) -> tuple[str, str]:
     parts = urlsplit(address)
     project = parts.path.strip("/")
     if not project or "/" in project:
-        raise BrokerError(f"{without_secrets(address)} names no project; write nats://host:port/project")
+        raise BrokerError(f"{shown(address)} names no project; write nats://host:port/project")
     query = f"?{parts.query}" if parts.query else ""
     return f"{parts.scheme}://{parts.netloc}{query}", project
-
-
-def without_secrets(address: str) -> str:
-    """An address as it may be shown: without user and password."""
-    parts = urlsplit(address)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 class NatsConnection:
@@ -51,7 +46,7 @@ class NatsConnection:
     """
 
     def __init__(self, server: str) -> None:
-        self.shown = without_secrets(server)
+        self.shown = shown(server.partition("?")[0])
         parts = urlsplit(server)
         self._server = f"{parts.scheme}://{parts.netloc}"
         self._credentials = parse_qs(parts.query).get("creds", [None])[0]

@@ -30,7 +30,7 @@ from weft.engine.network.pairs import clocks_of
 from weft.engine.network.prepared import Prepared, Tap
 from weft.engine.network.probes import Fresh, Probe, both_new, probe_table, probes_of, salt, with_held
 from weft.engine.network.texts import ROW, SAMPLED, judged, new_rows, probed, rows_for_log, straight_rows
-from weft.engine.rows import ARRIVAL, CLOCK
+from weft.engine.rows import ARRIVAL, CLOCK, column
 from weft.plan.clockwork import Clock
 
 _LARGEST = (1 << 63) - 1
@@ -191,4 +191,4 @@ def _answer(tap: Tap, rows: pa.Array, columns: Mapping[str, pa.Array], clocks: p
     for output, name in tap.outputs:
         values = columns[name].take(rows)
         arrays.append(values.cast(pa.duration("us")) if output.type == INTERVAL else values)
-    return pa.table([*arrays, clocks.take(rows)], names=[*(output.name for output, _ in tap.outputs), CLOCK])
+    return pa.table([*arrays, clocks.take(rows)], names=[*map(column, range(len(arrays))), CLOCK])

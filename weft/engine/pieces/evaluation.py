@@ -67,8 +67,8 @@ class Evaluation:
         return self.answers
 
     def give_answers(self, name: str, table: pa.Table) -> None:
-        """Give a query its answers, which come with their clocks."""
-        self.answers[name] = table.remove_column(table.schema.get_field_index(CLOCK))
+        """Give a query its answers, which come by position and with their clocks in the last column."""
+        self.answers[name] = self._shown(name, table.remove_column(table.num_columns - 1))
         if name in self.work.read_by_others:
             relation = self.work.clockwork.queries[name].query.relation
             self.logs.add_table(f"answers {name}", relation, table, self.work)
@@ -78,7 +78,6 @@ class Evaluation:
         """Put the rows of a relation, with their clocks, to where they are looked for."""
         for name in piece.names:
             self.give_answers(name, table)
-            self.answers[name] = self._named(name, self.answers[name])
         if piece.readers & _IN_THE_DRIVER:
             self.work.tables[piece.log] = table
         if piece.is_kept:
@@ -86,8 +85,8 @@ class Evaluation:
         elif piece.readers - _IN_THE_DRIVER:
             self.logs.view_of_table(piece.log, piece.relation, table, self.work)
 
-    def _named(self, name: str, table: pa.Table) -> pa.Table:
-        """Rows as the answers of a query."""
+    def _shown(self, name: str, table: pa.Table) -> pa.Table:
+        """Rows with the names that a query's answers have."""
         return table.rename_columns([each.name for each in self.work.clockwork.queries[name].query.relation.fields])
 
     def _settle(self, piece: Piece, settled: set[str]) -> None:
@@ -235,7 +234,7 @@ class Evaluation:
         if not packed:
             return {}
         found = unpacked(packed, self.spark.sql(pack(packed)).toArrow())
-        return {name: self._named(name, table) for place, table in found.items() for name in names[place]}
+        return {name: self._shown(name, table) for place, table in found.items() for name in names[place]}
 
 
 def emits_empty(relation: Relation) -> TypeGuard[Select]:

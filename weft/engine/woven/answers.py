@@ -15,6 +15,7 @@ from weft.aggregation.statistic import Array, Columns, Values
 from weft.algebra import Aggregate, AggregateRef, Column, Expression, KeyRef, Select, WindowBound
 from weft.engine.arrow_types import arrow_type
 from weft.engine.rows import CLOCK
+from weft.engine.rows import column as position_name
 from weft.engine.woven.expressions import computed
 from weft.engine.woven.measures import Measure
 from weft.engine.woven.values import arrow, physical
@@ -125,7 +126,7 @@ def kinds_of(selects: Mapping[str, Select]) -> dict[str, int]:
 
 
 def answers(select: Select, measures: Sequence[Sequence[Measure]], part: Part, kind: int | None = None) -> pa.Table:
-    """The rows of a query's answers, by the names of its columns; the last column is the clock.
+    """The rows of a query's answers, with columns by position; the last column is the clock.
 
     Queries of one kind have slices of one table, if that holds nothing but keys, bounds and aggregates that are common.
     """
@@ -136,7 +137,7 @@ def answers(select: Select, measures: Sequence[Sequence[Measure]], part: Part, k
     columns = _QueryColumns(select, measures, part)
     outputs = [columns.column(each.expression) for each in select.outputs]
     clock = part.column(part.closed.column(CLOCK, lambda: pa.array(part.closed.ends)))
-    table = pa.Table.from_arrays([*outputs, clock], [*(each.name for each in select.outputs), CLOCK])
+    table = pa.Table.from_arrays([*outputs, clock], [*map(position_name, range(len(outputs))), CLOCK])
     if select.having is not None:
         holds = columns.computed(select.having)
         table = table.filter(pa.array(holds.valid & holds.values.astype(bool)))
