@@ -234,7 +234,10 @@ def _code(error: sqlite3.Error) -> str:
 
 
 def _damaged(path: Path, details: str) -> str:
-    return f"{path} is damaged ({details}); restore it from a backup, or move it away and register everything again"
+    return (
+        f"{path} is damaged ({details}); restore it from a backup, bring it back with `weft init {path.parent} "
+        "--recover` if its queries have run, or move it away and register everything again"
+    )
 
 
 def _explain(error: sqlite3.Error, path: Path) -> CatalogError:

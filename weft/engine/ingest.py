@@ -66,7 +66,9 @@ class Ingest:
         self._logs = logs
         self._stage = stage
         #: The streams of which each query may lose rows, by the query's number.
-        self._losses: dict[int, frozenset[str]] = {}
+        self._lossy: dict[int, frozenset[str]] = {}
+        #: Queries that are not woven as a whole, and those of them that may lose rows of each stream.
+        self._losses: tuple[object, Mapping[str, Mapping[str, Registered]]] = (None, {})
 
     def take_in(
         self, batch: DataFrame | None, decision: Decision, last: Commit, readers: Readers, *, is_straight: bool
@@ -101,11 +103,11 @@ class Ingest:
             if watermark is None:
                 continue
             if each.name in work.reduced:
-                shapes = self._stage.shapes(each.name)
-                whole = {
-                    name: shape for name, shape in shapes.items() if name in readers.queries.keys() - readers.others
-                }
-                counted.update(counted_in_partials(work.reduced[each.name].partials, watermark, whole))
+                reduced, shapes = work.reduced[each.name], self._stage.shapes(each.name)
+                for name, count in counted_in_partials(reduced, watermark, shapes).items():
+                    # What queries that are not woven as a whole are made of may be woven: see below.
+                    if name in readers.queries and name not in readers.others:
+                        counted[name] += count
             segment = work.added.get(f"stream {each.name}")
             if segment is not None and segment.min_clock is not None and segment.min_clock < watermark:
                 losing = self._losing(each, readers)
@@ -128,16 +130,20 @@ class Ingest:
                 rows = self._spark.table(work.new[log]).where(f"{CLOCK} < {watermark}L")
                 write_late_letters(rows, each, losers, self._storage, readers.cycle)
 
-    def _losing(self, stream: Stream, readers: Readers) -> dict[str, Registered]:
+    def _losing(self, stream: Stream, readers: Readers) -> Mapping[str, Registered]:
         """The queries not woven as a whole that may lose rows of a stream."""
-        found = {}
-        for name, each in readers.others.items():
-            number = each.birth.number
-            if number not in self._losses:
-                self._losses[number] = streams_with_losses(each.query.relation)
-            if stream.name in self._losses[number]:
-                found[name] = each
-        return found
+        if self._losses[0] is not readers.others:
+            of_streams: dict[str, dict[str, Registered]] = {}
+            known, self._lossy = self._lossy, {}
+            for name, each in readers.others.items():
+                number = each.birth.number
+                lossy = known[number] if number in known else streams_with_losses(each.query.relation)
+                self._lossy[number] = lossy
+                for lost in lossy:
+                    of_streams.setdefault(lost, {})[name] = each
+            # It is the same mapping as long as the queries are the same.
+            self._losses = readers.others, of_streams
+        return self._losses[1].get(stream.name, {})
 
     # -- straight -----------------------------------------------------------------------------------------------------
 

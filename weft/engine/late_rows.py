@@ -18,8 +18,8 @@ from weft.engine.answers import Packed
 from weft.engine.expressions import spark_sql
 from weft.engine.lateness import closed_for, late_at
 from weft.engine.rows import CLOCK, column
-from weft.engine.woven.partials import Partials
 from weft.engine.woven.shape import Woven
+from weft.engine.woven.stage import Reduced
 from weft.plan.clockwork import Clock, Clockwork, Registered, passes_rows
 
 
@@ -129,17 +129,20 @@ def streams_with_losses(relation: Relation) -> frozenset[str]:
     return frozenset(each.name for each in streams if late_conditions(relation, each, any_time))
 
 
-def counted_in_partials(partials: Partials, watermark: int, queries: Mapping[str, Woven]) -> dict[str, int]:
+def counted_in_partials(reduced: Reduced, watermark: int, queries: Mapping[str, Woven]) -> dict[str, int]:
     """Return how many rows each query loses that is answered from partials of new rows."""
+    partials = reduced.partials
     cells, which = partials.distinct_cells
     if not (cells < watermark).any():
         return {}
-    windows = {each.window for each in queries.values() if not each.is_running}
-    closed = {window: closed_for(window, cells, watermark) for window in windows}
+    closed = {window: closed_for(window, cells, watermark) for window in reduced.weave.windows}
+    closed = {window: late for window, late in closed.items() if late.any()}
+    if not closed:
+        return {}
     found = {}
     for name, each in queries.items():
-        late = closed.get(each.window)
-        if late is not None and late.any():
+        if each.window in closed:
             takes = partials.signatures_satisfying([condition.text for condition in each.conditions])
-            found[name] = int(partials.row_counts[late[which] & takes[partials.signature_numbers]].sum())
+            late = closed[each.window][which] & takes[partials.signature_numbers]
+            found[name] = int(partials.row_counts[late].sum())
     return {name: count for name, count in found.items() if count}
