@@ -25,7 +25,7 @@ from bench import report
 from bench.aggregate_measurements.contest import Mark, mark, plain
 from bench.aggregate_measurements.weft_shared import SPARK, jobs_so_far
 from bench.network_measurements.contest import Task
-from weft.engine.continuity import folder_of
+from weft.engine.continuity import Folders
 from weft.engine.engine import Progress
 from weft.engine.network.observing import Observing
 from weft.engine.network.stage import NetworkPass
@@ -155,6 +155,6 @@ class _Run:
         assert commit is not None
         segments = [each for segments in commit.logs.values() for each in segments]
         return [
-            sum(each.rows for each in segments if each.path.startswith(folder_of(cycle)))
+            sum(each.rows for each in segments if each.path.startswith(Folders().of(cycle)))
             for cycle in range(commit.cycle + 1)
         ]

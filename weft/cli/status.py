@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -108,8 +109,8 @@ def _document(project: Path) -> dict[str, Any]:
         "groups": {
             name: {
                 **each,
-                "answers": _sum(commit.answered, each["evaluated_as"]) if commit else 0,
-                "late": _sum(commit.late, each["evaluated_as"]) if commit else 0,
+                "answers": _sum(commit, "answered", each["evaluated_as"]) if commit else 0,
+                "late": _sum(commit, "late", each["evaluated_as"]) if commit else 0,
             }
             for name, each in groups.items()
         },
@@ -136,20 +137,30 @@ def _errors(commit: Commit) -> dict[str, dict[str, Any]]:
 
 
 def _waiting(commit: Commit, name: str) -> str:
-    count = len(commit.waiting[name].answers)
-    return f"answers of {count} cycle{'s' * (count != 1)} wait for its sink"
+    waiting = commit.waiting.get(name)
+    if waiting is not None and waiting.trouble is not None:
+        return f"answers of {_cycles(len(waiting.answers))} wait for its sink"
+    return f"rows of {_cycles(sum(each.cycle > commit.of_query(name).cycle for each in commit.held))} are kept for it"
+
+
+def _cycles(count: int) -> str:
+    return f"{count} cycle{'s' * (count != 1)}"
 
 
 def _lost(commit: Commit) -> dict[str, dict[str, Any]]:
     """The queries that lack something for good, because more had to be kept for them than `error_retention`."""
+    answers = {name: ("answers", each.lost) for name, each in commit.waiting.items()}
+    rows = {name: ("the rows", each.lost) for each in commit.islands.values() for name in each.members}
     return {
-        name: {"what": "answers", "first": each.lost.first, "last": each.lost.last}
-        for name, each in sorted(commit.waiting.items())
-        if each.lost is not None
+        name: {"what": what, "first": lost.first, "last": lost.last}
+        for name, (what, lost) in sorted([*answers.items(), *rows.items()])
+        if lost is not None
     }
 
 
 def _instant(seconds: float) -> str:
+    if not math.isfinite(seconds):
+        return "never"
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
@@ -169,14 +180,15 @@ def _groups(catalog: Catalog) -> dict[str, dict[str, Any]]:
 
 def _own(commit: Commit | None, counts: str, name: str, number: int) -> int:
     """What a commit counts of a query; one of that name that was dropped does not count."""
-    state = None if commit is None else commit.queries.get(name)
-    if commit is None or state is None or state.number != number:
+    own = None if commit is None else commit.of_query(name)
+    state = None if own is None else own.queries.get(name)
+    if own is None or state is None or state.number != number:
         return 0
-    return _sum(getattr(commit, counts), [name])
+    return int(getattr(own, counts).get(name, 0))
 
 
-def _sum(counts: Mapping[str, int], names: Sequence[str]) -> int:
-    return sum(counts.get(name, 0) for name in names)
+def _sum(commit: Commit, counts: str, names: Sequence[str]) -> int:
+    return sum(getattr(commit.of_query(name), counts).get(name, 0) for name in names)
 
 
 def _last_cycle(cycles: Sequence[dict[str, Any]]) -> Iterator[str]:

@@ -52,11 +52,14 @@ class AnswerFiles:
         """The seals of the files that count from the next commit on."""
         return {path: {"": seal} for path, seal in self._seals.items()}
 
-    def write(self, cycle: int, answers: Mapping[str, pa.Table]) -> None:
-        """Write a cycle's answers; from its commit on, the oldest files do not count any more."""
+    def write(self, cycle: int, answers: Mapping[str, pa.Table], island: str = "") -> None:
+        """Write a cycle's answers; from its commit on, the oldest files do not count any more.
+
+        What an `island` answers for a cycle that is over is in a file of its own.
+        """
         if not answers or not self._limit:
             return
-        path = f"{FOLDER}/{cycle:012d}.arrows"
+        path = f"{FOLDER}/{cycle:012d}{island and f'.{island}'}.arrows"
         newest = {query: table.slice(max(0, table.num_rows - self._limit)) for query, table in answers.items()}
         data = _packed(newest)
         self._storage.write_bytes(path, data)

@@ -9,8 +9,9 @@ same plan and from the same rows, whatever the crash left behind: nothing but a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from operator import attrgetter
 from typing import Any
@@ -21,7 +22,7 @@ from weft.engine.offsets import Offsets
 from weft.engine.records import sealed
 from weft.engine.seals import Seals
 from weft.engine.storage import Storage
-from weft.engine.trouble import Trouble, Waiting, decoded_waiting
+from weft.engine.trouble import Lost, Trouble, Waiting, decoded_lost, decoded_trouble, decoded_waiting
 from weft.plan.clockwork import Birth, Clock
 from weft.plan.network import is_table
 
@@ -138,18 +139,93 @@ class Commit:
     plan_digest: str = ""
     #: Which rows of its sources the cycle had; None if they were handed over.
     offsets: Offsets | None = None
+    #: The queries that are evaluated apart from the others since they failed: see `islands.py`.
+    islands: Mapping[str, Island] = field(default_factory=dict)
+    #: The cycles whose rows are kept for islands that are behind, oldest first.
+    held: tuple[Held, ...] = ()
 
     @property
     def paths(self) -> set[str]:
         """The files and folders that the commit names, but for the snapshots of tables."""
         segments = {each.path for log, segments in self.logs.items() if not is_table(log) for each in segments}
         waiting = {path for each in self.waiting.values() for path in each.paths}
-        return segments | set(self.snapshots.values()) | waiting
+        islands = {path for each in self.islands.values() for path in each.commit.paths}
+        held = {path for each in self.held for path in each.paths}
+        return segments | set(self.snapshots.values()) | waiting | islands | held
+
+    def of_query(self, name: str) -> Commit:
+        """The record that has the state of a query: this one, or that of its island."""
+        return next((each.commit for each in self.islands.values() if name in each.members), self)
+
+
+@dataclass(frozen=True, slots=True)
+class Island:
+    """Queries that are evaluated apart from the others since they failed: see `islands.py`.
+
+    `roots` are those that failed, with their numbers; `members` also those that read their answers. `commit` is their
+    state, of the cycle that they have come to. It lacks the rows of the cycles that are `lost`.
+    """
+
+    roots: Mapping[str, int]
+    members: tuple[str, ...]
+    commit: Commit
+    trouble: Trouble | None
+    #: The members that cannot be evaluated with the others, because they read queries whose state the island lacks.
+    blocked: tuple[str, ...] = ()
+    #: Whether the state is empty, and all queries begin with the next cycle.
+    is_anew: bool = False
+    lost: Lost | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A cycle that is kept for islands which are behind: so many rows, of so many bytes."""
+
+    cycle: int
+    rows: int
+    bytes: int
+
+    @property
+    def paths(self) -> list[str]:
+        return [held_rows(self.cycle), held_record(self.cycle)] if self.rows else [held_record(self.cycle)]
+
+
+def held_rows(cycle: int) -> str:
+    """Where the rows of a cycle are kept for islands that are behind."""
+    return f"held/{cycle:012d}/rows"
+
+
+def held_record(cycle: int) -> str:
+    """Where that is kept which a cycle was decided by."""
+    return f"held/{cycle:012d}/decision.json"
 
 
 def errors_of(commit: Commit) -> dict[str, Trouble]:
     """What is wrong with the queries that are in error, by name."""
-    return {name: each.trouble for name, each in commit.waiting.items() if each.trouble is not None}
+    found = {name: each.trouble for name, each in commit.waiting.items() if each.trouble is not None}
+    for island in commit.islands.values():
+        for name in island.members:
+            trouble = _trouble_of(name, island)
+            if trouble is not None:
+                found[name] = trouble
+    return found
+
+
+def _trouble_of(name: str, island: Island) -> Trouble | None:
+    """What is wrong with a member of an island."""
+    if name in island.blocked:
+        return Trouble(
+            f"it reads {_quoted(island.roots)}, which is evaluated apart since it failed, and queries that are not: "
+            f"DROP it and {_quoted(island.roots)}, and CREATE them again",
+            0.0, 0, math.inf,
+        )  # fmt: skip
+    if island.trouble is None or name in island.roots:
+        return island.trouble
+    return replace(island.trouble, sentence=f"it reads {_quoted(island.roots)}: {island.trouble.sentence}")
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
 
 
 START = Commit(cycle=-1, plan=0)
@@ -233,7 +309,33 @@ def _encode(commit: Commit) -> dict[str, Any]:
         "seals": seals.encoded(commit.seals),
         "waiting": {name: asdict(each) for name, each in commit.waiting.items()},
         "offsets": None if commit.offsets is None else commit.offsets.to_json(),
+        "islands": {key: _encode_island(each) for key, each in commit.islands.items()},
+        "held": [asdict(each) for each in commit.held],
     }
+
+
+def _encode_island(island: Island) -> dict[str, Any]:
+    return {
+        "roots": island.roots,
+        "members": island.members,
+        "commit": _encode(island.commit),
+        "trouble": None if island.trouble is None else asdict(island.trouble),
+        "blocked": island.blocked,
+        "is_anew": island.is_anew,
+        "lost": None if island.lost is None else asdict(island.lost),
+    }
+
+
+def _decode_island(data: dict[str, Any]) -> Island:
+    return Island(
+        data["roots"],
+        tuple(data["members"]),
+        decode(data["commit"]),
+        decoded_trouble(data["trouble"]),
+        tuple(data["blocked"]),
+        data["is_anew"],
+        decoded_lost(data["lost"]),
+    )
 
 
 def _fields(record: StreamState | QueryState | Segment | FamilyState) -> dict[str, Any]:
@@ -266,8 +368,10 @@ def decode(data: dict[str, Any]) -> Commit:
         network={name: _family_state(each) for name, each in data.get("network", {}).items()},
         evaluators=data.get("evaluators", {}),
         seals=seals.decoded(data["seals"]),
-        waiting={name: decoded_waiting(each) for name, each in data.get("waiting", {}).items()},
         offsets=Offsets.from_json(data.get("offsets")),
+        waiting={name: decoded_waiting(each) for name, each in data["waiting"].items()},
+        islands={key: _decode_island(each) for key, each in data["islands"].items()},
+        held=tuple(Held(**each) for each in data["held"]),
     )
 
 

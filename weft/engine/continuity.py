@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from weft.algebra import Source, Stream
 from weft.algebra.sources import leaves
@@ -89,23 +89,31 @@ def reads_history(registered: Registered) -> bool:
 def garbage(last: Commit, commit: Commit) -> tuple[str, ...]:
     """What the last commit needed and this one does not: whole folders of cycles, or files in those that live on."""
     old, live = last.paths, commit.paths
-    folders = {folder_in(path) for path in old} | {folder_of(commit.cycle)}
-    gone = folders - {folder_in(path) for path in live}
-    rows = f"{folder_of(commit.cycle)}/streams"
-    if not any(path.startswith(rows) for path in live):
-        # Rows that were written to be judged, in a stream of which only partials are kept.
-        old = old | {rows}
+    written = {Folders().of(commit.cycle)} | {
+        Folders(key).of(each.commit.cycle) for key, each in commit.islands.items()
+    }
+    gone = {folder_in(path) for path in old} | written
+    gone -= {folder_in(path) for path in live}
+    for folder in written:
+        if not any(path.startswith(f"{folder}/streams") for path in live):
+            # Rows that were written to be judged, in a stream of which only partials are kept.
+            old = old | {f"{folder}/streams"}
     return tuple(sorted(gone | {path for path in old - live if folder_in(path) not in gone}))
 
 
-def folder_of(cycle: int) -> str:
-    """The folder of what a cycle writes."""
-    return f"segments/{cycle:012d}"
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """Where the cycles of the shared plan write, or those of an island: see `islands.py`."""
 
+    island: str = ""
 
-def partials_path(cycle: int, index: int) -> str:
-    """The file of a cycle's partials of one stream, which is numbered as in the plan."""
-    return f"{folder_of(cycle)}/partials-{index}.parquet"
+    def of(self, cycle: int) -> str:
+        """The folder of what a cycle writes."""
+        return f"segments/{cycle:012d}.{self.island}" if self.island else f"segments/{cycle:012d}"
+
+    def partials(self, cycle: int, index: int) -> str:
+        """The file of a cycle's partials of one stream, which is numbered as in the plan."""
+        return f"{self.of(cycle)}/partials-{index}.parquet"
 
 
 def folder_in(path: str) -> str:

@@ -24,17 +24,17 @@ from weft.algebra import Answers, Relation, Stream
 from weft.algebra.sources import leaves
 from weft.engine.commits import Commit, QueryState, Segment, StreamState
 from weft.engine.continuity import (
+    Folders,
     continued,
-    folder_of,
     logged,
     of_present_streams,
-    partials_path,
     reads_history,
     registered_queries,
     with_tables,
 )
 from weft.engine.decision import Decision
 from weft.engine.derived.stage import DerivedStage
+from weft.engine.errors import MemoryLimit
 from weft.engine.expiry import Expiry
 from weft.engine.ingest import Ingest, Readers
 from weft.engine.network.conditions import clock_of_rows
@@ -103,16 +103,18 @@ class CycleRunner:
         hosting: Hosting | None = None,
         ahead: Ahead | None = None,
         network: CurrentNetwork | None = None,
+        folders: Folders | None = None,
     ) -> None:
+        self._folders = folders or Folders()
         self._spark = spark
         self._storage = storage
         self._on_step = on_step or (lambda step, cycle: None)
         self._hosting = hosting or Hosting()
-        self._logs = Logs(spark, storage)
+        self._logs = Logs(spark, storage, self._folders)
         self._stage = WovenStage(spark, storage, self._hosting, ahead)
-        self._ingest = Ingest(spark, storage, self._logs, self._stage)
+        self._ingest = Ingest(spark, storage, self._logs, self._stage, self._folders)
         self._expiry = Expiry()
-        self._network = network or CurrentNetwork(self._hosting)
+        self._network = network or CurrentNetwork(self._hosting, folders=self._folders)
         self._derived = DerivedStage(storage, self._hosting.max_state)
         self._sets = SetsStage(storage, self._hosting.max_state)
         #: The roots of queries, by number; and their relations, as long as the queries are the same.
@@ -129,8 +131,19 @@ class CycleRunner:
     ) -> Answered:
         """Evaluate a cycle. Nothing is true before the caller commits the record that comes back.
 
-        A batch `is_straight` if its rows can be read again, and cheaply.
+        A batch `is_straight` if its rows can be read again, and cheaply. MemoryLimit names queries.
         """
+        try:
+            return self._run(batch, cycle, decision, last, is_straight=is_straight)
+        except MemoryLimit as error:
+            _, pieces = self._known_pieces
+            owners = {log: each for each in pieces for log in (each.log, each.place.log)}
+            names = (owners[log].registered.query.name if log in owners else log for log in error.needing_most)
+            raise MemoryLimit(str(error), tuple(dict.fromkeys(names))) from error
+
+    def _run(
+        self, batch: DataFrame | None, cycle: int, decision: Decision, last: Commit, *, is_straight: bool
+    ) -> Answered:
         plan = decision.plan
         present = with_tables(of_present_streams(last, plan), decision.tables)
         known, self._cast = self._casting(plan, present, cycle, decision.sharing)
@@ -240,7 +253,7 @@ class CycleRunner:
         if not segments:
             return None
         compile_plans(self._spark, sum(each.rows for each in segments) > _WORTH_COMPILING)
-        path = f"{folder_of(cycle)}/history-{plan.streams.index(stream)}.parquet"
+        path = f"{self._folders.of(cycle)}/history-{plan.streams.index(stream)}.parquet"
         return KeptRows(self._logs.read(stream, segments), path)
 
     def _is_woven(self, name: str, registered: Registered, last: Commit, sharing: bool) -> bool:
@@ -262,7 +275,9 @@ class CycleRunner:
                 evaluation.note_first_rows(relation, place, each)
                 if place.log in work.emit_from:
                     counted_from[name] = work.emit_from[place.log]
-        paths = {each.name: partials_path(work.clockwork.cycle, index) for index, each in enumerate(plan.streams)}
+        paths = {
+            each.name: self._folders.partials(work.clockwork.cycle, index) for index, each in enumerate(plan.streams)
+        }
         return self._stage.answer(work.reduced, work.clockwork, woven, counted_from, paths)
 
     # -- commit -------------------------------------------------------------------------------------------------------
@@ -294,7 +309,7 @@ class CycleRunner:
             live = [each for each in segments if not needs.expired(each, log)]
             if len(live) > _MOST_SEGMENTS:
                 self._on_step("compact", cycle)
-                path = f"{folder_of(cycle)}/compacted-{len(logs)}"
+                path = f"{self._folders.of(cycle)}/compacted-{len(logs)}"
                 live = self._logs.compacted(self._logs.read(source, live), CLOCK, needs.since.get(log), path)
             if live:
                 logs[log] = tuple(live)
@@ -337,7 +352,7 @@ class CycleRunner:
     ) -> Commit:
         """A commit with what is kept of relations that are evaluated together."""
         logs = dict(commit.logs)
-        folder = folder_of(commit.cycle)
+        folder = self._folders.of(commit.cycle)
         logs |= self._derived.keep(last, lambda number: f"{folder}/derived-{number}.parquet", _MOST_SEGMENTS)
         self._sets.check_memory()
         logs |= self._sets.keep(
@@ -347,7 +362,7 @@ class CycleRunner:
             segments = live
             if len(live) > _MOST_SEGMENTS:
                 self._on_step("compact", commit.cycle)
-                path = f"{folder_of(commit.cycle)}/network-compacted-{len(logs)}"
+                path = f"{self._folders.of(commit.cycle)}/network-compacted-{len(logs)}"
                 rows, since = network.keeping.read(family, live), network.keeping.needed_since(family)
                 segments = self._logs.compacted(rows, clock_of_rows(len(family.family.legs)), since, path)
             if segments:
@@ -360,7 +375,7 @@ class CycleRunner:
         if not self._stage.keeps_partials(stream.name):
             return []
         segments = list(self._stage.kept(stream.name))
-        path = partials_path(cycle, index)
+        path = self._folders.partials(cycle, index)
         if stream.name in work.reduced and len(work.reduced[stream.name].partials):
             segments.append(self._stage.log.keep(work.reduced[stream.name].partials, path))
         live = self._stage.live(stream.name, segments, work.clockwork.watermark(stream))
@@ -368,14 +383,14 @@ class CycleRunner:
             return live
         self._on_step("compact", cycle)
         since = self._stage.needed_since(stream.name, work.clockwork.watermark(stream))
-        return self._stage.log.compacted(live, since, f"{folder_of(cycle)}/partials-{index}-compacted")
+        return self._stage.log.compacted(live, since, f"{self._folders.of(cycle)}/partials-{index}-compacted")
 
     def _totals_kept(self, cycle: int, index: int, stream: Stream, last: Commit) -> list[Segment]:
         """The files that together have the groups of a stream's aggregates that never close."""
         segments = last.logs.get(totals_of(stream.name), ())
         if len(segments) >= _MOST_SEGMENTS:
             self._on_step("compact", cycle)
-        path = f"{folder_of(cycle)}/totals-{index}.parquet"
+        path = f"{self._folders.of(cycle)}/totals-{index}.parquet"
         return self._stage.keep_totals(stream.name, segments, path, _MOST_SEGMENTS)
 
 

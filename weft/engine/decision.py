@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from weft.engine.commits import WHOLE, Segment
 from weft.engine.offsets import Offsets
@@ -21,6 +22,7 @@ class Decision:
     them. `tables` has the snapshot of each table that the plan reads, by name. Of streams that may shed, so many of
     `WHOLE` rows are `kept`. The `plan_digest` tells the plan from any other. With `keeps_late_rows`, rows that are late
     for some queries and not for all go to the dead letter. `offsets` say which rows of Spark's sources the cycle has.
+    `evicted` are the queries that failed in attempts at this cycle, with what is wrong.
     """
 
     plan: Plan
@@ -34,3 +36,15 @@ class Decision:
     offsets: Offsets | None = None
     plan_digest: str = ""
     keeps_late_rows: bool = False
+    evicted: Mapping[str, str] = field(default_factory=dict)
+
+    @staticmethod
+    def of(intent: Mapping[str, Any], plan: Plan) -> Decision:
+        """What an intent says, with the plan whose number it has."""
+        offsets = Offsets.from_json(intent["offsets"])
+        return Decision(**{**intent, "plan": plan, "tables": snapshots_in(intent), "offsets": offsets})
+
+
+def snapshots_in(intent: Mapping[str, Any]) -> dict[str, Segment]:
+    """The snapshots of tables that an attempt at a cycle goes by."""
+    return {name: Segment(path, rows, None, None) for name, (path, rows) in intent.get("tables", {}).items()}

@@ -33,13 +33,15 @@ from weft.engine import replay
 from weft.engine.answer_files import AnswerFiles
 from weft.engine.catalog_copy import CatalogCopy, check_catalog
 from weft.engine.checkpoint import Checkpoint, check_is_same_batch, is_repeated, made_anew
-from weft.engine.commits import Commit, CommitLog, Segment, StreamState, errors_of
+from weft.engine.commits import Commit, CommitLog, Island, Segment, StreamState, errors_of
 from weft.engine.continuity import folder_in, garbage
-from weft.engine.cycle import CycleRunner, Step
-from weft.engine.decision import Decision
+from weft.engine.cycle import Answered, CycleRunner, Step
+from weft.engine.decision import Decision, snapshots_in
 from weft.engine.errors import EngineError
+from weft.engine.evicting import Evicting, Failure
 from weft.engine.executors_check import check_executors
 from weft.engine.failures import end_behind, end_of, failure_of
+from weft.engine.islands import CaughtUp, Islands, begun, plan_of, present, shared_part, without_needless
 from weft.engine.kept import told
 from weft.engine.network.current import CurrentNetwork
 from weft.engine.network.evidence import observed_before
@@ -48,7 +50,7 @@ from weft.engine.offsets import FOLDER as FILE_LISTS
 from weft.engine.outbox import FOLDER as WAITING
 from weft.engine.outbox import Outbox, of_present_queries
 from weft.engine.probe import Probe
-from weft.engine.publishing import Publisher, is_published, published_rows
+from weft.engine.publishing import PublishedRows, Publisher, is_published, published_rows
 from weft.engine.records import damaged, read_record
 from weft.engine.retries import Retries
 from weft.engine.sealing import check_files, with_seals
@@ -59,13 +61,14 @@ from weft.engine.statistics import Recorder
 from weft.engine.storage import Storage, local_uri
 from weft.engine.straight import StraightReader, can_be_read_straight
 from weft.engine.tables import GivenRows, Tables
-from weft.engine.trouble import RETENTION_MB, Waiting
+from weft.engine.trouble import RETENTION_MB, Waiting, lost_with
 from weft.engine.vanished import gone, vanished
 from weft.engine.woven.ahead import Ahead
 from weft.engine.woven.hosts import hosting
 from weft.plan.clockwork import Clockwork, Registered
 from weft.plan.network import is_table
 from weft.plan.plan import Plan, build
+from weft.plan.restriction import restricted, tables_of, with_read
 from weft.sql import durations
 
 #: How far a row's clock may be ahead of the machine's time, unless the setting `max_ahead` says otherwise.
@@ -75,7 +78,10 @@ MAX_AHEAD = "1 day"
 _naming_sources = threading.RLock()
 
 #: The folders in which each cycle, or each query, has a folder of its own.
-_FOLDERS = ("segments", WAITING)
+_FOLDERS = ("segments", "held", WAITING)
+
+#: So many held cycles of an island are evaluated between two cycles.
+_CAUGHT_UP_AT_ONCE = 10
 
 #: Characters that Spark would take for a pattern in a path.
 _PATTERNS = frozenset("*?[]{}")
@@ -109,6 +115,9 @@ class Progress:
 
 class Engine:
     """Runs one project's queries on Spark."""
+
+    _failure: BaseException | None
+    _spark_error: BaseException | None
 
     def __init__(
         self,
@@ -172,12 +181,12 @@ class Engine:
         self._follow_wanted = threading.Event()
         #: Whether a cycle that was begun is finished first, with the streams that it had.
         self._is_finishing = False
-        self._failure: BaseException | None = None
-        self._spark_error: BaseException | None = None
+        self._failure = self._spark_error = None
         self.frames: dict[str, DataFrame] = {}
         #: The rows of tables that Python code hands over, by name.
         self.tables: dict[str, GivenRows] = {}
         self._tables = Tables(spark, self._storage, self.tables)
+        self._islands = Islands(spark, self._storage, catalog, self._tables, self._on_step)
         self.listeners: list[Callable[[Progress], None]] = []
         #: Takes sentences for people.
         self.say: Callable[[str], None] = lambda sentence: None
@@ -233,7 +242,9 @@ class Engine:
         else:
             self._trigger = {}
         frame = self._tagged(streams)
-        self.try_again(set(errors_of(self.last)))
+        in_error = set(errors_of(self.last))
+        self._evict_unreadable()
+        self.try_again(in_error)
         self._ended.clear()
         try:
             self._begin(streams, frame)
@@ -361,16 +372,77 @@ class Engine:
 
     # -- queries in error ---------------------------------------------------------------------------------------------
 
-    def try_again(self, names: Collection[str]) -> None:
-        """Try some queries that are in error again, between two cycles; the last commit is written anew."""
+    def try_again(self, names: Collection[str], most: int | None = None) -> None:
+        """Try some queries that are in error again, between two cycles; the last commit is written anew.
+
+        Of what was held for an island, at most so many cycles are evaluated; the others come next time.
+        """
         self._retries.begin(names)
-        last = self.last
-        present = of_present_queries(last.waiting, self._catalog.running_numbers()) if names else {}
+        running = self._catalog.running_numbers() if names else {}
+        present = of_present_queries(self.last.waiting, running)
         waiting = [name for name in names if name in present and present[name].trouble is not None]
         if waiting:
-            self._on_step("try again", last.cycle)
-            queries = {each.name: each for each in self._stored_plan(last.plan).queries}
-            self._commit_anew(replace(last, waiting=self._outbox.try_again(present, queries, waiting)))
+            self._on_step("try again", self.last.cycle)
+            queries = {each.name: each for each in self._stored_plan(self.last.plan).queries}
+            self._commit_anew(replace(self.last, waiting=self._outbox.try_again(present, queries, waiting)))
+        for key, island in self.last.islands.items():
+            is_running = any(running.get(name) == number for name, number in island.roots.items())
+            if island.trouble is not None and is_running and not set(names).isdisjoint(island.members):
+                self._catch_up(key, running, most)
+
+    def _catch_up(self, key: str, running: Mapping[str, int], most: int | None) -> None:
+        """Evaluate the cycles that are held for an island, until it has caught up or fails again."""
+        done = 0
+        while (island := self.last.islands[key]).trouble is not None:
+            last = self.last
+            cycle = next((each.cycle for each in last.held if each.cycle > island.commit.cycle), None)
+            wrong = self._unreadable(island) if cycle is None else None
+            if wrong is not None:
+                self._commit_island(key, replace(island, trouble=island.trouble.again(wrong)))
+                return
+            if cycle is None:
+                self._commit_island(key, replace(island, trouble=None))
+                self._tell(f"{_listed(island.members)} {_is_or_are(island.members)} no longer in error")
+            elif done == most:
+                trouble = replace(island.trouble, sentence=f"it catches up, from cycle {cycle} on", next_try=0.0)
+                self._commit_island(key, replace(island, trouble=trouble))
+                return
+            else:
+                self._on_step("catch up", cycle)
+                caught = self._islands.catch_up(key, island, cycle, self._stored_plan)
+                if caught.island.commit.cycle == island.commit.cycle:
+                    self._commit_island(key, caught.island)
+                    return
+                self._deliver_late(key, caught, running)
+                done += 1
+
+    def _unreadable(self, island: Island) -> str | None:
+        """What is wrong with a table that an island will read in the next cycle; None if all can be read."""
+        plan = self._current_plan()
+        here = present(plan, {"": island})
+        tables = plan_of(plan, here[""])[0] if here else None
+        if tables is None:
+            return None
+        _, wrong = self._tables.found(dict(zip(tables.table_births, tables.tables, strict=True)))
+        return next(iter(wrong.values()), None)
+
+    def _deliver_late(self, key: str, caught: CaughtUp, running: Mapping[str, int]) -> None:
+        """Deliver what an island has answered for a cycle that was held for it, and commit that it has."""
+        plan, island, cycle = caught.plan, caught.island, caught.island.commit.cycle
+        answers = {name: table for name, table in caught.answers.items() if running.get(name) == plan.born[name]}
+        if any(is_published(each) for each in plan.queries if each.name in answers):
+            # Subscribers take rows in the order of cycles, and are past this one.
+            island = replace(island, lost=lost_with(island.lost, cycle))
+        waiting = self._deliver(cycle, plan, answers, of_present_queries(self.last.waiting, running), key)
+        self._commit_island(key, island, waiting)
+
+    def _commit_island(self, key: str, island: Island, waiting: Mapping[str, Waiting] | None = None) -> None:
+        last = self.last
+        islands = {**last.islands, key: island}
+        self._commit_anew(
+            without_needless(replace(last, islands=islands, waiting=last.waiting if waiting is None else waiting))
+        )
+        self._islands.committed(islands)
 
     def _commit_anew(self, commit: Commit) -> None:
         """Put a record in the place of the last one, which differs from it in nothing that later cycles read."""
@@ -380,8 +452,46 @@ class Engine:
         self._on_step("rename anew", commit.cycle)
         self._commits.commit(commit)
         self._on_step("after anew", commit.cycle)
+        self._files.committed()
         for path in garbage(last, commit):
             self._storage.delete(path)
+
+    def _evict_unreadable(self) -> None:
+        """Evict the queries that read tables which cannot be read, as the engine starts and before any row comes."""
+        last = self.last
+        if last.cycle < 0 or self._commits.intent(last.cycle + 1) is not None:
+            return
+        plan = self._current_plan()
+        _, evicted = self._found_tables(plan)
+        if evicted:
+            self._tell_of(evicted)
+            self._commit_anew(replace(last, islands={**last.islands, **begun(plan, last, evicted)}))
+
+    def _found_tables(self, plan: Plan) -> tuple[dict[str, Segment], dict[str, str]]:
+        """The snapshots of tables that a cycle needs, and the queries of the shared plan that read one which has none,
+        each with what is wrong."""
+        shared = shared_part(plan, self.last.islands)
+        beside = [plan_of(plan, each)[0] for each in present(plan, self.last.islands).values() if each.trouble is None]
+        needed = {each.name for part in (shared, *beside) for each in part.tables}
+        tables = {
+            birth: each for birth, each in zip(plan.table_births, plan.tables, strict=True) if each.name in needed
+        }
+        snapshots, wrong = self._tables.found(tables)
+        evicted: dict[str, str] = {}
+        for query in shared.queries if wrong else ():
+            read = tables_of(query)
+            sentences = [wrong[each.name] for each in shared.tables if each.name in read and each.name in wrong]
+            if sentences:
+                evicted[query.name] = sentences[0]
+        return snapshots, evicted
+
+    def _tell_of(self, evicted: Mapping[str, str]) -> None:
+        for sentence in dict.fromkeys(evicted.values()):
+            names = [name for name, each in evicted.items() if each == sentence]
+            self._tell(
+                f"{_listed(names)} {_is_or_are(names)} in error: {sentence}; rows are kept for what reads it, and all "
+                "other queries go on"
+            )
 
     def _due(self) -> set[str]:
         return self._retries.due(errors_of(self.last))
@@ -396,7 +506,7 @@ class Engine:
                 if self._ended.is_set() or self._stopping.is_set():
                     return
                 try:
-                    self.try_again(self._due())
+                    self.try_again(self._due(), _CAUGHT_UP_AT_ONCE)
                 except Exception as error:
                     # What stops a retry, such as a full disk, stops the next cycle too, and is reported there.
                     self.say(_first_line(error))
@@ -417,7 +527,7 @@ class Engine:
         try:
             with self._between, _without_collections():
                 self._probe.check()
-                self.try_again(self._due())
+                self.try_again(self._due(), _CAUGHT_UP_AT_ONCE)
                 offsets = offsets_of(self._storage, batch_id)
                 self.cycle(self._as_read(batch), batch_id, is_straight=self._straight is not None, offsets=offsets)
             if self._is_finishing:
@@ -466,23 +576,18 @@ class Engine:
         came = {} if batch is None else arrived(batch, decision)
         if batch is not None:
             batch = kept_rows(batch, plan.streams, decision.kept, cycle)
-        answered = self._runner.run(batch, cycle, decision, last, is_straight=is_straight)
+        answered, decision = self._evaluated(batch, cycle, decision, last, is_straight=is_straight)
+        beside = self._islands.run(batch, cycle, decision, last, is_straight=is_straight)
         commit = with_kept(answered.commit, last, decision, came)
         streams = self._with_missing_files(commit, decision, everywhere=is_repeated_attempt)
         commit = replace(commit, streams=streams, offsets=decision.offsets, plan_digest=decision.plan_digest)
-        found = told(answered.answers, plan, commit)
+        commit = self._with_islands(replace(commit, islands=beside.islands, held=last.held), batch, plan)
+        found = told({**answered.answers, **beside.answers}, plan, commit)
         answered = replace(answered, answers=found, commit=commit)
         self._on_step("deliver", cycle)
-        queries = {each.name: each for each in plan.queries}
-        answers = {name: table for name, table in answered.answers.items() if not is_published(queries[name])}
-        born = plan.born
-        waiting: Mapping[str, Waiting] = of_present_queries(last.waiting, born)
-        for name, table in answers.items():
-            waiting = self._outbox.deliver(waiting, queries[name], born[name], table, cycle)
-        commit = replace(commit, waiting=waiting)
-        self._files.write(cycle, answers)
+        commit = replace(commit, waiting=self._deliver(cycle, plan, found, of_present_queries(last.waiting, plan.born)))
         if self.publisher is not None:
-            self.publisher.write(cycle, published_rows(decision.plan, commit, answered.answers))
+            self.publisher.write(cycle, self._published(decision, commit, answered.answers))
         self._on_step("commit", cycle)
         answered = replace(answered, commit=with_seals(commit, last, self._storage, self._files.seals))
         self._copy.keep()
@@ -490,6 +595,7 @@ class Engine:
         self._on_step("rename", cycle)
         self._commits.commit(answered.commit)
         self._runner.committed(answered.commit)
+        self._islands.committed(commit.islands)
         self._on_step("after commit", cycle)
         if self.publisher is not None:
             self.publisher.committed(cycle)
@@ -515,6 +621,70 @@ class Engine:
                 self._tell(gone(name, commit.cycle, paths))
         return streams
 
+    def _deliver(
+        self, cycle: int, plan: Plan, answers: Mapping[str, pa.Table], waiting: Mapping[str, Waiting], island: str = ""
+    ) -> Mapping[str, Waiting]:
+        """Hand the answers of a cycle to their sinks; what waits for sinks after that."""
+        queries, born = {each.name: each for each in plan.queries}, plan.born
+        delivered = {name: table for name, table in answers.items() if not is_published(queries[name])}
+        for name, table in delivered.items():
+            waiting = self._outbox.deliver(waiting, queries[name], born[name], table, cycle)
+        self._files.write(cycle, delivered, island)
+        return waiting
+
+    def _evaluated(
+        self, batch: DataFrame | None, cycle: int, decision: Decision, last: Commit, *, is_straight: bool
+    ) -> tuple[Answered, Decision]:
+        """Evaluate the shared plan. Queries that fail are evicted from it, and the others are evaluated again."""
+        was_of_the_moment = False
+        while True:
+            shared = replace(decision, plan=shared_part(decision.plan, last.islands, decision.evicted))
+            try:
+                return self._runner.run(batch, cycle, shared, last, is_straight=is_straight), decision
+            except Exception as error:
+                if self._stopping.is_set():
+                    raise
+                evicting = Evicting(self._spark, self._storage, self._catalog, self._islands)
+                found = evicting.evicted(Failure(error, batch, cycle, shared, last))
+                if not found and was_of_the_moment:
+                    raise
+                was_of_the_moment = not found
+            if found:
+                self._tell_of(found)
+                decision = replace(decision, evicted={**decision.evicted, **found})
+                intent = self._commits.intent(cycle)
+                assert intent is not None
+                self._on_step("evict", cycle)
+                self._commits.declare(cycle, {**intent, "evicted": decision.evicted})
+                self._on_step("after evict", cycle)
+            # What was in memory belongs to the attempt that failed.
+            hosted = hosting(self._catalog)
+            self._network = CurrentNetwork(hosted, self._catalog, observed_before(self._catalog))
+            self._runner = CycleRunner(self._spark, self._storage, self._on_step, hosted, None, self._network)
+
+    def _with_islands(self, commit: Commit, batch: DataFrame | None, plan: Plan) -> Commit:
+        """A commit with what is held for the islands that are behind."""
+        if all(each.trouble is None for each in commit.islands.values()):
+            return replace(commit, held=())
+        cycle, intent = commit.cycle, self._commits.intent(commit.cycle)
+        assert intent is not None
+        self._on_step("hold", cycle)
+        self._islands.hold_rows(batch, cycle, plan)
+        held = self._islands.hold(cycle, intent, commit)
+        return self._islands.limited(replace(commit, held=(*commit.held, held)), self._retention())
+
+    def _published(self, decision: Decision, commit: Commit, answers: Mapping[str, pa.Table]) -> list[PublishedRows]:
+        """What is published after a cycle, also of islands that have caught up."""
+        shared = shared_part(decision.plan, commit.islands)
+        found = published_rows(shared, commit, answers)
+        for island in commit.islands.values():
+            if island.trouble is None:
+                own = {name: table for name, table in answers.items() if name in island.members}
+                part, _ = plan_of(decision.plan, island)
+                members = {each.name for each in part.queries} & set(island.members)
+                found += published_rows(restricted(part, with_read(part, members)), island.commit, own)
+        return found
+
     def _decide(self, cycle: int, heartbeats: Mapping[str, int], offsets: Offsets | None) -> Decision:
         """What a cycle goes by, written down first so that a second attempt goes by the same."""
         intent = self._commits.intent(cycle)
@@ -525,7 +695,8 @@ class Engine:
             self.before_cycle()
             begun = offsets and with_files(self._storage, offsets, self.last.offsets, cycle)
             plan = self._current_plan()
-            snapshots = self._tables.snapshots(dict(zip(plan.table_births, plan.tables, strict=True)))
+            snapshots, evicted = self._found_tables(plan)
+            self._tell_of(evicted)
             intent = {
                 "plan": plan.number,
                 "plan_digest": self._copy.digest(plan.number),
@@ -538,11 +709,12 @@ class Engine:
                 "kept": self._pace.kept,
                 "keeps_late_rows": self._catalog.setting("late_rows", "count") == "dead letter",
                 "offsets": begun and begun.to_json(),
+                "evicted": evicted,
             }
             self._copy.keep()
             self._commits.declare(cycle, intent)
-        plan = self._stored_plan(intent["plan"])
-        return Decision(**{**intent, "plan": plan, "tables": _snapshots(intent), "offsets": begun})
+        decision = Decision.of(intent, self._stored_plan(intent["plan"]))
+        return replace(decision, offsets=begun)
 
     def _latest(self) -> int | None:
         """The largest TIMESTAMP that is believed of a clock: the machine's time and what `max_ahead` adds to it."""
@@ -604,8 +776,11 @@ class Engine:
             numbers = self._catalog.table_numbers()
             registered: dict[int, Table] = {numbers[each.name]: each for each in self._catalog.tables()}
         intent = self._commits.intent(self.last.cycle + 1) or {}
-        begun = {each.path for each in _snapshots(intent).values()}
-        last = {each.path for log, segments in self.last.logs.items() if is_table(log) for each in segments}
+        begun = {each.path for each in snapshots_in(intent).values()} | self._islands.snapshots(self.last)
+        parts = [self.last, *(each.commit for each in self.last.islands.values())]
+        last = {
+            each.path for part in parts for log, segments in part.logs.items() if is_table(log) for each in segments
+        }
         self._tables.say = self.say
         self._tables.read_anew(registered, begun, last)
 
@@ -734,9 +909,14 @@ def _without_collections() -> Iterator[None]:
             gc.enable()
 
 
-def _snapshots(intent: Mapping[str, Any]) -> dict[str, Segment]:
-    """The snapshots of tables that an attempt at a cycle goes by."""
-    return {name: Segment(path, rows, None, None) for name, (path, rows) in intent.get("tables", {}).items()}
+def _listed(names: Collection[str]) -> str:
+    """Some queries, for people."""
+    quoted = ", ".join(f"'{name}'" for name in names)
+    return f"quer{'y' if len(names) == 1 else 'ies'} {quoted}"
+
+
+def _is_or_are(names: Collection[str]) -> str:
+    return "is" if len(names) == 1 else "are"
 
 
 def _open_windows(commit: Commit, plan: Plan | None) -> int:

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from weft.algebra import Stream
 from weft.engine.answers import Packed
 from weft.engine.commits import Commit, Segment, StreamState
-from weft.engine.continuity import folder_of, logged, states_of
+from weft.engine.continuity import Folders, logged, states_of
 from weft.engine.dead_letter import write_dead_letters, write_late_letters
 from weft.engine.decision import Decision
 from weft.engine.intake import MEASURES, Seen, advanced, judged_batch, measures_of_batch, measures_of_rows, seen_in
@@ -60,7 +60,8 @@ class Readers:
 class Ingest:
     """Takes in the rows of one batch after the other."""
 
-    def __init__(self, spark: SparkSession, storage: Storage, logs: Logs, stage: WovenStage) -> None:
+    def __init__(self, spark: SparkSession, storage: Storage, logs: Logs, stage: WovenStage, folders: Folders) -> None:
+        self._folders = folders
         self._spark = spark
         self._storage = storage
         self._logs = logs
@@ -120,7 +121,9 @@ class Ingest:
         work.late = {name: count for name, count in counted.items() if count}
 
     def _keep_late_rows(self, streams: Sequence[Stream], readers: Readers, work: Work) -> None:
-        """Write the rows that are late for one query and not for all to the dead letters."""
+        """Write the rows that are late for one query and not for all to the dead letters. Islands only count them."""
+        if self._folders.island:
+            return
         losing = {name: readers.queries[name].query.relation for name in work.late}
         for each in streams:
             log, watermark = f"stream {each.name}", work.clockwork.watermark(each, after=False)
@@ -218,7 +221,7 @@ class Ingest:
         for index, each in enumerate(plan.streams):
             found_again = kept.get(f"stream {each.name}")
             if found_again is not None and found_again.num_rows:
-                path = f"{folder_of(readers.cycle)}/stream-{index}.parquet"
+                path = f"{self._folders.of(readers.cycle)}/stream-{index}.parquet"
                 work.added[f"stream {each.name}"] = self._segment(found_again, path, seen[each.name].rows)
         return streams, work
 
@@ -262,7 +265,7 @@ class Ingest:
         states = states_of(last, plan)
         before = {name: state.largest for name, state in states.items()}
         earlier = readers.clockwork(before, before)
-        path = f"{folder_of(cycle)}/streams"
+        path = f"{self._folders.of(cycle)}/streams"
         measured: Mapping[str, int | None] = {}
         if batch is not None and plan.streams:
             checked = judged_batch(batch, plan.streams, decision.latest, earlier, readers.queries)
@@ -298,7 +301,8 @@ class Ingest:
                 late_segments[f"stream {each.name}"] = Segment(
                     where, late, measured.get(f"least_{index}"), newest, struct=f"s{index}"
                 )
-            if late or bad:
+            # An island reads what the shared plan reads, which has set these rows aside already.
+            if (late or bad) and not self._folders.island:
                 write_dead_letters(self._spark, self._storage, each, index, path, cycle)
         work = Work(readers.clockwork(before, {name: state.largest for name, state in streams.items()}))
         for index, each in enumerate(plan.streams):

@@ -30,7 +30,7 @@ def newest_answers(directory: Path, query: Query, number: int, streams: frozense
     schema = pa.schema([(field.name, arrow_type(field.type)) for field in query.relation.fields])
     tables = [schema.empty_table()]
     commit = last_commit(directory)
-    state = commit.queries.get(query.name) if commit is not None else None
+    state = commit.of_query(query.name).queries.get(query.name) if commit is not None else None
     if commit is not None and state is not None and state.number == number:
         for data in _files(directory, commit, state.first):
             table = answers_in(data, query.name)
@@ -43,7 +43,7 @@ def _files(directory: Path, commit: Commit, first: int) -> Iterator[bytes]:
     """The files of answers that a commit names, from the `first` cycle on."""
     for path, seal in sealed_answers(commit.seals).items():
         file = directory / "state" / path
-        if int(file.stem) >= first:
+        if int(file.name.partition(".")[0]) >= first:
             data = file.read_bytes() if file.exists() else None
             wrong = fault(seal, None if data is None else seal_of(data))
             if data is not None and wrong is None:

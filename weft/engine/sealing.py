@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from weft.engine.commits import Commit
+from weft.engine.commits import Commit, held_rows
 from weft.engine.errors import StorageError
 from weft.engine.seals import Seals, check, seal_of
 from weft.engine.storage import Storage
@@ -19,7 +19,9 @@ def with_seals(commit: Commit, last: Commit, storage: Storage, answers: Mapping[
 
     `answers` has the seals of the files of answers.
     """
-    rows = {each.path: each.rows for segments in commit.logs.values() for each in segments}
+    parts = [commit, *(each.commit for each in commit.islands.values())]
+    rows = {each.path: each.rows for part in parts for segments in part.logs.values() for each in segments}
+    rows |= {held_rows(each.cycle): each.rows for each in commit.held}
     files = {
         path: last.seals[path] if path in last.seals else seals_of_written(storage, path, rows.get(path))
         for path in sorted(commit.paths)

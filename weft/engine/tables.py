@@ -66,7 +66,7 @@ class Tables:
         Those of the `last` commit are kept.
         """
         self._taken = {}
-        self.snapshots(tables)
+        self.found(tables)
         for path in sorted(begun - self._checked):
             self._check(path)
         needed = begun | last | {each.path for each in self._taken.values()}
@@ -80,6 +80,17 @@ class Tables:
             if number not in self._taken:
                 self._taken[number] = self._snapshot(number, table)
         return {table.name: self._taken[number] for number, table in tables.items()}
+
+    def found(self, tables: Mapping[int, Table]) -> tuple[dict[str, Segment], dict[str, str]]:
+        """The snapshots of the tables that can be read, by name, and what is wrong with the others."""
+        snapshots: dict[str, Segment] = {}
+        wrong: dict[str, str] = {}
+        for number, table in tables.items():
+            try:
+                snapshots |= self.snapshots({number: table})
+            except SourceError as error:
+                wrong[table.name] = str(error)
+        return snapshots, wrong
 
     def _snapshot(self, number: int, table: Table) -> Segment:
         """The rows of a table as they are now: from the state directory, if it has them."""

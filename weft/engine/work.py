@@ -16,7 +16,7 @@ from weft.algebra import Relation, Source
 from weft.engine.answers import held
 from weft.engine.commits import Commit, Segment
 from weft.engine.compile import Views
-from weft.engine.continuity import folder_of
+from weft.engine.continuity import Folders
 from weft.engine.places import Place
 from weft.engine.rows import ARRIVAL, BEFORE, CLOCK, column, columns, log_schema
 from weft.engine.sinks import parquet_file
@@ -64,9 +64,10 @@ class Work:
 class Logs:
     """Reads and writes the logs and snapshots of a project."""
 
-    def __init__(self, spark: SparkSession, storage: Storage) -> None:
+    def __init__(self, spark: SparkSession, storage: Storage, folders: Folders) -> None:
         self._spark = spark
         self._storage = storage
+        self._folders = folders
         #: The schemas of snapshots that this process has written: reading them needs no look into the files.
         self._schemas: dict[str, StructType] = {}
 
@@ -117,7 +118,7 @@ class Logs:
     def add_table(self, log: str, relation: Relation, table: pa.Table, work: Work) -> None:
         """Add rows that are in the driver, with their clocks, to a log."""
         rows = _logged(relation, table, work)
-        path = f"{folder_of(work.clockwork.cycle)}/rows-{len(work.added)}.parquet"
+        path = f"{self._folders.of(work.clockwork.cycle)}/rows-{len(work.added)}.parquet"
         self._storage.write_bytes(path, parquet_file(rows))
         clocks = np.asarray(table[CLOCK])
         work.lowest[log] = int(clocks.min())
@@ -133,7 +134,7 @@ class Logs:
             judged = f"least({judged}, {CLOCK} - 1L)"
         listed = f"{columns(relation.fields)}{CLOCK}, {cycle}L AS {ARRIVAL}, {judged} AS {BEFORE}"
         observation = Observation()
-        path = f"{folder_of(cycle)}/rows-{len(work.added)}"
+        path = f"{self._folders.of(cycle)}/rows-{len(work.added)}"
         measures = [F.count(F.lit(1)).alias("rows"), F.min(CLOCK).alias("min"), F.max(CLOCK).alias("max")]
         rows = self._spark.sql(f"SELECT {listed} FROM ({text})").observe(observation, *measures)
         rows.write.mode("overwrite").parquet(self._storage.path(path))
@@ -160,7 +161,7 @@ class Logs:
 
     def write_snapshot(self, place: str, text: str, work: Work) -> None:
         """Evaluate a select and make its rows the snapshot of a place."""
-        path = f"{folder_of(work.clockwork.cycle)}/snapshot-{len(work.written)}"
+        path = f"{self._folders.of(work.clockwork.cycle)}/snapshot-{len(work.written)}"
         rows = self._spark.sql(text)
         rows.write.mode("overwrite").parquet(self._storage.path(path))
         self._schemas[path] = rows.schema

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from weft.algebra import Field, Select
 from weft.catalog import Catalog
 from weft.engine.commits import Commit, Segment
-from weft.engine.continuity import folder_of
+from weft.engine.continuity import Folders
 from weft.engine.network.asking import Asking
 from weft.engine.network.evidence import Numbers, recorded
 from weft.engine.network.families import families_of
@@ -46,8 +46,15 @@ class CurrentNetwork:
         observed: Observed | None = None,
         patience: Patience | None = None,
         whim: Whim | None = None,
+        folders: Folders | None = None,
+        first_node: int = 1,
     ) -> None:
-        """`observed` is what is known from before; `whim` is how tests have selects chosen anew."""
+        """`observed` is what is known from before; `whim` is how tests have selects chosen anew.
+
+        Without a catalog, nodes are numbered from `first_node` on.
+        """
+        self._folders = folders or Folders()
+        self._first_node = first_node
         self._hosting = hosting
         self._catalog = catalog
         self._patience, self._whim = patience or Patience(), whim
@@ -66,7 +73,10 @@ class CurrentNetwork:
     @cached_property
     def _kept(self) -> KeptNetwork:
         """The network as it was kept: taken up when there is something in it to run."""
-        return KeptNetwork(self._catalog, statistics=self.observing.observed)
+        kept = KeptNetwork(self._catalog, statistics=self.observing.observed)
+        if self._catalog is None:
+            kept.planner.nodes.next_number = self._first_node
+        return kept
 
     @cached_property
     def _redeciding(self) -> Redeciding:
@@ -82,7 +92,7 @@ class CurrentNetwork:
         self._tables = tables
         asking = Asking(spark)
         families = self._families(pieces, last, cycle)
-        keeping = Keeping(asking, storage, last, cycle, folder_of(cycle), self._held)
+        keeping = Keeping(asking, storage, last, cycle, self._folders.of(cycle), self._held)
         self._pass = NetworkPass(families, asking, keeping, self.observing.sampling())
         return self._pass
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from weft.algebra import Relation, Select, SetOperator
 from weft.engine.commits import Commit, Segment
-from weft.engine.errors import EngineError
+from weft.engine.errors import MemoryLimit, megabytes
 from weft.engine.pieces.pieces import Piece
 from weft.engine.places import Place
 from weft.engine.sets.history import HistoryOperator
@@ -93,11 +93,13 @@ class SetsStage:
         """Refuse to go on with more than there is room for."""
         held = {place: each.bytes_held for place, each in self._operators.items()}
         if sum(held.values()) > self.limit:
-            names = self._pieces[max(held, key=lambda place: held[place])].registered.query.name
-            raise EngineError(
-                f"DISTINCT and set operators remember about {sum(held.values()) / 1e9:,.1f} GB of values, and "
-                f"max_state_mb allows {self.limit / 1e9:,.1f}; most of them are those of '{names}': SET max_state_mb "
-                "higher, or RETAIN less; nothing of this cycle was committed"
+            dearest = max(held, key=lambda place: held[place])
+            name = self._pieces[dearest].registered.query.name
+            raise MemoryLimit(
+                f"DISTINCT and set operators remember about {megabytes(sum(held.values()))} MB of values, and "
+                f"max_state_mb allows {megabytes(self.limit)}; most of them are those of '{name}': SET max_state_mb "
+                "higher, or RETAIN less",
+                (dearest,),
             )
 
     def keep(

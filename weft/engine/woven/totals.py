@@ -23,7 +23,7 @@ from weft.aggregation.statistic import Columns
 from weft.aggregation.statistics import settled
 from weft.algebra import Stream
 from weft.engine.commits import Segment
-from weft.engine.errors import EngineError
+from weft.engine.errors import MemoryLimit, megabytes
 from weft.engine.storage import Storage
 from weft.engine.woven.answers import Closed, Part
 from weft.engine.woven.measures import Measure, latest_clock, rows_counted
@@ -80,12 +80,13 @@ class RunningTotals:
         total = sum(needed.values())
         if total > limit:
             dearest = max(needed, key=lambda spec: needed[spec])
-            names = [name for name, spec in self._cohort_of.items() if spec == dearest]
-            raise EngineError(
-                f"the groups of stream '{self.stream.name}' that never close need about {total / 1e9:,.1f} GB in the "
-                f"driver, and max_state_mb allows {limit / 1e9:,.1f}; {needed[dearest] / 1e9:,.1f} of them are for "
+            names = tuple(name for name, spec in self._cohort_of.items() if spec == dearest)
+            raise MemoryLimit(
+                f"the groups of stream '{self.stream.name}' that never close need about {megabytes(total)} MB in the "
+                f"driver, and max_state_mb allows {megabytes(limit)}; {megabytes(needed[dearest])} of them are for "
                 f"{', '.join(names[:5])}{' and others' if len(names) > 5 else ''}: SET max_state_mb higher, or give "
-                "queries over many keys a window; nothing of this cycle was committed"
+                "queries over many keys a window",
+                names,
             )
 
     def take(self, arrived: Partials | None) -> dict[str, Part]:

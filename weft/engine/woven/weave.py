@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from weft.aggregation.density import Crowd
 from weft.algebra import Aggregate, Stream, Window
-from weft.engine.errors import EngineError
+from weft.engine.errors import MemoryLimit, megabytes
 from weft.engine.woven.answers import Closed, Part, kinds_of
 from weft.engine.woven.carrying import carried_on
 from weft.engine.woven.groups import Grouping, cohorts, grouped
@@ -35,11 +35,11 @@ _MANY_KEYS = 100_000
 _MANY = 16
 
 
-class TooMuch(EngineError):
+class TooMuch(MemoryLimit):
     """Windows need more memory than there is. `keys` is the key set that needs most of it, if there is one."""
 
-    def __init__(self, message: str, keys: KeySet | None) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, needing_most: tuple[str, ...], keys: KeySet | None) -> None:
+        super().__init__(message, needing_most)
         self.keys = keys
 
 
@@ -202,7 +202,7 @@ class StreamWeave:
             for tree, size in needed.items():
                 by_keys[tree.spec.keys] += size
             dearest = next((keys for keys, _ in by_keys.most_common() if keys), None)
-            raise TooMuch(self._too_much(needed, limit), dearest)
+            raise self._too_much(needed, limit, dearest)
 
     def _save_memory(self, needed: dict[Tree, int], crowds: Mapping[Tree, Crowd], limit: int) -> None:
         """Let trees be sparse until there is room, those first that save most by it."""
@@ -219,14 +219,16 @@ class StreamWeave:
         away = self.away | {keys}
         return StreamWeave(self.stream, self.queries, self, facts=self.facts, grouping=self.grouping, away=away)
 
-    def _too_much(self, needed: Mapping[Tree, int], limit: int) -> str:
+    def _too_much(self, needed: Mapping[Tree, int], limit: int, keys: KeySet | None) -> TooMuch:
         dearest = max(needed, key=lambda tree: needed[tree])
-        names = [name for name, tree in self._tree_of.items() if tree is dearest]
-        return (
-            f"the open windows of stream '{self.stream.name}' need about {sum(needed.values()) / 1e9:,.1f} GB in the "
-            f"driver, and max_state_mb allows {limit / 1e9:,.1f}; {needed[dearest] / 1e9:,.1f} of them are for "
+        names = tuple(name for name, tree in self._tree_of.items() if tree is dearest)
+        return TooMuch(
+            f"the open windows of stream '{self.stream.name}' need about {megabytes(sum(needed.values()))} MB in the "
+            f"driver, and max_state_mb allows {megabytes(limit)}; {megabytes(needed[dearest])} of them are for "
             f"{', '.join(names[:5])}{' and others' if len(names) > 5 else ''}: SET max_state_mb higher, SET kernels "
-            "= auto, or drop queries with long ranges over many keys; nothing of this cycle was committed"
+            "= auto, or drop queries with long ranges over many keys",
+            names,
+            keys,
         )
 
     def remember(self, history: Iterable[Partials], watermark: int | None) -> None:
