@@ -120,19 +120,23 @@ def move(
     target: Annotated[str, typer.Argument(help="The provider that shall run it.")],
     address: OptionalAddress = None,
     site: SiteOption = Path(),
+    as_json: JsonOption = False,
 ) -> None:
     """Have a query run elsewhere. No answer is lost by it, and none comes twice."""
-    with federating_clearly(as_json=False):
-        print_text("\n".join(ask("move", address, site, query=query, target=target)["said"]))
+    with federating_clearly(as_json):
+        _print_said(ask("move", address, site, query=query, target=target)["said"], as_json)
 
 
 @federation.command()
 def explain(
-    query: Annotated[str, typer.Argument(help="The query.")], address: OptionalAddress = None, site: SiteOption = Path()
+    query: Annotated[str, typer.Argument(help="The query.")],
+    address: OptionalAddress = None,
+    site: SiteOption = Path(),
+    as_json: JsonOption = False,
 ) -> None:
     """Say why a query runs where it runs, what it shares there, and what moving it would cost."""
-    with federating_clearly(as_json=False):
-        print_text("\n".join(ask("explain", address, site, query=query)["said"]))
+    with federating_clearly(as_json):
+        _print_said(ask("explain", address, site, query=query)["said"], as_json)
 
 
 @federation.command()
@@ -140,8 +144,16 @@ def picture(
     file: Annotated[Path, typer.Argument(metavar="FILE.svg", help="Where to draw it.")],
     address: OptionalAddress = None,
     site: SiteOption = Path(),
+    as_json: JsonOption = False,
 ) -> None:
     """Draw the network: sites and links, loads, the ways of streams, and the tree of coordinators."""
-    with federating_clearly(as_json=False):
+    with federating_clearly(as_json):
         file.write_text(ask("picture", address, site)["svg"])
-        print_text(f"{file} is drawn")
+        _print_said([f"{file} is drawn"], as_json)
+
+
+def _print_said(said: list[str], as_json: bool) -> None:
+    if as_json:
+        print_json({"ok": True, "said": said})
+    else:
+        print_text("\n".join(said))
