@@ -18,16 +18,16 @@ from __future__ import annotations
 import json
 import os
 import re
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeVar
 
 from weft.delivery import itinerary
+from weft.delivery.checked_file import Damaged, marker, move_marker, read_checked, write_checked, write_whole
 from weft.delivery.errors import DamagedLog, LogError
 from weft.delivery.itinerary import Itinerary
-from weft.delivery.parcel import Damaged, Head, Parcel, checked_head, decode, encode, read_head
+from weft.delivery.parcel import Head, Parcel, checked_head, decode, encode, read_head
 
 Found = TypeVar("Found")
 
@@ -36,7 +36,6 @@ ROUTES: Final = "routes.json"
 ACKNOWLEDGED: Final = "acknowledged.json"
 _PARCEL = re.compile(r"(\d{12})\.parcel")
 _PENDING = re.compile(r"(\d{12})\.pending")
-_NEWEST = re.compile(r"(\d{12})\.newest")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +109,7 @@ def read_routes(directory: Path) -> dict[str, Itinerary]:
     """The newest itinerary of every query."""
     # A parcel may go while we look; its itineraries are then in a newer routes.json, which is read again.
     while True:
-        newest, before = newest_marked(directory), _stamp(directory)
+        newest, before = marker(directory, "newest"), _stamp(directory)
         changes, routes = _gathered(directory)
         heads = {cycle: head for cycle in cycles(directory) if (head := head_of(directory, cycle)) is not None}
         for head in heads.values():
@@ -118,11 +117,6 @@ def read_routes(directory: Path) -> dict[str, Itinerary]:
         if _stamp(directory) == before:
             check_whole(directory, heads, newest, changes)
             return routes
-
-
-def newest_marked(directory: Path) -> int | None:
-    """The cycle of the newest parcel that was committed, by the name of the empty file."""
-    return max(_numbered(directory, _NEWEST), default=None)
 
 
 def check_whole(directory: Path, heads: Mapping[int, Head], newest: int | None, changes: int) -> None:
@@ -156,7 +150,7 @@ def _numbered(directory: Path, pattern: re.Pattern[str]) -> list[int]:
 
 def _gathered(directory: Path) -> tuple[int, dict[str, Itinerary]]:
     """How many changes of itineraries were gathered, and the newest itinerary of each query among them."""
-    document = read_checked(directory / ROUTES)
+    document = read_document(directory / ROUTES)
     if document is None:
         return 0, {}
     return document["changes"], {each["query"]: itinerary.from_json(each) for each in document["routes"]}
@@ -216,7 +210,7 @@ class LogWriter:
             if (head := head_of(directory, cycle, checked_head)) is not None:
                 self.kept[cycle] = head
         self._changes, self._gathered = _gathered(directory)
-        self._marked = newest_marked(directory)
+        self._marked = marker(directory, "newest")
         check_whole(directory, self.kept, self._marked, self._changes)
 
     @property
@@ -268,14 +262,10 @@ class LogWriter:
 
     def _mark(self, cycle: int) -> None:
         """Say by the name of an empty file that the parcel of a cycle is the newest."""
-        path = self.directory / f"{cycle:012d}.newest"
         try:
-            if self._marked is None:
-                path.touch()
-            else:
-                os.replace(self.directory / f"{self._marked:012d}.newest", path)
+            move_marker(self.directory, "newest", self._marked, cycle)
         except OSError as error:
-            raise _unwritable(path, error) from error
+            raise _unwritable(self.directory, error) from error
         self._marked = cycle
 
     def trim(self, keep_after: int | None = None) -> None:
@@ -301,7 +291,7 @@ class LogWriter:
         known = self._gathered | {each.query: each for each in routes}
         self._gathered = {name: each for name, each in known.items() if each.ended is None or each.ended > until}
         documents = [itinerary.as_json(each) for each in self._gathered.values()]
-        write_checked(self.directory / ROUTES, {"changes": self._changes, "routes": documents})
+        write_document(self.directory / ROUTES, {"changes": self._changes, "routes": documents})
 
     def _changes_up_to(self, cycle: int) -> int:
         """How many changes of itineraries were published up to a parcel, with its own."""
@@ -312,43 +302,33 @@ class LogWriter:
         return self.directory / f"{cycle:012d}.pending"
 
 
-def write_checked(path: Path, document: object) -> None:
+def write_document(path: Path, document: object) -> None:
     """Write a small file with a checksum, so that it is there whole, or as it was. Raises LogError."""
-    text = json.dumps(document, separators=(",", ":"))
-    write_json(path, {"check": zlib.crc32(text.encode()), "document": document})
-
-
-def read_checked(path: Path) -> dict[str, Any] | None:
-    """What `write_checked` has written; None if there is no such file. Raises DamagedLog."""
     try:
-        found = json.loads(path.read_bytes())
-        document: dict[str, Any] = found["document"]
-        if zlib.crc32(json.dumps(document, separators=(",", ":")).encode()) != found["check"]:
-            raise ValueError("the checksum does not fit its content")
-    except FileNotFoundError:
-        return None
-    except (ValueError, KeyError, TypeError) as error:
+        write_checked(path, document)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def read_document(path: Path) -> dict[str, Any] | None:
+    """What `write_document` has written; None if there is no such file. Raises DamagedLog."""
+    try:
+        return read_checked(path)
+    except Damaged as error:
         raise _damaged(path, error) from error
     except OSError as error:
         raise _unreadable(path, error) from error
-    return document
 
 
 def write_json(path: Path, document: object) -> None:
-    """Write a small file so that it is there whole, or as it was. Raises LogError."""
+    """Write a small file without a checksum, so that it is there whole, or as it was. Raises LogError."""
     _write(path, json.dumps(document, separators=(",", ":")).encode())
 
 
 def _write(path: Path, data: bytes) -> None:
-    draft = path.with_name(f".{path.name}.draft")
     try:
-        with draft.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
+        write_whole(path, data)
     except OSError as error:
-        draft.unlink(missing_ok=True)
         raise _unwritable(path, error) from error
 
 

@@ -23,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from weft.delivery import itinerary
+from weft.delivery.checked_file import Damaged
 from weft.delivery.itinerary import Itinerary
 
 _PREFIX: Final = struct.Struct(">5sIII")
@@ -30,10 +31,6 @@ _MAGIC: Final = b"WEFT1"
 _WORTH_COMPRESSING: Final = 2 << 10
 #: The name of the column that says whose rows are: none that is published has it.
 _TAKERS: Final = ""
-
-
-class Damaged(ValueError):
-    """The bytes are no parcel, or not all of one."""
 
 
 #: A query that takes rows: its name, and the number of its itinerary, since the name may be another's later.

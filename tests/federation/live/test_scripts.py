@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from typer.testing import CliRunner
 
 from tests.federation.live.small_federation import SmallFederation, stream_statement
 from weft.cli.app import app
+from weft.delivery.checked_file import write_checked
 from weft.federation.errors import FederationError
 from weft.federation.live.coordination import Coordination
 from weft.federation.live.entries import Entry
@@ -144,7 +144,7 @@ def test_the_commands_of_a_project_work_in_the_directory_of_a_provider(tmp_path:
     site = tmp_path / "n1"
     write_membership(site, Membership("n1", "nats://127.0.0.1:9/market"))
     assert "runs no queries" in run("queries", "--project", str(site), code=2)
-    (site / "generation.json").write_text(json.dumps({"number": 3}))
+    write_checked(site / "generation.json", {"number": 3})
     with Loom.open(site / "generations" / "3" / "engine") as loom:
         loom.execute(stream_statement("trades", tmp_path))
         loom.execute("CREATE CONTINUOUS QUERY hot AS SELECT n FROM trades")

@@ -18,7 +18,7 @@ from weft.delivery.edges.feed import Added, Came, LinkFeed, SourceFeed
 from weft.delivery.edges.router import LinkCount
 from weft.delivery.errors import BrokerError, DamagedLog, DeliveryError, LogError, UnknownQuery
 from weft.delivery.itinerary import Itinerary
-from weft.delivery.log import Limits, LogWriter, read_checked, write_checked
+from weft.delivery.log import Limits, LogWriter, read_document, write_document
 from weft.delivery.parcel import Parcel
 from weft.delivery.source import Gone, Nothing
 from weft.delivery.users.hub import borrow_hub, return_hub
@@ -180,13 +180,13 @@ class Relay:
                 query: {"after": each.after, "route": itinerary.as_json(each.route)}
                 for query, each in self.covered.items()
             }
-        write_checked(self._directory / STATE, {"place": self._place, "gone": self._gone, "queries": queries})
+        write_document(self._directory / STATE, {"place": self._place, "gone": self._gone, "queries": queries})
         self._kept_at = time.monotonic()
         self._keeping_took = self._kept_at - now
 
     def _restore(self) -> bool:
         """Take up what the last process had; false if there was none."""
-        document = read_checked(self._directory / STATE)
+        document = read_document(self._directory / STATE)
         if document is None:
             return False
         self._gone = document["gone"]

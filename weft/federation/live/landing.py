@@ -9,15 +9,19 @@ says which batch a cycle is. A batch that comes again, after a crash, finds its 
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from weft.delivery.checked_file import Damaged, read_checked, write_checked, write_whole
+from weft.engine.seals import Seal, fault, seal_of
+from weft.federation.errors import FederationError
 
 #: Folders of committed cycles that stay, for those who want to look.
 _KEPT = 3
@@ -52,7 +56,7 @@ class Landing:
     def landed(self, cycle: int) -> Landed:
         """One that is there."""
         folder = self._path(cycle)
-        mark = json.loads((folder / "mark.json").read_text())
+        mark = self._mark(cycle)
         rows = {mark["stream"]: folder / "rows.parquet"} if mark["rows"] else {}
         return Landed(cycle, mark["place"], mark["stream"] is not None, rows, mark["clocks"])
 
@@ -67,15 +71,15 @@ class Landing:
         """
         last = self.last
         if last is not None and (last.place, last.is_batch) == (place, stream is not None):
+            self._check_rows(last.cycle)
             return last
         cycle = self._cycles[-1] + 1 if self._cycles else 0
         has_rows = rows is not None and rows.num_rows > 0
         draft = self._path(cycle).with_suffix(".draft")
         draft.mkdir()
-        if has_rows:
-            _write_durably(rows, draft / "rows.parquet")
-        mark = {"place": place, "stream": stream, "rows": has_rows, "clocks": dict(clocks)}
-        (draft / "mark.json").write_text(json.dumps(mark))
+        seal = _write_durably(rows, draft / "rows.parquet") if has_rows else None
+        mark = {"place": place, "stream": stream, "rows": has_rows, "seal": seal, "clocks": dict(clocks)}
+        write_checked(draft / "mark.json", mark)
         os.replace(draft, self._path(cycle))
         self._cycles.append(cycle)
         return self.landed(cycle)
@@ -85,12 +89,38 @@ class Landing:
         while len(self._cycles) > _KEPT and self._cycles[0] < before - _KEPT:
             shutil.rmtree(self._path(self._cycles.pop(0)))
 
+    def _mark(self, cycle: int) -> dict[str, Any]:
+        path = self._path(cycle) / "mark.json"
+        try:
+            mark = read_checked(path)
+        except Damaged as error:
+            raise _broken(path, f"is damaged ({error})") from error
+        if mark is None:
+            raise _broken(path, "is missing")
+        return mark
+
+    def _check_rows(self, cycle: int) -> None:
+        """Raise FederationError if the rows of a cycle, which may be run again on them, are not those that landed."""
+        seal, path = self._mark(cycle)["seal"], self._path(cycle) / "rows.parquet"
+        if seal is not None:
+            wrong = fault(Seal(*seal), seal_of(path.read_bytes()) if path.exists() else None)
+            if wrong is not None:
+                raise _broken(path, wrong)
+
     def _path(self, cycle: int) -> Path:
         return self._folder / f"{cycle:012d}"
 
 
-def _write_durably(rows: pa.Table | None, path: Path) -> None:
-    with path.open("wb") as file:
-        pq.write_table(rows, file)
-        file.flush()
-        os.fsync(file.fileno())
+def _write_durably(rows: pa.Table | None, path: Path) -> Seal:
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink)
+    data = sink.getvalue().to_pybytes()
+    write_whole(path, data)
+    return seal_of(data)
+
+
+def _broken(path: Path, what: str) -> FederationError:
+    return FederationError(
+        f"{path} {what}; restore it from a copy, or start the site with an empty directory: its queries are then fed "
+        "again"
+    )

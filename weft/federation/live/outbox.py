@@ -5,6 +5,11 @@ cycle is true, perhaps twice, never not. A home knows an answer again by the que
 
     outbox/000000000012.pending    of a cycle that may still be run again
     outbox/000000000012.ready      of one that is committed, and not sent yet
+    outbox/000000000012.written    an empty file, whose name says which cycle was the last with answers
+    outbox/000000000011.sent       likewise, whose answers were sent last
+
+Each file has a checksum, and names the one before it. So a provider stops with a sentence when one is damaged or
+missing, and sends nothing behind it.
 """
 
 from __future__ import annotations
@@ -13,6 +18,7 @@ import json
 import os
 import re
 import struct
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +26,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from weft.delivery.checked_file import marker, move_marker, write_whole
 from weft.delivery.parcel import stream_of, table_of
+from weft.federation.errors import FederationError
 from weft.federation.live.letters import Letter, letter_bytes, small_enough
 from weft.federation.live.wire import Wire, home_box
 
 _LENGTH = struct.Struct(">I")
+_PREVIOUS = struct.Struct(">q")
 _NUMBERED = re.compile(r"(\d{12})\.(pending|ready)")
 
 
@@ -61,6 +70,7 @@ class Outbox:
         self._addresses = addresses
         self._place_of = place_of
         folder.mkdir(parents=True, exist_ok=True)
+        self._written, self._sent = marker(folder, "written"), marker(folder, "sent")
 
     def write(self, cycle: int, answers: Mapping[str, tuple[pa.Table, int | None]]) -> None:
         """Keep the answers of a cycle until it is committed."""
@@ -75,46 +85,80 @@ class Outbox:
             line, data = json.dumps(head).encode(), stream_of(rows)
             chunks += [_LENGTH.pack(len(line)), line, _LENGTH.pack(len(data)), data]
         path = self._folder / f"{cycle:012d}.pending"
+        before = max((number for number, _ in self._numbered() if number < cycle), default=self._sent)
         if not chunks:
             path.unlink(missing_ok=True)
+            self._mark_written(before)
             return
-        draft = path.with_suffix(".draft")
-        with draft.open("wb") as file:
-            file.write(b"".join(chunks))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
+        body = _PREVIOUS.pack(-1 if before is None else before) + b"".join(chunks)
+        write_whole(path, _LENGTH.pack(zlib.crc32(body)) + body)
+        self._mark_written(cycle)
 
     def committed(self, cycle: int) -> None:
         """Have what was written up to a cycle sent, and forget what was written for later ones."""
-        for number, state in self._numbered():
+        known = self._numbered()
+        for number, state in known:
             path = self._folder / f"{number:012d}.{state}"
             if number > cycle:
                 path.unlink()
             elif state == "pending":
                 os.replace(path, path.with_suffix(".ready"))
+        left = max((number for number, _ in known if number <= cycle), default=self._sent)
+        if self._written is not None and self._written <= cycle and self._written != left:
+            raise self._broken(self._written, "is missing")
+        self._mark_written(left)
 
     def send(self) -> bool:
         """Send what is ready. When this returns, the broker has all answers of committed cycles."""
         ready = [number for number, state in self._numbered() if state == "ready"]
         for number in ready:
             path = self._folder / f"{number:012d}.ready"
-            for head, rows in _read(path.read_bytes()):
+            if self._sent is not None and number <= self._sent:
+                # A crash came between the note that it was sent and the deletion.
+                path.unlink()
+                continue
+            for head, rows in self._read(number, path):
                 home = head.pop("home")
                 pieces = list(small_enough(rows, self._wire.largest, self._wire.name))
                 for ordinal, piece in enumerate(pieces):
                     fields = {**head, "provider": self._provider, "ordinal": ordinal, "pieces": len(pieces)}
                     identity = f"answers/{self._provider}/{head['birth']}/{head['since']}/{head['place']}/{ordinal}"
                     self._wire.put(home_box(home), identity, letter_bytes(Letter("answers", fields, piece)))
+            move_marker(self._folder, "sent", self._sent, number)
+            self._sent = number
             path.unlink()
         return bool(ready)
+
+    def _mark_written(self, cycle: int | None) -> None:
+        if cycle is not None:
+            move_marker(self._folder, "written", self._written, cycle)
+        elif self._written is not None:
+            (self._folder / f"{self._written:012d}.written").unlink(missing_ok=True)
+        self._written = cycle
+
+    def _read(self, number: int, path: Path) -> list[tuple[dict[str, Any], pa.Table]]:
+        """The answers in a file. Raises FederationError if it is damaged, or the one before it is missing."""
+        data = path.read_bytes()
+        body = data[_LENGTH.size :]
+        if len(body) < _PREVIOUS.size or zlib.crc32(body) != _LENGTH.unpack_from(data)[0]:
+            raise self._broken(number, "is damaged (the checksum does not fit its content)")
+        (previous,) = _PREVIOUS.unpack_from(body)
+        if previous != (-1 if self._sent is None else self._sent):
+            raise self._broken(previous, "is missing")
+        return _answers(body[_PREVIOUS.size :])
+
+    def _broken(self, number: int, what: str) -> FederationError:
+        return FederationError(
+            f"{self._folder / f'{number:012d}.ready'} {what}; it has answers that were not sent yet. Restore it from a "
+            "copy, or start the site with an empty directory: its queries are then fed again"
+        )
 
     def _numbered(self) -> list[tuple[int, str]]:
         found = (_NUMBERED.fullmatch(name) for name in os.listdir(self._folder))
         return sorted((int(each[1]), each[2]) for each in found if each)
 
 
-def _read(data: bytes) -> list[tuple[dict[str, Any], pa.Table]]:
+def _answers(data: bytes) -> list[tuple[dict[str, Any], pa.Table]]:
     chunks, start = [], 0
     while start < len(data):
         (length,) = _LENGTH.unpack_from(data, start)

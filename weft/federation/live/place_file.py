@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from weft.delivery.checked_file import Damaged, read_checked
 from weft.delivery.errors import BrokerError
 from weft.delivery.nats.connection import split_address
 from weft.federation.errors import FederationError
@@ -50,10 +51,21 @@ def find_membership(directory: Path) -> Membership | None:
 
 def engine_directory(directory: Path) -> Path | None:
     """Where the engine of a site has its project; None if the site has run no queries."""
+    number = generation_number(directory)
+    return None if number is None else generation_directory(directory, number) / "engine"
+
+
+def generation_number(directory: Path) -> int | None:
+    """Which of its engines a provider uses; None if it has had none."""
     path = directory / GENERATION_FILE
-    if not path.exists():
-        return None
-    return generation_directory(directory, int(json.loads(path.read_text())["number"])) / "engine"
+    try:
+        document = read_checked(path)
+    except Damaged as error:
+        raise FederationError(
+            f"{path} is damaged ({error}); restore it from a copy, or start the site with an empty directory: its "
+            "queries are then fed again"
+        ) from error
+    return None if document is None else int(document["number"])
 
 
 def generation_directory(directory: Path, number: int) -> Path:

@@ -15,8 +15,6 @@ has landed is not landed again, a cycle that is committed is not run again, and 
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +23,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from weft.delivery.checked_file import write_checked
 from weft.federation.live.engine_handle import EngineMaker
 from weft.federation.live.entries import Batch, Created, Dropped, Entry, Left, Moved, Part, entry_of
 from weft.federation.live.feeding import BatchGoneError, fetched
@@ -34,7 +33,7 @@ from weft.federation.live.handover import feeding_begins
 from weft.federation.live.ledger import Mark, Standing, interests_of
 from weft.federation.live.letters import Letter, letter_bytes, letter_of
 from weft.federation.live.outbox import Address
-from weft.federation.live.place_file import GENERATION_FILE, generation_directory
+from weft.federation.live.place_file import GENERATION_FILE, generation_directory, generation_number
 from weft.federation.live.store import Store
 from weft.federation.live.wire import COORDINATOR, Wire, home_box
 
@@ -267,7 +266,9 @@ class Provider:
 
     @property
     def _number(self) -> int:
-        return int(json.loads((self._directory / GENERATION_FILE).read_text())["number"])
+        number = generation_number(self._directory)
+        assert number is not None
+        return number
 
     def _opened(self, number: int) -> Generation:
         return Generation(generation_directory(self._directory, number), self.site, self._wire, self._make_engine)
@@ -284,10 +285,7 @@ class Provider:
         shutil.rmtree(old.directory, ignore_errors=True)
 
     def _switch(self, number: int) -> None:
-        path = self._directory / GENERATION_FILE
-        draft = path.with_suffix(".draft")
-        draft.write_text(json.dumps({"number": number}))
-        os.replace(draft, path)
+        write_checked(self._directory / GENERATION_FILE, {"number": number})
 
 
 def last_left(wire: Wire, site: str) -> int:

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from weft.federation.errors import FederationError
+
 
 class Store:
     """A SQLite file with the tables that a role needs, and how far each box was read."""
@@ -19,32 +21,36 @@ class Store:
     def __init__(self, path: Path, tables: Sequence[str] = ()) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         # Roles are made in one thread and run in another, one at a time.
+        self._path = path
         self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        self._database.execute("PRAGMA journal_mode = WAL")
-        self._database.execute("PRAGMA synchronous = FULL")
+        self._execute("PRAGMA journal_mode = WAL")
+        self._execute("PRAGMA synchronous = FULL")
         for table in ("boxes (box TEXT PRIMARY KEY, number INTEGER NOT NULL)", *tables):
-            self._database.execute(f"CREATE TABLE IF NOT EXISTS {table}")
+            self._execute(f"CREATE TABLE IF NOT EXISTS {table}")
+        ((found,),) = self._execute("PRAGMA quick_check(1)")
+        if found != "ok":
+            raise self._broken(found)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All that is written inside is kept, or nothing of it."""
-        self._database.execute("BEGIN IMMEDIATE")
+        self._execute("BEGIN IMMEDIATE")
         try:
             yield
         except BaseException:
-            self._database.execute("ROLLBACK")
+            self._execute("ROLLBACK")
             raise
-        self._database.execute("COMMIT")
+        self._execute("COMMIT")
 
     def rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         """What a statement finds."""
-        return self._database.execute(statement, values).fetchall()
+        return self._execute(statement, *values)
 
     def note(self, statement: str, *values: object) -> None:
         """Write something that may be lost in a power cut: the disk is not waited for."""
-        self._database.execute("PRAGMA synchronous = NORMAL")
-        self._database.execute(statement, values)
-        self._database.execute("PRAGMA synchronous = FULL")
+        self._execute("PRAGMA synchronous = NORMAL")
+        self._execute(statement, *values)
+        self._execute("PRAGMA synchronous = FULL")
 
     def read_up_to(self, box: str) -> int:
         """The number of the last letter that was taken from a box."""
@@ -54,6 +60,18 @@ class Store:
     def has_read(self, box: str, number: int) -> None:
         """A letter was taken from a box."""
         self.rows("INSERT OR REPLACE INTO boxes VALUES (?, ?)", box, number)
+
+    def _execute(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        try:
+            return self._database.execute(statement, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise self._broken(str(error)) from error
+
+    def _broken(self, what: str) -> FederationError:
+        return FederationError(
+            f"{self._path} is damaged or cannot be written ({what}); make room, restore it from a copy, or start the "
+            "site with an empty directory"
+        )
 
     def close(self) -> None:
         self._database.close()

@@ -1,0 +1,129 @@
+"""Files of a site that are deleted or damaged: it goes on rightly, or stops with a sentence that names one."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tests.federation.live.small_federation import SmallFederation
+from weft.federation.errors import FederationError
+from weft.federation.live.landing import Landing
+from weft.federation.live.letters import letter_of
+from weft.federation.live.memory_wire import MemoryBroker, MemoryWire
+from weft.federation.live.outbox import Address, Outbox
+from weft.federation.live.place_file import generation_number
+from weft.federation.live.store import Store
+
+CYCLES = range(4)
+
+
+def _flipped(at: float) -> Callable[[Path], object]:
+    def damage(path: Path) -> None:
+        data = bytearray(path.read_bytes())
+        data[int(at * (len(data) - 1))] ^= 1
+        path.write_bytes(bytes(data))
+
+    return damage
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "deleted": lambda path: path.unlink(),
+    "emptied": lambda path: path.write_bytes(b""),
+    "cut": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
+    "zeroed": lambda path: path.write_bytes(bytes(path.stat().st_size)),
+    **{f"flipped {tenth}": _flipped(tenth / 9) for tenth in range(10)},
+}
+
+
+def _outbox(folder: Path, broker: MemoryBroker) -> Outbox:
+    addresses = {"q": Address(birth=1, home="n1", after=0, since=1)}
+    return Outbox(folder, "n2", MemoryWire(broker), addresses, lambda cycle: cycle + 2)
+
+
+def _send_all(folder: Path, broker: MemoryBroker) -> None:
+    outbox = _outbox(folder, broker)
+    outbox.committed(max(CYCLES))
+    outbox.send()
+
+
+def _sent(broker: MemoryBroker) -> list[int]:
+    return [letter_of(data)["place"] for _, data in broker.letters]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("cycle", CYCLES)
+def test_answers_that_wait_are_all_sent_or_none_behind_a_damaged_file(tmp_path: Path, damage: str, cycle: int) -> None:
+    outbox = _outbox(tmp_path, MemoryBroker())
+    for each in CYCLES:
+        outbox.write(each, {"q": (pa.table({"n": [each]}), None)})
+        outbox.committed(each)
+    DAMAGES[damage](tmp_path / f"{cycle:012d}.ready")
+    broker = MemoryBroker()
+    with pytest.raises(FederationError, match=rf"{cycle:012d}.ready is (damaged|missing).* were not sent yet"):
+        _send_all(tmp_path, broker)
+    assert _sent(broker) == [each + 2 for each in range(cycle)][: len(_sent(broker))]
+
+
+def test_answers_are_sent_once_whatever_came_before_a_start(tmp_path: Path) -> None:
+    broker = MemoryBroker()
+    outbox = _outbox(tmp_path, broker)
+    outbox.write(0, {"q": (pa.table({"n": [0]}), None)})
+    outbox.committed(-1)  # it was not committed, and is run again
+    outbox.write(0, {"q": (pa.table({"n": [0]}), None)})
+    outbox.committed(0)
+    outbox.write(1, {})
+    outbox.committed(1)
+    outbox.write(2, {"q": (pa.table({"n": [2]}), None)})
+    outbox.committed(1)
+    again = _outbox(tmp_path, broker)
+    again.committed(1)
+    assert again.send()
+    again.write(2, {"q": (pa.table({"n": [2]}), None)})
+    again.committed(2)
+    kept = tmp_path / "kept"
+    shutil.copy(tmp_path / "000000000002.ready", kept)
+    assert again.send()
+    # A crash came before the file was deleted.
+    shutil.move(kept, tmp_path / "000000000002.ready")
+    last = _outbox(tmp_path, broker)
+    last.committed(2)
+    last.send()
+    assert _sent(broker) == [2, 4]
+    assert not list(tmp_path.glob("*.ready"))
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("file", ["mark.json", "rows.parquet"])
+def test_a_cycle_is_not_run_again_on_damaged_rows(tmp_path: Path, file: str, damage: str) -> None:
+    rows = pa.table({"n": [1, 2]})
+    Landing(tmp_path).land(5, "trades", rows, {"trades": 2})
+    path = tmp_path / "000000000000" / file
+    DAMAGES[damage](path)
+    with pytest.raises(FederationError, match=f"{file} (is|has) .*; restore it from a copy"):
+        Landing(tmp_path).land(5, "trades", rows, {"trades": 2})
+
+
+@pytest.mark.parametrize("damage", [each for each in DAMAGES if each != "deleted"])
+def test_a_provider_does_not_begin_with_a_damaged_directory(tmp_path: Path, damage: str) -> None:
+    federation = SmallFederation(tmp_path)
+    federation.kill("n1")
+    assert generation_number(tmp_path / "n1") == 0
+    DAMAGES[damage](tmp_path / "n1" / "generation.json")
+    with pytest.raises(FederationError, match=r"generation.json is damaged .*; restore it from a copy"):
+        federation.start("n1")
+
+
+@pytest.mark.parametrize("damage", ["cut", "zeroed", "flipped 0"])
+def test_a_damaged_database_is_named(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "home.db"
+    store = Store(path, ["things (name TEXT)"])
+    for number in range(300):
+        store.rows("INSERT INTO things VALUES (?)", f"thing {number}")
+    store.close()
+    DAMAGES[damage](path)
+    with pytest.raises(FederationError, match=r"home.db is damaged or cannot be written \("):
+        Store(path).rows("SELECT count(*) FROM things")
