@@ -280,11 +280,16 @@ class Loom:
         """The answers of a query INTO subscribers that the delivery log keeps."""
         import pyarrow as pa
 
-        from weft.delivery.log import delivery_directory
+        from weft.delivery.log import check_published, delivery_directory
         from weft.delivery.users.kept import kept_answers
         from weft.engine.arrow_types import arrow_type
+        from weft.engine.status import status
 
         schema = pa.schema([(field.name, arrow_type(field.type)) for field in query.relation.fields])
+        published = self.catalog.deliveries.itinerary(self.catalog.query_numbers()[query.name])
+        last = status(self.directory).commit
+        if published is not None and last is not None and published.cycle <= last.cycle:
+            check_published(delivery_directory(self.directory), query.name)
         most = int(str(self.catalog.setting("max_results", 100_000)))
         kept = kept_answers(delivery_directory(self.directory), query.name, most)
         return pa.concat_tables([schema.empty_table(), *(each.cast(schema) for each in kept)])

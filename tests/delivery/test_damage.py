@@ -15,6 +15,7 @@ from weft.delivery import Batch, Dropped, Itinerary, Limits, LogError, Publisher
 from weft.delivery.errors import DamagedLog
 from weft.delivery.groups.control import Control
 from weft.delivery.log import put_aside
+from weft.delivery.users.kept import kept_answers
 from weft.plan.subscription import Comparison, Subscription
 
 #: What is kept: cycles 3 to 7. The itinerary of q was published in cycle 0, and changed in cycles 2, 5 and 7.
@@ -84,6 +85,14 @@ def test_a_user_gets_all_rows_or_is_told(tmp_path: Path, file: str, damage: str)
     expected = [row for rows in KEPT.values() for row in rows]
     assert told or got == expected, got
     assert set(got) <= set(expected)
+
+
+def test_the_newest_answers_are_all_there_or_none(tmp_path: Path) -> None:
+    _publish_all(tmp_path)
+    (tmp_path / "000000000006.parcel").unlink()
+    assert [each["n"].to_pylist() for each in kept_answers(tmp_path, "q", 1)] == [[17]]
+    with pytest.raises(DamagedLog, match=r"000000000006.parcel is missing"):
+        kept_answers(tmp_path, "q", 3)
 
 
 @pytest.mark.parametrize("file", ["000000000004.parcel", "000000000007.parcel", "routes.json"])

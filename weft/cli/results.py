@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from weft.cli.output import Failure, JsonOption, ProjectOption, failing_clearly, open_project, print_table, print_text
+from weft.cli.delivery import delivering_clearly
+from weft.cli.output import Failure, JsonOption, ProjectOption, open_project, print_table, print_text
 from weft.sql.errors import did_you_mean
 
 
@@ -22,7 +23,7 @@ def results(
     from weft.engine.kept import kept_by, sentences
     from weft.engine.results import DamagedAnswers
 
-    with failing_clearly(as_json):
+    with delivering_clearly(as_json):
         with open_project(project, write=False) as loom:
             found = loom.catalog.find_query(query)
             if found is None:

@@ -119,19 +119,25 @@ def read_routes(directory: Path) -> dict[str, Itinerary]:
             return routes
 
 
+def check_published(directory: Path, query: str) -> None:
+    """Raise DamagedLog if the log does not know a query whose answers were published."""
+    if query not in read_routes(directory):
+        raise DamagedLog(f"{directory} lacks what query '{query}' published; {_ADVICE}")
+
+
 def check_whole(directory: Path, heads: Mapping[int, Head], newest: int | None, changes: int) -> None:
     """Raise DamagedLog if the newest parcel is missing, or one that changed itineraries.
 
     The itineraries that were gathered have so many `changes` in them.
     """
     if newest is not None and max(heads, default=-1) < newest:
-        raise _missing(parcel_path(directory, newest))
+        raise missing(parcel_path(directory, newest))
     for number, (_, head) in enumerate(sorted(heads.items())):
         previous = head.parcel.previous
         if head.parcel.changes > changes:
             if number == 0 or previous is None:
                 raise _damaged(directory / ROUTES, ValueError("it lacks itineraries, or is an older copy"))
-            raise _missing(parcel_path(directory, previous))
+            raise missing(parcel_path(directory, previous))
         changes = max(changes, head.parcel.changes + len(head.parcel.routes))
 
 
@@ -347,5 +353,6 @@ def _damaged(path: Path, error: Exception) -> DamagedLog:
     return DamagedLog(f"{path} is damaged ({error}); {_ADVICE}")
 
 
-def _missing(path: Path) -> DamagedLog:
+def missing(path: Path) -> DamagedLog:
+    """What to say of a parcel that should be there and is not."""
     return DamagedLog(f"{path} is missing; {_ADVICE}")
