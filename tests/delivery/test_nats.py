@@ -24,15 +24,18 @@ from weft.delivery import (
     Dropped,
     Itinerary,
     Limits,
+    LogError,
     Published,
     Publisher,
     Span,
     UnknownQuery,
     subscribe,
 )
+from weft.delivery.matching.members import Members
 from weft.delivery.nats.broker import NatsBroker, NatsLimits
 from weft.delivery.nats.buckets import Buckets, choose
 from weft.delivery.nats.connection import NatsConnection, split_address, subject_token
+from weft.delivery.nats.source import NatsSource
 from weft.delivery.nats.subjects import Subjects
 from weft.delivery.users.access import ACCESS, grant, revoke
 from weft.plan.subscription import Comparison, Conjunction, Subscription
@@ -132,6 +135,22 @@ def test_what_nats_let_go_of_is_said(nats: NatsServer, tmp_path: Path) -> None:
         batches = [each.cycle for each in items if isinstance(each, Batch)]
         assert batches == list(range(notices[-1].until + 1, 30))
         assert len(batches) > 3
+    publisher.close()
+
+
+def test_where_answers_are_found_is_missed_when_nats_has_lost_it(nats: NatsServer, tmp_path: Path) -> None:
+    publisher = Publisher(tmp_path / "log", "p", broker=NatsBroker(nats.url, "p"))
+    publish(publisher, 0, [1], _route("q", 0, 100))
+    assert publisher.wait_until_forwarded(PATIENCE)
+    publish(publisher, 1, [2], _route("q", 1, 100))
+    assert publisher.wait_until_forwarded(PATIENCE)
+    connection = NatsConnection(nats.url)
+    connection.call(lambda stream: stream.purge_stream("WEFT_p_routes", subject=Subjects("p").route("q")))
+    connection.close()
+    source, members = NatsSource(f"{nats.url}/p"), Members([_route("q", 0, 100)])
+    with pytest.raises(LogError, match=r"has lost where answers of query 'q' are found: .* was cut"):
+        source.next(0, members, 0)
+    source.close()
     publisher.close()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from weft.delivery import itinerary
 from weft.delivery.edges.router import share
-from weft.delivery.errors import BrokerError
+from weft.delivery.errors import BrokerError, LogError
 from weft.delivery.itinerary import Itinerary
 from weft.delivery.matching.members import Members
 from weft.delivery.nats.buckets import Buckets
@@ -132,10 +132,14 @@ class NatsSource:
 
     async def _parcel(self, stream: Any, mark: Mark, members: Members) -> Parcel | None:
         """A parcel with the messages that members can have rows in; None if one of these is gone."""
-        changed = [query for query in mark.routes if query in members]
-        routes = [found for query in changed if (found := await self._route(stream, query)) is not None]
-        for route in routes:
-            members.put(route)
+        routes = []
+        for query in mark.routes:
+            if query in members:
+                route = await self._route(stream, query)
+                if route is None:
+                    raise self._lost(f"where answers of query '{query}' are found")
+                routes.append(route)
+                members.put(route)
         wanted = await self._wanted(stream, mark, members)
         messages = []
         for start in range(0, len(wanted), _AT_ONCE):
@@ -174,11 +178,15 @@ class NatsSource:
         if name not in self._buckets:
             found = await self._get(stream, self._subjects.routes_stream, subject=self._subjects.buckets(name))
             if found is None:
-                raise BrokerError(
-                    f"NATS at {self._connection.shown} has lost how rows are divided; restart the publisher"
-                )
+                raise self._lost("how rows are divided")
             self._buckets[name] = Buckets.from_json(json.loads(found.data))
         return self._buckets[name]
+
+    def _lost(self, what: str) -> LogError:
+        return LogError(
+            f"NATS at {self._connection.shown} has lost {what}: its stream {self._subjects.routes_stream} was cut; "
+            "restore it, or take the answers from the project itself"
+        )
 
     # -- marks --------------------------------------------------------------------------------------------------------
 
