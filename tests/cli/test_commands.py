@@ -204,6 +204,17 @@ def test_register_is_all_or_nothing(project: Path, script: Path) -> None:
         assert loom.catalog.views() == ()
 
 
+def test_notes_are_shown_and_no_errors(project: Path, script: Path) -> None:
+    script.write_text("CREATE CONTINUOUS QUERY sorted AS SELECT symbol FROM trades ORDER BY symbol;", encoding="utf-8")
+    checked = _weft("check", script, "--project", project)
+    assert checked.exit_code == 0
+    assert checked.stdout.startswith("note[W801]: answers have no order: ORDER BY is left out\n")
+    assert checked.stdout.endswith("1 statement good, 0 problems, 0 skipped, 1 note\n")
+    registered = _json("register", script, "--project", project)
+    assert [(note["code"], note["line"], note["column"]) for note in registered["notes"]] == [("W801", 1, 61)]
+    assert registered["outcomes"][0]["message"] == "query sorted created; answers have no order: ORDER BY is left out"
+
+
 def test_register_prints_tables(project: Path, script: Path) -> None:
     script.write_text("SHOW STREAMS; DESCRIBE hot;", encoding="utf-8")
     result = _weft("register", script, "--project", project)

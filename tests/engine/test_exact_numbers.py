@@ -159,3 +159,12 @@ def _agree(ours: Any, theirs: Any) -> bool:
     if isinstance(ours, float) and isinstance(theirs, float):
         return abs(ours - theirs) <= 1e-9 * max(abs(ours), abs(theirs))
     return same(ours, theirs)
+
+
+def test_floor_and_ceil_of_doubles_reach_to_the_ends_of_bigint(beside_oracle: Callable[[str], Run]) -> None:
+    long = "SQRT(FLOOR(SQRT(FLOOR(SQRT(FLOOR(ABS(x)))))))"
+    select = f"SELECT n, FLOOR(x) AS a, CEIL(x) AS b, FLOOR({long}) AS c, CEIL({long}) AS d FROM s WHERE FLOOR(x) <> 3"
+    run = beside_oracle("CREATE STREAM s (n BIGINT, x DOUBLE) WATERMARK FOR n AS n USING memory;" + both("q", select))
+    ends = (9.22e18, -(2.0**63), 2.0**63, float(2**63 - 1025))
+    values = (*ends, 2.5, -2.5, 3.5, 0.0, float("nan"), float("inf"), -float("inf"), None)
+    assert run.take(s=list(enumerate(values))) == ""

@@ -32,6 +32,9 @@ Leaf: TypeAlias = Callable[[Column | KeyRef | AggregateRef | WindowBound], str]
 #: Whole numbers below this fit into a long with all their digits.
 _LONG_DECIMAL = 10**18
 
+#: Operands up to this length may be written several times.
+_SHORT_TEXT = 100
+
 _SPARK_TYPES = {Kind.HUGEINT: "DECIMAL(38,0)", Kind.NULL: "VOID", Kind.INTERVAL: "BIGINT"}
 
 
@@ -137,9 +140,19 @@ def _case(call: Call, args: list[str]) -> str:
 
 
 def _whole(call: Call, args: list[str]) -> str:
+    (value,) = args
     if not call.args[0].type.is_floating:
-        return f"CAST({call.op}({args[0]}) AS {spark_type(call.type)})"
-    return f"(CASE WHEN abs({args[0]}) < 9.2e18D THEN {call.op}({args[0]}) END)"
+        return f"CAST({call.op}({value}) AS {spark_type(call.type)})"
+    if len(value) <= _SHORT_TEXT:
+        return f"({_whole_double(call.op, value)})"
+    # The operand is named, because its text would double with every call around it.
+    return f"transform(array({value}), d -> {_whole_double(call.op, 'd')})[0]"
+
+
+def _whole_double(op: str, value: str) -> str:
+    """FLOOR or CEIL where it is a BIGINT; Spark's own stops at the ends of BIGINT."""
+    fits = f"{value} >= -9.223372036854775808E18D AND {value} < 9.223372036854775808E18D"
+    return f"CASE WHEN {fits} THEN {op}({value}) END"
 
 
 def _round(call: Call, args: list[str]) -> str:

@@ -255,7 +255,8 @@ def aggregate(name: str, args: Sequence[Expression], distinct: bool) -> Aggregat
     least, greatest = AGGREGATES[name]
     title = name.upper()
     if not least <= len(args) <= greatest:
-        raise BadArguments(f"{title} takes {_count(least, greatest)}, not {len(args)}")
+        written = {"min_by": "x, y", "max_by": "x, y", "percentile": "x, 0.9"}.get(name, "x")
+        raise BadArguments(f"{title} takes {_count(least, greatest)}, not {len(args)}", f"write {title}({written})")
     if distinct and name in ("min", "max"):
         distinct = False
     if distinct and (name != "count" or not args):

@@ -60,7 +60,8 @@ class Scope:
 
     `window_type` is the clock's type when window bounds are visible. `aggregates` collects the aggregate calls that
     expressions contain; it is None where aggregates are not allowed, and `clause` says which place that is. `merged`
-    has the columns that are seen only with their alias, since JOIN … USING made them one with another.
+    has the columns that are seen only with their alias, since JOIN … USING made them one with another. `aliases` are
+    names of the select list, in small letters, which are no columns.
     """
 
     inputs: Sequence[tuple[str, tuple[Field, ...]]]
@@ -69,6 +70,7 @@ class Scope:
     aggregates: list[Aggregate] | None = None
     seen: dict[Column, exp.Expr] = field(default_factory=dict)
     merged: frozenset[tuple[str, str]] = frozenset()
+    aliases: frozenset[str] = frozenset()
 
     def resolve(self, node: exp.Column) -> Expression:
         """The column or window bound that a name stands for."""
@@ -104,6 +106,9 @@ class Scope:
                 hint = unsupported.FUNCTIONS[name.lower()]
                 raise refuse(Code.UNSUPPORTED, f"{name.upper()} is not supported", node, hint)
             known = [each.name for _, fields in inputs for each in fields]
+            if name.lower() in self.aliases and not qualifier:
+                hint = "write the expression again, or give it its name in a subquery"
+                raise refuse(Code.UNKNOWN_COLUMN, f"'{name}' is an alias, not known in {self.clause}", node, hint)
             hint = did_you_mean(name, known, f"there are {', '.join(known[:12])}")
             raise refuse(Code.UNKNOWN_COLUMN, f"column '{node.sql()}' is unknown", node, hint)
         self.seen.setdefault(found[0], node)
@@ -144,7 +149,7 @@ class Scope:
 
     def inside_aggregate(self) -> Scope:
         """What an aggregate's arguments can see: columns, but neither bounds nor other aggregates."""
-        return Scope(self.inputs, "another aggregate", merged=self.merged)
+        return Scope(self.inputs, "another aggregate", merged=self.merged, aliases=self.aliases)
 
     def _aliases(self) -> str:
         return ", ".join(f"'{alias}'" for alias, _ in self.inputs)

@@ -631,8 +631,8 @@ class _SelectBinder:
         columns = [[Column(alias, each.name, each.type) for each in fields] for alias, fields in self.inputs]
         shown, merged = columns[0], set[tuple[str, str]]()
         for join, mine in zip(self.tree.args.get("joins") or [], columns[1:], strict=True):
-            names = {column.name.lower() for column in join.args.get("using") or []}
-            of_left = [each for each in shown if each.name.lower() in names]
+            names = [column.name.lower() for column in join.args.get("using") or []]
+            of_left = [each for name in names for each in shown if each.name.lower() == name]
             of_right = [each for each in mine if each.name.lower() in names]
             merged |= {(each.source, each.name) for each in of_right}
             shown = [
@@ -645,7 +645,8 @@ class _SelectBinder:
     def _scope(
         self, clause: str, window_type: DataType | None = None, aggregates: list[Aggregate] | None = None
     ) -> Scope:
-        return Scope(self.inputs, clause, window_type, aggregates, merged=self.merged)
+        aliases = frozenset(each.alias.lower() for each in self.tree.expressions if isinstance(each, exp.Alias))
+        return Scope(self.inputs, clause, window_type, aggregates, merged=self.merged, aliases=aliases)
 
     # -- GROUP BY
 
