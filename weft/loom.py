@@ -141,11 +141,28 @@ class Loom:
         known = measured(self.catalog)
         apart, hosts = kept_apart(self.catalog, lambda state: state.woven), recorded_hosts(self.catalog)
         text = explained(queries, chosen, known, format, apart, hosts, Project.of(self.catalog))
+        if query is not None and format == "TEXT":
+            text = "\n\n".join([*self._state_of(self.catalog.query(query).name), text])
         if found is not None and format == "TEXT":
             return f"{delivered_text(found)}\n\n{text}"
         if found is not None and format == "JSON":
             return json.dumps({**json.loads(text), "delivery": delivered_document(found)}, indent=2, ensure_ascii=False)
         return text
+
+    def _state_of(self, query: str) -> list[str]:
+        """Whether a query is in error, or evaluated apart from the others since it was, as sentences."""
+        if not (self.directory / "state" / "commits").exists():
+            return []
+        from weft.engine.commits import errors_of
+        from weft.engine.status import last_commit
+
+        commit = last_commit(self.directory)
+        error = None if commit is None else errors_of(commit).get(query)
+        if error is not None:
+            return [f"{query} is in error: {error.sentence}"]
+        if commit is not None and any(query in each.members for each in commit.islands.values()):
+            return [f"{query} is evaluated apart from the others since it was in error, and shares nothing with them"]
+        return []
 
     def _explained_queries(self) -> tuple[Query, ...]:
         """What is evaluated: queries, and representatives in the place of those that go to subscribers.

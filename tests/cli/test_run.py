@@ -109,6 +109,7 @@ def test_a_sink_that_does_not_work_is_shown_until_it_does(
     means, filed = json.loads(_weft("queries", "--project", project, "--json"))
     assert means["error"] is None
     assert str(out) in filed["error"]
+    assert _weft("explain", "filed", "--project", project).startswith("filed is in error: its sink does not take")
     (resumed,) = json.loads(_register("ALTER CONTINUOUS QUERY FILED RESUME", project, tmp_path))["outcomes"]
     assert resumed["message"] == "query filed is tried again at the next start"
     out.unlink()

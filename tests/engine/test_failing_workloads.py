@@ -160,19 +160,11 @@ def _difference_in_the_end(run: FailingRun, trial: Trial) -> str:
     return ""
 
 
-@given(trial=trials())
-@examples(2)
-def test_what_fails_for_a_while_changes_no_answer(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, trial: Trial
-) -> None:
-    assert disagreement(spark, trial, monkeypatch) == ""
-
-
 @pytest.mark.prove
 @pytest.mark.timeout(4 * 60 * 60)
 @given(trial=trials())
 @examples(200)
-def test_what_fails_for_a_while_changes_no_answer_200_times(
+def test_what_fails_for_a_while_changes_no_answer(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, trial: Trial
 ) -> None:
     assert disagreement(spark, trial, monkeypatch) == ""

@@ -578,6 +578,7 @@ class Engine:
             batch = kept_rows(batch, plan.streams, decision.kept, cycle)
         answered, decision = self._evaluated(batch, cycle, decision, last, is_straight=is_straight)
         beside = self._islands.run(batch, cycle, decision, last, is_straight=is_straight)
+        self._tell_of(beside.failures)
         commit = with_kept(answered.commit, last, decision, came)
         streams = self._with_missing_files(commit, decision, everywhere=is_repeated_attempt)
         commit = replace(commit, streams=streams, offsets=decision.offsets, plan_digest=decision.plan_digest)

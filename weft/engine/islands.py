@@ -50,6 +50,8 @@ class Beside:
 
     islands: Mapping[str, Island]
     answers: Mapping[str, pa.Table]
+    #: What is wrong with members of islands that had caught up and have failed in this cycle.
+    failures: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,7 @@ class Islands:
         """Evaluate the islands that have caught up in a cycle, and begin those of queries that were evicted in it."""
         found: dict[str, Island] = {}
         answers: dict[str, pa.Table] = {}
+        failures: dict[str, str] = {}
         for key, island in present(decision.plan, last.islands).items():
             found[key] = island
             if island.trouble is None:
@@ -91,7 +94,8 @@ class Islands:
                     answers |= own
                 except Exception as error:
                     found[key] = self._failed(key, island, error)
-        return Beside({**found, **begun(decision.plan, last, decision.evicted)}, answers)
+                    failures |= dict.fromkeys(island.roots, sentence_of(error))
+        return Beside({**found, **begun(decision.plan, last, decision.evicted)}, answers, failures)
 
     def _evaluated(
         self,
