@@ -132,6 +132,19 @@ def test_a_row_that_is_late_for_the_windows_is_taken_by_a_selection(beside_oracl
     assert run.engine.last.streams["s"].late == 1
 
 
+def test_a_late_row_of_a_stream_is_not_taken_for_one_of_another(beside_oracle: Callable[[str], Run]) -> None:
+    """What is known of s comes from its partials and from its rows, what is known of t from its rows alone."""
+    run = beside_oracle(
+        STREAMS
+        + "CREATE CONTINUOUS QUERY w AS SELECT SUM(v) AS total FROM s [ROWS 4 SLIDE 4];"
+        + "CREATE CONTINUOUS QUERY j AS SELECT a.n, b.v FROM s [ROWS 5] a, t [ROWS 5] b WHERE a.v = b.v"
+    )
+    run.straight = True
+    assert run.take(s=[(20, "a", 6)], t=[(20, 7.0)]) == ""
+    assert run.take(s=[(16, "a", 7), (21, "b", 7)], t=[(21, 7.0)]) == ""
+    assert run.take(s=[(22, "a", 8)], t=[(3, 7.0), (22, 8.0)]) == ""
+
+
 def test_jobs_of_selections_and_partials_of_one_batch(beside_oracle: Callable[[str], Run]) -> None:
     """One for all selections and measures, and one for each stream with partials."""
     run = beside_oracle(STREAMS + SELECTION)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,9 +13,10 @@ from pyspark.sql import SparkSession
 from tests.engine.workload_run import Run, batch_of
 from weft.algebra import Value
 from weft.engine import engine as engines
+from weft.engine.batches import Batch
 from weft.engine.commits import WHOLE
 from weft.engine.kept import Kept, kept_by
-from weft.engine.rows import STREAM
+from weft.engine.rows import CORRUPT
 from weft.engine.shedding import LEAST, Pace, following, kept_rows, rested
 
 INTERVAL = 10.0
@@ -94,8 +94,8 @@ class Shed:
         run = self.run
         batch = batch_of(run.spark, run.loom.catalog.streams(), rows_of(number))
         assert batch is not None
-        kept = kept_rows(batch, run.loom.catalog.streams(), self._kept[number], number)
-        expected = run.oracle.oracle.cycle(_by_stream(kept.toArrow()), {})
+        kept = kept_rows(batch, self._kept[number], number)
+        expected = run.oracle.oracle.cycle(_by_stream(kept), {})
         run.crash_at = crash_at
         actual = run._survived(batch, {})
         run.crash_at = None
@@ -104,12 +104,12 @@ class Shed:
         return "\n".join(run._differing_answers(expected, actual))
 
 
-def _by_stream(tagged: pa.Table) -> Rows:
+def _by_stream(batch: Batch) -> Rows:
+    names = {index: [field.name for field in stream.fields] for index, stream in batch.streams.items()}
     found: Rows = {"f": [], "g": []}
-    for row in tagged.to_pylist():
-        number = row[STREAM]
-        values = row[f"s{number}"]
-        found["fg"[number]].append({"n": values["c0"], "k": values["c1"]})
+    for index, stream in batch.streams.items():
+        for row in batch.part_of(index).rows(index).drop(CORRUPT).toArrow().to_pylist():
+            found[stream.name].append(dict(zip(names[index], row.values(), strict=True)))
     return found
 
 
@@ -157,7 +157,10 @@ def test_another_cycle_leaves_out_other_rows(spark: SparkSession, tmp_path: Path
         streams = run.loom.catalog.streams()
         batch = batch_of(spark, streams, {"f": [{"n": n, "k": n} for n in range(1_000)]})
         assert batch is not None
-        kept = [frozenset(row.s0.c0 for row in kept_rows(batch, streams, 512, cycle).collect()) for cycle in (1, 1, 2)]
+        kept = [
+            frozenset(row.c0 for row in kept_rows(batch, 512, cycle).part_of(0).rows(0).collect())
+            for cycle in (1, 1, 2)
+        ]
         assert kept[0] == kept[1] != kept[2]
         assert 400 < len(kept[0]) < 600
     finally:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from tests.generator import Cycle, Workload
 from tests.oracle import LATE, NULL_CLOCK
@@ -17,9 +17,10 @@ from tests.oracle_script import Script
 from tests.peers import arrow_table, as_values, difference
 from weft.algebra import Field, Kind, Relation, Stream, Value
 from weft.catalog import Catalog
+from weft.engine.batches import Batch, Part
 from weft.engine.engine import Engine, state_directory
 from weft.engine.network.current import CurrentNetwork
-from weft.engine.rows import CORRUPT, STREAM, TICK
+from weft.engine.rows import CORRUPT, STREAM, TICK, slots, slots_of
 from weft.loom import Loom
 
 #: The steps after which a second attempt finds the cycle undone.
@@ -29,27 +30,34 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def batch_of(
-    spark: SparkSession, streams: Sequence[Stream], rows: Mapping[str, Sequence[Mapping[str, Value]]]
-) -> DataFrame | None:
-    """The rows of a cycle as tagged rows, as the engine gets them from its sources; None without rows."""
-    tables = [arrow_table(stream, rows.get(stream.name, ()), "UTC") for stream in streams]
-    total = sum(table.num_rows for table in tables)
-    if not total:
+    spark: SparkSession,
+    streams: Sequence[Stream],
+    rows: Mapping[str, Sequence[Mapping[str, Value]]],
+    *,
+    is_cheap: bool = False,
+) -> Batch | None:
+    """The rows of a cycle as the engine gets them: from files, which are cheap to read, or together; None without."""
+    tables = {index: arrow_table(stream, rows.get(stream.name, ()), "UTC") for index, stream in enumerate(streams)}
+    there = {index: table for index, table in tables.items() if table.num_rows}
+    if not there:
         return None
-    tags = [index for index, table in enumerate(tables) for _ in range(table.num_rows)]
-    structs = {
-        f"s{index}": pa.concat_arrays(
-            [
-                other.to_struct_array().combine_chunks()
-                if other is table
-                else pa.nulls(other.num_rows, pa.struct(table.schema))
-                for other in tables
-            ]
-        )
-        for index, table in enumerate(tables)
-    }
-    nothing = {CORRUPT: pa.nulls(total, pa.string()), TICK: pa.nulls(total, pa.int64())}
-    return spark.createDataFrame(pa.table({STREAM: pa.array(tags, pa.int32()), **structs, **nothing}))
+    parts = [[index] for index in there] if is_cheap else [list(tables)]
+    return Batch([_part(spark, {at: streams[at] for at in part}, tables, is_cheap=is_cheap) for part in parts])
+
+
+def _part(
+    spark: SparkSession, streams: Mapping[int, Stream], tables: Mapping[int, pa.Table], *, is_cheap: bool
+) -> Part:
+    layout = slots_of(streams.values())
+    found = []
+    for index, stream in streams.items():
+        table = tables[index]
+        own = table.rename_columns(slots(stream.fields))
+        nothing = {CORRUPT: pa.nulls(table.num_rows, pa.string()), TICK: pa.nulls(table.num_rows, pa.int64())}
+        tags = pa.array([index] * table.num_rows, pa.int32())
+        found.append(pa.table({STREAM: tags, **dict(zip(own.column_names, own.columns, strict=True)), **nothing}))
+    rows = pa.concat_tables(found, promote_options="default").select([STREAM, *layout, CORRUPT, TICK])
+    return Part(streams, spark.createDataFrame(rows), is_cheap=is_cheap)
 
 
 def values_of(table: pa.Table | None, relation: Relation) -> list[tuple[Value, ...]]:
@@ -145,19 +153,19 @@ class Run:
         for name in cycle.create:
             self.execute(self.queries[name])
         expected = self.oracle.oracle.cycle(cycle.rows, cycle.heartbeats)
-        batch = batch_of(self.spark, self.loom.catalog.streams(), cycle.rows)
+        batch = batch_of(self.spark, self.loom.catalog.streams(), cycle.rows, is_cheap=self._is_straight)
         actual = self._survived(batch, cycle.heartbeats)
         self.cycles += 1
         return "\n".join([*self._differing_answers(expected, actual), *self._differing_counts()])
 
-    def _survived(self, batch: DataFrame | None, heartbeats: Mapping[str, int]) -> dict[str, pa.Table]:
+    def _survived(self, batch: Batch | None, heartbeats: Mapping[str, int]) -> dict[str, pa.Table]:
         """The answers of the next cycle, from a second engine if the first one crashes on the way."""
         try:
-            return self.engine.cycle(batch, self.cycles, heartbeats, is_straight=self._is_straight)
+            return self.engine.cycle(batch, self.cycles, heartbeats)
         except Crash:
             self.crash_at = None
             self.restart()
-            return self.engine.cycle(batch, self.cycles, heartbeats, is_straight=self._is_straight)
+            return self.engine.cycle(batch, self.cycles, heartbeats)
 
     @property
     def _is_straight(self) -> bool:

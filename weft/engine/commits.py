@@ -43,8 +43,8 @@ class Segment:
     rows: int
     min_clock: Clock
     max_clock: Clock
-    #: The struct column that the rows are in, as ingesting writes them; empty when the columns stand by themselves.
-    struct: str = ""
+    #: Whether the rows are tagged, as ingesting writes them: their columns are in slots then (`rows.py`).
+    tagged: bool = False
     #: How many rows arrived, where those that nobody looks for are not kept; 0 if all are.
     arrived: int = 0
 

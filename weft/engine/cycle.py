@@ -18,10 +18,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from weft.algebra import Answers, Relation, Stream
 from weft.algebra.sources import leaves
+from weft.engine.batches import Batch
 from weft.engine.commits import Commit, QueryState, Segment, StreamState
 from weft.engine.continuity import (
     Folders,
@@ -126,24 +127,20 @@ class CycleRunner:
         #: The queries that others read, and the number of the plan in which they do.
         self._read: tuple[int | None, frozenset[str]] = (None, frozenset())
 
-    def run(
-        self, batch: DataFrame | None, cycle: int, decision: Decision, last: Commit, *, is_straight: bool = False
-    ) -> Answered:
+    def run(self, batch: Batch | None, cycle: int, decision: Decision, last: Commit) -> Answered:
         """Evaluate a cycle. Nothing is true before the caller commits the record that comes back.
 
-        A batch `is_straight` if its rows can be read again, and cheaply. MemoryLimit names queries.
+        MemoryLimit names queries.
         """
         try:
-            return self._run(batch, cycle, decision, last, is_straight=is_straight)
+            return self._run(batch, cycle, decision, last)
         except MemoryLimit as error:
             _, pieces = self._known_pieces
             owners = {log: each for each in pieces for log in (each.log, each.place.log)}
             names = (owners[log].registered.query.name if log in owners else log for log in error.needing_most)
             raise MemoryLimit(str(error), tuple(dict.fromkeys(names))) from error
 
-    def _run(
-        self, batch: DataFrame | None, cycle: int, decision: Decision, last: Commit, *, is_straight: bool
-    ) -> Answered:
+    def _run(self, batch: Batch | None, cycle: int, decision: Decision, last: Commit) -> Answered:
         plan = decision.plan
         present = with_tables(of_present_streams(last, plan), decision.tables)
         known, self._cast = self._casting(plan, present, cycle, decision.sharing)
@@ -164,7 +161,7 @@ class CycleRunner:
             self._spark, self._storage, [each for each in pieces if each.evaluator is Evaluator.NETWORK], known, cycle
         )
         readers = Readers(cycle, queries, pieces, network, self._cast.alone)
-        streams, work = self._ingest.take_in(batch, decision, known, readers, is_straight=is_straight)
+        streams, work = self._ingest.take_in(batch, decision, known, readers)
         self._logs.register_old(known, logged(plan, pieces), work)
         work.read_by_others = self._read_by_others(plan)
         work.given = frozenset(each.log for each in pieces if each.evaluator is not Evaluator.SPARK)

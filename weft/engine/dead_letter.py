@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from weft.algebra import Stream
-from weft.engine.rows import CORRUPT, column, struct_type
+from weft.engine.rows import CORRUPT, column, slots, slots_of
 from weft.engine.storage import Storage
 
 FOLDER = "dead-letter"
@@ -31,9 +31,11 @@ def write_dead_letters(
     spark: SparkSession, storage: Storage, stream: Stream, index: int, path: str, cycle: int
 ) -> None:
     """Write the rows of a cycle that were set aside as JSON lines, under the cycle's number."""
-    schema = f"s{index} {struct_type(stream.fields)}, {CORRUPT} STRING, reason STRING"
+    listed = ", ".join(f"{slot} {type_}" for slot, type_ in slots_of([stream]).items())
+    schema = f"{listed}, {CORRUPT} STRING, reason STRING"
     kept = spark.read.schema(schema).parquet(storage.path(f"{path}/stream={index}")).where(F.col("reason") != "none")
-    row = F.struct(*(F.col(f"s{index}.{column(i)}").alias(each.name) for i, each in enumerate(stream.fields)))
+    named = zip(slots(stream.fields), stream.fields, strict=True)
+    row = F.struct(*(F.col(slot).alias(field.name) for slot, field in named))
     letters = kept.select(F.col("reason"), F.col(CORRUPT).alias("text"), F.lit(cycle).alias("cycle"), row.alias("row"))
     letters.coalesce(1).write.mode("overwrite").json(storage.path(f"{folder_of(stream.name)}/{cycle:012d}"))
 

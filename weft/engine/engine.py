@@ -14,6 +14,7 @@ import gc
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -31,6 +32,7 @@ from weft.algebra.sources import leaves, name_of
 from weft.catalog import Catalog
 from weft.engine import replay
 from weft.engine.answer_files import AnswerFiles
+from weft.engine.batches import Batch, BatchReader
 from weft.engine.catalog_copy import CatalogCopy, check_catalog
 from weft.engine.checkpoint import Checkpoint, check_is_same_batch, is_repeated, made_anew
 from weft.engine.commits import Commit, CommitLog, Island, Segment, StreamState, errors_of
@@ -56,10 +58,9 @@ from weft.engine.retries import Retries
 from weft.engine.sealing import check_files, with_seals
 from weft.engine.shedding import arrived, following, kept_rows, pace_of, rested, with_kept
 from weft.engine.sink_owner import take_folder
-from weft.engine.sources import tagged
+from weft.engine.sources import Sources, sources
 from weft.engine.statistics import Recorder
 from weft.engine.storage import Storage, local_uri
-from weft.engine.straight import StraightReader, can_be_read_straight
 from weft.engine.tables import GivenRows, Tables
 from weft.engine.trouble import RETENTION_MB, Waiting, lost_with
 from weft.engine.vanished import gone, vanished
@@ -164,7 +165,8 @@ class Engine:
         self._pace = pace_of(self._commits.last)
         #: When the newest cycle was over.
         self._over_since: float | None = None
-        self._straight: StraightReader | None = None
+        #: Reads the batches of the streaming query, as soon as it has begun: its first batch may come before that.
+        self._reader: Future[BatchReader] = Future()
         self._trigger: Mapping[str, Any] = {}
         self._is_ticking = False
         #: The streams whose replayed files are being fed.
@@ -241,21 +243,21 @@ class Engine:
             self._interval = durations.parse(interval) / 1e6
         else:
             self._trigger = {}
-        frame = self._tagged(streams)
+        read = self._sources_of(streams)
         in_error = set(errors_of(self.last))
         self._evict_unreadable()
         self.try_again(in_error)
         self._ended.clear()
         try:
-            self._begin(streams, frame)
+            self._begin(streams, read)
         except BaseException:
             self._ended.set()
             raise
         threading.Thread(target=self._try_again_when_due, name="weft-retries", daemon=True).start()
 
-    def _tagged(self, streams: Mapping[int, Stream]) -> DataFrame:
+    def _sources_of(self, streams: Mapping[int, Stream]) -> Sources:
         with self._sources_by_name():
-            return tagged(
+            return sources(
                 self._spark,
                 streams,
                 self.frames,
@@ -264,18 +266,17 @@ class Engine:
                 say=self.say,
             )
 
-    def _begin(self, streams: Mapping[int, Stream], frame: DataFrame) -> None:
-        """Begin the streaming query over the tagged rows of some streams."""
+    def _begin(self, streams: Mapping[int, Stream], read: Sources) -> None:
+        """Begin the streaming query over the sources of some streams."""
         self._streams = streams
-        read = tuple(streams.values())
-        is_straight = not self._is_ticking and not self.frames and can_be_read_straight(read)
-        self._straight = StraightReader(read) if is_straight else None
+        self._reader = Future()
         with self._sources_by_name():
-            writer = frame.writeStream.queryName("weft").foreachBatch(self._on_batch)
+            writer = read.union.writeStream.queryName("weft").foreachBatch(self._on_batch)
             writer = writer.option("checkpointLocation", self._storage.path("checkpoint"))
             if self._trigger:
                 writer = writer.trigger(**self._trigger)
             self._query = writer.start()
+        self._reader.set_result(BatchReader(read, self._query))
         threading.Thread(target=self._watch, args=(self._query,), daemon=True).start()
         for number, stream in streams.items():
             if stream.format == replay.FORMAT and "speed" in dict(stream.options) and number not in self._fed:
@@ -309,7 +310,7 @@ class Engine:
             if query is None or not streams or self._streams is None or tuple(streams) == tuple(self._streams):
                 return
             try:
-                frame = self._tagged(streams)
+                read = self._sources_of(streams)
             except (EngineError, PySparkException) as error:
                 self.say(f"{_first_line(error)}; the streams are read as before until the next start")
                 return
@@ -319,7 +320,7 @@ class Engine:
                 self._replaced, self._query = query, None
                 query.stop()
             try:
-                self._begin(streams, frame)
+                self._begin(streams, read)
             except PySparkException as error:
                 self._spark_error = error
                 self._ended.set()
@@ -529,7 +530,7 @@ class Engine:
                 self._probe.check()
                 self.try_again(self._due(), _CAUGHT_UP_AT_ONCE)
                 offsets = offsets_of(self._storage, batch_id)
-                self.cycle(self._as_read(batch), batch_id, is_straight=self._straight is not None, offsets=offsets)
+                self.cycle(self._read(batch), batch_id, offsets=offsets)
             if self._is_finishing:
                 self.follow_streams()
         except BaseException as error:
@@ -539,26 +540,21 @@ class Engine:
             self._cycling = None
             self._in_cycle.release()
 
-    def _as_read(self, batch: DataFrame) -> DataFrame:
-        """The rows of a batch in the cheapest way that there is to them."""
-        # The first batch may be there before whoever started the query knows it.
-        if self._straight is None or self._query is None:
-            return batch
-        return self._straight.read(batch, self._query)
+    def _read(self, batch: DataFrame) -> Batch:
+        """The rows of a micro-batch of the streaming query."""
+        return self._reader.result().read(batch)
 
     def cycle(
         self,
-        batch: DataFrame | None,
+        batch: Batch | None,
         cycle: int,
         heartbeats: Mapping[str, int] | None = None,
         *,
-        is_straight: bool = False,
         offsets: Offsets | None = None,
     ) -> dict[str, pa.Table]:
-        """Run one cycle over a batch of tagged rows, unless it is committed already, and give its answers.
+        """Run one cycle over a batch, unless it is committed already, and give its answers.
 
-        A batch `is_straight` if its rows can be read again, and cheaply. `offsets` say which rows of Spark's sources it
-        has; None if they are handed over.
+        `offsets` say which rows of Spark's sources it has; None if they are handed over.
         """
         last = self._commits.last
         if is_repeated(last, cycle, offsets):
@@ -575,9 +571,9 @@ class Engine:
         plan = decision.plan
         came = {} if batch is None else arrived(batch, decision)
         if batch is not None:
-            batch = kept_rows(batch, plan.streams, decision.kept, cycle)
-        answered, decision = self._evaluated(batch, cycle, decision, last, is_straight=is_straight)
-        beside = self._islands.run(batch, cycle, decision, last, is_straight=is_straight)
+            batch = kept_rows(batch, decision.kept, cycle)
+        answered, decision = self._evaluated(batch, cycle, decision, last)
+        beside = self._islands.run(batch, cycle, decision, last)
         self._tell_of(beside.failures)
         commit = with_kept(answered.commit, last, decision, came)
         streams = self._with_missing_files(commit, decision, everywhere=is_repeated_attempt)
@@ -634,14 +630,14 @@ class Engine:
         return waiting
 
     def _evaluated(
-        self, batch: DataFrame | None, cycle: int, decision: Decision, last: Commit, *, is_straight: bool
+        self, batch: Batch | None, cycle: int, decision: Decision, last: Commit
     ) -> tuple[Answered, Decision]:
         """Evaluate the shared plan. Queries that fail are evicted from it, and the others are evaluated again."""
         was_of_the_moment = False
         while True:
             shared = replace(decision, plan=shared_part(decision.plan, last.islands, decision.evicted))
             try:
-                return self._runner.run(batch, cycle, shared, last, is_straight=is_straight), decision
+                return self._runner.run(batch, cycle, shared, last), decision
             except Exception as error:
                 if self._stopping.is_set():
                     raise
@@ -663,7 +659,7 @@ class Engine:
             self._network = CurrentNetwork(hosted, self._catalog, observed_before(self._catalog))
             self._runner = CycleRunner(self._spark, self._storage, self._on_step, hosted, None, self._network)
 
-    def _with_islands(self, commit: Commit, batch: DataFrame | None, plan: Plan) -> Commit:
+    def _with_islands(self, commit: Commit, batch: Batch | None, plan: Plan) -> Commit:
         """A commit with what is held for the islands that are behind."""
         if all(each.trouble is None for each in commit.islands.values()):
             return replace(commit, held=())

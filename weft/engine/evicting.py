@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from weft.catalog import Catalog
+from weft.engine.batches import Batch
 from weft.engine.commits import Commit
 from weft.engine.continuity import Folders
 from weft.engine.culprits import culprits, is_attributable
@@ -30,7 +31,7 @@ class Failure:
     """An error in the evaluation of a cycle, and what was evaluated."""
 
     error: Exception
-    batch: DataFrame | None
+    batch: Batch | None
     cycle: int
     decision: Decision
     last: Commit

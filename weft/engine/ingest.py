@@ -16,28 +16,29 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as F
 
 from weft.algebra import Stream
 from weft.engine.answers import Packed
+from weft.engine.batches import Batch
 from weft.engine.commits import Commit, Segment, StreamState
 from weft.engine.continuity import Folders, logged, states_of
 from weft.engine.dead_letter import write_dead_letters, write_late_letters
 from weft.engine.decision import Decision
-from weft.engine.intake import MEASURES, Seen, advanced, judged_batch, measures_of_batch, measures_of_rows, seen_in
+from weft.engine.intake import MEASURES, Seen, advanced, judged_part, measures_of, measures_of_part, seen_in
 from weft.engine.late_rows import counted_in_partials, counting, late_conditions, streams_with_losses
 from weft.engine.lateness import late_everywhere
 from weft.engine.network.asking import Asking
 from weft.engine.network.stage import NetworkPass
 from weft.engine.pieces.pieces import Evaluator, Piece
-from weft.engine.rows import CLOCK, CORRUPT, STREAM, clock_sql
+from weft.engine.rows import CLOCK, CORRUPT, clock_sql, columns
 from weft.engine.sinks import parquet_file
-from weft.engine.spark import compile_plans
+from weft.engine.spark import compile_plans, in_few_tasks, union_of
 from weft.engine.storage import Storage
 from weft.engine.work import Logs, Work
 from weft.engine.woven.stage import Reduced, WovenStage
-from weft.plan.clockwork import Clockwork, Registered
+from weft.plan.clockwork import Clock, Clockwork, Registered
 
 Taken = tuple[dict[str, StreamState], Work]
 
@@ -71,13 +72,16 @@ class Ingest:
         #: Queries that are not woven as a whole, and those of them that may lose rows of each stream.
         self._losses: tuple[object, Mapping[str, Mapping[str, Registered]]] = (None, {})
 
-    def take_in(
-        self, batch: DataFrame | None, decision: Decision, last: Commit, readers: Readers, *, is_straight: bool
-    ) -> Taken:
-        """Take in the rows of a batch. It `is_straight` if its rows can be read again, and cheaply."""
+    def take_in(self, batch: Batch | None, decision: Decision, last: Commit, readers: Readers) -> Taken:
+        """Take in the rows of a batch."""
         plan = decision.plan
-        if batch is not None and decision.patience is None and self._may_go_straight(decision, readers, is_straight):
-            taken = self._straight(batch, decision, last, readers, from_files=is_straight)
+        if (
+            batch is not None
+            and batch.parts
+            and decision.patience is None
+            and self._may_go_straight(batch, decision, readers)
+        ):
+            taken = self._straight(batch, decision, last, readers)
             if taken is not None:
                 self._count_late_rows(plan.streams, readers, taken[1])
                 if not (decision.keeps_late_rows and taken[1].late):
@@ -115,8 +119,8 @@ class Ingest:
                 if losing:
                     asked.append(counting(each, losing, work.clockwork, work.new[f"stream {each.name}"]))
         found = Asking(self._spark).collected([packed for packed, _ in asked])
-        for packed, columns in asked:
-            for name, of_query in columns.items():
+        for packed, of_queries in asked:
+            for name, of_query in of_queries.items():
                 counted[name] += sum(found[packed.name][column][0].as_py() for column in of_query)
         work.late = {name: count for name, count in counted.items() if count}
 
@@ -150,9 +154,12 @@ class Ingest:
 
     # -- straight -----------------------------------------------------------------------------------------------------
 
-    def _may_go_straight(self, decision: Decision, readers: Readers, is_straight: bool) -> bool:
-        """Whether nobody but joins in the driver needs rows in the logs of streams, and the batch is cheap to read."""
-        streams = {f"stream {each.name}" for each in decision.plan.streams}
+    def _may_go_straight(self, batch: Batch, decision: Decision, readers: Readers) -> bool:
+        """Whether only joins in the driver need rows of the batch in the logs of streams, and it is cheap to read.
+
+        Rows that are not cheap to read are read once: those of a stream that is reduced and not selected from.
+        """
+        streams = {f"stream {each.name}" for each in batch.streams.values()}
         taken = (Evaluator.WEAVE, Evaluator.NETWORK)
         read = {log for piece in readers.pieces if piece.evaluator not in taken for log in piece.inputs}
         backfilled = {f"stream {each.name}" for each in decision.plan.streams if each.backfill}
@@ -160,12 +167,13 @@ class Ingest:
         if not streams.isdisjoint(read | backfilled | away):
             return False
         selected = {each.family.name for each in readers.network.families}
-        is_woven = all(self._stage.reads(each.name) for each in decision.plan.streams)
-        return is_straight or (is_woven and streams.isdisjoint(selected))
 
-    def _straight(
-        self, batch: DataFrame, decision: Decision, last: Commit, readers: Readers, *, from_files: bool
-    ) -> Taken | None:
+        def is_read_once(stream: Stream) -> bool:
+            return self._stage.reads(stream.name) and f"stream {stream.name}" not in selected
+
+        return all(part.is_cheap or all(map(is_read_once, part.streams.values())) for part in batch.parts)
+
+    def _straight(self, batch: Batch, decision: Decision, last: Commit, readers: Readers) -> Taken | None:
         """Take in all rows without writing them down; None if some must be set aside."""
         plan = decision.plan
         states = states_of(last, plan)
@@ -173,34 +181,39 @@ class Ingest:
         earlier = readers.clockwork(before, before)
         # A batch comes with a session of its own, whose settings are those of when the streaming query started. Its
         # files go by ours: with plans that are not compiled, they would be read row by row and not column by column.
-        compile_plans(batch.sparkSession, True)
+        compile_plans(batch.session, True)
         compile_plans(self._spark, True)
         reduced: dict[str, Reduced] = {}
-        seen: dict[str, Seen] = {}
-        for index, each in enumerate(plan.streams):
-            if self._stage.reads(each.name):
-                rows = batch.where(f"{STREAM} = {index}").select(f"s{index}.*", CORRUPT)
-                partials = self._stage.reduce(each.name, rows, from_files=from_files)
-                if partials.has_late_rows(earlier.watermark(each, after=False)):
-                    return None
-                seen[each.name] = Seen(partials.rows, partials.bad, partials.least, partials.latest)
-                if partials.rows:
-                    reduced[each.name] = partials
+        seen = {each.name: Seen(0, 0, None, None) for each in plan.streams}
+        unknown: dict[int, Stream] = {}
+        for index, each in batch.streams.items():
+            if not self._stage.reads(each.name):
+                unknown[index] = each
+                continue
+            part = batch.part_of(index)
+            partials = self._stage.reduce(each.name, part.rows(index), from_files=part.is_cheap)
+            if partials.has_late_rows(earlier.watermark(each, after=False)):
+                return None
+            seen[each.name] = Seen(partials.rows, partials.bad, partials.least, partials.latest)
+            if partials.rows:
+                reduced[each.name] = partials
         if any(each.bad for each in seen.values()):
             return None
-        unknown = {index: each for index, each in enumerate(plan.streams) if each.name not in seen}
         marks = {f"stream {each.name}": earlier.watermark(each, after=False) for each in plan.streams}
         losing = {
             index: each
-            for index, each in enumerate(plan.streams)
+            for index, each in batch.streams.items()
             if marks[f"stream {each.name}"] is not None and self._losing(each, readers)
         }
         needed = logged(plan, readers.pieces)
-        found = self._asked(batch, plan.streams, unknown | losing, readers.network, needed)
-        if any(seen_in(found[MEASURES], n).is_before(marks[f"stream {each.name}"]) for n, each in losing.items()):
+        found = self._asked(batch, unknown | losing, readers.network, needed)
+        told = seen_in(found[MEASURES]) if MEASURES in found else {}
+        if any(
+            each.is_before(marks[f"stream {losing[index].name}"]) for index, each in told.items() if index in losing
+        ):
             # They are counted in the stream's log.
             return None
-        seen |= {each.name: seen_in(found[MEASURES], index) for index, each in unknown.items()}
+        seen |= {unknown[index].name: each for index, each in told.items() if index in unknown}
         if not all(seen[each.name].is_good(each, decision.latest) for each in plan.streams):
             return None
         for each in unknown.values():
@@ -232,49 +245,40 @@ class Ingest:
         return Segment(path, rows.num_rows, int(clocks.min()), int(clocks.max()), arrived=arrived)
 
     def _asked(
-        self,
-        batch: DataFrame,
-        streams: Sequence[Stream],
-        unknown: Mapping[int, Stream],
-        network: NetworkPass,
-        needed: Collection[str],
+        self, batch: Batch, unknown: Mapping[int, Stream], network: NetworkPass, needed: Collection[str]
     ) -> dict[str, pa.Table]:
         """The rows that the network wants, by log, and what tells of streams of which nothing is known, in one job."""
-        asking = Asking(batch.sparkSession)
+        asking = Asking(batch.session)
         wanted = {each.family.name for each in network.families}
-        # A view for each stream would be another plan for Spark to look through.
-        view = asking.registered(batch)
-        rows = {
-            f"stream {each.name}": f"(SELECT s{index}.*, {clock_sql(each, f's{index}.')} AS {CLOCK} "
-            f"FROM {view} WHERE {STREAM} = {index})"
-            for index, each in enumerate(streams)
-            if f"stream {each.name}" in wanted
-        }
+        rows, views = {}, {}
+        for index, each in batch.streams.items():
+            log = f"stream {each.name}"
+            if log not in wanted and index not in unknown:
+                continue
+            view = asking.registered(batch.part_of(index).rows(index))
+            if log in wanted:
+                rows[log] = f"(SELECT {columns(each.fields)}{clock_sql(each)} AS {CLOCK} FROM {view})"
+            if index in unknown:
+                views[index] = view
         texts = network.asked_straight(rows, needed)
         if unknown:
-            texts.append(measures_of_rows(unknown, view))
+            texts.append(measures_of(unknown, views))
         found = asking.collected(texts, compiled=True)
         asking.drop_views()
         return found
 
     # -- written ------------------------------------------------------------------------------------------------------
 
-    def _written(self, batch: DataFrame | None, decision: Decision, last: Commit, readers: Readers) -> Taken:
+    def _written(self, batch: Batch | None, decision: Decision, last: Commit, readers: Readers) -> Taken:
         """Write the rows of a batch to the streams' logs, in one pass over it."""
         plan, cycle = decision.plan, readers.cycle
         states = states_of(last, plan)
         before = {name: state.largest for name, state in states.items()}
         earlier = readers.clockwork(before, before)
         path = f"{self._folders.of(cycle)}/streams"
-        measured: Mapping[str, int | None] = {}
-        if batch is not None and plan.streams:
-            checked = judged_batch(batch, plan.streams, decision.latest, earlier, readers.queries)
-            observation = Observation()
-            observed = checked.observe(observation, F.expr(measures_of_batch(plan.streams)).alias("measured"))
-            # Rows are read once or twice more: to look for values that repeat takes longer than it saves.
-            writer = observed.write.option("parquet.enable.dictionary", "false").partitionBy("stream", "reason")
-            writer.mode("overwrite").parquet(self._storage.path(path))
-            measured = observation.get["measured"].asDict()
+        measured: Mapping[str, int] = {}
+        if batch is not None and batch.parts:
+            measured = self._judged_and_written(batch, decision.latest, earlier, readers.queries, path)
         streams: dict[str, StreamState] = {}
         segments: dict[str, Segment] = {}
         late_segments: dict[str, Segment] = {}
@@ -293,14 +297,13 @@ class Ingest:
             )
             if rows:
                 where = f"{path}/stream={index}/reason=none"
-                segments[f"stream {each.name}"] = Segment(where, rows, lowest, highest, struct=f"s{index}")
+                segments[f"stream {each.name}"] = Segment(where, rows, lowest, highest, tagged=True)
             if late and each.backfill:
                 # Late for all queries that there are, and perhaps not for one to come.
                 where = f"{path}/stream={index}/reason=late"
                 newest = earlier.watermark(each, after=False)
-                late_segments[f"stream {each.name}"] = Segment(
-                    where, late, measured.get(f"least_{index}"), newest, struct=f"s{index}"
-                )
+                least = measured.get(f"least_{index}")
+                late_segments[f"stream {each.name}"] = Segment(where, late, least, newest, tagged=True)
             # An island reads what the shared plan reads, which has set these rows aside already.
             if (late or bad) and not self._folders.island:
                 write_dead_letters(self._spark, self._storage, each, index, path, cycle)
@@ -313,3 +316,31 @@ class Ingest:
         for log, segment in segments.items():
             self._logs.add_segment(log, plan.stream(log.removeprefix("stream ")), segment, work)
         return streams, work
+
+    def _judged_and_written(
+        self,
+        batch: Batch,
+        latest: Clock,
+        clockwork: Clockwork,
+        queries: Mapping[str, Registered],
+        path: str,
+    ) -> dict[str, int]:
+        """Write the rows of a batch, by stream and reason, in one job; what it tells of the streams."""
+        compile_plans(batch.session, not batch.is_small)
+        layout = batch.slots()
+        observations, parts = [], []
+        for part in batch.parts:
+            # Each part is measured apart: what a row costs does not depend on how many other streams have rows.
+            observation = Observation()
+            judged = judged_part(part, layout, latest, clockwork, queries)
+            parts.append(judged.observe(observation, F.expr(measures_of_part(part.streams)).alias("measured")))
+            observations.append(observation)
+        rows = in_few_tasks(union_of(parts), len(parts))
+        # Rows are read once or twice more: to look for values that repeat takes longer than it saves.
+        writer = rows.write.option("parquet.enable.dictionary", "false").partitionBy("stream", "reason")
+        writer.mode("overwrite").parquet(self._storage.path(path))
+        found: dict[str, int] = {}
+        for observation in observations:
+            measured = observation.get["measured"].asDict()
+            found |= {name: value for name, value in measured.items() if value is not None}
+        return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -13,28 +13,29 @@ from weft.algebra import Field, Stream
 from weft.algebra.clocks import clock_type
 from weft.algebra.types import BIGINT, TIMESTAMP
 from weft.engine.answers import Packed
+from weft.engine.batches import Part
 from weft.engine.commits import StreamState
 from weft.engine.lateness import late_everywhere
 from weft.engine.rows import ARRIVAL, BEFORE, CLOCK, CORRUPT, STREAM, TICK, clock_bounds, clock_sql, column
 from weft.plan.clockwork import Clock, Clockwork, Registered
 
-#: What the select goes by that tells of the rows of a batch.
-MEASURES = "measures"
 
-
-def judged_batch(
-    batch: DataFrame,
-    streams: Sequence[Stream],
+def judged_part(
+    part: Part,
+    layout: Mapping[str, str],
     latest: Clock,
     clockwork: Clockwork,
     queries: Mapping[str, Registered],
 ) -> DataFrame:
-    """The batch with every row's clock, what it is judged by, and the reason if it cannot take part in anything."""
+    """Return rows with their clock, what they are judged by, and the reason if they cannot take part in anything.
+
+    `layout` has all slots of the batch, with their types.
+    """
     clocks, reasons, judged = [], [], []
-    for index, each in enumerate(streams):
+    for index, each in part.streams.items():
         here = f"WHEN {STREAM} = {index}"
         is_instant = clock_type(each) == TIMESTAMP
-        clocks.append(f"{here} THEN {clock_sql(each, f's{index}.')}")
+        clocks.append(f"{here} THEN {clock_sql(each, tagged=True)}")
         least, most = clock_bounds(each)
         reasons.append(f"{here} AND {CLOCK} NOT BETWEEN {least}L AND {most}L THEN 'clock out of range'")
         if is_instant and latest is not None:
@@ -44,25 +45,30 @@ def judged_batch(
         late = late_everywhere(each, clockwork, queries)
         if late is not None:
             reasons.append(f"{here} AND {late} THEN 'late'")
-    with_clock = batch.withColumn(CLOCK, F.expr(f"CASE {' '.join(clocks)} END"))
+    with_clock = part.frame.withColumn(CLOCK, F.expr(_first_that_holds(clocks)))
     ticks = f"WHEN {TICK} IS NOT NULL THEN 'tick'"
     bad = f"{ticks} WHEN {CORRUPT} IS NOT NULL THEN 'malformed' WHEN {CLOCK} IS NULL THEN 'no clock'"
     return with_clock.selectExpr(
-        *(f"s{index}" for index in range(len(streams))),
+        *part.values(layout),
         CORRUPT,
         TICK,
         CLOCK,
         f"{clockwork.cycle}L AS {ARRIVAL}",
-        f"CASE {' '.join(judged)} END AS {BEFORE}",
+        f"{_first_that_holds(judged)} AS {BEFORE}",
         f"{STREAM} AS stream",
         f"CASE {bad} {' '.join(reasons)} ELSE 'none' END AS reason",
     )
 
 
-def measures_of_batch(streams: Sequence[Stream]) -> str:
-    """What one pass over the rows tells of every stream, as one struct."""
+def _first_that_holds(cases: Sequence[str]) -> str:
+    """The number of the first case that holds; a part that has only ticks has no cases."""
+    return f"CASE {' '.join(cases)} END" if cases else "CAST(NULL AS BIGINT)"
+
+
+def measures_of_part(numbers: Iterable[int]) -> str:
+    """What one pass over the rows tells of streams, by their numbers, as one struct."""
     measures = [f"max({TICK}) AS tick"]
-    for index in range(len(streams)):
+    for index in numbers:
         good = f"stream = {index} AND reason = 'none'"
         seen = f"stream = {index} AND reason IN ('none', 'late')"
         late = f"stream = {index} AND reason = 'late'"
@@ -92,6 +98,10 @@ def advanced(state: StreamState, stream: Stream, tick: int | None, has_rows: boo
     return replace(state, largest=state.largest + tick - state.touched, touched=tick)
 
 
+#: The name of the select that tells what is seen of streams.
+MEASURES = "measures"
+
+
 @dataclass(frozen=True)
 class Seen:
     """What is seen of the rows that a stream has in a batch: those with a clock, and those without or malformed."""
@@ -107,7 +117,7 @@ class Seen:
         return watermark is not None and self.least is not None and self.least < watermark
 
     def is_good(self, stream: Stream, latest: Clock) -> bool:
-        """Whether every clock can be believed; see `judged_batch`."""
+        """Whether every clock can be believed; see `judged_part`."""
         first, last = clock_bounds(stream)
         if clock_type(stream) == TIMESTAMP and latest is not None:
             last = min(last, latest)
@@ -115,24 +125,23 @@ class Seen:
         return not self.bad and all(first <= each <= last for each in clocks)
 
 
-def measures_of_rows(streams: Mapping[int, Stream], batch: str) -> Packed:
-    """The select that tells what is seen of some streams, by number, in a batch.
+def measures_of(streams: Mapping[int, Stream], views: Mapping[int, str]) -> Packed:
+    """Return the select that tells what is seen of some streams, by number, from views of their rows.
 
-    It has no constants that change from cycle to cycle, so that Spark compiles it once.
+    It has no constants that change from cycle to cycle, so that Spark compiles it once. Rows are grouped by
+    their stream: for several aggregates without groups, Spark runs a job of its own.
     """
-    measures = []
-    for index, each in streams.items():
-        here = f"{STREAM} = {index}"
-        clock = f"CASE WHEN {here} AND {CORRUPT} IS NULL THEN {clock_sql(each, f's{index}.')} END"
-        measures += [f"count(CASE WHEN {here} THEN 1 END)", f"count({clock})", f"min({clock})", f"max({clock})"]
-    listed = ", ".join(f"{text} AS {column(position)}" for position, text in enumerate(measures))
-    names = [f"{measure}_{index}" for index in streams for measure in ("all", "good", "min", "max")]
-    return Packed(MEASURES, tuple(Field(name, BIGINT) for name in names), f"SELECT {listed} FROM {batch}")
+    readable = {index: f"CASE WHEN {CORRUPT} IS NULL THEN {clock_sql(each)} END" for index, each in streams.items()}
+    clocks = [f"SELECT {index}L AS stream, {text} AS clock FROM {views[index]}" for index, text in readable.items()]
+    measures = {"stream": "stream", "all": "count(*)", "good": "count(clock)", "min": "min(clock)", "max": "max(clock)"}
+    listed = ", ".join(f"{text} AS {column(at)}" for at, text in enumerate(measures.values()))
+    fields = tuple(Field(name, BIGINT) for name in measures)
+    return Packed(MEASURES, fields, f"SELECT {listed} FROM ({' UNION ALL '.join(clocks)}) GROUP BY stream")
 
 
-def seen_in(measured: pa.Table, index: int) -> Seen:
-    """What the measures tell of a stream."""
-    every, good, least, latest = (
-        measured[f"{measure}_{index}"][0].as_py() for measure in ("all", "good", "min", "max")
-    )
-    return Seen(good, every - good, least, latest)
+def seen_in(measured: pa.Table) -> dict[int, Seen]:
+    """What the measures tell of streams, by number; nothing of those that have no rows."""
+    return {
+        row["stream"]: Seen(row["good"], row["all"] - row["good"], row["min"], row["max"])
+        for row in measured.to_pylist()
+    }

@@ -21,10 +21,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as F
 
 from weft.catalog import Catalog
+from weft.engine.batches import Batch, Part
 from weft.engine.commits import Commit, Held, Island, StreamState, held_record, held_rows
 from weft.engine.continuity import Folders
 from weft.engine.culprits import is_attributable
@@ -34,8 +35,7 @@ from weft.engine.errors import EngineError
 from weft.engine.kept import told
 from weft.engine.network.current import CurrentNetwork
 from weft.engine.reasons import reason_of
-from weft.engine.rows import CORRUPT, STREAM, TICK
-from weft.engine.sources import schemas
+from weft.engine.rows import CORRUPT, STREAM, TICK, slots_of
 from weft.engine.storage import Storage
 from weft.engine.tables import Tables
 from weft.engine.trouble import Trouble, lost_with
@@ -79,9 +79,7 @@ class Islands:
 
     # -- in a cycle ---------------------------------------------------------------------------------------------------
 
-    def run(
-        self, batch: DataFrame | None, cycle: int, decision: Decision, last: Commit, *, is_straight: bool
-    ) -> Beside:
+    def run(self, batch: Batch | None, cycle: int, decision: Decision, last: Commit) -> Beside:
         """Evaluate the islands that have caught up in a cycle, and begin those of queries that were evicted in it."""
         found: dict[str, Island] = {}
         answers: dict[str, pa.Table] = {}
@@ -90,7 +88,7 @@ class Islands:
             found[key] = island
             if island.trouble is None:
                 try:
-                    found[key], own = self._evaluated(key, island, batch, cycle, decision, is_straight=is_straight)
+                    found[key], own = self._evaluated(key, island, batch, cycle, decision)
                     answers |= own
                 except Exception as error:
                     found[key] = self._failed(key, island, error)
@@ -98,14 +96,7 @@ class Islands:
         return Beside({**found, **begun(decision.plan, last, decision.evicted)}, answers, failures)
 
     def _evaluated(
-        self,
-        key: str,
-        island: Island,
-        batch: DataFrame | None,
-        cycle: int,
-        decision: Decision,
-        *,
-        is_straight: bool = False,
+        self, key: str, island: Island, batch: Batch | None, cycle: int, decision: Decision
     ) -> tuple[Island, dict[str, pa.Table]]:
         """Evaluate a cycle of an island: its new state, and the answers of its members."""
         plan, blocked = plan_of(decision.plan, island)
@@ -117,9 +108,7 @@ class Islands:
         tables = {**decision.tables, **self._tables.snapshots(unread)}
         runner = self._runner(key, island.commit)
         self._on_step("island", cycle)
-        answered = runner.run(
-            batch, cycle, replace(decision, plan=plan, tables=tables), island.commit, is_straight=is_straight
-        )
+        answered = runner.run(batch, cycle, replace(decision, plan=plan, tables=tables), island.commit)
         self._runners[key] = runner, cycle
         own = {name: table for name, table in answered.answers.items() if name in island.members}
         after = replace(island, commit=answered.commit, blocked=tuple(sorted(blocked)), is_anew=False)
@@ -167,12 +156,11 @@ class Islands:
 
     # -- held rows ----------------------------------------------------------------------------------------------------
 
-    def hold_rows(self, batch: DataFrame | None, cycle: int, plan: Plan) -> DataFrame | None:
+    def hold_rows(self, batch: Batch | None, cycle: int, plan: Plan) -> Batch | None:
         """Write down the rows of a cycle for islands that are behind, and give them as they can be read again."""
-        if batch is not None:
-            names = [STREAM, *(f"s{index}" for index in range(len(plan.streams))), CORRUPT, TICK]
+        if batch is not None and batch.parts:
             observation = Observation()
-            observed = batch.select(*names).observe(observation, F.count(F.lit(1)).alias("rows"))
+            observed = batch.tagged().observe(observation, F.count(F.lit(1)).alias("rows"))
             observed.write.mode("overwrite").parquet(self._storage.path(held_rows(cycle)))
             self._rows_held[cycle] = observation.get["rows"]
         return self._held(cycle, plan)
@@ -188,12 +176,14 @@ class Islands:
         """Drop what was held of a cycle that no island needs."""
         self._storage.delete(f"held/{cycle:012d}")
 
-    def _held(self, cycle: int, plan: Plan) -> DataFrame | None:
+    def _held(self, cycle: int, plan: Plan) -> Batch | None:
         if not self._storage.exists(held_rows(cycle)):
             return None
-        structs = [f"s{index} {text}" for index, text in enumerate(schemas(plan.streams))]
-        schema = ", ".join([f"{STREAM} INT", *structs, f"{CORRUPT} STRING", f"{TICK} BIGINT"])
-        return self._spark.read.schema(schema).parquet(self._storage.path(held_rows(cycle)))
+        # Slots of streams that had no rows are not in the files, and are NULL.
+        types_ = {STREAM: "INT", **slots_of(plan.streams), CORRUPT: "STRING", TICK: "BIGINT"}
+        schema = ", ".join(f"{name} {type_}" for name, type_ in types_.items())
+        rows = self._spark.read.schema(schema).parquet(self._storage.path(held_rows(cycle)))
+        return Batch([Part(dict(enumerate(plan.streams)), rows)])
 
     def _record(self, cycle: int) -> dict[str, Any]:
         record: dict[str, Any] = self._storage.read_json(held_record(cycle))

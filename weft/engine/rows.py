@@ -2,11 +2,16 @@
 
 A relation's rows have its columns by position (c0, c1, …) and their clock. Rows that are kept in a log also know the
 cycle they arrived in, and the watermark they are judged by: that of their source after the cycle before.
+
+Rows of several streams together are *tagged*: they have the number of their stream, and their values in *slots*. A
+stream with two DOUBLEs and a STRING uses the first two slots for DOUBLEs and the first one for STRINGs; the others are
+NULL. So rows of hundreds of streams are as wide as the widest of them, and no value changes its type.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 
 from weft.algebra import Field, Stream
 from weft.algebra.clocks import clock_type
@@ -38,10 +43,10 @@ def column(position: int) -> str:
     return f"c{position}"
 
 
-def clock_sql(stream: Stream, prefix: str = "") -> str:
-    """The clock of a stream's row as a whole number, in Spark SQL."""
+def clock_sql(stream: Stream, *, tagged: bool = False) -> str:
+    """The clock of a stream's row, or of a tagged one, as a whole number, in Spark SQL."""
     position = next(number for number, field in enumerate(stream.fields) if field.name == stream.clock)
-    value = f"{prefix}{column(position)}"
+    value = slots(stream.fields)[position] if tagged else column(position)
     return f"unix_micros({value})" if clock_type(stream) == TIMESTAMP else value
 
 
@@ -50,14 +55,28 @@ def columns(fields: Sequence[Field], prefix: str = "") -> str:
     return "".join(f"{prefix}{column(position)}, " for position in range(len(fields)))
 
 
-def struct_type(fields: Sequence[Field]) -> str:
-    """The columns of a relation as one Spark struct."""
-    listed = (f"{column(position)}: {spark_type(field.type)}" for position, field in enumerate(fields))
-    return f"STRUCT<{', '.join(listed)}>"
+def slots(fields: Sequence[Field]) -> list[str]:
+    """The slots that the columns of a relation have in tagged rows."""
+    taken: dict[str, int] = {}
+    found = []
+    for field in fields:
+        type_ = re.sub(r"\W+", "_", spark_type(field.type).lower()).strip("_")
+        found.append(f"{type_}_{taken.get(type_, 0)}")
+        taken[type_] = taken.get(type_, 0) + 1
+    return found
 
 
-def log_schema(fields: Sequence[Field], struct: str = "") -> str:
-    """The schema of a log as Spark DDL; `struct` names the column that the relation's own columns are in, if any."""
-    names = [f"{column(position)} {spark_type(field.type)}" for position, field in enumerate(fields)]
-    own = [f"{struct} {struct_type(fields)}"] if struct else names
+def slots_of(streams: Iterable[Stream]) -> dict[str, str]:
+    """The slots that the rows of some streams need together, with their types."""
+    return {
+        slot: spark_type(field.type)
+        for stream in streams
+        for slot, field in zip(slots(stream.fields), stream.fields, strict=True)
+    }
+
+
+def log_schema(fields: Sequence[Field], *, tagged: bool = False) -> str:
+    """The schema of a log as Spark DDL; its columns are in slots if ingesting wrote them as `tagged` rows."""
+    names = slots(fields) if tagged else [column(position) for position in range(len(fields))]
+    own = [f"{name} {spark_type(field.type)}" for name, field in zip(names, fields, strict=True)]
     return ", ".join([*own, f"{CLOCK} BIGINT", f"{ARRIVAL} BIGINT", f"{BEFORE} BIGINT"])

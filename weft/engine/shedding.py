@@ -18,18 +18,17 @@ Answers say what was kept: `kept.py`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-
-from pyspark.sql import DataFrame
 
 from weft.algebra import Stream
 from weft.algebra.clocks import clock_type
 from weft.algebra.types import TIMESTAMP
+from weft.engine.batches import Batch, Part
 from weft.engine.commits import WHOLE, Commit, StreamState
 from weft.engine.continuity import of_present_streams, states_of
 from weft.engine.decision import Decision
-from weft.engine.rows import CORRUPT, STREAM, clock_bounds, clock_sql, column
+from weft.engine.rows import CORRUPT, STREAM, clock_bounds, clock_sql, slots
 from weft.plan.clockwork import Clock
 
 #: However far behind, so many of `WHOLE` rows are kept.
@@ -95,37 +94,51 @@ class Arrived:
     latest: Clock
 
 
-def arrived(batch: DataFrame, decision: Decision) -> dict[str, Arrived]:
-    """What has come of the streams that leave rows out in a cycle, by name; nothing if none do."""
+def arrived(batch: Batch, decision: Decision) -> dict[str, Arrived]:
+    """Count what has come of the streams that leave rows out in a cycle, by name; nothing if none do."""
     streams = decision.plan.streams
-    shedding = [number for number, each in enumerate(streams) if each.shed_allowed]
+    shedding = {at: each for at, each in enumerate(streams) if each.shed_allowed}
     if decision.kept >= WHOLE or not shedding:
         return {}
+    found = {each.name: Arrived(0, None) for each in shedding.values()}
+    for part in batch.parts:
+        found |= _arrived_in(part, {at: each for at, each in part.streams.items() if at in shedding}, decision.latest)
+    return found
+
+
+def _arrived_in(part: Part, streams: Mapping[int, Stream], latest: Clock) -> dict[str, Arrived]:
     measures = []
-    for number in shedding:
+    for number, stream in streams.items():
         here = f"CASE WHEN {STREAM} = {number}"
-        clock, (least, most) = clock_sql(streams[number], f"s{number}."), clock_bounds(streams[number])
-        if clock_type(streams[number]) == TIMESTAMP and decision.latest is not None:
-            most = min(most, decision.latest)
+        clock, (least, most) = clock_sql(stream, tagged=True), clock_bounds(stream)
+        if clock_type(stream) == TIMESTAMP and latest is not None:
+            most = min(most, latest)
         measures.append(f"count({here} THEN 1 END) AS rows_{number}")
         measures.append(f"max({here} AND {clock} BETWEEN {least}L AND {most}L THEN {clock} END) AS latest_{number}")
-    (found,) = batch.selectExpr(*measures).toArrow().to_pylist()
-    return {streams[number].name: Arrived(found[f"rows_{number}"], found[f"latest_{number}"]) for number in shedding}
+    if not measures:
+        return {}
+    (found,) = part.frame.selectExpr(*measures).toArrow().to_pylist()
+    return {each.name: Arrived(found[f"rows_{at}"], found[f"latest_{at}"]) for at, each in streams.items()}
 
 
-def kept_rows(batch: DataFrame, streams: Sequence[Stream], kept: int, cycle: int) -> DataFrame:
-    """The rows of a batch that take part in a cycle."""
-    shedding = [number for number, each in enumerate(streams) if each.shed_allowed]
-    if kept >= WHOLE or not shedding:
+def kept_rows(batch: Batch, kept: int, cycle: int) -> Batch:
+    """Return the rows of a batch that take part in a cycle."""
+    if kept >= WHOLE:
         return batch
-    left_out = [f"({STREAM} = {number} AND {_place(streams[number], number, cycle)} >= {kept})" for number in shedding]
-    return batch.where(f"{CORRUPT} IS NOT NULL OR NOT ({' OR '.join(left_out)})")
+    return Batch([_kept_of(part, kept, cycle) for part in batch.parts])
 
 
-def _place(stream: Stream, number: int, cycle: int) -> str:
+def _kept_of(part: Part, kept: int, cycle: int) -> Part:
+    shedding = {at: each for at, each in part.streams.items() if each.shed_allowed}
+    if not shedding:
+        return part
+    left_out = [f"({STREAM} = {at} AND {_place(each, cycle)} >= {kept})" for at, each in shedding.items()]
+    return replace(part, frame=part.frame.where(f"{CORRUPT} IS NOT NULL OR NOT ({' OR '.join(left_out)})"))
+
+
+def _place(stream: Stream, cycle: int) -> str:
     """A number below `WHOLE` that follows from a row's values, another one in every cycle, as SQL."""
-    columns = ", ".join(f"s{number}.{column(position)}" for position in range(len(stream.fields)))
-    return f"pmod(xxhash64({columns}, {cycle}L), {WHOLE}L)"
+    return f"pmod(xxhash64({', '.join(slots(stream.fields))}, {cycle}L), {WHOLE}L)"
 
 
 def with_kept(commit: Commit, last: Commit, decision: Decision, came: Mapping[str, Arrived]) -> Commit:

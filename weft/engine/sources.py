@@ -1,15 +1,13 @@
 """Streams as streaming DataFrames, and all of them together as one.
 
-Every stream becomes rows with a tag: which stream, its columns as one struct (s0 for the first stream, s1 for the
-second, …), and the text of a record that could not be read. A union of tagged rows lets one micro-batch fix the
-offsets of all streams, and one pass read each of them once.
+A union of the rows of all streams lets one micro-batch fix the offsets of all of them. How rows are read then, and what
+they look like: `batches.py` and `rows.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import reduce
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from py4j.protocol import Py4JJavaError
@@ -38,8 +36,8 @@ from weft.algebra.types import BIGINT, TIMESTAMP
 from weft.engine import replay
 from weft.engine.errors import SourceError
 from weft.engine.expressions import quoted, spark_type
-from weft.engine.rows import CORRUPT, STREAM, TICK, column, struct_type
-from weft.engine.spark import in_session
+from weft.engine.rows import CORRUPT, STREAM, TICK, slots, slots_of
+from weft.engine.spark import in_session, union_of
 from weft.sql import durations
 
 #: The format of streams whose DataFrame is handed over by Python code.
@@ -53,7 +51,19 @@ TEXTUAL = frozenset({"json", "csv"})
 _FILES = frozenset({"json", "csv", "parquet", "orc", "text", "xml"})
 
 
-def tagged(
+@dataclass(frozen=True)
+class Sources:
+    """The streams of one streaming query, by their numbers in the plan, and the union of their sources."""
+
+    union: DataFrame
+    #: Streams of files, in the order in which the union has them; all others come after them.
+    files: Mapping[int, Stream]
+    others: Mapping[int, Stream]
+    #: Whether the union must be computed in each micro-batch, also if no source of other streams has anything new.
+    must_be_read: bool
+
+
+def sources(
     spark: SparkSession,
     streams: Mapping[int, Stream],
     frames: Mapping[str, DataFrame],
@@ -61,68 +71,75 @@ def tagged(
     *,
     ticks: bool = False,
     say: Callable[[str], None] = lambda sentence: None,
-) -> DataFrame:
-    """All streams, by number, as one streaming DataFrame of tagged rows, with a tick each second if asked.
+) -> Sources:
+    """Return the sources of all streams, which are given by their births, with a tick each second if asked.
 
     `replays` is where the files of replayed streams are cut into steps. `say` takes sentences about folders that do not
     exist yet.
     """
-    structs = schemas(tuple(streams.values()))
+    read_by_number = list(enumerate(streams.items()))
+    files = {at: each for at, (_, each) in read_by_number if each.name not in frames and _is_of_files(each)}
+    others = {at: each for at, (_, each) in read_by_number if at not in files}
+    births = {at: birth for at, (birth, _) in read_by_number}
+    layout = slots_of(others.values())
     parts = []
-    for index, (number, stream) in enumerate(streams.items()):
+    for index, stream in {**files, **others}.items():
         # Spark wants all sources named or none, and a DataFrame from Python may have no name.
-        name = None if frames else f"stream_{number}"
-        if stream.name in frames:
-            frame = in_session(spark, frames[stream.name])
-        elif stream.format == replay.FORMAT:
-            files = replay.prepare(stream, replays / str(number))
-            cut = replace(stream, format="parquet", options=(("path", str(files)), ("maxFilesPerTrigger", "1")))
-            frame = read(spark, cut, name, say)
+        name = None if frames else f"stream_{births[index]}"
+        if index in files:
+            rows = _files(spark, stream, name, replays / str(births[index]), say)
+            parts.append(rows.select(F.lit(index).alias(STREAM), *_nothing(layout)))
         else:
-            frame = read(spark, stream, name, say)
-        parts.append(tag(frame, stream, index, structs))
+            handed = frames.get(stream.name)
+            rows = read(spark, stream, name, say) if handed is None else in_session(spark, handed)
+            parts.append(rows.select(*tagging(rows.columns, stream, index, layout)))
     if ticks:
-        parts.append(_ticks(spark, structs, named=not frames))
-    return reduce(DataFrame.unionAll, parts)
+        parts.append(_ticks(spark, layout, named=not frames))
+    # What Spark keeps of a DataFrame from Python from one micro-batch to the next needs every one of them.
+    return Sources(union_of(parts), files, others, must_be_read=ticks or bool(frames))
 
 
-def _ticks(spark: SparkSession, structs: Sequence[str], *, named: bool) -> DataFrame:
+def _is_of_files(stream: Stream) -> bool:
+    return stream.format in _FILES or stream.format == replay.FORMAT
+
+
+def _files(spark: SparkSession, stream: Stream, name: str | None, steps: Path, say: Callable[[str], None]) -> DataFrame:
+    """Return the streaming DataFrame of files; those of a replayed stream are cut into steps first."""
+    if stream.format != replay.FORMAT:
+        return read(spark, stream, name, say)
+    folder = replay.prepare(stream, steps)
+    cut = replace(stream, format="parquet", options=(("path", str(folder)), ("maxFilesPerTrigger", "1")))
+    return read(spark, cut, name, say)
+
+
+def _ticks(spark: SparkSession, layout: Mapping[str, str], *, named: bool) -> DataFrame:
     reader = spark.readStream.format("rate").option("rowsPerSecond", 1)
     clock = (reader.name("weft_ticks") if named else reader).load()
-    nothing = [F.lit(None).cast(struct).alias(f"s{index}") for index, struct in enumerate(structs)]
-    tick = F.unix_micros("timestamp").alias(TICK)
-    return clock.select(F.lit(TICK_TAG).alias(STREAM), *nothing, F.lit(None).cast("string").alias(CORRUPT), tick)
+    *nothing, _ = _nothing(layout)
+    return clock.select(F.lit(TICK_TAG).alias(STREAM), *nothing, F.unix_micros("timestamp").alias(TICK))
 
 
-def tag(frame: DataFrame, stream: Stream, index: int, schemas: Sequence[str]) -> DataFrame:
-    """The rows of one stream as tagged rows."""
-    return frame.select(*tagging(frame.columns, stream, index, schemas))
-
-
-def tagging(names: Sequence[str], stream: Stream, index: int, schemas: Sequence[str]) -> list[Column]:
-    """What makes tagged rows of a source that has columns of these names."""
+def tagging(names: Sequence[str], stream: Stream, index: int, layout: Mapping[str, str]) -> list[Column]:
+    """Return what makes tagged rows of a source with columns of these names; `layout` has the types of all slots."""
     known = {name.lower(): name for name in names}
     missing = [field.name for field in stream.fields if field.name.lower() not in known]
     if missing:
         raise SourceError(
             f"stream '{stream.name}' declares {', '.join(missing)}, but its source has only {', '.join(names)}"
         )
-    columns = [
-        F.expr(f"try_cast({quoted(known[field.name.lower()])} AS {spark_type(field.type)})").alias(column(position))
-        for position, field in enumerate(stream.fields)
-    ]
-    structs = [
-        F.struct(*columns).alias(f"s{other}") if other == index else F.lit(None).cast(schema).alias(f"s{other}")
-        for other, schema in enumerate(schemas)
-    ]
-    corrupt = F.col(CORRUPT) if CORRUPT in names else F.lit(None).cast("string")
-    tick = F.lit(None).cast("bigint").alias(TICK)
-    return [F.lit(index).alias(STREAM), *structs, corrupt.alias(CORRUPT), tick]
+    values = {
+        slot: F.expr(f"try_cast({quoted(known[field.name.lower()])} AS {spark_type(field.type)})").alias(slot)
+        for slot, field in zip(slots(stream.fields), stream.fields, strict=True)
+    }
+    *nothing, corrupt, tick = _nothing(layout)
+    own = [values.get(slot, null) for slot, null in zip(layout, nothing, strict=True)]
+    return [F.lit(index).alias(STREAM), *own, F.col(CORRUPT) if CORRUPT in names else corrupt, tick]
 
 
-def schemas(streams: Sequence[Stream]) -> list[str]:
-    """The struct types of the streams' columns in tagged rows."""
-    return [struct_type(stream.fields) for stream in streams]
+def _nothing(layout: Mapping[str, str]) -> list[Column]:
+    """Return the columns of a tagged row after its number: NULL in all slots, no text and no tick."""
+    types_ = {**layout, CORRUPT: "STRING", TICK: "BIGINT"}
+    return [F.lit(None).cast(type_).alias(name) for name, type_ in types_.items()]
 
 
 def read(spark: SparkSession, stream: Stream, name: str | None, say: Callable[[str], None]) -> DataFrame:

@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -27,7 +27,7 @@ from weft.engine.failures import failing_in_one_sentence
 from weft.engine.masters import check_master
 from weft.sql import fixed_settings
 
-__all__ = ["SparkSession", "compile_plans", "in_session", "own_session", "session"]
+__all__ = ["SparkSession", "compile_plans", "in_few_tasks", "in_session", "own_session", "session", "union_of"]
 
 _ALWAYS = {
     # The rows of a cycle go to a folder for each stream and reason: a writer for each is cheaper than to sort them.
@@ -40,12 +40,16 @@ _ALWAYS = {
     "spark.sql.optimizer.singleTaskExecution.enabled": "true",
     "spark.sql.codegen.aggregate.map.twolevel.partialOnly": "false",
     "spark.sql.codegen.aggregate.fastHashMap.capacityBit": "18",
+    # Spark would keep the listing of every folder that was ever read, each for the one plan that it was made for.
+    "spark.sql.hive.filesourcePartitionFileCacheSize": "0",
     # Logs have tens of small files; listing them needs no Spark job.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
 }
 
 _LOCAL = {
     "spark.ui.enabled": "false",
+    # What cycles leave behind fills the whole heap before Java looks through all of it, unless Spark asks for that.
+    "spark.cleaner.periodicGC.interval": "10min",
     # Spark keeps the newest jobs, and the plans of the newest executions as text, for its pages, also without them.
     "spark.ui.retainedJobs": "20",
     "spark.ui.retainedStages": "20",
@@ -188,6 +192,27 @@ def compile_plans(spark: SparkSession, wanted: bool) -> None:
         return
     spark.conf.set(_WHOLE_STAGE, str(wanted).lower())
     spark.conf.set(_FACTORY, "FALLBACK" if wanted else "NO_CODEGEN")
+
+
+def union_of(frames: Sequence[DataFrame]) -> DataFrame:
+    """Return the rows of all frames, which have the same columns.
+
+    Spark looks through every union that is made: one after the other, that would take time by the square of their
+    number.
+    """
+    if len(frames) == 1:
+        return frames[0]
+    half = len(frames) // 2
+    return union_of(frames[:half]).unionAll(union_of(frames[half:]))
+
+
+def in_few_tasks(rows: DataFrame, branches: int) -> DataFrame:
+    """Return the rows of a union of some branches, computed by few tasks if there are many branches.
+
+    Every task is sent the plans of all branches: a task for each of them would take time by the square of their number.
+    """
+    at_once = rows.sparkSession.sparkContext.defaultParallelism
+    return rows.coalesce(at_once) if branches > 2 * at_once else rows
 
 
 @cache

@@ -7,22 +7,23 @@ clocks are those of the whole stream. Columns that nobody here asks for may be m
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from weft.algebra import Stream
-from weft.engine.sources import declared, schemas, tag
+from weft.engine.batches import Batch, Part
+from weft.engine.rows import slots_of
+from weft.engine.sources import declared, tagging
 from weft.engine.storage import local_uri
 
 
-def told_batch(spark: SparkSession, streams: Sequence[Stream], files: Mapping[str, Path]) -> DataFrame | None:
-    """The rows of Parquet files, by stream, as tagged rows; None if there are none."""
-    structs = schemas(streams)
-    parts = [
-        tag(spark.read.schema(declared(stream.fields)).parquet(local_uri(files[stream.name])), stream, index, structs)
-        for index, stream in enumerate(streams)
-        if stream.name in files
-    ]
-    return reduce(DataFrame.unionAll, parts) if parts else None
+def told_batch(spark: SparkSession, streams: Sequence[Stream], files: Mapping[str, Path]) -> Batch | None:
+    """The rows of Parquet files, by stream; None if there are none."""
+    parts = []
+    for index, stream in enumerate(streams):
+        if stream.name in files:
+            rows = spark.read.schema(declared(stream.fields)).parquet(local_uri(files[stream.name]))
+            tagged = rows.select(*tagging(rows.columns, stream, index, slots_of([stream])))
+            parts.append(Part({index: stream}, tagged, is_cheap=True))
+    return Batch(parts) if parts else None

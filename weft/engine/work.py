@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +17,9 @@ from weft.engine.commits import Commit, Segment
 from weft.engine.compile import Views
 from weft.engine.continuity import Folders
 from weft.engine.places import Place
-from weft.engine.rows import ARRIVAL, BEFORE, CLOCK, column, columns, log_schema
+from weft.engine.rows import ARRIVAL, BEFORE, CLOCK, column, columns, log_schema, slots
 from weft.engine.sinks import parquet_file
+from weft.engine.spark import union_of
 from weft.engine.storage import Storage
 from weft.engine.woven.stage import Reduced
 from weft.plan.clockwork import Clock, Clockwork, gives_answers
@@ -104,11 +104,14 @@ class Logs:
     def read(self, source: Source, segments: Sequence[Segment]) -> DataFrame:
         """The rows of some segments of a log."""
         frames = []
-        for struct in dict.fromkeys(each.struct for each in segments):
-            paths = [self._storage.path(each.path) for each in segments if each.struct == struct]
-            frame = self._spark.read.schema(log_schema(source.fields, struct)).parquet(*paths)
-            frames.append(frame.select(f"{struct}.*", CLOCK, ARRIVAL, BEFORE) if struct else frame)
-        return reduce(DataFrame.unionAll, frames)
+        for tagged in dict.fromkeys(each.tagged for each in segments):
+            paths = [self._storage.path(each.path) for each in segments if each.tagged is tagged]
+            frame = self._spark.read.schema(log_schema(source.fields, tagged=tagged)).parquet(*paths)
+            if tagged:
+                own = [f"{slot} AS {column(at)}" for at, slot in enumerate(slots(source.fields))]
+                frame = frame.selectExpr(*own, CLOCK, ARRIVAL, BEFORE)
+            frames.append(frame)
+        return union_of(frames)
 
     def add_segment(self, log: str, source: Source, segment: Segment, work: Work) -> None:
         """Add a file of new rows to a log."""

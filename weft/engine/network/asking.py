@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from weft.engine.answers import Packed, pack, unpacked
 from weft.engine.network.prepared import Prepared
 from weft.engine.network.texts import ROW, computed_values
-from weft.engine.spark import compile_plans
+from weft.engine.spark import compile_plans, in_few_tasks
 
 
 class Asking:
@@ -26,7 +26,7 @@ class Asking:
         if not texts:
             return {}
         compile_plans(self.spark, compiled)
-        return unpacked(texts, self.spark.sql(pack(texts)).toArrow())
+        return unpacked(texts, in_few_tasks(self.spark.sql(pack(texts)), len(texts)).toArrow())
 
     def view(self, table: pa.Table) -> str:
         """A table of the driver as something to select from."""

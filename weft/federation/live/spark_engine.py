@@ -71,7 +71,7 @@ class SparkEngine:
         from weft.engine.told_batches import told_batch
 
         batch = told_batch(self._spark, self._catalog.streams(), rows)
-        self._engine.cycle(batch, number, clocks, is_straight=True)
+        self._engine.cycle(batch, number, clocks)
 
     def close(self) -> None:
         self._catalog.close()
