@@ -186,17 +186,7 @@ def _show(run: Run) -> None:
             + [round(known[name]) if name in known else None for name in INSIDE]
             + [median(near) if near else None]
         )
-    columns = [
-        "minute",
-        "Python MB",
-        "Java MB",
-        "threads",
-        "files in state",
-        "objects",
-        "Arrow MB",
-        "heap MB",
-        "cycle s",
-    ]
+    columns = ["minute", "Python MB", "Java MB", "threads", "files in state", *INSIDE, "cycle s"]
     report.table("Memory and cycles over the run", columns, rows, f"{run.answered:,} of {run.expected:,} answers")
 
 

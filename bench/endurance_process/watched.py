@@ -27,11 +27,9 @@ from weft.loom import Loom
 
 INSIDE_EVERY = 30.0
 
-
-#: What is measured inside: collected objects, and megabytes of Arrow, of malloc (used, and taken from the system), and
-#: of Java's heap.
+#: What is measured inside: objects, and megabytes of Arrow, of malloc (used, and taken from the system), and of Java's
+#: heap, with the garbage in it.
 INSIDE = ("objects", "arrow_mb", "malloc_used_mb", "malloc_taken_mb", "heap_mb")
-
 
 _COUNTED = ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks")
 

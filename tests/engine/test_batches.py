@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -33,7 +34,10 @@ def _write(folder: Path, file: int, rows: list[tuple[int, str | None, float | No
     folder.mkdir(exist_ok=True)
     seconds, keys, values, numbers = zip(*rows, strict=True)
     clocks = pa.array([datetime.fromtimestamp(each, UTC) for each in seconds], pa.timestamp("us", "UTC"))
-    pq.write_table(pa.table({"ts": clocks, "k": keys, "x": values, "n": numbers}), folder / f"{file}.parquet")
+    path = folder / f"{file}.parquet"
+    pq.write_table(pa.table({"ts": clocks, "k": keys, "x": values, "n": numbers}), path)
+    # Spark takes files in the order in which they were written.
+    os.utime(path, (1_700_000_000 + file,) * 2)
 
 
 @contextmanager
