@@ -132,12 +132,6 @@ def test_a_corrupt_parquet_file_is_named_and_the_run_continues_without_it(loom: 
     assert rows_of(loom.results("q")) == [(0, 10, 5), (10, 20, 8)]
 
 
-def test_a_missing_source_directory_is_named(loom: Loom, tmp_path: Path) -> None:
-    loom.execute(f"{ORDINAL} USING json OPTIONS (path '{tmp_path / 'nowhere'}'); {SUM}")
-    with pytest.raises(SourceError, match=r"stream 's' cannot be read.*nowhere"):
-        loom.start(until_idle=True)
-
-
 def test_a_source_that_lacks_a_column_says_which(loom: Loom) -> None:
     fields = (Field("timestamp", TIMESTAMP), Field("size", BIGINT))
     loom.catalog.add_stream(Stream("s", fields, "timestamp", 0, "rate"))

@@ -223,4 +223,4 @@ def test_without_leave_to_shed_the_engine_falls_behind_visibly_and_recovers(
     assert all(each.kept == {} and not each.progress.shed for each in cycles)
     assert sorted(rows_kept(cycles)) == list(range(sum(run.world.files) - cycles[-1].waiting))
     assert counts(cycles) == the_oracle_counts(cycles)
-    assert not list((tmp_path / "out").glob("_*"))
+    assert not list((tmp_path / "out").glob("_*.kept.json"))
