@@ -33,7 +33,7 @@ def refuse(code: Code, message: str, node: exp.Expr, hint: str = "") -> SqlError
 
 
 def refuse_unread(node: exp.Expr, read: frozenset[str], advice: Mapping[str, str] = _NO_ADVICE) -> None:
-    """Refuses a syntax tree with parts that nobody reads: what is written must not be ignored.
+    """Refuses a syntax tree with parts that are not read: what is written must not be ignored.
 
     `advice` has, for sqlglot's name of a part, what it is called in SQL and what to do instead.
     """

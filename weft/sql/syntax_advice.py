@@ -1,4 +1,4 @@
-"""Better words for what the parser stumbles over: spellings of other systems, recognised by their words.
+"""Advice for statements at which the parser stops: spellings of other systems, recognised by their words.
 
 The parser knows the token at which it stopped. What was meant shows in the words there, or in the function whose
 parentheses it stopped in.

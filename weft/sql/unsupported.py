@@ -1,7 +1,7 @@
 """What SQL has elsewhere and weft has not: what it is called, and what to write instead.
 
-Whoever reads a message knows SQL and not our parser, so a construct is called by its SQL name, and the advice says the
-thing itself. What has no entry here is called by the words that were written.
+Readers of a message know SQL and not the parser. So a construct is called by its SQL name, and the advice says what to
+write.
 """
 
 from __future__ import annotations
