@@ -30,6 +30,7 @@ from weft.plan.sharing import Measured
 from weft.plan.sharing_json import shared_document
 from weft.plan.sharing_text import shared_query_text, shared_text
 from weft.plan.text import duration_text, relation_lines, window_text
+from weft.private_files import private_folder
 from weft.registration import Answering, Outcome, Registration
 from weft.secrets import shown, shown_sql, shown_value
 from weft.sql import Problem, SqlError, bind_or_repeat, object_names, parse, split, statements
@@ -72,7 +73,7 @@ class Loom:
         One process at a time may write to it; another one that is about to end is waited for.
         """
         if write:
-            Path(directory).mkdir(parents=True, exist_ok=True)
+            private_folder(Path(directory))
         return cls(Catalog.open(directory, write=write, patience=PATIENCE))
 
     def close(self) -> None:

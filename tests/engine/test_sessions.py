@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -117,3 +118,27 @@ def test_a_setting_with_capitals_takes_effect(spark: SparkSession, loom: Loom) -
     assert ("spark.sql.execution.arrow.maxRecordsPerBatch", "1234") in shown.rows
     own = session(settings={name: str(value) for name, value in loom.catalog.settings().items()})
     assert own.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch") == "1234"
+
+
+def test_the_files_of_a_project_are_private_whatever_the_umask(spark: SparkSession, tmp_path: Path) -> None:
+    """What Spark writes has other permissions, and lies in folders that nobody else can enter."""
+    before = os.umask(0)
+    try:
+        write_rows(tmp_path / "in", "0.json", [{"n": 1}, {"n": "x"}])
+        with Loom.open(tmp_path / "projects" / "one") as loom:
+            loom.execute(
+                f"CREATE STREAM s (n BIGINT) WATERMARK FOR n AS n USING json OPTIONS (path '{tmp_path / 'in'}');"
+                "CREATE CONTINUOUS QUERY q AS SELECT n FROM s;"
+                "CREATE CONTINUOUS QUERY sub INTO subscribers AS SELECT n FROM s"
+            )
+            run_to_the_end(loom)
+            assert rows_of(loom.results("sub")) == [(1,)]
+            project = loom.directory
+            held = {each.name: each.stat().st_mode & 0o777 for each in (project.parent, project, *project.iterdir())}
+            delivered = {each.stat().st_mode & 0o777 for each in (project / "delivery").rglob("*") if each.is_file()}
+    finally:
+        os.umask(before)
+    assert {"state", "delivery", "catalog.sqlite", "catalog.sqlite-wal", "writer.lock"} <= held.keys()
+    folders = {each for each in held if not each.startswith(("catalog", "writer"))}
+    assert {name: mode for name, mode in held.items() if mode != (0o700 if name in folders else 0o600)} == {}
+    assert delivered == {0o600}

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from hashlib import blake2b
 from pathlib import Path
@@ -48,6 +48,7 @@ from weft.catalog.lock import WriterLock
 from weft.catalog.records import PlanVersion, Representative, Request, Statistics, View
 from weft.plan.network import Changes
 from weft.plan.plan import Plan
+from weft.sql import allowed_paths
 
 register(Plan)
 
@@ -247,6 +248,15 @@ class Catalog:
 
     def find_query(self, name: str) -> Query | None:
         return self._definitions.find(Query, name)
+
+    def allowed_paths(self) -> tuple[str, ...] | None:
+        """The folders that statements may name; None if there is no limit."""
+        setting = self.setting(allowed_paths.SETTING)
+        return allowed_paths.roots_of(None if setting is None else str(setting))
+
+    def allow_paths(self, folders: Sequence[str]) -> None:
+        """Let statements name what lies in these folders, and nothing else."""
+        self.set_setting(allowed_paths.SETTING, allowed_paths.as_setting(folders))
 
     def find_writer(self, folder: str) -> str | None:
         """The name of the query that writes its answers to a folder: see `weft/sql/folders.py`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +23,7 @@ from weft.catalog.errors import (
     CodecError,
     NotACatalog,
 )
+from weft.private_files import private
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -117,6 +119,9 @@ class Database:
             raise CatalogReadOnly(f"{self.path} was opened for reading; open it for writing, or submit a request")
 
     def _open_for_writing(self) -> sqlite3.Connection:
+        if not self.path.exists():
+            # What SQLite puts beside it has the same permissions.
+            os.close(private(str(self.path), os.O_RDWR | os.O_CREAT))
         connection, version = self._open("mode=rwc")
         try:
             connection.execute("PRAGMA journal_mode = WAL")

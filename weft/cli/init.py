@@ -38,9 +38,13 @@ def init(
     recover: Annotated[
         bool, typer.Option("--recover", help="Bring a lost or old catalog back from the copy that the state keeps.")
     ] = False,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FOLDER", help="Let statements read and write files in this folder alone; repeatable."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Create a project: a catalog, and an app.sql to start from."""
+    """Create a project: a catalog, and an app.sql to start from. With --allow, limit what its statements may name."""
     if recover:
         _recover(directory, as_json)
         return
@@ -51,7 +55,9 @@ def init(
         catalog, script = directory / CATALOG_FILE, directory / "app.sql"
         if not catalog.exists():
             created.append(str(catalog))
-        Loom.open(directory).close()
+        with Loom.open(directory) as loom:
+            if allow:
+                loom.catalog.allow_paths(allow)
         if not script.exists():
             script.write_text(STARTER, encoding="utf-8")
             created.append(str(script))

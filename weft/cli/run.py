@@ -32,6 +32,7 @@ from weft.cli.output import (
 )
 from weft.loom import Loom
 from weft.plan.text import clock_text
+from weft.private_files import private_folder
 from weft.sql import durations, fixed_settings
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ def _run(
 
 def _log_to_a_file(folder: Path) -> None:
     """Keep what libraries log off the terminal: when Java goes, each connection to it leaves a trace of its own."""
-    folder.mkdir(exist_ok=True)
+    private_folder(folder)
     logging.basicConfig(filename=folder / "java.log", format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
 

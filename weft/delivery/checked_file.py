@@ -8,6 +8,8 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+from weft.private_files import private
+
 
 class Damaged(ValueError):
     """The bytes of a file are not those that were written. The message says what is wrong with them."""
@@ -35,10 +37,10 @@ def read_checked(path: Path) -> dict[str, Any] | None:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that it is on the disk whole, or as it was."""
+    """Write a file so that it is on the disk whole, or as it was. This user alone can read it."""
     draft = path.with_name(f".{path.name}.draft")
     try:
-        with draft.open("wb") as file:
+        with open(draft, "wb", opener=private) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -52,7 +54,7 @@ def move_marker(folder: Path, kind: str, before: int | None, now: int) -> None:
     """Say by the name of an empty file, `000000000012.<kind>`, how far something has come."""
     path = folder / f"{now:012d}.{kind}"
     if before is None:
-        path.touch()
+        path.touch(0o600)
     elif before != now:
         os.replace(folder / f"{before:012d}.{kind}", path)
 

@@ -28,6 +28,7 @@ from weft.delivery.checked_file import Damaged, marker, move_marker, read_checke
 from weft.delivery.errors import DamagedLog, LogError
 from weft.delivery.itinerary import Itinerary
 from weft.delivery.parcel import Head, Parcel, checked_head, decode, encode, read_head
+from weft.private_files import private_folder
 
 Found = TypeVar("Found")
 
@@ -185,7 +186,7 @@ def put_aside(directory: Path) -> Path:
     """Move all files of a damaged log into a directory of their own; returns that directory."""
     number = 1 + sum(1 for _ in directory.glob("damaged-*"))
     aside = directory / f"damaged-{number}"
-    aside.mkdir()
+    private_folder(aside)
     names = [ROUTES, ACKNOWLEDGED]
     names += [path.name for kind in ("parcel", "pending", "newest") for path in directory.glob(f"*.{kind}")]
     for name in names:
@@ -208,7 +209,7 @@ class LogWriter:
         self.begins_after = begins_after
         self._limits = limits
         try:
-            directory.mkdir(parents=True, exist_ok=True)
+            private_folder(directory)
         except OSError as error:
             raise _unwritable(directory, error) from error
         self.kept: dict[int, Head] = {}

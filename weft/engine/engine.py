@@ -141,7 +141,7 @@ class Engine:
             raise EngineError(
                 f"{state} cannot hold state: Spark takes * ? [ ] {{ }} in a path for a pattern; use another directory"
             )
-        self._storage = Storage(spark, state)
+        self._storage = Storage.made_private(spark, state)
         self._recorder = Recorder(catalog, spark, on_step or (lambda step, cycle: None))
         self._on_step = self._recorder.step
         self._commits = CommitLog(self._storage, catalog.project)
@@ -187,7 +187,7 @@ class Engine:
         self.frames: dict[str, DataFrame] = {}
         #: The rows of tables that Python code hands over, by name.
         self.tables: dict[str, GivenRows] = {}
-        self._tables = Tables(spark, self._storage, self.tables)
+        self._tables = Tables(spark, self._storage, self.tables, catalog.allowed_paths())
         self._islands = Islands(spark, self._storage, catalog, self._tables, self._on_step)
         self.listeners: list[Callable[[Progress], None]] = []
         #: Takes sentences for people.
@@ -264,6 +264,7 @@ class Engine:
                 self._replays,
                 ticks=self._is_ticking,
                 say=self.say,
+                allowed=self._catalog.allowed_paths(),
             )
 
     def _begin(self, streams: Mapping[int, Stream], read: Sources) -> None:

@@ -20,6 +20,7 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 
 from weft.engine.errors import EngineError
+from weft.private_files import private_folder
 
 #: Where log4j2 finds the path of the log, before and after Java has started.
 _VARIABLE, _PROPERTY = "WEFT_LOG", "weft.log"
@@ -62,7 +63,7 @@ def start(settings: Mapping[str, str], log: Path | None) -> None:
     if log is None:
         SparkContext._ensure_initialized(conf=conf)
         return
-    log.mkdir(parents=True, exist_ok=True)
+    private_folder(log)
     os.environ[_VARIABLE] = str(log / "spark.log")
     printed = log / "java.log"
     is_new = not printed.exists() or printed.stat().st_size > _LONGEST
@@ -80,7 +81,7 @@ def log_to(log: Path | None) -> None:
     """Have Spark log to the folder of another project from now on, if its Java was started for one."""
     if _Log.path is None or log is None or log / "spark.log" == _Log.path:
         return
-    log.mkdir(parents=True, exist_ok=True)
+    private_folder(log)
     jvm: Any = SparkContext._jvm
     jvm.java.lang.System.setProperty(_PROPERTY, str(log / "spark.log"))
     jvm.org.apache.logging.log4j.core.config.Configurator.reconfigure()

@@ -31,6 +31,7 @@ from weft.engine.disk import flush, flush_all, seal_of_file
 from weft.engine.errors import SourceError
 from weft.engine.records import damaged, read_record, sealed
 from weft.engine.seals import Seal, fault
+from weft.private_files import private_folder
 from weft.sql import durations
 
 FORMAT = "replay"
@@ -70,7 +71,7 @@ def _cut_anew(stream: Stream, folder: Path, target: str) -> None:
     """Cut the stream's files into steps in a new folder."""
     shutil.rmtree(folder, ignore_errors=True)
     for name in ("ready", "waiting"):
-        (folder / name).mkdir(parents=True)
+        private_folder(folder / name)
     _cut(_sorted(stream), stream, folder / target)
     seals = {file.name: list(seal_of_file(file)) for file in (folder / target).iterdir()}
     (folder / _STEPS).write_bytes(sealed(_STEPS, seals))

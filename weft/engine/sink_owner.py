@@ -14,6 +14,7 @@ from weft.algebra import Query
 from weft.catalog import Catalog
 from weft.engine.errors import SinkError, StorageError
 from weft.engine.storage import Storage
+from weft.sql.allowed_paths import sink_refusal
 from weft.sql.folders import folder_of
 
 _FILE: Final = "_owner"
@@ -28,6 +29,9 @@ def take_folder(spark: SparkSession, catalog: Catalog, query: Query) -> None:
     folder = folder_of(query.sink)
     if folder is None or query.sink is None:
         return
+    refused = sink_refusal(query.sink, catalog.allowed_paths())
+    if refused is not None:
+        raise SinkError(refused)
     storage = Storage(spark, dict(query.sink.options)["path"])
     owner = {"project": catalog.project, "query": query.name}
     if storage.exists(_FILE):

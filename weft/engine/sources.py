@@ -39,6 +39,7 @@ from weft.engine.expressions import quoted, spark_type
 from weft.engine.rows import CORRUPT, STREAM, TICK, slots, slots_of
 from weft.engine.spark import in_session, union_of
 from weft.sql import durations
+from weft.sql.allowed_paths import source_refusal
 
 #: The format of streams whose DataFrame is handed over by Python code.
 PYTHON = "python"
@@ -71,11 +72,12 @@ def sources(
     *,
     ticks: bool = False,
     say: Callable[[str], None] = lambda sentence: None,
+    allowed: Sequence[str] | None = None,
 ) -> Sources:
     """Return the sources of all streams, which are given by their births, with a tick each second if asked.
 
     `replays` is where the files of replayed streams are cut into steps. `say` takes sentences about folders that do not
-    exist yet.
+    exist yet. `allowed` are the folders that streams may be read from, if the project limits them.
     """
     read_by_number = list(enumerate(streams.items()))
     files = {at: each for at, (_, each) in read_by_number if each.name not in frames and _is_of_files(each)}
@@ -85,6 +87,9 @@ def sources(
     parts = []
     for index, stream in {**files, **others}.items():
         # Spark wants all sources named or none, and a DataFrame from Python may have no name.
+        refused = None if stream.name in frames else source_refusal(stream.format, dict(stream.options), allowed)
+        if refused is not None:
+            raise SourceError(f"stream '{stream.name}' cannot be read: {refused}")
         name = None if frames else f"stream_{births[index]}"
         if index in files:
             rows = _files(spark, stream, name, replays / str(births[index]), say)

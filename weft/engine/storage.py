@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from pyspark.sql import SparkSession
 
@@ -14,6 +14,7 @@ from weft.engine.disk import flush, flush_all, make_folder, seal_of_file
 from weft.engine.errors import StorageError
 from weft.engine.records import opened, sealed
 from weft.engine.seals import Seal
+from weft.private_files import private_folder
 
 
 def local_uri(path: Path) -> str:
@@ -33,6 +34,14 @@ class Storage:
         self.root = str(hadoop.makeQualified(base).toString())
         is_local = self.root.startswith("file:")
         self._files: _Files = _LocalFiles(self.root) if is_local else _HadoopFiles(spark, hadoop, self.root)
+
+    @classmethod
+    def made_private(cls, spark: SparkSession, root: str) -> Self:
+        """Small files under a root that, on a local disk, this user alone can enter."""
+        storage = cls(spark, root)
+        if isinstance(storage._files, _LocalFiles):
+            storage._files.make_private()
+        return storage
 
     def path(self, name: str) -> str:
         return f"{self.root}/{name}"
@@ -116,6 +125,10 @@ class _LocalFiles:
 
     def __init__(self, root: str) -> None:
         self._root = Path("/" + root.removeprefix("file:").lstrip("/"))
+
+    def make_private(self) -> None:
+        private_folder(self._root)
+        flush(self._root.parent)
 
     def exists(self, name: str) -> bool:
         return (self._root / name).exists()

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, TypeAlias
@@ -39,6 +39,7 @@ from weft.engine.seals import check, decoded, encoded
 from weft.engine.sources import PYTHON, TEXTUAL, declared, fields_of
 from weft.engine.spark import in_session
 from weft.engine.storage import Storage
+from weft.sql.allowed_paths import source_refusal
 
 #: What Python code hands over as a table.
 GivenRows: TypeAlias = DataFrame | pa.Table
@@ -49,10 +50,19 @@ _AFTER_ALL_CYCLES = 1 << 62
 
 
 class Tables:
-    """The snapshots that cycles of one engine go by. `given` has the rows that Python code hands over, by name."""
+    """The snapshots that cycles of one engine go by. `given` has the rows that Python code hands over, by name.
 
-    def __init__(self, spark: SparkSession, storage: Storage, given: Mapping[str, GivenRows]) -> None:
-        self._spark, self._storage, self._given = spark, storage, given
+    `allowed` are the folders that tables may be read from, if the project limits them.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        storage: Storage,
+        given: Mapping[str, GivenRows],
+        allowed: Sequence[str] | None = None,
+    ) -> None:
+        self._spark, self._storage, self._given, self._allowed = spark, storage, given, allowed
         self._taken: dict[int, Segment] = {}
         #: The snapshots that this process has compared with their seals, or has written.
         self._checked: set[str] = set()
@@ -139,6 +149,9 @@ class Tables:
             return in_session(self._spark, given), secrets.token_hex(8)
         if table.format == PYTHON:
             raise SourceError(f"table '{table.name}' comes from Python: hand its rows to loom.table(…) before starting")
+        refused = source_refusal(table.format, dict(table.options), self._allowed)
+        if refused is not None:
+            raise SourceError(f"table '{table.name}' cannot be read: {refused}")
         frame = _read(self._spark, table)
         return frame, self._files(frame) or secrets.token_hex(8)
 

@@ -14,7 +14,7 @@ from weft.algebra import Field, Query, Sink, Stream, Table
 from weft.algebra.clocks import clock_column
 from weft.algebra.expressions import Call, Column, Expression, Literal
 from weft.algebra.types import BIGINT, TIMESTAMP, Kind
-from weft.sql import dialect, durations, expressions, fixed_settings, object_names, statements
+from weft.sql import allowed_paths, dialect, durations, expressions, fixed_settings, object_names, statements
 from weft.sql.errors import Code, Problem, did_you_mean
 from weft.sql.folders import folder_of
 from weft.sql.names import Names
@@ -38,6 +38,9 @@ SETTINGS: dict[str, tuple[str, ...] | None] = {
     "max_delivery_mb": None,
     "broker": (),
 }
+
+#: What to do about a statement that goes beyond the limits of its project.
+_WHO_ALLOWS = "who owns the project can allow more folders: weft init --allow"
 
 #: Where answers can be written.
 SINKS = ("memory", "console", "parquet", "json", "subscribers")
@@ -78,7 +81,7 @@ def bind(tree: exp.Expr, names: Names, text: str) -> statements.Statement:
     if isinstance(tree, dialect.ExplainPlan):
         return _bind_explain(tree, names)
     if isinstance(tree, dialect.SetOption):
-        return _bind_setting(tree)
+        return _bind_setting(tree, names)
     if isinstance(tree, exp.Query):
         raise refuse(
             Code.UNKNOWN_STATEMENT,
@@ -146,6 +149,7 @@ def _bind_stream(tree: dialect.CreateStream, names: Names) -> Stream:
         raise refuse(Code.BAD_STREAM, "a stream needs a source", tree.this, "add USING parquet OPTIONS (path '…')")
     options = tuple(tree.args.get("options") or ())
     check_source(tree, fields, dict(options))
+    _check_allowed(tree, names)
     backfill = tree.args.get("backfill")
     return Stream(
         name=tree.this.name,
@@ -169,7 +173,15 @@ def _bind_table(tree: dialect.CreateTable, names: Names) -> Table:
             raise refuse(Code.BAD_TABLE, f"a table has no {word}", node, hint)
     if tree.args.get("format") is None:
         raise refuse(Code.BAD_TABLE, "a table needs a source", tree.this, "add USING parquet OPTIONS (path '…')")
+    _check_allowed(tree, names)
     return Table(tree.this.name, tuple(fields), tree.args["format"].name.lower(), tuple(tree.args.get("options") or ()))
+
+
+def _check_allowed(tree: dialect.CreateStream | dialect.CreateTable, names: Names) -> None:
+    node, options = tree.args["format"], dict(tree.args.get("options") or ())
+    refused = allowed_paths.source_refusal(node.name.lower(), options, names.allowed_paths())
+    if refused is not None:
+        raise refuse(Code.NOT_ALLOWED, refused, node, _WHO_ALLOWS)
 
 
 def _bind_columns(tree: dialect.CreateStream | dialect.CreateTable, code: Code) -> list[Field]:
@@ -237,6 +249,9 @@ def _bind_query(tree: dialect.CreateQuery, names: Names, text: str) -> statement
             _check_hop(options, format_)
         sink = Sink(kind, options)
         _check_folder(sink, names, format_)
+        refused = allowed_paths.sink_refusal(sink, names.allowed_paths())
+        if refused is not None:
+            raise refuse(Code.NOT_ALLOWED, refused, format_, _WHO_ALLOWS)
     notes: list[Problem] = []
     relation = bind_relation(tree.expression, names, notes)
     query = Query(
@@ -315,8 +330,11 @@ def _check_query(name: exp.Identifier, names: Names) -> None:
         raise refuse(Code.UNKNOWN_NAME, f"query '{name.name}' is unknown", name, hint)
 
 
-def _bind_setting(tree: dialect.SetOption) -> statements.SetOption:
+def _bind_setting(tree: dialect.SetOption, names: Names) -> statements.SetOption:
     name, value = tree.this.name, tree.expression.name
+    limited = allowed_paths.setting_refusal(name, names.allowed_paths())
+    if limited is not None:
+        raise refuse(Code.NOT_ALLOWED, limited, tree.this, _WHO_ALLOWS)
     refused = fixed_settings.refusal(name)
     if refused is not None:
         raise refuse(Code.BAD_SETTING, refused, tree.this, "SHOW SETTINGS lists those that can be set")

@@ -78,6 +78,9 @@ class _Layered(NamesInMemory):
     def find_query(self, name: str) -> Query | None:
         return super().find_query(name) or (None if name.lower() in self.dropped else self.below.find_query(name))
 
+    def allowed_paths(self) -> Sequence[str] | None:
+        return self.below.allowed_paths()
+
     def find_writer(self, folder: str) -> str | None:
         name = self._writers.get(folder)
         query = None if name is None else self.queries.get(name.lower())

@@ -52,6 +52,7 @@ class Code(Enum):
     BAD_NAME = "W604"
     BAD_SETTING = "W701"
     FOLDER_TAKEN = "W702"
+    NOT_ALLOWED = "W703"
     NO_ORDER = "W801"
     UNSUPPORTED = "W901"
 

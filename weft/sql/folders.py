@@ -21,7 +21,11 @@ def folder_of(sink: Sink | None) -> str | None:
     """
     if sink is None or sink.format not in _FILES:
         return None
-    path = dict(sink.options)["path"]
+    return folder_of_path(dict(sink.options)["path"])
+
+
+def folder_of_path(path: str) -> str:
+    """Return a path under the one name that all ways to write it have in common."""
     found = _SCHEME.fullmatch(path)
     scheme, rest = ("file", path) if found is None else (found[1].lower(), found[2])
     if scheme == "file":

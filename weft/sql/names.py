@@ -22,6 +22,10 @@ class Names(Protocol):
 
     def find_query(self, name: str) -> Query | None: ...
 
+    def allowed_paths(self) -> Sequence[str] | None:
+        """The folders that statements may name; None if there is no limit."""
+        ...
+
     def find_writer(self, folder: str) -> str | None:
         """The name of the query that writes to a folder: see `folders.py`."""
         ...
@@ -55,6 +59,9 @@ class NamesInMemory:
 
     def find_query(self, name: str) -> Query | None:
         return self.queries.get(name.lower())
+
+    def allowed_paths(self) -> Sequence[str] | None:
+        return None
 
     def find_writer(self, folder: str) -> str | None:
         return next((each.name for each in self.queries.values() if folder_of(each.sink) == folder), None)

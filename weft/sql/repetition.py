@@ -33,6 +33,9 @@ class _AllBut:
     def find_query(self, name: str) -> Query | None:
         return None if name.lower() == self.hidden else self.names.find_query(name)
 
+    def allowed_paths(self) -> Sequence[str] | None:
+        return self.names.allowed_paths()
+
     def find_writer(self, folder: str) -> str | None:
         name = self.names.find_writer(folder)
         return None if name is not None and name.lower() == self.hidden else name

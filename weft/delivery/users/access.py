@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from weft.delivery.errors import AccessDenied, LogError
 from weft.delivery.log import write_json
+from weft.private_files import private_folder
 
 ACCESS: Final = "access.json"
 
@@ -123,7 +124,7 @@ def revoke(directory: Path, name: str) -> None:
 
 
 def _write(directory: Path, grants: Sequence[Grant]) -> None:
-    directory.mkdir(parents=True, exist_ok=True)
+    private_folder(directory)
     write_json(directory / ACCESS, Access(tuple(grants)).as_data())
 
 

@@ -26,6 +26,7 @@ from weft.engine import replay
 from weft.engine.arrow_types import arrow_type
 from weft.federation.errors import FederationError
 from weft.federation.live.store import Store
+from weft.private_files import private_folder
 
 #: The formats that a federation can read.
 FORMATS = ("parquet", replay.FORMAT)
@@ -62,7 +63,7 @@ class BatchFiles:
         self.stream = stream
         self._store = store
         self._kept = directory / "kept"
-        self._kept.mkdir(parents=True, exist_ok=True)
+        private_folder(self._kept)
         path = Path(dict(stream.options)["path"])
         if stream.format == replay.FORMAT:
             folder = directory / "replay"

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from weft.delivery.checked_file import Damaged, read_checked, write_checked, write_whole
 from weft.engine.seals import Seal, fault, seal_of
 from weft.federation.errors import FederationError
+from weft.private_files import private_folder
 
 #: Folders of committed cycles that stay, for those who want to look.
 _KEPT = 3
@@ -43,7 +44,7 @@ class Landing:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder)
         for each in folder.glob("*.draft"):
             shutil.rmtree(each)
         self._cycles = sorted(int(each.name) for each in folder.iterdir())
@@ -76,7 +77,7 @@ class Landing:
         cycle = self._cycles[-1] + 1 if self._cycles else 0
         has_rows = rows is not None and rows.num_rows > 0
         draft = self._path(cycle).with_suffix(".draft")
-        draft.mkdir()
+        private_folder(draft)
         seal = _write_durably(rows, draft / "rows.parquet") if has_rows else None
         mark = {"place": place, "stream": stream, "rows": has_rows, "seal": seal, "clocks": dict(clocks)}
         write_checked(draft / "mark.json", mark)

@@ -31,6 +31,7 @@ from weft.delivery.parcel import stream_of, table_of
 from weft.federation.errors import FederationError
 from weft.federation.live.letters import Letter, letter_bytes, small_enough
 from weft.federation.live.wire import Wire, home_box
+from weft.private_files import private_folder
 
 _LENGTH = struct.Struct(">I")
 _PREVIOUS = struct.Struct(">q")
@@ -69,7 +70,7 @@ class Outbox:
         self._wire = wire
         self._addresses = addresses
         self._place_of = place_of
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder)
         self._written, self._sent = marker(folder, "written"), marker(folder, "sent")
 
     def write(self, cycle: int, answers: Mapping[str, tuple[pa.Table, int | None]]) -> None:

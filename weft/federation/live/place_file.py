@@ -10,6 +10,7 @@ from weft.delivery.checked_file import Damaged, read_checked
 from weft.delivery.errors import BrokerError
 from weft.delivery.nats.connection import split_address
 from weft.federation.errors import FederationError
+from weft.private_files import private_folder, write_private
 
 PLACE_FILE = "federation.json"
 
@@ -32,8 +33,8 @@ def write_membership(directory: Path, membership: Membership) -> None:
         raise FederationError(
             f"{directory} is the directory of site '{known.site}'; give '{membership.site}' one of its own"
         )
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / PLACE_FILE).write_text(json.dumps(asdict(membership), indent=2) + "\n")
+    private_folder(directory)
+    write_private(directory / PLACE_FILE, json.dumps(asdict(membership), indent=2) + "\n")
 
 
 def find_membership(directory: Path) -> Membership | None:

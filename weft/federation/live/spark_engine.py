@@ -15,6 +15,7 @@ import pyarrow as pa
 from weft.algebra import Query, Stream
 from weft.catalog import Catalog
 from weft.federation.live.engine_handle import AnswerSink, EngineMaker
+from weft.private_files import private_folder
 
 if TYPE_CHECKING:
     from weft.engine.publishing import PublishedRows
@@ -29,7 +30,7 @@ class SparkEngine:
     def __init__(self, spark: SparkSession, directory: Path, answers: AnswerSink) -> None:
         from weft.engine.engine import Engine, state_directory
 
-        directory.mkdir(parents=True, exist_ok=True)
+        private_folder(directory)
         self._spark = spark
         self._catalog = Catalog.open(directory)
         # Owners of streams have judged all clocks; nobody is to judge them a second time, by another machine's time.

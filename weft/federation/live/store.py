@@ -6,6 +6,7 @@ a crash either finds both or neither, and nothing is done twice or left out.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,13 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from weft.federation.errors import FederationError
+from weft.private_files import private, private_folder
 
 
 class Store:
     """A SQLite file with the tables that a role needs, and how far each box was read."""
 
     def __init__(self, path: Path, tables: Sequence[str] = ()) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(path.parent)
+        # What SQLite puts beside it has the same permissions.
+        os.close(private(str(path), os.O_RDWR | os.O_CREAT))
         # Roles are made in one thread and run in another, one at a time.
         self._path = path
         self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)

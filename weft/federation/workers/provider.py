@@ -37,6 +37,7 @@ from weft.federation.workers.assignment import (
 from weft.federation.workers.balance import Move, Running, loads_of, moves
 from weft.federation.workers.parts import parts
 from weft.loom import Loom
+from weft.private_files import private_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,7 +84,7 @@ class Provider:
             raise FederationError("a provider needs workers, and each of them a name of its own")
         if place.exists() and any(place.iterdir()):
             raise FederationError(f"{place} is not empty; open the provider that is there, or choose another directory")
-        place.mkdir(parents=True, exist_ok=True)
+        private_folder(place)
         fragments = {f"f{number}": part for number, part in enumerate(parts(place / "queries", script))}
         for fragment, part in fragments.items():
             with Loom.open(fragment_directory(place, fragment)) as loom:
