@@ -271,6 +271,13 @@ class TestMigration:
             assert not connection.execute("SELECT * FROM sqlite_master WHERE name = 'half'").fetchall()
 
 
+def show(directory: Path) -> None:
+    """Let other users read a catalog, which is private unless its owner changes that."""
+    directory.chmod(0o755)
+    for file in directory.iterdir():
+        file.chmod(0o644)
+
+
 class TestPermissions:
     """What another user, who may look but not touch, gets to see."""
 
@@ -280,7 +287,7 @@ class TestPermissions:
     def shown(self) -> Iterator[Path]:
         with tempfile.TemporaryDirectory() as name, Catalog.open(name) as catalog:
             catalog.add_stream(TRADES)
-            os.chmod(name, 0o755)
+            show(Path(name))
             yield Path(name)
 
     def as_nobody(self, action: Callable[[], str]) -> str:
@@ -316,6 +323,7 @@ class TestPermissions:
 
         with tempfile.TemporaryDirectory() as name:
             Catalog.open(name).close()
+            show(Path(name))
             os.chmod(name, 0o777)
             (Path(name) / "writer.lock").chmod(0o666)
             assert "make the file and its directory writable" in self.as_nobody(write)
@@ -339,9 +347,9 @@ class TestPermissions:
                 return str([first, second, reader.known_names()])
 
         with tempfile.TemporaryDirectory() as name:
-            os.chmod(name, 0o755)
             with Catalog.open(name) as catalog:
                 catalog.add_stream(TRADES)
+            show(Path(name))
             (tell, say), (hear, told) = os.pipe(), os.pipe()
             writer = os.fork()
             if writer == 0:

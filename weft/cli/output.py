@@ -138,7 +138,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table without lines around it, as wide as it needs to be."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(Text(column), overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     stdout().print(table)

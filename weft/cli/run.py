@@ -146,7 +146,8 @@ def _run(
         console.print(
             f"{totals['cycles']} cycles, {totals['rows']:,} rows, {totals['answers']:,} answers, "
             f"{totals['late']:,} late and {totals['bad']:,} bad rows{gaps}; "
-            f"the state is in {loom.directory / 'state'}"
+            f"the state is in {loom.directory / 'state'}",
+            markup=False,
         )
     return totals
 

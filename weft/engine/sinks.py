@@ -57,12 +57,17 @@ class ConsoleSink:
     def write(self, table: pa.Table, cycle: int) -> None:
         from rich.console import Console
         from rich.table import Table
+        from rich.text import Text
 
-        shown = Table(*table.column_names, title=f"{self._name}, cycle {cycle}", title_justify="left")
+        # Texts, since rich takes square brackets in a str for its own marks.
+        shown = Table(title=Text(f"{self._name}, cycle {cycle}"), title_justify="left")
+        for name in table.column_names:
+            shown.add_column(Text(name))
         for row in _rows(table.slice(0, 20)):
-            shown.add_row(*("" if value is None else str(value) for value in row))
+            shown.add_row(*(Text("" if value is None else str(value)) for value in row))
         more = [f"… and {table.num_rows - 20} more"] if table.num_rows > 20 else []
-        shown.caption = "\n".join([*more, *sentences(kept_by(table))]) or None
+        caption = "\n".join([*more, *sentences(kept_by(table))])
+        shown.caption = Text(caption) if caption else None
         Console().print(shown)
 
 
