@@ -86,10 +86,10 @@ def sources(
     layout = slots_of(others.values())
     parts = []
     for index, stream in {**files, **others}.items():
-        # Spark wants all sources named or none, and a DataFrame from Python may have no name.
         refused = None if stream.name in frames else source_refusal(stream.format, dict(stream.options), allowed)
         if refused is not None:
             raise SourceError(f"stream '{stream.name}' cannot be read: {refused}")
+        # Spark wants all sources named or none, and a DataFrame from Python may have no name.
         name = None if frames else f"stream_{births[index]}"
         if index in files:
             rows = _files(spark, stream, name, replays / str(births[index]), say)
