@@ -62,7 +62,7 @@ def drawn(cycle: int, chance: random.Random) -> list[tuple[Value, ...]]:
     ]
 
 
-@pytest.mark.parametrize("sharing", ["on", "off"])
+@pytest.mark.parametrize("sharing", ["on", pytest.param("off", marks=pytest.mark.prove)])
 def test_late_rows_of_every_kind_of_query_are_counted_like_the_oracle(
     sharing: str, beside_oracle: Callable[[str], Run]
 ) -> None:
