@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from typer.testing import CliRunner
@@ -100,3 +101,29 @@ def test_a_project_without_a_limit_takes_any_path(tmp_path: Path) -> None:
     with Loom.open(tmp_path) as loom:
         loom.execute("CREATE TABLE t (n BIGINT) USING csv OPTIONS (path '/etc/passwd')")
         assert loom.catalog.allowed_paths() is None
+
+
+def test_a_link_that_leads_out_later_is_refused_when_it_is_opened(limited: Loom) -> None:
+    """Sources and sinks are refused before anything is read or written, so no Spark is needed."""
+    from weft.engine.errors import SinkError, SourceError
+    from weft.engine.sink_owner import take_folder
+    from weft.engine.sources import sources
+    from weft.engine.tables import Tables
+
+    base = limited.directory.parent
+    limited.execute(
+        "CREATE STREAM s (n BIGINT) WATERMARK FOR n AS n USING csv OPTIONS (path 'data/s');"
+        "CREATE TABLE t (n BIGINT) USING csv OPTIONS (path 'data/t');"
+        "CREATE CONTINUOUS QUERY q INTO json OPTIONS (path 'out/q') AS SELECT n FROM s"
+    )
+    for name in ("data/s", "data/t", "out/q"):
+        (base / name).symlink_to(base / "outside")
+    catalog, spark = limited.catalog, cast(Any, None)
+    allowed = catalog.allowed_paths()
+    with pytest.raises(SourceError, match="stream 's' cannot be read: the path 'data/s' lies outside"):
+        sources(spark, {1: catalog.stream("s")}, {}, base / "replay", allowed=allowed)
+    with pytest.raises(SourceError, match="table 't' cannot be read: the path 'data/t' lies outside"):
+        Tables(spark, spark, {}, allowed).snapshots({1: catalog.table("t")})
+    with pytest.raises(SinkError, match="the path 'out/q' lies outside"):
+        take_folder(spark, catalog, catalog.query("q"))
+    assert list((base / "outside").iterdir()) == []
