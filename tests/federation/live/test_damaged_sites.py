@@ -10,7 +10,10 @@ import pyarrow as pa
 import pytest
 
 from tests.federation.live.small_federation import SmallFederation
+from weft.delivery import Batch, Dropped, subscribe
+from weft.delivery.log import cycles, delivery_directory, parcel_path
 from weft.federation.errors import FederationError
+from weft.federation.live.home import Home
 from weft.federation.live.landing import Landing
 from weft.federation.live.letters import letter_of
 from weft.federation.live.memory_wire import MemoryBroker, MemoryWire
@@ -127,3 +130,30 @@ def test_a_damaged_database_is_named(tmp_path: Path, damage: str) -> None:
     DAMAGES[damage](path)
     with pytest.raises(FederationError, match=r"home.db is damaged or cannot be written \("):
         Store(path).rows("SELECT count(*) FROM things")
+
+
+@pytest.mark.parametrize("damage", ["cut", "deleted", "all deleted"])
+def test_a_home_begins_a_damaged_delivery_log_anew_and_tells_users(tmp_path: Path, damage: str) -> None:
+    federation = SmallFederation(tmp_path)
+    federation.execute("n1", "CREATE CONTINUOUS QUERY q AS SELECT n, price FROM trades")
+    for n in range(3):
+        federation.publish("trades", [(n, "A", n, n)])
+    federation.settle()
+    directory = delivery_directory(tmp_path / "n1")
+    newest = max(cycles(directory))
+    federation.homes["n1"].close()
+    if damage == "all deleted":
+        shutil.rmtree(directory)
+    else:
+        DAMAGES[damage](parcel_path(directory, newest))
+    said: list[str] = []
+    federation.homes["n1"] = Home("n1", tmp_path / "n1", federation.wire(), said.append)
+    federation.publish("trades", [(7, "A", 7, 7)])
+    federation.settle()
+    assert len(said) == 1
+    assert "begins anew; users are told that they lack the answers before" in said[0]
+    with subscribe(directory, "q", after=0) as answers:
+        assert answers.next(5) == Dropped("q", 0, newest)
+        item = answers.next(5)
+        assert isinstance(item, Batch)
+        assert item.table.to_pylist() == [{"n": 7, "price": 7}]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Callable, Coroutine, Iterator
 from itertools import takewhile
 from pathlib import Path
@@ -17,6 +18,7 @@ from weft.delivery.errors import BrokerError
 from weft.federation.errors import FederationError
 from weft.federation.live.entries import Joined, entry_bytes
 from weft.federation.live.following import LOG_TABLE, Follower
+from weft.federation.live.home import Home
 from weft.federation.live.letters import Letter, letter_bytes, letter_of
 from weft.federation.live.mailbox import Mailbox
 from weft.federation.live.memory_wire import MemoryBroker, MemoryWire
@@ -194,3 +196,17 @@ def test_other_rows_under_the_numbers_of_a_batch_are_not_taken_for_its_own(tmp_p
 def test_a_damaged_letter_is_said_so(data: bytes) -> None:
     with pytest.raises(FederationError, match="at the broker is damaged"):
         letter_of(data)
+
+
+def test_a_coordinator_begins_with_an_empty_directory_and_a_home_does_not(tmp_path: Path) -> None:
+    federation = SmallFederation(tmp_path)
+    federation.execute("n1", "CREATE CONTINUOUS QUERY q AS SELECT n, price FROM trades")
+    for n in range(3):
+        federation.publish("trades", [(n, "A", n, n)])
+    federation.settle()
+    federation.coordination.close()
+    shutil.rmtree(tmp_path / "coordinator")
+    federation.coordination = federation._coordination()
+    assert [each["name"] for each in federation.ask("status")["status"]["queries"]] == ["q"]
+    with pytest.raises(LostError, match="were read before, into another directory of this site"):
+        Home("n1", tmp_path / "empty", federation.wire()).step()

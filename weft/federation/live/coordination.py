@@ -98,7 +98,7 @@ class Coordination:
         through = "through (site TEXT PRIMARY KEY, place INTEGER NOT NULL)"
         self._store = Store(directory / "coordinator.db", [LOG_TABLE, through])
         self._follower = Follower(wire, self._store)
-        self._box = Mailbox(wire, self._store, COORDINATOR)
+        self._box = Mailbox(wire, self._store, COORDINATOR, may_begin_late=True)
         self._patience = patience
         self._every = every
         self._release_every = release_every

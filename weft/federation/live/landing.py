@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from weft.delivery.checked_file import Damaged, read_checked, write_checked, write_whole
 from weft.engine.seals import Seal, fault, seal_of
 from weft.federation.errors import FederationError
+from weft.federation.live.place_file import FEED_AGAIN
 from weft.private_files import private_folder
 
 #: Folders of committed cycles that stay, for those who want to look.
@@ -121,7 +122,4 @@ def _write_durably(rows: pa.Table | None, path: Path) -> Seal:
 
 
 def _broken(path: Path, what: str) -> FederationError:
-    return FederationError(
-        f"{path} {what}; restore it from a copy, or start the site with an empty directory: its queries are then fed "
-        "again"
-    )
+    return FederationError(f"{path} {what}; {FEED_AGAIN}")

@@ -17,19 +17,23 @@ _OPENED = "opened"
 
 
 class Mailbox:
-    """The letters of one box. The caller calls `read` in the transaction that keeps what follows from a letter."""
+    """The letters of one box. The caller calls `read` in the transaction that keeps what follows from a letter.
 
-    def __init__(self, wire: Wire, store: Store, box: str) -> None:
+    A reader with an empty store `may_begin_late` if it needs no letter that another one has read.
+    """
+
+    def __init__(self, wire: Wire, store: Store, box: str, *, may_begin_late: bool = False) -> None:
         self._wire = wire
         self._store = store
         self._box = box
+        self._may_begin_late = may_begin_late
         self._read = 0
 
     def next(self) -> tuple[int, Letter] | None:
         """The next letter and its number. Raises LostError if the one before it is not the last that was read."""
         while True:
             after = self._store.read_up_to(self._box)
-            found = self._wire.take(self._box, after)
+            found = self._wire.take(self._box, None if self._may_begin_late and not after else after)
             if found is None:
                 self._delete()
                 if after:

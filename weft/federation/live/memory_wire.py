@@ -51,21 +51,23 @@ class MemoryWire:
                 self._broker.changed.notify_all()
             return self._broker.known[identity]
 
-    def take(self, box: str, after: int) -> tuple[int, bytes] | None:
+    def take(self, box: str, after: int | None) -> tuple[int, bytes] | None:
         with self._broker.changed:
             previous = 0
             for number, (where, data) in enumerate(self._broker.letters, 1):
                 if where != box:
                     continue
-                if number > after and number not in self._broker.lost:
-                    if previous != after and not is_passing(box):
+                if number > (after or 0) and number not in self._broker.lost:
+                    if after is not None and previous != after and not is_passing(box):
                         raise lost_letters(self.name, box, after, previous)
                     return number, data
                 previous = number
             return None
 
     def let_go(self, box: str, before: int) -> None:
-        """What was read stays: it is not looked at again."""
+        with self._broker.changed:
+            letters = enumerate(self._broker.letters, 1)
+            self._broker.lost |= {number for number, (where, _) in letters if where == box and number < before}
 
     def get(self, number: int) -> bytes | None:
         with self._broker.changed:

@@ -101,11 +101,11 @@ class NatsWire:
 
         return self._call(work)
 
-    def take(self, box: str, after: int) -> tuple[int, bytes] | None:
+    def take(self, box: str, after: int | None) -> tuple[int, bytes] | None:
         async def work(stream: Any) -> tuple[int, bytes] | None:
             name, subject = self._passing if is_passing(box) else self._mail, self._subject(box)
-            found = await _get(stream, name, seq=after + 1, subject=subject, next=True)
-            if not is_passing(box):
+            found = await _get(stream, name, seq=(after or 0) + 1, subject=subject, next=True)
+            if after is not None and not is_passing(box):
                 await self._check_order(stream, box, after, found)
             return None if found is None else (int(found.seq), found.data or b"")
 

@@ -30,6 +30,7 @@ from weft.delivery.checked_file import marker, move_marker, write_whole
 from weft.delivery.parcel import stream_of, table_of
 from weft.federation.errors import FederationError
 from weft.federation.live.letters import Letter, letter_bytes, small_enough
+from weft.federation.live.place_file import FEED_AGAIN
 from weft.federation.live.wire import Wire, home_box
 from weft.private_files import private_folder
 
@@ -150,8 +151,7 @@ class Outbox:
 
     def _broken(self, number: int, what: str) -> FederationError:
         return FederationError(
-            f"{self._folder / f'{number:012d}.ready'} {what}; it has answers that were not sent yet. Restore it from a "
-            "copy, or start the site with an empty directory: its queries are then fed again"
+            f"{self._folder / f'{number:012d}.ready'} {what}; it has answers that were not sent yet: {FEED_AGAIN}"
         )
 
     def _numbered(self) -> list[tuple[int, str]]:

@@ -17,6 +17,12 @@ PLACE_FILE = "federation.json"
 #: Says which of its engines a provider uses.
 GENERATION_FILE = "generation.json"
 
+#: What to do when a provider cannot go on with what its engine has on disk.
+FEED_AGAIN = (
+    "restore it from a copy, or delete generation.json and generations in the site's directory, and nothing else: its "
+    "queries are then fed again"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Membership:
@@ -62,10 +68,7 @@ def generation_number(directory: Path) -> int | None:
     try:
         document = read_checked(path)
     except Damaged as error:
-        raise FederationError(
-            f"{path} is damaged ({error}); restore it from a copy, or start the site with an empty directory: its "
-            "queries are then fed again"
-        ) from error
+        raise FederationError(f"{path} is damaged ({error}); {FEED_AGAIN}") from error
     return None if document is None else int(document["number"])
 
 

@@ -73,8 +73,7 @@ class Store:
 
     def _broken(self, what: str) -> FederationError:
         return FederationError(
-            f"{self._path} is damaged or cannot be written ({what}); make room, restore it from a copy, or start the "
-            "site with an empty directory"
+            f"{self._path} is damaged or cannot be written ({what}); make room, or restore it from a copy"
         )
 
     def close(self) -> None:

@@ -52,8 +52,8 @@ class Wire(Protocol):
     def put(self, box: str, identity: str, data: bytes) -> int:
         """Put a letter into a box; its number, which grows from letter to letter over all boxes."""
 
-    def take(self, box: str, after: int) -> tuple[int, bytes] | None:
-        """The first letter in a box with a larger number, which stays where it is.
+    def take(self, box: str, after: int | None) -> tuple[int, bytes] | None:
+        """The first letter in a box with a larger number, which stays where it is; without a number the first there is.
 
         Raises LostError if the box is a kept one, and the letter before it is not the one with the number `after`.
         """
@@ -75,6 +75,11 @@ def is_passing(box: str) -> bool:
 
 def lost_letters(broker: str, box: str, after: int, previous: int | None) -> LostError:
     """What to say when a letter that should have been read next is not in a kept box."""
+    if after == 0:
+        return LostError(
+            f"the letters of the box '{box}' up to number {previous} were read before, into another directory of this "
+            "site; restore that directory, or take part under another name with an empty one"
+        )
     found = "is not there any more" if previous is None else f"is followed by one that came after letter {previous}"
     return LostError(
         f"{broker} has lost letters of the box '{box}': letter {after}, the last that was read, {found}; "
