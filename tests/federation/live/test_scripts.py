@@ -52,6 +52,12 @@ def test_a_script_with_a_bad_statement_changes_nothing(federation: SmallFederati
     assert len(federation.broker.log) == before
 
 
+def test_notes_on_good_statements_are_passed_on(federation: SmallFederation) -> None:
+    answer = federation.execute("n1", "CREATE CONTINUOUS QUERY a AS SELECT n FROM trades ORDER BY n")
+    (note,) = Registration.from_text(answer["registration"]).notes
+    assert "ORDER BY" in note.message
+
+
 def test_a_script_that_is_repeated_changes_nothing(federation: SmallFederation) -> None:
     assert len(outcomes(federation.execute("n1", GOOD))) == 3
     before = len(federation.broker.log)

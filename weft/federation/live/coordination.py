@@ -45,7 +45,7 @@ from weft.federation.live.wire import COORDINATOR, Wire, reply_box, source_box
 from weft.federation.model.network import network_of
 from weft.federation.topology import Topology
 from weft.registration import Outcome, Registration
-from weft.sql import SqlError, dialect, split, statements
+from weft.sql import Problem, SqlError, dialect, split, statements
 from weft.sql.repetition import bind_or_repeat
 
 
@@ -256,10 +256,12 @@ class Coordination:
             raise FederationError(f"there is no site '{site}' in the topology")
         pieces = [(f"{letter['id']}/{number}", piece) for number, piece in enumerate(split(text))]
         done = self._follower.ledger.done
+        notes: tuple[Problem, ...] = ()
         if not any(identity in done for identity, _ in pieces):
             report = check_script(text, self._follower.ledger, site, self.network, self.present)
             if not report.ok:
                 raise ScriptRefused(Registration((), report.problems, report.good_count, report.skipped))
+            notes = report.notes
         outcomes = []
         for identity, piece in pieces:
             if identity in done:
@@ -270,7 +272,7 @@ class Coordination:
                 outcomes.append(Outcome(self._execute(identity, site, piece.text, statement)))
             except SqlError as error:
                 raise error.shifted(piece.start) from None
-        return {"registration": Registration(tuple(outcomes), good_count=len(pieces)).to_text()}
+        return {"registration": Registration(tuple(outcomes), good_count=len(pieces), notes=notes).to_text()}
 
     def _execute(self, identity: str, site: str, text: str, statement: statements.Statement) -> str:
         match statement:
