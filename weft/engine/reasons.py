@@ -8,10 +8,15 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from weft.engine.errors import EngineError, StorageError
+from weft.secrets import shown
 
 
 def reason_of(error: BaseException) -> str:
-    """The innermost cause of an error, in one line."""
+    """The innermost cause of an error, in one line and without secrets."""
+    return shown(_innermost(error))
+
+
+def _innermost(error: BaseException) -> str:
     while error.__cause__ is not None and (isinstance(error, StorageError) or not isinstance(error, EngineError)):
         error = error.__cause__
     if isinstance(error, EngineError):
