@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
 from pyspark.sql import SparkSession
@@ -100,29 +101,45 @@ def wrong(found: Seen | Stop, undisturbed: Seen) -> str:
     return ""
 
 
-def test_damage_stops_the_start_or_does_no_harm(home: Home, undisturbed: Seen) -> None:
-    """One byte of the newest file of each kind, and the loss of the oldest."""
+@dataclass(frozen=True)
+class Files:
+    """Files of the project, the oldest and the newest of each kind: those that a start needs, and all others."""
+
+    needed: list[str]
+    #: By the folder that they are in.
+    others: dict[str, list[str]]
+
+
+@pytest.fixture(scope="module")
+def files(home: Home) -> Files:
     home.put_back("second")
     commit = last_commit(home.project)
     assert commit is not None
     named = {f"state/{path}/{name}".rstrip("/") for path, seals in commit.seals.items() for name in seals}
-    harmless = []
+    found = Files([], {})
     for kind, names in kinds(home).items():
-        # Rows of a cycle that nothing looked for stay where they were written, beside those that are needed.
-        needed = [name for name in names if name in named or not name.startswith("state/segments/")]
-        # Older commits are only looked at by people.
-        is_newest = len(kind) % 2 or kind == "state/commits/#.json"
-        if kind in _NOT_NEEDED or not needed:
-            harmless += sorted({names[0], names[-1]})
-            continue
-        name = needed[-1] if is_newest else needed[0]
-        assert damage(home.project / name, "flipped 4" if is_newest else "deleted", None)
-        found = home.outcome()
-        assert isinstance(found, Stop), name
-        assert name in found.sentence or kind in ("catalog.sqlite", "state/owner.json")
+        needed = [name for name in names if kind not in _NOT_NEEDED]
+        if kind.startswith("state/segments/"):
+            # Rows of a cycle that nothing looked for stay where they were written, beside those that are needed.
+            needed = [name for name in names if name in named]
+        if kind == "state/commits/#.json":
+            # People look at older ones.
+            needed = names[-1:]
+        found.needed.extend(sorted({needed[0], needed[-1]}) if needed else [])
+        for name in {names[0], names[-1]} - set(needed):
+            found.others.setdefault("/".join(name.split("/")[:2]), []).append(name)
+    assert {kind_of(name) for names in found.others.values() for name in names} >= _NOT_NEEDED
+    return found
+
+
+def test_damage_stops_the_start_or_does_no_harm(home: Home, undisturbed: Seen, files: Files) -> None:
+    """One byte of one file of each kind that is needed, or its loss; and the same of all others together."""
+    home.put_back("second")
+    for number, name in enumerate({kind_of(name): name for name in files.needed}.values()):
+        assert damage(home.project / name, "deleted" if number % 2 else "flipped 4", None)
+        assert isinstance(home.outcome(), Stop), name
         home.put_back("second", name)
-    assert {kind_of(name) for name in harmless} >= _NOT_NEEDED
-    for number, name in enumerate(harmless):
+    for number, name in enumerate(name for names in files.others.values() for name in sorted(names)):
         damage(home.project / name, "deleted" if number % 2 else "flipped 4", None)
     assert wrong(home.outcome(), undisturbed) == ""
 
@@ -130,16 +147,17 @@ def test_damage_stops_the_start_or_does_no_harm(home: Home, undisturbed: Seen) -
 @pytest.mark.prove
 @pytest.mark.parametrize("fault", FAULTS)
 def test_every_fault_of_every_kind_of_file_stops_a_command_or_does_no_harm(
-    home: Home, undisturbed: Seen, fault: str
+    home: Home, undisturbed: Seen, files: Files, fault: str
 ) -> None:
+    """Files that are needed are damaged one by one, others with those that are in the same folder."""
     failures = {}
-    for names in kinds(home).values():
-        for name in sorted({names[0], names[-1]}):
-            home.put_back("second")
-            if damage(home.project / name, fault, older_copy(home, name)):
-                text = wrong(home.outcome(), undisturbed)
-                if text:
-                    failures[name] = text
+    for names in [[name] for name in files.needed] + list(files.others.values()):
+        home.put_back("second")
+        if sum(damage(home.project / name, fault, older_copy(home, name)) for name in names):
+            found = home.outcome()
+            text = wrong(found, undisturbed)
+            if text or (isinstance(found, Stop) and str(home.project) not in found.sentence):
+                failures[", ".join(names)] = text or found
     assert failures == {}
 
 

@@ -109,7 +109,7 @@ class Checkpoint:
         """What small files must hold that are missing or hold something else."""
         if last is None and begun is None:
             return
-        if not self._is_json("metadata"):
+        if not self._has_id():
             yield "metadata", json.dumps({"id": str(uuid.uuid4())})
         for number, offsets in ((cycle, last), (cycle + 1, begun)):
             if offsets is not None and self._text(f"offsets/{number}") != offsets.text:
@@ -174,6 +174,14 @@ class Checkpoint:
 
     def _numbers(self, folder: str) -> list[int]:
         return [int(name) for name in self._storage.names(f"{CHECKPOINT}/{folder}") if name.isdigit()]
+
+    def _has_id(self) -> bool:
+        """Whether Spark can read which streaming query the checkpoint belongs to."""
+        try:
+            uuid.UUID(json.loads(self._text("metadata"))["id"])
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return False
+        return True
 
     def _is_json(self, name: str, after: str = "") -> bool:
         text = self._text(name)

@@ -19,7 +19,7 @@ from typing import Any
 from weft.engine import seals
 from weft.engine.errors import StorageError
 from weft.engine.offsets import Offsets
-from weft.engine.records import sealed
+from weft.engine.records import damaged, sealed
 from weft.engine.seals import Seals
 from weft.engine.storage import Storage
 from weft.engine.trouble import Lost, Trouble, Waiting, decoded_lost, decoded_trouble, decoded_waiting
@@ -249,9 +249,7 @@ class CommitLog:
                     "its own, or bring back the catalog that the state belongs to: weft init DIR --recover"
                 )
         elif self._storage.names("commits"):
-            raise StorageError(
-                f"{self._storage.root} holds commits but does not say whose; it is not a state directory of weft"
-            )
+            raise damaged(self._storage.path("owner.json"), "is missing, which says whose the commits are")
         else:
             self._storage.write_json("owner.json", {"project": project})
 

@@ -37,7 +37,7 @@ def write_dead_letters(
     named = zip(slots(stream.fields), stream.fields, strict=True)
     row = F.struct(*(F.col(slot).alias(field.name) for slot, field in named))
     letters = kept.select(F.col("reason"), F.col(CORRUPT).alias("text"), F.lit(cycle).alias("cycle"), row.alias("row"))
-    letters.coalesce(1).write.mode("overwrite").json(storage.path(f"{folder_of(stream.name)}/{cycle:012d}"))
+    _write(letters, storage, f"{folder_of(stream.name)}/{cycle:012d}")
 
 
 def write_late_letters(
@@ -55,5 +55,9 @@ def write_late_letters(
         F.lit(cycle).alias("cycle"),
         row.alias("row"),
     ).where(F.size("queries") > 0)
-    path = storage.path(f"{folder_of(stream.name)}/{cycle:012d}-late-for-some")
-    letters.coalesce(1).write.mode("overwrite").json(path)
+    _write(letters, storage, f"{folder_of(stream.name)}/{cycle:012d}-late-for-some")
+
+
+def _write(letters: DataFrame, storage: Storage, path: str) -> None:
+    letters.coalesce(1).write.mode("overwrite").json(storage.path(path))
+    storage.persist(path)
