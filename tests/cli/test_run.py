@@ -54,6 +54,7 @@ def test_a_project_runs_until_idle_and_is_read_afterwards(
         "bad": 1,
         "shed": 0,
         "missing_files": 0,
+        "bad_files": 0,
     }
 
     answers = [json.loads(line) for line in _weft("results", "means", "--project", project, "--json").splitlines()]
@@ -61,8 +62,8 @@ def test_a_project_runs_until_idle_and_is_read_afterwards(
 
     status = json.loads(_weft("status", "--project", project, "--json"))
     assert status["writer"] is None
-    readings = {"rows": 11, "late": 0, "bad": 1, "watermark": "10", "kept": 1.0, "shed": 0, "missing_files": 0}
-    assert status["streams"] == {"readings": readings}
+    readings = {"rows": 11, "late": 0, "bad": 1, "watermark": "10", "kept": 1.0, "shed": 0}
+    assert status["streams"] == {"readings": {**readings, "missing_files": 0, "bad_files": 0}}
     assert status["queries"] == {"means": 1}
 
     (cycle,) = status["measured"]["cycles"]

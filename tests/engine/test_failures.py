@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.engine.projects import PATIENCE, run_to_the_end, write_rows, write_text
+from tests.engine.projects import PATIENCE, write_rows
+from weft.algebra import Field, Stream
+from weft.algebra.types import BIGINT
 from weft.engine.errors import EngineError
+from weft.engine.failures import failure_of
 from weft.engine.masters import check_master
 from weft.loom import Loom
 
@@ -30,13 +33,15 @@ def test_a_fatal_error_in_the_streaming_thread_ends_the_wait(loom: Loom, tmp_pat
     assert not loom._engine.is_running  # type: ignore[union-attr]
 
 
-@pytest.mark.spark
-def test_a_failed_job_is_one_sentence_with_the_stream_and_the_file(loom: Loom, tmp_path: Path) -> None:
-    write_text(tmp_path / "data", "a.parquet", "this is no parquet file")
-    loom.execute(f"{ORDINAL} USING parquet OPTIONS (path '{tmp_path / 'data'}'); {SUM}")
-    with pytest.raises(EngineError, match=r"^stream 's' cannot be read: .*a\.parquet") as failed:
-        run_to_the_end(loom)
-    assert "\n" not in str(failed.value)
+def test_a_failed_job_is_one_sentence_with_the_stream_and_the_file() -> None:
+    stream = Stream("s", (Field("n", BIGINT),), "n", 0, "xml", (("path", "/data/in"),))
+    said = "An error occurred.\nEncountered error while reading file file:///data/in/a%20b.xml. SQLSTATE: KD001\n\tat x"
+    assert str(failure_of(RuntimeError(said), [stream])).startswith(
+        "stream 's' cannot be read: file:/data/in/a b.xml: RuntimeError: An error occurred."
+    )
+    elsewhere = failure_of(RuntimeError("it went wrong\n\tat x"), [stream])
+    assert str(elsewhere).startswith("Spark stopped: RuntimeError: it went wrong")
+    assert "\n" not in str(elsewhere)
 
 
 @pytest.mark.parametrize(

@@ -276,3 +276,23 @@ def test_windows_over_a_join_with_a_table(beside_oracle: Callable[[str], Run]) -
     run.load(r=[("a", 4), ("b", 2)])
     assert run.take(s=[(40, "a"), (44, "b")]) == ""
     assert run.take({"s": 100}) == ""
+
+
+def test_files_of_a_table_with_other_columns_are_refused(loom: Loom, tmp_path: Path) -> None:
+    """Spark goes by the columns of one file, and would give NULLs for the others."""
+    folder = tmp_path / "table"
+    folder.mkdir()
+    write_rows(tmp_path / "data", "a.json", [{"n": 1, "k": 1}])
+    loom.execute(
+        f"CREATE STREAM s (n BIGINT, k BIGINT) WATERMARK FOR n AS n USING json OPTIONS (path '{tmp_path / 'data'}');"
+        f"CREATE TABLE t (k BIGINT, name STRING) USING parquet OPTIONS (path '{folder}');"
+        "CREATE CONTINUOUS QUERY q AS SELECT s.n, t.name FROM s JOIN t ON s.k = t.k"
+    )
+    pq.write_table(pa.table({"k": [1], "name": ["a"]}), folder / "0.parquet")
+    for other, said in (({"k": [2]}, "has no column name"), ({"k": ["2"], "name": ["b"]}, "k is string in ")):
+        pq.write_table(pa.table(other), folder / "1.parquet")
+        run_to_the_end(loom)
+        assert said in loom.errors()["q"]
+    pq.write_table(pa.table({"k": [2], "name": ["b"], "more": [0]}), folder / "1.parquet")
+    run_to_the_end(loom)
+    assert rows_of(loom.results("q")) == [(1, "a")]

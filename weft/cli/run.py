@@ -116,7 +116,7 @@ def _run(
     from weft.engine.errors import EngineError
 
     _log_to_a_file(loom.directory / "log")
-    totals = {"cycles": 0, "rows": 0, "answers": 0, "late": 0, "bad": 0, "shed": 0, "missing_files": 0}
+    totals = {"cycles": 0, "rows": 0, "answers": 0, "late": 0, "bad": 0, "shed": 0, "missing_files": 0, "bad_files": 0}
     stopped = threading.Event()
     with _interruptible(stopped, console, as_json), _shower(console, as_json) as show:
 
@@ -143,6 +143,7 @@ def _run(
     if not as_json:
         gaps = f", {totals['shed']:,} rows left out" if totals["shed"] else ""
         gaps += f", {totals['missing_files']:,} missing files" if totals["missing_files"] else ""
+        gaps += f", {totals['bad_files']:,} files set aside" if totals["bad_files"] else ""
         console.print(
             f"{totals['cycles']} cycles, {totals['rows']:,} rows, {totals['answers']:,} answers, "
             f"{totals['late']:,} late and {totals['bad']:,} bad rows{gaps}; "
@@ -170,6 +171,7 @@ def progress_line(cycle: Progress, loom: Loom) -> str:
     overrun = f"; {cycle.overrun:.1f} s longer than the time between cycles" if cycle.overrun else ""
     gaps = f", {cycle.shed:,} left out" if cycle.shed else ""
     gaps += f", {cycle.missing_files:,} missing file{'s' * (cycle.missing_files != 1)}" if cycle.missing_files else ""
+    gaps += f", {cycle.bad_files:,} file{'s' * (cycle.bad_files != 1)} set aside" if cycle.bad_files else ""
     return (
         f"cycle {cycle.cycle}: {cycle.rows:,} rows ({rate:,.0f}/s), {cycle.answers:,} answers, "
         f"{cycle.open_windows:,} open windows, {cycle.late:,} late{gaps}; watermark {marks or 'none yet'}{overrun}"

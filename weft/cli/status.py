@@ -53,10 +53,11 @@ def status(project: ProjectOption = Path(), as_json: JsonOption = False) -> None
                 f"{100 * each['kept']:.3g} %",
                 f"{each['shed']:,}",
                 f"{each['missing_files']:,}",
+                f"{each['bad_files']:,}",
             )
             for name, each in document["streams"].items()
         ]
-        print_table(("stream", "rows", "late", "bad", "watermark", "kept", "shed", "missing files"), rows)
+        print_table(("stream", "rows", "late", "bad", "watermark", "kept", "shed", "missing files", "bad files"), rows)
     if document["queries"]:
         counts = [(name, f"{n:,}", f"{document['late'][name]:,}") for name, n in document["queries"].items()]
         print_table(("query", "answers", "late rows"), counts)
@@ -101,6 +102,7 @@ def _document(project: Path) -> dict[str, Any]:
                 "kept": state.kept / WHOLE,
                 "shed": state.shed,
                 "missing_files": state.missing_files,
+                "bad_files": state.bad_files,
             }
             for name, state in (commit.streams.items() if commit else ())
         },

@@ -35,6 +35,17 @@ _SMALL = 30_000_000
 
 
 @dataclass(frozen=True)
+class StreamFiles:
+    """The new files of one stream, with its number in the plan, and the columns that the names of folders give."""
+
+    index: int
+    stream: Stream
+    frame: DataFrame
+    paths: tuple[str, ...]
+    in_folders: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Part:
     """Tagged rows of some streams, by their numbers in the plan."""
 
@@ -46,6 +57,8 @@ class Part:
     is_text: bool = False
     #: The bytes of its files; None if rows are not read from files.
     size: int | None = None
+    #: The files that its rows are read from, if the user has written them.
+    files: StreamFiles | None = None
 
     def values(self, layout: Mapping[str, str]) -> list[str]:
         """Return the slots of a batch, given with their types, as columns of its rows: NULL if no stream has them."""
@@ -131,7 +144,16 @@ class BatchReader:
         is_columnar = stream.format in _COLUMNAR
         rows = files.select(*self._tagging[index])
         size = int(leaf.relation().sizeInBytes())
-        return Part({index: stream}, rows, is_cheap=is_columnar, is_text=not is_columnar, size=size)
+        own = None if stream.format == replay.FORMAT else _own_files(index, stream, files, leaf.relation())
+        return Part({index: stream}, rows, is_cheap=is_columnar, is_text=not is_columnar, size=size, files=own)
+
+
+def _own_files(index: int, stream: Stream, frame: DataFrame, relation: Any) -> StreamFiles:
+    # One text for all paths: each call to Java takes as long as a thousand paths.
+    paths = str(relation.location().rootPaths().mkString("\n")).split("\n")
+    return StreamFiles(
+        index, stream, frame, tuple(dict.fromkeys(paths)), tuple(relation.partitionSchema().fieldNames())
+    )
 
 
 def _is_empty(leaf: Any) -> bool:

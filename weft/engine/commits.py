@@ -73,6 +73,8 @@ class StreamState:
     shed: int = 0
     #: Files that were gone before they were read.
     missing_files: int = 0
+    #: Files that were set aside, because they cannot be read as declared.
+    bad_files: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from urllib.parse import quote
@@ -38,6 +39,15 @@ def write_dead_letters(
     row = F.struct(*(F.col(slot).alias(field.name) for slot, field in named))
     letters = kept.select(F.col("reason"), F.col(CORRUPT).alias("text"), F.lit(cycle).alias("cycle"), row.alias("row"))
     _write(letters, storage, f"{folder_of(stream.name)}/{cycle:012d}")
+
+
+def write_file_letters(storage: Storage, stream: str, faults: Mapping[str, str], cycle: int) -> None:
+    """Write the files of a cycle that were set aside, with the reasons by path, as JSON lines."""
+    letters = [
+        {"reason": "file set aside", "file": path, "text": fault, "cycle": cycle} for path, fault in faults.items()
+    ]
+    lines = "".join(json.dumps(letter, ensure_ascii=False) + "\n" for letter in letters)
+    storage.write_bytes(f"{folder_of(stream)}/{cycle:012d}-files/files.json", lines.encode())
 
 
 def write_late_letters(

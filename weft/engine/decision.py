@@ -23,6 +23,7 @@ class Decision:
     `WHOLE` rows are `kept`. The `plan_digest` tells the plan from any other. With `keeps_late_rows`, rows that are late
     for some queries and not for all go to the dead letter. `offsets` say which rows of Spark's sources the cycle has.
     `evicted` are the queries that failed in attempts at this cycle, with what is wrong.
+    `bad_files` are set aside: by stream and path, why they cannot be read.
     """
 
     plan: Plan
@@ -36,6 +37,7 @@ class Decision:
     offsets: Offsets | None = None
     plan_digest: str = ""
     keeps_late_rows: bool = False
+    bad_files: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     evicted: Mapping[str, str] = field(default_factory=dict)
 
     @staticmethod

@@ -32,12 +32,14 @@ from weft.algebra.sources import leaves, name_of
 from weft.catalog import Catalog
 from weft.engine import replay
 from weft.engine.answer_files import AnswerFiles
+from weft.engine.batch_files import Faults, file_at_fault, look_at, sentences, together
 from weft.engine.batches import Batch, BatchReader
 from weft.engine.catalog_copy import CatalogCopy, check_catalog
 from weft.engine.checkpoint import Checkpoint, check_is_same_batch, is_repeated, made_anew
 from weft.engine.commits import Commit, CommitLog, Island, Segment, StreamState, errors_of
 from weft.engine.continuity import folder_in, garbage
 from weft.engine.cycle import Answered, CycleRunner, Step
+from weft.engine.dead_letter import write_file_letters
 from weft.engine.decision import Decision, snapshots_in
 from weft.engine.errors import EngineError
 from weft.engine.evicting import Evicting, Failure
@@ -56,7 +58,7 @@ from weft.engine.publishing import PublishedRows, Publisher, is_published, publi
 from weft.engine.records import damaged, read_record
 from weft.engine.retries import Retries
 from weft.engine.sealing import check_files, with_seals
-from weft.engine.shedding import arrived, following, kept_rows, pace_of, rested, with_kept
+from weft.engine.shedding import Arrived, arrived, following, kept_rows, pace_of, rested, with_kept
 from weft.engine.sink_owner import take_folder
 from weft.engine.sources import Sources, sources
 from weft.engine.statistics import Recorder
@@ -102,6 +104,8 @@ class Progress:
     shed: int
     #: Files that were gone before they were read.
     missing_files: int
+    #: Files that were set aside, because they cannot be read as declared.
+    bad_files: int
     watermarks: Mapping[str, int | None]
     #: By how many seconds the cycle took longer than the interval between cycles.
     overrun: float
@@ -145,14 +149,14 @@ class Engine:
         self._recorder = Recorder(catalog, spark, on_step or (lambda step, cycle: None))
         self._on_step = self._recorder.step
         self._commits = CommitLog(self._storage, catalog.project)
-        hosted = hosting(catalog)
-        self._network = network or CurrentNetwork(hosted, catalog, observed_before(catalog))
-        self._runner = CycleRunner(spark, self._storage, self._on_step, hosted, ahead, self._network)
+        self._run_anew(network, ahead)
         self._check_state()
         self._copy = CatalogCopy(catalog, self._storage)
         self._files = AnswerFiles(self._storage, memory_limit, self._commits.last.seals)
         self._outbox = Outbox(spark, self._storage, self._retention, self._tell, partial(take_folder, spark, catalog))
         self._retries = Retries()
+        #: The streams with columns in CSV files that are not declared, which is said once.
+        self._ignoring: set[str] = set()
         #: Held while a cycle runs, and while queries in error are tried again between two cycles.
         self._between = threading.Lock()
         self._plan: Plan | None = None
@@ -567,17 +571,13 @@ class Engine:
         started = self._clock()
         self._recorder.begin()
         is_repeated_attempt = self._commits.intent(cycle) is not None
-        decision = self._decide(cycle, heartbeats or {}, offsets)
-        self._on_step("begin", cycle)
+        decision, answered, came, batch = self._attempted(batch, cycle, heartbeats or {}, offsets)
         plan = decision.plan
-        came = {} if batch is None else arrived(batch, decision)
-        if batch is not None:
-            batch = kept_rows(batch, decision.kept, cycle)
-        answered, decision = self._evaluated(batch, cycle, decision, last)
         beside = self._islands.run(batch, cycle, decision, last)
         self._tell_of(beside.failures)
         commit = with_kept(answered.commit, last, decision, came)
         streams = self._with_missing_files(commit, decision, everywhere=is_repeated_attempt)
+        streams = self._with_bad_files(streams, decision, cycle)
         commit = replace(commit, streams=streams, offsets=decision.offsets, plan_digest=decision.plan_digest)
         commit = self._with_islands(replace(commit, islands=beside.islands, held=last.held), batch, plan)
         found = told({**answered.answers, **beside.answers}, plan, commit)
@@ -607,6 +607,32 @@ class Engine:
         self._report(answered.commit, last, answered.answers, seconds)
         self._over_since = self._clock()
         return dict(answered.answers)
+
+    def _attempted(
+        self, batch: Batch | None, cycle: int, heartbeats: Mapping[str, int], offsets: Offsets | None
+    ) -> tuple[Decision, Answered, Mapping[str, Arrived], Batch | None]:
+        """Decide what a cycle goes by, and run it; again without a file at which it fails, if there is one."""
+        looked = None if batch is None else look_at(batch)
+        for name, columns in () if looked is None else looked.ignored.items():
+            if name not in self._ignoring:
+                self._ignoring.add(name)
+                self._tell(f"stream '{name}': columns {', '.join(columns)} of its files are not declared, and ignored")
+        while True:
+            decision = self._decide(cycle, heartbeats, offsets, {} if looked is None else looked.faults)
+            self._on_step("begin", cycle)
+            try:
+                readable = None if looked is None else looked.readable(decision.bad_files)
+                came = {} if readable is None else arrived(readable, decision)
+                if readable is not None:
+                    readable = kept_rows(readable, decision.kept, cycle)
+                answered, decision = self._evaluated(readable, cycle, decision, self.last)
+                return decision, answered, came, readable
+            except Exception as error:
+                if not self._sets_aside(self._file_at_fault(batch, error, decision), cycle):
+                    raise
+
+    def _file_at_fault(self, batch: Batch | None, error: Exception, decision: Decision) -> Faults:
+        return {} if batch is None else file_at_fault(batch, error, decision.bad_files)
 
     def _with_missing_files(self, commit: Commit, decision: Decision, *, everywhere: bool) -> dict[str, StreamState]:
         """The streams of a commit, with the files of the cycle counted that were gone before they were read."""
@@ -640,7 +666,7 @@ class Engine:
             try:
                 return self._runner.run(batch, cycle, shared, last), decision
             except Exception as error:
-                if self._stopping.is_set():
+                if self._stopping.is_set() or self._file_at_fault(batch, error, decision):
                     raise
                 evicting = Evicting(self._spark, self._storage, self._catalog, self._islands)
                 found = evicting.evicted(Failure(error, batch, cycle, shared, last))
@@ -656,9 +682,7 @@ class Engine:
                 self._commits.declare(cycle, {**intent, "evicted": decision.evicted})
                 self._on_step("after evict", cycle)
             # What was in memory belongs to the attempt that failed.
-            hosted = hosting(self._catalog)
-            self._network = CurrentNetwork(hosted, self._catalog, observed_before(self._catalog))
-            self._runner = CycleRunner(self._spark, self._storage, self._on_step, hosted, None, self._network)
+            self._run_anew(None, None)
 
     def _with_islands(self, commit: Commit, batch: Batch | None, plan: Plan) -> Commit:
         """A commit with what is held for the islands that are behind."""
@@ -683,12 +707,48 @@ class Engine:
                 found += published_rows(restricted(part, with_read(part, members)), island.commit, own)
         return found
 
-    def _decide(self, cycle: int, heartbeats: Mapping[str, int], offsets: Offsets | None) -> Decision:
+    def _with_bad_files(
+        self, streams: Mapping[str, StreamState], decision: Decision, cycle: int
+    ) -> dict[str, StreamState]:
+        """The streams of a commit, with the files counted that are set aside; the dead letter has their names."""
+        counted = dict(streams)
+        for name, faults in decision.bad_files.items():
+            if name in counted:
+                counted[name] = replace(counted[name], bad_files=counted[name].bad_files + len(faults))
+                write_file_letters(self._storage, name, faults, cycle)
+        for sentence in sentences(decision.bad_files):
+            self._tell(sentence)
+        return counted
+
+    def _sets_aside(self, found: Faults, cycle: int) -> bool:
+        """Set files aside at which a cycle has failed, so that it can be run again; False if there are none."""
+        intent = self._commits.intent(cycle)
+        if not found or intent is None:
+            return False
+        self._commits.declare(cycle, {**intent, "bad_files": together(intent["bad_files"], found)})
+        self._on_step("set aside", cycle)
+        # What the failed attempt has left in memory goes with its runner.
+        self._run_anew(None, None)
+        return True
+
+    def _run_anew(self, network: CurrentNetwork | None, ahead: Ahead | None) -> None:
+        """Make what runs cycles, as the last commit and the catalog have it."""
+        hosted = hosting(self._catalog)
+        self._network = network or CurrentNetwork(hosted, self._catalog, observed_before(self._catalog))
+        self._runner = CycleRunner(self._spark, self._storage, self._on_step, hosted, ahead, self._network)
+
+    def _decide(
+        self, cycle: int, heartbeats: Mapping[str, int], offsets: Offsets | None, bad_files: Faults
+    ) -> Decision:
         """What a cycle goes by, written down first so that a second attempt goes by the same."""
         intent = self._commits.intent(cycle)
         begun = None if intent is None else Offsets.from_json(intent["offsets"])
         if intent is not None:
             check_is_same_batch(cycle, begun, offsets)
+            all_bad = together(intent["bad_files"], bad_files)
+            if all_bad != intent["bad_files"]:
+                intent = {**intent, "bad_files": all_bad}
+                self._commits.declare(cycle, intent)
         else:
             self.before_cycle()
             begun = offsets and with_files(self._storage, offsets, self.last.offsets, cycle)
@@ -708,6 +768,7 @@ class Engine:
                 "keeps_late_rows": self._catalog.setting("late_rows", "count") == "dead letter",
                 "offsets": begun and begun.to_json(),
                 "evicted": evicted,
+                "bad_files": {name: dict(faults) for name, faults in bad_files.items()},
             }
             self._copy.keep()
             self._commits.declare(cycle, intent)
@@ -811,6 +872,7 @@ class Engine:
             bad=grown("bad"),
             shed=grown("shed"),
             missing_files=grown("missing_files"),
+            bad_files=grown("bad_files"),
             watermarks={
                 name: None if state.largest is None else state.largest - delays.get(name, 0)
                 for name, state in commit.streams.items()

@@ -54,8 +54,13 @@ def end_behind(error: BaseException | None) -> str:
 
 def failed_file(error: BaseException) -> str:
     """The file at which a job has failed, if Spark names one."""
-    found = _FILE.search(str(error))
-    return plain_path(unquote(found.group(1))) if found else ""
+    cause: BaseException | None = error
+    while cause is not None:
+        found = _FILE.search(str(cause))
+        if found:
+            return plain_path(unquote(found.group(1)))
+        cause = cause.__cause__
+    return ""
 
 
 def plain_path(path: str) -> str:

@@ -157,7 +157,7 @@ def read(spark: SparkSession, stream: Stream, name: str | None, say: Callable[[s
         raise SourceError(
             f"stream '{stream.name}' comes from Python: hand its DataFrame to loom.stream(…) before starting"
         )
-    options = dict(stream.options)
+    options = reading_options(stream)
     reader = spark.readStream.format(stream.format)
     if name is not None:
         reader = reader.name(name)
@@ -166,11 +166,7 @@ def read(spark: SparkSession, stream: Stream, name: str | None, say: Callable[[s
         if stream.format in TEXTUAL:
             # A record that does not fit the schema comes as text in this column, and goes to the dead letter.
             schema += f", {CORRUPT} STRING"
-            options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, **options}
         reader = reader.schema(schema)
-    if stream.format in _FILES:
-        # Spark remembers the files of a cycle. One that stopped the stream may be taken away before the next attempt.
-        options = {"ignoreMissingFiles": "true", **options}
     try:
         try:
             return reader.options(**options).load()
@@ -185,6 +181,17 @@ def read(spark: SparkSession, stream: Stream, name: str | None, say: Callable[[s
         said = error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else error
         first = str(said).strip().split("\n")[0]
         raise SourceError(f"stream '{stream.name}' cannot be read from {stream.format}: {first}") from error
+
+
+def reading_options(stream: Stream) -> dict[str, str]:
+    """The options with which Spark reads a stream."""
+    options = dict(stream.options)
+    if stream.format in TEXTUAL:
+        options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, **options}
+    if stream.format in _FILES:
+        # Spark remembers the files of a cycle. One that stopped the stream may be taken away before the next attempt.
+        options = {"ignoreMissingFiles": "true", **options}
+    return options
 
 
 def declared(fields: Sequence[Field]) -> str:

@@ -39,6 +39,7 @@ from weft.engine.seals import check, decoded, encoded
 from weft.engine.sources import PYTHON, TEXTUAL, declared, fields_of
 from weft.engine.spark import in_session
 from weft.engine.storage import Storage
+from weft.engine.table_files import check_table_files
 from weft.sql.allowed_paths import source_refusal
 
 #: What Python code hands over as a table.
@@ -168,6 +169,7 @@ class Tables:
     def _write(self, table: Table, frame: DataFrame, path: str) -> int:
         """Write a snapshot and give the number of its rows; SourceError if a row is not as declared."""
         columns = _columns(table, frame)
+        check_table_files(table, frame)
         observation = Observation()
         measures = [F.count(F.lit(1)).alias("rows")]
         for each in columns:
