@@ -10,6 +10,7 @@ read apart, each order by a schema of its own.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,7 @@ from typing import Any, TypeAlias
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 
 from weft.algebra import Stream
 from weft.engine.batches import Batch, Part, StreamFiles
@@ -30,14 +31,16 @@ from weft.engine.file_check import FileCheck, Looked
 from weft.engine.reasons import reason_of
 from weft.engine.rows import CORRUPT, slots_of
 from weft.engine.source_files import SourceFiles
-from weft.engine.sources import reading_options, tagging
+from weft.engine.sources import TEXTUAL, declared, reading_options, tagging
 from weft.sql.sources import BAD_FILES, SET_ASIDE, STOP
 
 #: Why files are set aside, by the name of the stream and their path.
 Faults: TypeAlias = Mapping[str, Mapping[str, str]]
 
 #: Spark's option by which it takes the characters of a path as they are, as its own source of files does.
-_PATTERNS = "__globPaths__"
+_AS_IS = "__globPaths__"
+#: Characters that make a pattern of a path.
+_PATTERN = re.compile(r"[*?\[{]")
 
 #: How many files are looked at at the same time.
 _AT_ONCE = 8
@@ -63,10 +66,9 @@ class LookedBatch:
             return part
         bad = faults.get(files.stream.name, {})
         others = {path: self.headers[path] for path in files.paths if path in self.headers and path not in bad}
-        if not bad and not others:
+        if not bad and not others and not files.is_doubled:
             return part
-        apart = [*bad, *others]
-        rows = [_selected(files, files.frame.where(~_path(files).isin(_as_spark_has_them(files, apart))))]
+        rows = [_selected(files, _without(files, [*bad, *others]))]
         by_header: dict[tuple[str, ...], list[str]] = defaultdict(list)
         for path, header in others.items():
             by_header[header].append(path)
@@ -83,13 +85,13 @@ def look_at(batch: Batch) -> LookedBatch:
         check = FileCheck(files.stream, files.in_folders)
         if not check.is_needed:
             continue
-        declared = check.declared
+        expected = check.declared
         for path, looked in _looked(check, files).items():
             if looked.fault:
                 faults.setdefault(files.stream.name, {})[path] = looked.fault
-            elif looked.header is not None and tuple(name.lower() for name in looked.header) != declared:
+            elif looked.header is not None and tuple(name.lower() for name in looked.header) != expected:
                 headers[path] = looked.header
-                others = [name for name in looked.header if name.lower() not in declared]
+                others = [name for name in looked.header if name.lower() not in expected]
                 ignored.setdefault(files.stream.name, {}).update(dict.fromkeys(others))
         _refuse_if_asked(files.stream, faults.get(files.stream.name, {}))
     return LookedBatch(batch, faults, headers, {name: tuple(names) for name, names in ignored.items() if names})
@@ -163,6 +165,17 @@ def _as_spark_has_them(files: StreamFiles, paths: Iterable[str]) -> list[str]:
     return [str(jvm.org.apache.hadoop.fs.Path(path).toUri().toString()) for path in paths]
 
 
+def _without(files: StreamFiles, apart: list[str]) -> DataFrame:
+    """The rows of all files but some, by the declared order of columns."""
+    others = set(apart)
+    left = [path for path in files.paths if path not in others]
+    if not files.is_doubled or not left:
+        return files.frame.where(~_path(files).isin(_as_spark_has_them(files, apart)))
+    corrupt = f", {CORRUPT} STRING" if files.stream.format in TEXTUAL else ""
+    schema = declared(files.stream.fields) + corrupt
+    return _loaded(files, schema, left)
+
+
 def _read_by(files: StreamFiles, header: tuple[str, ...], paths: list[str]) -> DataFrame:
     """The rows of CSV files whose columns are those of a header."""
     types = {field.name.lower(): (field.name, spark_type(field.type)) for field in files.stream.fields}
@@ -170,15 +183,20 @@ def _read_by(files: StreamFiles, header: tuple[str, ...], paths: list[str]) -> D
     inside = {name.lower() for name in header}
     columns += [types[name.lower()] for name in files.in_folders if name.lower() in types.keys() - inside]
     schema = ", ".join(f"{quoted(name)} {type_}" for name, type_ in [*columns, (CORRUPT, "STRING")])
-    return _reader(files.stream, files.frame.sparkSession, schema).load(paths)
+    return _loaded(files, schema, paths)
 
 
-def _reader(stream: Stream, session: SparkSession, schema: str) -> Any:
+def _loaded(files: StreamFiles, schema: str, paths: list[str]) -> DataFrame:
+    """The rows of some files by a schema, each once: files whose names look like patterns are read one by one."""
+    stream = files.stream
     options = {name: value for name, value in reading_options(stream).items() if name.lower() != "path"}
     base = {name.lower(): value for name, value in stream.options}.get("path", "")
-    if base and not any(character in base for character in "*?[{"):
+    if base and not _PATTERN.search(base):
         options = {"basePath": base, **options}
-    return session.read.format(stream.format).schema(schema).options(**{**options, _PATTERNS: "false"})
+    plain = [path for path in paths if not _PATTERN.search(path)]
+    groups = [[path] for path in paths if _PATTERN.search(path)] + ([plain] if plain else [])
+    reader = files.frame.sparkSession.read.format(stream.format).schema(schema)
+    return reduce(DataFrame.unionAll, [reader.options(**{**options, _AS_IS: "false"}).load(group) for group in groups])
 
 
 def _fault_of_reading(files: StreamFiles, path: str) -> str:

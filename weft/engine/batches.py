@@ -43,6 +43,8 @@ class StreamFiles:
     frame: DataFrame
     paths: tuple[str, ...]
     in_folders: tuple[str, ...]
+    #: Whether the plan has files twice: Spark takes a name with pattern characters for a pattern, and lists all anew.
+    is_doubled: bool
 
 
 @dataclass(frozen=True)
@@ -151,9 +153,9 @@ class BatchReader:
 def _own_files(index: int, stream: Stream, frame: DataFrame, relation: Any) -> StreamFiles:
     # One text for all paths: each call to Java takes as long as a thousand paths.
     paths = str(relation.location().rootPaths().mkString("\n")).split("\n")
-    return StreamFiles(
-        index, stream, frame, tuple(dict.fromkeys(paths)), tuple(relation.partitionSchema().fieldNames())
-    )
+    in_folders = tuple(relation.partitionSchema().fieldNames())
+    own = tuple(dict.fromkeys(paths))
+    return StreamFiles(index, stream, frame, own, in_folders, len(own) < len(paths))
 
 
 def _is_empty(leaf: Any) -> bool:
