@@ -191,7 +191,7 @@ def test_rows_larger_than_a_message_are_split_and_one_that_is_too_large_is_said(
 
 def test_a_server_that_is_not_there_is_said_without_its_password() -> None:
     connection = NatsConnection("nats://ann:secret@127.0.0.1:9")
-    with pytest.raises(BrokerError, match=r"nats://127.0.0.1:9 cannot be reached") as failure:
+    with pytest.raises(BrokerError, match=r"nats://\*\*\*@127.0.0.1:9 cannot be reached") as failure:
         connection.call(lambda stream: stream.account_info())
     assert "secret" not in str(failure.value)
     connection.close()
