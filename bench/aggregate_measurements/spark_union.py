@@ -11,13 +11,12 @@ from pyspark.sql import functions as F
 
 from bench.aggregate_measurements import answers
 from bench.aggregate_measurements.contest import Job, plain, serve
-from bench.aggregate_measurements.spark_each import SETTINGS, BatchClock, answers_of, rows_of, run_to_the_end
+from bench.aggregate_measurements.spark_each import BatchClock, answers_of, plain_session, rows_of, run_to_the_end
 from bench.aggregate_measurements.workload import AggregateQuery
-from weft.engine.spark import session
 
 
 def contestant(job: Job) -> dict[str, Any]:
-    spark = session(settings=SETTINGS)
+    spark = plain_session()
     clock = BatchClock()
     spark.streams.addListener(clock)
     run_to_the_end(_union(spark, job, job.small, job.checked()), "memory", "small")

@@ -10,15 +10,15 @@ from __future__ import annotations
 from typing import Any
 
 from bench.aggregate_measurements.contest import mark, plain
-from bench.aggregate_measurements.spark_each import SETTINGS
+from bench.aggregate_measurements.spark_each import plain_session
 from bench.network_measurements.contest import Task
 from bench.network_measurements.table_sql import over_a_table
-from weft.engine.spark import compile_plans, session
+from weft.engine.spark import compile_plans
 
 
 def contestant(task: Task) -> dict[str, Any]:
     """The result: a mark before the first query and one after each, and the number of answers."""
-    spark = session(settings=SETTINGS)
+    spark = plain_session()
     compile_plans(spark, wanted=True)
     rows = spark.read.parquet(*task.options["files"]).coalesce(2).cache()
     rows.count()

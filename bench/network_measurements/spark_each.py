@@ -16,10 +16,10 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from bench.aggregate_measurements.contest import Mark, plain
-from bench.aggregate_measurements.spark_each import SETTINGS, BatchClock, run_to_the_end
+from bench.aggregate_measurements.spark_each import BatchClock, plain_session, run_to_the_end
 from bench.network_measurements.contest import Task
 from bench.network_measurements.table_sql import over_a_table
-from weft.engine.spark import compile_plans, session
+from weft.engine.spark import compile_plans
 
 #: Clocks are days, and Spark drops rows that are as old as its watermark: without a day's delay, most of them.
 _LATEST = "1 day"
@@ -30,7 +30,7 @@ _REASON = re.compile(r"\[([A-Z_.]{6,})\] ([^.]*)")
 
 def contestant(task: Task) -> dict[str, Any]:
     """The result: why queries are refused, by name; or the marks of each batch of each query."""
-    spark = session(settings=SETTINGS)
+    spark = plain_session()
     compile_plans(spark, wanted=True)
     _stream(spark, task).createOrReplaceTempView(task.options["table"])
     if task.options.get("only_check"):
