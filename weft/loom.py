@@ -45,8 +45,9 @@ if TYPE_CHECKING:
 
     from weft.delivery import Subscriber
     from weft.delivery.groups.control import Control
-    from weft.engine.engine import Engine, Progress
+    from weft.engine.engine import Engine
     from weft.engine.network.project import Project
+    from weft.engine.progress import Progress
     from weft.engine.tables import GivenRows
     from weft.engine.woven.ahead import Left
 

@@ -34,9 +34,10 @@ import pyarrow.parquet as pq
 
 from bench import report
 from bench.adaptation_engine.told import FIRST_TWO, LAST_TWO, Told
-from weft.engine.engine import Engine, Progress, state_directory
+from weft.engine.engine import Engine, state_directory
 from weft.engine.network.current import CurrentNetwork
 from weft.engine.network.evidence import evidence, observed_before
+from weft.engine.progress import Progress
 from weft.engine.spark import session
 from weft.engine.woven.hosts import hosting
 from weft.loom import Loom

@@ -13,7 +13,7 @@ from bench.aggregate_measurements.contest import Job, serve
 from weft.loom import Loom
 
 if TYPE_CHECKING:
-    from weft.engine.engine import Progress
+    from weft.engine.progress import Progress
 
 
 def contestant(job: Job) -> dict[str, Any]:

@@ -20,7 +20,8 @@ import pyarrow as pa
 from bench.aggregate_measurements import answers
 from bench.aggregate_measurements.contest import Job, Mark, mark, plain, serve
 from bench.aggregate_measurements.workload import AggregateQuery, Topic, draw, weft_select, weft_stream
-from weft.engine.engine import Engine, Progress
+from weft.engine.engine import Engine
+from weft.engine.progress import Progress
 from weft.engine.spark import session
 from weft.loom import Loom
 

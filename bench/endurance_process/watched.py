@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from bench.endurance_process.workload import statements
-from weft.engine.engine import Progress
+from weft.engine.progress import Progress
 from weft.engine.spark import session
 from weft.loom import Loom
 

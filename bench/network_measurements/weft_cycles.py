@@ -26,9 +26,9 @@ from bench.aggregate_measurements.contest import Mark, mark, plain
 from bench.aggregate_measurements.weft_shared import SPARK, jobs_so_far
 from bench.network_measurements.contest import Task
 from weft.engine.continuity import Folders
-from weft.engine.engine import Progress
 from weft.engine.network.observing import Observing
 from weft.engine.network.stage import NetworkPass
+from weft.engine.progress import Progress
 from weft.engine.spark import session
 from weft.engine.status import last_commit
 from weft.loom import Loom

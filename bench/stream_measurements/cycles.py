@@ -22,7 +22,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from bench import report
-from weft.engine.engine import Progress
+from weft.engine.progress import Progress
 from weft.engine.spark import session
 from weft.loom import Loom
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from weft.engine.engine import Progress
+from weft.engine.progress import Progress
 from weft.engine.spark import session
 from weft.loom import Loom
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from weft.engine.engine import Progress
+from weft.engine.progress import Progress
 from weft.loom import Loom
 
 #: How long a test waits for what must happen, on a machine that is busy with other things.

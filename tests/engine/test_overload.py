@@ -22,8 +22,9 @@ from typer.testing import CliRunner
 from tests.engine.projects import PATIENCE, write_rows
 from tests.oracle_script import Script
 from weft.cli.app import app
-from weft.engine.engine import Engine, Progress, state_directory
+from weft.engine.engine import Engine, state_directory
 from weft.engine.kept import Kept, kept_by
+from weft.engine.progress import Progress
 from weft.engine.statistics import measured
 from weft.loom import Loom
 

@@ -36,7 +36,7 @@ from weft.private_files import private_folder
 from weft.sql import durations, fixed_settings
 
 if TYPE_CHECKING:
-    from weft.engine.engine import Progress
+    from weft.engine.progress import Progress
 
 
 def run(

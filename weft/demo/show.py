@@ -17,7 +17,7 @@ from weft.demo.cpu import cpu_seconds
 from weft.demo.data import write_airports, write_parquet
 from weft.demo.one_by_one import OneByOne, run_one_by_one, sample_of
 from weft.demo.queries import ALL, queries, streams, tables
-from weft.engine.engine import Progress as CycleProgress
+from weft.engine.progress import Progress as CycleProgress
 from weft.loom import Loom
 from weft.plan.text import clock_text
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from weft.algebra import Answers, Query, Stream, Table
-from weft.algebra.sources import leaves, name_of
+from weft.algebra import Stream, Table
 from weft.catalog import Catalog
 from weft.engine import replay
 from weft.engine.answer_files import AnswerFiles
@@ -53,7 +52,9 @@ from weft.engine.offsets import CHECKPOINT, Offsets, new_files, offsets_of, outd
 from weft.engine.offsets import FOLDER as FILE_LISTS
 from weft.engine.outbox import FOLDER as WAITING
 from weft.engine.outbox import Outbox, of_present_queries
+from weft.engine.plans import Plans
 from weft.engine.probe import Probe
+from weft.engine.progress import Progress, progress_of
 from weft.engine.publishing import PublishedRows, Publisher, is_published, published_rows
 from weft.engine.records import damaged, read_record
 from weft.engine.retries import Retries
@@ -68,9 +69,8 @@ from weft.engine.trouble import RETENTION_MB, Waiting, lost_with
 from weft.engine.vanished import gone, vanished
 from weft.engine.woven.ahead import Ahead
 from weft.engine.woven.hosts import hosting
-from weft.plan.clockwork import Clockwork, Registered
 from weft.plan.network import is_table
-from weft.plan.plan import Plan, build
+from weft.plan.plan import Plan
 from weft.plan.restriction import restricted, tables_of, with_read
 from weft.sql import durations
 
@@ -88,34 +88,6 @@ _CAUGHT_UP_AT_ONCE = 10
 
 #: Characters that Spark would take for a pattern in a path.
 _PATTERNS = frozenset("*?[]{}")
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What one cycle did, for people and dashboards."""
-
-    cycle: int
-    seconds: float
-    rows: int
-    answers: int
-    late: int
-    bad: int
-    #: Rows left out, of streams that may shed.
-    shed: int
-    #: Files that were gone before they were read.
-    missing_files: int
-    #: Files that were set aside, because they cannot be read as declared.
-    bad_files: int
-    watermarks: Mapping[str, int | None]
-    #: By how many seconds the cycle took longer than the interval between cycles.
-    overrun: float
-    #: Counts the open windows: there may be thousands of queries, and nobody who asks.
-    count_open_windows: Callable[[], int] = field(repr=False, compare=False)
-
-    @cached_property
-    def open_windows(self) -> int:
-        """How many window instances have begun and not yet closed, over all queries."""
-        return self.count_open_windows()
 
 
 class Engine:
@@ -159,9 +131,7 @@ class Engine:
         self._ignoring: set[str] = set()
         #: Held while a cycle runs, and while queries in error are tried again between two cycles.
         self._between = threading.Lock()
-        self._plan: Plan | None = None
-        #: The numbers of streams and queries that the plan was made for.
-        self._planned_for: object = None
+        self._plans = Plans(catalog)
         self._streams: Mapping[int, Stream] | None = None
         self._replays = catalog.path.parent / "replay"
         self._query: StreamingQuery | None = None
@@ -389,7 +359,7 @@ class Engine:
         waiting = [name for name in names if name in present and present[name].trouble is not None]
         if waiting:
             self._on_step("try again", self.last.cycle)
-            queries = {each.name: each for each in self._stored_plan(self.last.plan).queries}
+            queries = {each.name: each for each in self._plans.stored(self.last.plan).queries}
             self._commit_anew(replace(self.last, waiting=self._outbox.try_again(present, queries, waiting)))
         for key, island in self.last.islands.items():
             is_running = any(running.get(name) == number for name, number in island.roots.items())
@@ -415,7 +385,7 @@ class Engine:
                 return
             else:
                 self._on_step("catch up", cycle)
-                caught = self._islands.catch_up(key, island, cycle, self._stored_plan)
+                caught = self._islands.catch_up(key, island, cycle, self._plans.stored)
                 if caught.island.commit.cycle == island.commit.cycle:
                     self._commit_island(key, caught.island)
                     return
@@ -424,7 +394,7 @@ class Engine:
 
     def _unreadable(self, island: Island) -> str | None:
         """What is wrong with a table that an island will read in the next cycle; None if all can be read."""
-        plan = self._current_plan()
+        plan = self._plans.current(self._streams)
         here = present(plan, {"": island})
         tables = plan_of(plan, here[""])[0] if here else None
         if tables is None:
@@ -467,7 +437,7 @@ class Engine:
         last = self.last
         if last.cycle < 0 or self._commits.intent(last.cycle + 1) is not None:
             return
-        plan = self._current_plan()
+        plan = self._plans.current(self._streams)
         _, evicted = self._found_tables(plan)
         if evicted:
             self._tell_of(evicted)
@@ -752,7 +722,7 @@ class Engine:
         else:
             self.before_cycle()
             begun = offsets and with_files(self._storage, offsets, self.last.offsets, cycle)
-            plan = self._current_plan()
+            plan = self._plans.current(self._streams)
             snapshots, evicted = self._found_tables(plan)
             self._tell_of(evicted)
             intent = {
@@ -772,62 +742,13 @@ class Engine:
             }
             self._copy.keep()
             self._commits.declare(cycle, intent)
-        decision = Decision.of(intent, self._stored_plan(intent["plan"]))
+        decision = Decision.of(intent, self._plans.stored(intent["plan"]))
         return replace(decision, offsets=begun)
 
     def _latest(self) -> int | None:
         """The largest TIMESTAMP that is believed of a clock: the machine's time and what `max_ahead` adds to it."""
         ahead = self._duration("max_ahead", MAX_AHEAD)
         return None if ahead is None else time.time_ns() // 1000 + ahead
-
-    def _stored_plan(self, number: int) -> Plan:
-        if self._plan is not None and self._plan.number == number:
-            return self._plan
-        stored: Plan = self._catalog.plan(number).plan
-        return stored
-
-    def _current_plan(self) -> Plan:
-        """The plan for what is registered now: the last one, or a new version if anything has changed."""
-        if self._plan is None:
-            newest = self._catalog.latest_plan()
-            self._plan = newest.plan if newest is not None else None
-        known = self._plan
-        streams = self._streams if self._streams is not None else self._registered_streams()
-        with self._catalog.transaction():
-            born = self._catalog.running_numbers()
-            registered = (tuple(streams), self._catalog.stream_numbers(), born)
-            if known is None or self._planned_for != registered:
-                queries = self._readable(streams)
-                born = {each.name: born[each.name] for each in queries}
-                self._planned_for = registered
-                if known is not None and known.stream_births == tuple(streams) and known.born == born:
-                    return known
-                number = known.number + 1 if known else 1
-                known = build(number, streams, queries, born, self._catalog.table_numbers())
-                self._catalog.append_plan(known.number, known)
-                self._plan = known
-        return known
-
-    def _readable(self, streams: Mapping[int, Stream]) -> tuple[Query, ...]:
-        """The queries all of whose streams are read. One over a stream that was just registered begins when that is."""
-        numbers = self._catalog.stream_numbers()
-        read = {stream.name for number, stream in streams.items() if numbers.get(stream.name, number) == number}
-        found: dict[str, Query] = {}
-        for query in self._catalog.running():
-            needed = leaves(query.relation)
-            if all(
-                name_of(leaf) in (found if isinstance(leaf, Answers) else read)
-                for leaf in needed
-                if not isinstance(leaf, Table)
-            ):
-                found[query.name] = query
-        return tuple(found.values())
-
-    def _registered_streams(self) -> dict[int, Stream]:
-        """The streams by number, in the order of creation."""
-        with self._catalog.transaction():
-            numbers = self._catalog.stream_numbers()
-            return {numbers[each.name]: each for each in self._catalog.streams()}
 
     def _read_tables(self) -> None:
         """Read every table that is registered, and keep its rows as they are now for as long as the engine runs."""
@@ -845,40 +766,20 @@ class Engine:
 
     def _streams_to_read(self) -> dict[int, Stream]:
         """The streams that are registered; but a cycle that was begun is finished first, with the streams it had."""
-        registered = self._registered_streams()
+        registered = self._plans.registered_streams()
         intent = self._commits.intent(self.last.cycle + 1)
-        self._is_finishing = False
-        if intent is None:
+        begun = None if intent is None else self._plans.stored(intent["plan"])
+        self._is_finishing = begun is not None and tuple(registered)[: len(begun.streams)] != begun.stream_births
+        if begun is None or not self._is_finishing:
             return registered
-        begun = self._stored_plan(intent["plan"])
-        if tuple(registered)[: len(begun.streams)] == begun.stream_births:
-            return registered
-        self._is_finishing = True
         return dict(zip(begun.stream_births, begun.streams, strict=True))
 
     def _report(self, commit: Commit, last: Commit, answers: Mapping[str, pa.Table], seconds: float) -> None:
-        def grown(field: str) -> int:
-            return sum(int(getattr(each, field)) for each in commit.streams.values()) - sum(
-                int(getattr(each, field)) for each in last.streams.values()
-            )
-
         delays = {each.name: each.delay for each in self._catalog.streams()}
-        progress = Progress(
-            cycle=commit.cycle,
-            seconds=seconds,
-            rows=grown("rows"),
-            answers=sum(table.num_rows for table in answers.values()),
-            late=grown("late"),
-            bad=grown("bad"),
-            shed=grown("shed"),
-            missing_files=grown("missing_files"),
-            bad_files=grown("bad_files"),
-            watermarks={
-                name: None if state.largest is None else state.largest - delays.get(name, 0)
-                for name, state in commit.streams.items()
-            },
-            overrun=0.0 if self._interval is None else max(0.0, seconds - self._interval),
-            count_open_windows=partial(_open_windows, commit, self._plan),
+        overrun = 0.0 if self._interval is None else max(0.0, seconds - self._interval)
+        count = sum(table.num_rows for table in answers.values())
+        progress = progress_of(
+            commit, last, self._plans.newest, delays, answers=count, seconds=seconds, overrun=overrun
         )
         for listener in self.listeners:
             listener(progress)
@@ -977,20 +878,6 @@ def _listed(names: Collection[str]) -> str:
 
 def _is_or_are(names: Collection[str]) -> str:
     return "is" if len(names) == 1 else "are"
-
-
-def _open_windows(commit: Commit, plan: Plan | None) -> int:
-    """How many window instances have begun and not yet closed, over all queries."""
-    if plan is None:
-        return 0
-    largest = {name: state.largest for name, state in commit.streams.items()}
-    registered = {
-        each.name: Registered(each, commit.queries[each.name].birth)
-        for each in plan.queries
-        if each.name in commit.queries
-    }
-    clockwork = Clockwork(commit.cycle, largest, largest, registered)
-    return sum(clockwork.open_instances(each.query.relation) for each in registered.values())
 
 
 def refuse_other_sources(directory: Path, *, named: bool) -> None:

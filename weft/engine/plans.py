@@ -1,0 +1,74 @@
+"""Plans of what is registered: the newest one, and those of earlier cycles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from weft.algebra import Answers, Query, Stream, Table
+from weft.algebra.sources import leaves, name_of
+from weft.catalog import Catalog
+from weft.plan.plan import Plan, build
+
+
+class Plans:
+    """The plans of one catalog."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        #: The newest plan that this process has used.
+        self.newest: Plan | None = None
+        #: The numbers of streams and queries that it was made for.
+        self._made_for: object = None
+
+    def stored(self, number: int) -> Plan:
+        """Return the plan with a number."""
+        if self.newest is not None and self.newest.number == number:
+            return self.newest
+        stored: Plan = self._catalog.plan(number).plan
+        return stored
+
+    def current(self, streams: Mapping[int, Stream] | None) -> Plan:
+        """Return the plan for what is registered now: the last one, or a new version if anything has changed.
+
+        `streams` are those that are read; None if all that are registered will be.
+        """
+        if self.newest is None:
+            newest = self._catalog.latest_plan()
+            self.newest = newest.plan if newest is not None else None
+        known = self.newest
+        streams = streams if streams is not None else self.registered_streams()
+        with self._catalog.transaction():
+            born = self._catalog.running_numbers()
+            registered = (tuple(streams), self._catalog.stream_numbers(), born)
+            if known is None or self._made_for != registered:
+                queries = self._readable(streams)
+                born = {each.name: born[each.name] for each in queries}
+                self._made_for = registered
+                if known is not None and known.stream_births == tuple(streams) and known.born == born:
+                    return known
+                number = known.number + 1 if known else 1
+                known = build(number, streams, queries, born, self._catalog.table_numbers())
+                self._catalog.append_plan(known.number, known)
+                self.newest = known
+        return known
+
+    def registered_streams(self) -> dict[int, Stream]:
+        """Return the streams by number, in the order of creation."""
+        with self._catalog.transaction():
+            numbers = self._catalog.stream_numbers()
+            return {numbers[each.name]: each for each in self._catalog.streams()}
+
+    def _readable(self, streams: Mapping[int, Stream]) -> tuple[Query, ...]:
+        """The queries all of whose streams are read. One over a stream that was just registered begins when that is."""
+        numbers = self._catalog.stream_numbers()
+        read = {stream.name for number, stream in streams.items() if numbers.get(stream.name, number) == number}
+        found: dict[str, Query] = {}
+        for query in self._catalog.running():
+            needed = leaves(query.relation)
+            if all(
+                name_of(leaf) in (found if isinstance(leaf, Answers) else read)
+                for leaf in needed
+                if not isinstance(leaf, Table)
+            ):
+                found[query.name] = query
+        return tuple(found.values())
