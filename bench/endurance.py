@@ -5,7 +5,7 @@
 A process runs 100 windowed aggregates of up to fifteen minutes, a join, DISTINCT, MEDIAN, COUNT(DISTINCT), a running
 aggregate and a selection, with a cycle every two seconds. Files of 3,000 and 400 rows are written as often. The memory
 of the process is read every thirty seconds. Windows, groups and caches fill in the first third of the hour. Growth is
-the slope of the straight line through the rest. A quick run takes four minutes, too short to measure growth.
+the slope of the straight line through the rest. A quick run takes a minute: it only shows that all of it works.
 """
 
 from __future__ import annotations
@@ -31,8 +31,11 @@ from bench.endurance_process.watched import INSIDE
 from bench.endurance_process.workload import COUNTED, PAUSE, Feed
 from weft.engine.status import last_commit
 
-MINUTES, QUICK_MINUTES = 60.0, 4.0
-SAMPLE_EVERY = 30.0
+MINUTES, QUICK_MINUTES = 60.0, 0.4
+#: Seconds between two looks at the memory.
+SAMPLE_EVERY, QUICK_SAMPLE_EVERY = 30.0, 4.0
+#: How many pauses the last files may take to be read.
+_LAST, _QUICK_LAST = 10, 5
 #: The part of the run in which windows fill and Java warms up.
 SETTLING = 1 / 3
 
@@ -96,17 +99,17 @@ class Run:
         part = max(1, len(self.samples) // 10)
         return median(map(of, settled[-part:])) / median(map(of, settled[:part]))
 
-    def _slower(self) -> float:
+    def _slower(self) -> float | None:
         end = self.cycles[-1].minute
         last = [each.seconds for each in self.cycles if each.minute >= end * 0.9]
         settled = [each.seconds for each in self.cycles if end * SETTLING <= each.minute < end * (SETTLING + 0.1)]
-        return median(last) / median(settled)
+        return median(last) / median(settled) if settled else None
 
 
 def main() -> None:
     quick = report.quick_from_arguments("An hour of many queries: memory and cycles")
     with TemporaryDirectory(prefix="weft-bench-endurance-") as folder:
-        run = measured(Path(folder), QUICK_MINUTES if quick else MINUTES)
+        run = measured(Path(folder), quick)
     _show(run)
     report.save_chart(charts.endurance(run.samples, run.cycles), "endurance", quick)
     details: dict[str, Any] = {
@@ -120,8 +123,9 @@ def main() -> None:
     report.finish("endurance", run.ratios(), details, quick)
 
 
-def measured(folder: Path, minutes: float) -> Run:
-    """Run the workload for some minutes in a process of its own."""
+def measured(folder: Path, quick: bool) -> Run:
+    """Run the workload in a process of its own."""
+    minutes, pause, last = (QUICK_MINUTES, QUICK_SAMPLE_EVERY, _QUICK_LAST) if quick else (MINUTES, SAMPLE_EVERY, _LAST)
     feed = Feed(folder / "data")
     project = folder / "project"
     command = [sys.executable, "-m", "bench.endurance_process.watched", str(project), f"{PAUSE:g} seconds"]
@@ -138,15 +142,15 @@ def measured(folder: Path, minutes: float) -> Run:
 
         listening = threading.Thread(target=listen, daemon=True)
         listening.start()
-        next_sample = SAMPLE_EVERY
+        next_sample = pause
         while (now := time.monotonic() - began) < minutes * 60 and process.poll() is None:
             feed.write()
             if now >= next_sample:
-                next_sample += SAMPLE_EVERY
+                next_sample += pause
                 samples.append(_sample(now / 60, ids, project))
                 report.progress(str(samples[-1]))
             time.sleep(max(0.0, PAUSE - (time.monotonic() - began - now)))
-        time.sleep(10 * PAUSE)
+        time.sleep(last * PAUSE)
         process.send_signal(signal.SIGINT)
         process.wait()
         listening.join()
