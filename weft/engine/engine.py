@@ -56,6 +56,7 @@ from weft.engine.plans import Plans
 from weft.engine.probe import Probe
 from weft.engine.progress import Progress, progress_of
 from weft.engine.publishing import PublishedRows, Publisher, is_published, published_rows
+from weft.engine.reasons import reason_of
 from weft.engine.records import damaged, read_record
 from weft.engine.retries import Retries
 from weft.engine.sealing import check_files, with_seals
@@ -287,7 +288,7 @@ class Engine:
             try:
                 read = self._sources_of(streams)
             except (EngineError, PySparkException) as error:
-                self.say(f"{_first_line(error)}; the streams are read as before until the next start")
+                self.say(f"{reason_of(error)}; the streams are read as before until the next start")
                 return
             with self._in_cycle:
                 if self._stopping.is_set() or not query.isActive:
@@ -485,7 +486,7 @@ class Engine:
                     self.try_again(self._due(), _CAUGHT_UP_AT_ONCE)
                 except Exception as error:
                     # What stops a retry, such as a full disk, stops the next cycle too, and is reported there.
-                    self.say(_first_line(error))
+                    self.say(reason_of(error))
 
     def _tell(self, sentence: str) -> None:
         self.say(sentence)
@@ -847,11 +848,6 @@ class Engine:
         for name in self._storage.names(FILE_LISTS):
             if f"{FILE_LISTS}/{name}" not in lists:
                 self._storage.delete(f"{FILE_LISTS}/{name}")
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).split("\n") if line.strip()]
-    return lines[0] if lines else type(error).__name__
 
 
 @contextmanager
