@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.engine import spark as engine
+from weft.runtime.spark import session as engine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from weft.algebra.secrets import shown, shown_sql, shown_value
 from weft.cli.app import app
-from weft.engine.errors import SourceError
 from weft.loom import Loom
-from weft.secrets import shown, shown_sql, shown_value
+from weft.runtime.failures.errors import SourceError
 
 SECRETS = ("hunter2", "hunter3", "hunter4", "hunter5", "hunter6")
 

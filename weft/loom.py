@@ -24,15 +24,15 @@ from typing import TYPE_CHECKING, Self
 
 from weft.algebra import Field, Query, Stream, Table
 from weft.algebra.clocks import clock_type
+from weft.algebra.secrets import shown, shown_sql, shown_value
 from weft.catalog import Catalog, View
 from weft.catalog.database import PATIENCE
+from weft.explain.sharing_json import shared_document
+from weft.explain.sharing_text import shared_query_text, shared_text
+from weft.files.private_files import private_folder
 from weft.plan.sharing import Measured
-from weft.plan.sharing_json import shared_document
-from weft.plan.sharing_text import shared_query_text, shared_text
 from weft.plan.text import duration_text, relation_lines, window_text
-from weft.private_files import private_folder
 from weft.registration import Answering, Outcome, Registration
-from weft.secrets import shown, shown_sql, shown_value
 from weft.sql import Problem, SqlError, bind_or_repeat, object_names, parse, split, statements
 from weft.sql.binder import SETTINGS
 from weft.sql.check import check
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
 
     from weft.delivery import Subscriber
     from weft.delivery.groups.control import Control
-    from weft.engine.engine import Engine
-    from weft.engine.network.project import Project
-    from weft.engine.progress import Progress
-    from weft.engine.tables import GivenRows
-    from weft.engine.woven.ahead import Left
+    from weft.explain.project import Project
+    from weft.runtime.engine import Engine
+    from weft.runtime.progress import Progress
+    from weft.runtime.sources.tables import GivenRows
+    from weft.runtime.stages.windows.ahead import Left
 
 
 _log = logging.getLogger("weft")
@@ -130,10 +130,10 @@ class Loom:
         `format` is TEXT, JSON, MERMAID, DOT or SVG: the last three are pictures.
         """
         from weft.delivery.groups.explanation import delivered, delivered_document, delivered_text
-        from weft.engine.network.project import Project
-        from weft.engine.statistics import measured
-        from weft.engine.status import kept_apart
-        from weft.engine.woven.hosts import recorded_hosts
+        from weft.explain.project import Project
+        from weft.runtime.stages.windows.hosts import recorded_hosts
+        from weft.runtime.state.status import kept_apart
+        from weft.runtime.statistics import measured
 
         queries = self._explained_queries()
         chosen = None if query is None else self.catalog.query(query)
@@ -155,8 +155,8 @@ class Loom:
         """Whether a query is in error, or evaluated apart from the others since it was, as sentences."""
         if not (self.directory / "state" / "commits").exists():
             return []
-        from weft.engine.commits import errors_of
-        from weft.engine.status import last_commit
+        from weft.runtime.state.commits import errors_of
+        from weft.runtime.state.status import last_commit
 
         commit = last_commit(self.directory)
         error = None if commit is None else errors_of(commit).get(query)
@@ -184,8 +184,8 @@ class Loom:
 
         The declaration is kept; the DataFrame is not: attach it again after opening the project anew.
         """
-        from weft.engine.engine import refuse_other_sources
-        from weft.engine.sources import stream_of
+        from weft.runtime.engine import refuse_other_sources
+        from weft.runtime.sources.sources import stream_of
 
         refuse_other_sources(self.directory, named=False)
         _refuse_bad_name(name)
@@ -204,7 +204,7 @@ class Loom:
         Its rows are read when the loom starts. The declaration is kept, the rows are not: attach them again after
         opening the project anew.
         """
-        from weft.engine.tables import table_of
+        from weft.runtime.sources.tables import table_of
 
         _refuse_bad_name(name)
         table = table_of(name, rows)
@@ -239,7 +239,7 @@ class Loom:
         keeps its settings. `on_progress` is called after each cycle, `say` with sentences for people when something is
         in the way.
         """
-        from weft.engine.spark import session
+        from weft.runtime.spark.session import session
 
         if self._engine is not None and self._engine.is_running:
             raise RuntimeError("this loom is running already")
@@ -255,8 +255,8 @@ class Loom:
         with _turns_taken_quickly():
             spark = session(master, {**stored, **(settings or {})}, self.directory / "log")
         from weft.delivery.groups.control import Control
-        from weft.engine.engine import Engine, state_directory
-        from weft.engine.failures import failing_in_one_sentence
+        from weft.runtime.engine import Engine, state_directory
+        from weft.runtime.failures.failures import failing_in_one_sentence
 
         limit = int(str(self.catalog.setting("max_results", 100_000)))
         with failing_in_one_sentence("the project cannot be opened"):
@@ -286,8 +286,8 @@ class Loom:
 
     def results(self, query: str) -> pa.Table:
         """The newest answers of a query; an empty table when there are none yet."""
-        from weft.engine.kept import shedding_streams
-        from weft.engine.results import newest_answers
+        from weft.runtime.sinks.kept import shedding_streams
+        from weft.runtime.sinks.results import newest_answers
 
         found = self.catalog.query(query)
         if found.name in self.catalog.members():
@@ -301,8 +301,8 @@ class Loom:
 
         from weft.delivery.log import check_published, delivery_directory
         from weft.delivery.users.kept import kept_answers
-        from weft.engine.arrow_types import arrow_type
-        from weft.engine.status import status
+        from weft.runtime.columnar.arrow_types import arrow_type
+        from weft.runtime.state.status import status
 
         schema = pa.schema([(field.name, arrow_type(field.type)) for field in query.relation.fields])
         published = self.catalog.deliveries.itinerary(self.catalog.query_numbers()[query.name])
@@ -389,7 +389,7 @@ class Loom:
 
     def _resume(self, query: str) -> str:
         """Have a query that is in error tried again, and say when that is."""
-        from weft.engine.status import errors
+        from weft.runtime.state.status import errors
 
         if query not in errors(self.directory):
             return f"query {query} is not in error"
@@ -402,7 +402,7 @@ class Loom:
         if not (self.directory / "state" / "commits").exists():
             # Nothing has run yet, and Spark's modules need not be loaded to say so.
             return {}
-        from weft.engine.status import errors
+        from weft.runtime.state.status import errors
 
         return {name: each.sentence for name, each in errors(self.directory).items()}
 
@@ -473,7 +473,7 @@ def _turns_taken_quickly() -> Iterator[None]:
 
 def _left(directory: Path) -> Left:
     """What the last process has left. The engine's modules are loaded here, while Spark starts."""
-    from weft.engine.woven.ahead import left
+    from weft.runtime.stages.windows.ahead import left
 
     return left(directory)
 
@@ -492,10 +492,10 @@ def explained(
     `apart` has the reasons of queries that are not woven although they could be; `hosts` says where kernels live;
     `project` is what else is known of the queries, if they are those of a project.
     """
-    from weft.engine.network.explanation import shared_network
-    from weft.engine.network.project import Project
-    from weft.engine.statistics import rates
-    from weft.engine.woven.explanation import sharing
+    from weft.explain.joins import shared_network
+    from weft.explain.project import Project
+    from weft.explain.windows import sharing
+    from weft.runtime.statistics import rates
 
     found = sharing(queries, rates(measured), apart, measured.facts, hosts)
     woven = found.woven.keys() | found.running.keys()
@@ -505,8 +505,8 @@ def explained(
     if format == "JSON":
         return json.dumps(shared_document(chosen, found, measured), indent=2, ensure_ascii=False)
     if format != "TEXT":
-        from weft.plan.drawing import drawing
-        from weft.plan.pictures import PICTURES
+        from weft.explain.drawing import drawing
+        from weft.explain.pictures import PICTURES
 
         return PICTURES[format](drawing(found, [each.name for each in chosen]))
     return shared_text(queries, found, measured) if query is None else shared_query_text(query, found, measured)

@@ -34,14 +34,14 @@ import pyarrow.parquet as pq
 
 from bench import report
 from bench.adaptation_engine.told import FIRST_TWO, LAST_TWO, Told
-from weft.engine.engine import Engine, state_directory
-from weft.engine.network.current import CurrentNetwork
-from weft.engine.network.evidence import evidence, observed_before
-from weft.engine.progress import Progress
-from weft.engine.spark import session
-from weft.engine.woven.hosts import hosting
 from weft.loom import Loom
 from weft.optimizer.network import Patience
+from weft.runtime.engine import Engine, state_directory
+from weft.runtime.progress import Progress
+from weft.runtime.spark.session import session
+from weft.runtime.stages.joins.current import CurrentNetwork
+from weft.runtime.stages.joins.evidence import evidence, observed_before
+from weft.runtime.stages.windows.hosts import hosting
 
 #: The first cycles of a run do not count.
 COLD = 2

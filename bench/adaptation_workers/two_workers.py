@@ -2,7 +2,7 @@
 
 Fragments are dealt out in turn, so one worker begins with all that is heavy. A round brings one file for each fragment,
 all at once, and ends when all are answered: a cycle for each. Then loads are measured, as cycles account for
-themselves, and fragments move by the decisions of `weft.federation.placement`. What is heavy counts different values of
+themselves, and fragments move by the decisions of `lab.placement`. What is heavy counts different values of
 many rows, which Spark does by itself from all rows of a window; what is light adds up few rows.
 
 What comes of it is told by the performance ratio, measured: how long the rows of a fragment waited for being answered,
@@ -27,9 +27,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench import report
-from weft.federation.workers.assignment import fragment_directory
-from weft.federation.workers.balance import moves
-from weft.federation.workers.provider import Provider
+from lab.workers.assignment import fragment_directory
+from lab.workers.balance import moves
+from lab.workers.provider import Provider
 
 WORKERS = ("left", "right")
 ROUNDS = 10

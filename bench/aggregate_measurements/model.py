@@ -24,16 +24,16 @@ from numpy.typing import NDArray
 from bench import report
 from bench.aggregate_measurements import charts
 from bench.aggregate_measurements.arena import Arena
-from weft.aggregation.calibration import calibrate, statistic_for
-from weft.aggregation.cost import Price
-from weft.aggregation.grouped import make_kernel
-from weft.aggregation.kernel import Kernel
-from weft.aggregation.kernels import ALGORITHMS
+from lab.kernels.calibration import calibrate, statistic_for
+from lab.weaving.workloads import draw as draw_windows
+from lab.weaving.workloads import factor_slides
 from weft.algebra import Window
+from weft.kernels.algorithms import ALGORITHMS
+from weft.kernels.cost import Price
+from weft.kernels.grouped import make_kernel
+from weft.kernels.kernel import Kernel
 from weft.optimizer.plan_cost import Levels, by_nanoseconds
 from weft.optimizer.weave import weave
-from weft.optimizer.workloads import draw as draw_windows
-from weft.optimizer.workloads import factor_slides
 from weft.windows import most_partials, shared_edges
 
 KERNELS = ("panes", "flatfat", "flatfit", "slickdeque_inv", "slickdeque_noninv", "prefix")

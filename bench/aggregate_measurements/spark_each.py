@@ -30,7 +30,7 @@ from bench.aggregate_measurements import answers
 from bench.aggregate_measurements.contest import Job, Mark, mark, plain, serve, warm
 from bench.aggregate_measurements.data import files_of, rows_in
 from bench.aggregate_measurements.workload import AggregateQuery, Topic
-from weft.engine.spark import session
+from weft.runtime.spark.session import session
 
 STORES = {
     "hdfs": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",

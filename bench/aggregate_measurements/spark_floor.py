@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from bench.aggregate_measurements.contest import RUNS, Job, Spent, mark, serve
 from bench.aggregate_measurements.data import files_of, rows_in
 from bench.aggregate_measurements.workload import Topic
-from weft.engine.spark import session
+from weft.runtime.spark.session import session
 
 #: So many rows are enough for a batch job, which has as much to do for each of more.
 _ENOUGH = 40_000_000

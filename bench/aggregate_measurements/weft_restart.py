@@ -13,7 +13,7 @@ from bench.aggregate_measurements.contest import Job, serve
 from weft.loom import Loom
 
 if TYPE_CHECKING:
-    from weft.engine.progress import Progress
+    from weft.runtime.progress import Progress
 
 
 def contestant(job: Job) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def contestant(job: Job) -> dict[str, Any]:
 
 
 def _segments(loom: Loom) -> list[Any]:
-    from weft.engine.status import last_commit
+    from weft.runtime.state.status import last_commit
 
     commit = last_commit(loom.directory)
     return [] if commit is None else list(commit.logs.values())

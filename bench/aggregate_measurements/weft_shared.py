@@ -20,10 +20,10 @@ import pyarrow as pa
 from bench.aggregate_measurements import answers
 from bench.aggregate_measurements.contest import Job, Mark, mark, plain, serve
 from bench.aggregate_measurements.workload import AggregateQuery, Topic, draw, weft_select, weft_stream
-from weft.engine.engine import Engine
-from weft.engine.progress import Progress
-from weft.engine.spark import session
 from weft.loom import Loom
+from weft.runtime.engine import Engine
+from weft.runtime.progress import Progress
+from weft.runtime.spark.session import session
 
 #: Spark's memory: the rows of a batch and the partials on their way to Python.
 SPARK = {"spark.driver.memory": "3g"}

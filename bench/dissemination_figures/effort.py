@@ -7,12 +7,12 @@ from fractions import Fraction
 from time import process_time
 
 from bench.dissemination_figures import workload
-from weft.federation.dissemination import rules
-from weft.federation.dissemination.annealing import FAST, FULL, Schedule, anneal
-from weft.federation.dissemination.arrays import arrays, average_loss
-from weft.federation.dissemination.construction import greedy, one_bundle, random_trees
-from weft.federation.dissemination.overlay import SOURCE, Overlay
-from weft.federation.dissemination.rounds import shortest_period
+from lab.dissemination import rules
+from lab.dissemination.annealing import FAST, FULL, Schedule, anneal
+from lab.dissemination.arrays import arrays, average_loss
+from lab.dissemination.construction import greedy, one_bundle, random_trees
+from lab.dissemination.overlay import SOURCE, Overlay
+from lab.dissemination.rounds import shortest_period
 
 _DECISIONS, _SERVED, _SHARE = 100, 10_000, Fraction(1, 20)
 

@@ -20,14 +20,14 @@ from bench.dissemination_figures.schemes import (
     judged,
 )
 from bench.dissemination_figures.single_object import ROUNDS, Dynamic, slowed
-from weft.federation.dissemination.annealing import FAST, Schedule, anneal
-from weft.federation.dissemination.arrays import arrays
-from weft.federation.dissemination.construction import bundle_each, dita, greedy, one_bundle, random_trees, star
-from weft.federation.dissemination.overlay import Overlay
-from weft.federation.dissemination.rounds import adapt
-from weft.federation.dissemination.trees import Forest
-from weft.federation.simulate.dissemination import Dissemination, disseminate
-from weft.federation.simulate.tree_rounds import Intervals
+from lab.dissemination.annealing import FAST, Schedule, anneal
+from lab.dissemination.arrays import arrays
+from lab.dissemination.construction import bundle_each, dita, greedy, one_bundle, random_trees, star
+from lab.dissemination.overlay import Overlay
+from lab.dissemination.rounds import adapt
+from lab.dissemination.trees import Forest
+from lab.simulate.dissemination import Dissemination, disseminate
+from lab.simulate.tree_rounds import Intervals
 
 
 @dataclass(frozen=True, slots=True)

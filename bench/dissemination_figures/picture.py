@@ -11,11 +11,11 @@ import numpy as np
 
 from bench.dissemination_figures.single_object import slowed
 from bench.weave_figures import charts
-from weft.federation.dissemination.arrays import arrays, average_loss, forest_of
-from weft.federation.dissemination.construction import greedy, one_bundle
-from weft.federation.dissemination.overlay import SOURCE, Overlay, overlay
-from weft.federation.dissemination.rounds import adapt
-from weft.federation.dissemination.trees import Tree, children_of
+from lab.dissemination.arrays import arrays, average_loss, forest_of
+from lab.dissemination.construction import greedy, one_bundle
+from lab.dissemination.overlay import SOURCE, Overlay, overlay
+from lab.dissemination.rounds import adapt
+from lab.dissemination.trees import Tree, children_of
 
 PICTURE = Path(__file__).parents[2] / "docs" / "dissemination_trees.svg"
 _NODES, _SEED = 22, 7

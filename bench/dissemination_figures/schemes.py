@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weft.federation.dissemination.annealing import FAST, Schedule, anneal
-from weft.federation.dissemination.arrays import arrays, average_loss, forest_of
-from weft.federation.dissemination.construction import Bundles, dita, greedy, random_trees, star
-from weft.federation.dissemination.overlay import Overlay
-from weft.federation.dissemination.rounds import adapt
-from weft.federation.dissemination.trees import Forest
-from weft.federation.simulate.dissemination import disseminate
+from lab.dissemination.annealing import FAST, Schedule, anneal
+from lab.dissemination.arrays import arrays, average_loss, forest_of
+from lab.dissemination.construction import Bundles, dita, greedy, random_trees, star
+from lab.dissemination.overlay import Overlay
+from lab.dissemination.rounds import adapt
+from lab.dissemination.trees import Forest
+from lab.simulate.dissemination import disseminate
 
 SOURCE_BASED, RANDOM, DITA, GREEDY, GREEDY_ADAPTIVE, SA = (
     "Source-Based", "Random", "DiTA", "Greedy", "Greedy + Adaptive", "SA",

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from bench.dissemination_figures import workload
 from bench.dissemination_figures.schemes import DITA, SA, Loss, forests, judged
-from weft.federation.dissemination.annealing import FAST, anneal
-from weft.federation.dissemination.arrays import arrays, average_loss
-from weft.federation.dissemination.construction import dita, one_bundle, random_trees
-from weft.federation.dissemination.overlay import Overlay
-from weft.federation.dissemination.trees import Forest
-from weft.federation.simulate.dissemination import Dissemination, disseminate
-from weft.federation.simulate.tree_rounds import Intervals
+from lab.dissemination.annealing import FAST, anneal
+from lab.dissemination.arrays import arrays, average_loss
+from lab.dissemination.construction import dita, one_bundle, random_trees
+from lab.dissemination.overlay import Overlay
+from lab.dissemination.trees import Forest
+from lab.simulate.dissemination import Dissemination, disseminate
+from lab.simulate.tree_rounds import Intervals
 
 ROUNDS = 30
 

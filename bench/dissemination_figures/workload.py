@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
-from weft.federation.dissemination.overlay import SOURCE, Floats, Overlay, overlay
+from lab.dissemination.overlay import SOURCE, Floats, Overlay, overlay
 from weft.federation.topology import transit_stub, ways_from
 
 SITES, PROVIDERS, MEAN_DELAY = 1500, 256, 0.020

@@ -21,9 +21,9 @@ from typing import Any
 import pyarrow as pa
 
 from bench.endurance_process.workload import statements
-from weft.engine.progress import Progress
-from weft.engine.spark import session
 from weft.loom import Loom
+from weft.runtime.progress import Progress
+from weft.runtime.spark.session import session
 
 INSIDE_EVERY = 30.0
 

@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 
 from bench.kernel_measurements.subjects import COUNTS, MAX, SUM_OF_REALS, Function, filled, title
 from bench.report import progress
-from weft.aggregation.algorithm import Algorithm
-from weft.aggregation.cells import Memory, keep_numbers, memory, numbers, words
-from weft.aggregation.driver import Run, source_stamp
-from weft.aggregation.kernel import Kernel
-from weft.aggregation.pointers import jitable
-from weft.aggregation.ring import FIRST, NEXT, Index
-from weft.aggregation.statistic import Columns
+from weft.kernels.algorithm import Algorithm
+from weft.kernels.cells import Memory, keep_numbers, memory, numbers, words
+from weft.kernels.driver import Run, source_stamp
+from weft.kernels.kernel import Kernel
+from weft.kernels.pointers import jitable
+from weft.kernels.ring import FIRST, NEXT, Index
+from weft.kernels.statistic import Columns
 
 WINDOW = 1 << 14
 PUSHES = 4 * WINDOW
@@ -98,7 +98,7 @@ def _falling_with_peaks() -> Columns:
 
 @cache
 def clocked_roll(algorithm: Algorithm) -> Run:
-    """`roll` (see `weft/aggregation/driver.py`), which reads the clock after every push."""
+    """`roll` (see `weft/kernels/driver.py`), which reads the clock after every push."""
     slide, query, stretch, stamp = algorithm.slide, algorithm.query, algorithm.stretch, source_stamp()
 
     def roll(

@@ -30,11 +30,11 @@ from bench.kernel_measurements.subjects import (
     random_partials,
 )
 from bench.report import progress
-from weft.aggregation.choice import choose_for
-from weft.aggregation.demand import demand
-from weft.aggregation.kernel import Kernel
-from weft.aggregation.statistic import Columns
 from weft.algebra import Window
+from weft.kernels.choice import choose_for
+from weft.kernels.demand import demand
+from weft.kernels.kernel import Kernel
+from weft.kernels.statistic import Columns
 
 KEYS = 1000
 WINDOW = 1000

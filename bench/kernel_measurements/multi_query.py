@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bench.kernel_measurements.rounds import Contestant, best_nanoseconds
 from bench.kernel_measurements.subjects import MAX, SUM_OF_REALS, Function, filled, random_partials
 from bench.report import progress
-from weft.aggregation.kernel import Kernel
+from weft.kernels.kernel import Kernel
 
 #: Figure 12 is about MAX. A sum shows what SlickDeque (Inv) pays for a running aggregate per range.
 FUNCTIONS = (MAX, SUM_OF_REALS)

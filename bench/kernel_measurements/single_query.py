@@ -19,8 +19,8 @@ from bench.kernel_measurements.subjects import (
     random_partials,
 )
 from bench.report import progress
-from weft.aggregation.kernel import Kernel
-from weft.aggregation.statistic import Columns
+from weft.kernels.kernel import Kernel
+from weft.kernels.statistic import Columns
 
 FUNCTIONS = (MAX, SUM_OF_REALS, SUM_OF_BIGINTS)
 

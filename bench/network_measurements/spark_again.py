@@ -13,7 +13,7 @@ from bench.aggregate_measurements.contest import mark, plain
 from bench.aggregate_measurements.spark_each import plain_session
 from bench.network_measurements.contest import Task
 from bench.network_measurements.table_sql import over_a_table
-from weft.engine.spark import compile_plans
+from weft.runtime.spark.session import compile_plans
 
 
 def contestant(task: Task) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from bench.aggregate_measurements.contest import Mark, plain
 from bench.aggregate_measurements.spark_each import BatchClock, plain_session, run_to_the_end
 from bench.network_measurements.contest import Task
 from bench.network_measurements.table_sql import over_a_table
-from weft.engine.spark import compile_plans
+from weft.runtime.spark.session import compile_plans
 
 #: Clocks are days, and Spark drops rows that are as old as its watermark: without a day's delay, most of them.
 _LATEST = "1 day"

@@ -25,14 +25,14 @@ from bench import report
 from bench.aggregate_measurements.contest import Mark, mark, plain
 from bench.aggregate_measurements.weft_shared import SPARK, jobs_so_far
 from bench.network_measurements.contest import Task
-from weft.engine.continuity import Folders
-from weft.engine.network.observing import Observing
-from weft.engine.network.stage import NetworkPass
-from weft.engine.progress import Progress
-from weft.engine.spark import session
-from weft.engine.status import last_commit
 from weft.loom import Loom
 from weft.optimizer.network import Planner, Sharing, Statistics
+from weft.runtime.continuity import Folders
+from weft.runtime.progress import Progress
+from weft.runtime.spark.session import session
+from weft.runtime.stages.joins.observing import Observing
+from weft.runtime.stages.joins.stage import NetworkPass
+from weft.runtime.state.status import last_commit
 
 T = TypeVar("T")
 

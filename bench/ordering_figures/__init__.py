@@ -1,4 +1,4 @@
-"""In which order sites join a tuple: Figures 5.5–5.14 of the COSMOS thesis, simulated by `weft.federation.ordering`.
+"""In which order sites join a tuple: Figures 5.5–5.14 of the COSMOS thesis, simulated by `lab.ordering`.
 
 contest.py       three sites and streams as in the thesis, SwAP against both fixed orders
 unchanging.py    Figures 5.5–5.11: selectivities, a slow wire, a busy site
@@ -8,7 +8,7 @@ doubts.py        what the shares of Figure 5.6 depend on, and what our additions
 shown.py         tables, with the thesis's words
 charts.py        pictures
 
-What the thesis does not say is ours: what a step costs (`Costs` of `weft.federation.ordering.setting`: reading,
+What the thesis does not say is ours: what a step costs (`Costs` of `lab.ordering.setting`: reading,
 receiving and sending 190 µs each, building 250, probing 300, each match 250, on the quicker machines), queues of 100
 tuples, a report for each 100 results, tickets halved after each 1,000 tuples, 2 % of tuples that try any way. Sites 1
 and 3 have speed 1, site 2 has 1 / 2.4 (Pentium 4 with 2.4 GHz and Pentium III with 1 GHz). A site takes turns between

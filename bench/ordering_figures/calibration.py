@@ -30,8 +30,8 @@ from bench.ordering_figures import changing, unchanging
 from bench.ordering_figures.changing import Changing
 from bench.ordering_figures.contest import R_FIRST, SWAP, T_FIRST, Contest, Scale, Setting, contest
 from bench.ordering_figures.unchanging import Unchanging
-from weft.federation.ordering.setting import Costs
-from weft.federation.ordering.tickets import Why
+from lab.ordering.setting import Costs
+from lab.ordering.tickets import Why
 
 #: As far as this from its range, a statement is one unit wrong.
 UNIT = 0.05

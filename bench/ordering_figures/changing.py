@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from bench.ordering_figures.contest import Asked, Contest, Scale, Setting, contests
 from bench.ordering_figures.unchanging import SLOW, streams
-from weft.federation.ordering.setting import Change, Machine
+from lab.ordering.setting import Change, Machine
 
 _THREADS = 5
 _USUAL = Machine()

@@ -9,7 +9,7 @@ from bench.ordering_figures.contest import R_FIRST, SWAP, T_FIRST, Contest
 from bench.ordering_figures.doubts import Doubts
 from bench.ordering_figures.unchanging import Unchanging
 from bench.weave_figures import charts
-from weft.federation.ordering.tickets import Why
+from lab.ordering.tickets import Why
 
 _COLOURS = {SWAP: "#00798c", R_FIRST: "#c9b458", T_FIRST: "#d1495b"}
 _REASONS = {Why.TICKETS: "#00798c", Why.PRESSURE: "#e8963e", Why.EXPLORATION: "#9a9a9a"}

@@ -16,11 +16,11 @@ from statistics import mean
 from typing import Any, TypeVar
 
 from bench import report
-from weft.federation.ordering.join_graph import Join, JoinGraph
-from weft.federation.ordering.query import Query, plan
-from weft.federation.ordering.setting import Change, Costs, Feed, Machine, Settings
-from weft.federation.ordering.simulator import Run, simulate
-from weft.federation.ordering.tickets import Lottery, Why
+from lab.ordering.join_graph import Join, JoinGraph
+from lab.ordering.query import Query, plan
+from lab.ordering.setting import Change, Costs, Feed, Machine, Settings
+from lab.ordering.simulator import Run, simulate
+from lab.ordering.tickets import Lottery, Why
 
 _WHOLE = 100_000
 _CAPACITY = 100

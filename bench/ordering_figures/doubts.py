@@ -20,8 +20,8 @@ from typing import Any
 
 from bench.ordering_figures.contest import MACHINES, R_FIRST, SWAP, Asked, Contest, Scale, Setting, contests
 from bench.ordering_figures.unchanging import GROWS, SHRINKS, streams
-from weft.federation.ordering.setting import Costs, Machine
-from weft.federation.ordering.tickets import Lottery
+from lab.ordering.setting import Costs, Machine
+from lab.ordering.tickets import Lottery
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from bench.ordering_figures.changing import Changing
 from bench.ordering_figures.contest import R_FIRST, SWAP, T_FIRST, Contest, Scale
 from bench.ordering_figures.doubts import Doubts, expected_share
 from bench.ordering_figures.unchanging import Unchanging
-from weft.federation.ordering.tickets import Why
+from lab.ordering.tickets import Why
 
 
 class Claim(NamedTuple):

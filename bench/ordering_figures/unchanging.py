@@ -9,8 +9,8 @@ from random import Random
 from statistics import mean
 
 from bench.ordering_figures.contest import R_FIRST, SWAP, Asked, Contest, Scale, Setting, contests
-from weft.federation.ordering.setting import Feed, Machine
-from weft.federation.ordering.workload import three_streams
+from lab.ordering.setting import Feed, Machine
+from lab.ordering.workload import three_streams
 
 #: Seconds for each tuple over a slow connection.
 SLOW = 0.01

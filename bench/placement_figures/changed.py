@@ -8,7 +8,7 @@ import numpy as np
 
 from bench.placement_figures.partner_bounds import settled_by
 from bench.placement_figures.setting import Effort, draw, mean, ran, there_and_back
-from weft.federation.placement.simulated.cluster import Cluster, Scheme
+from lab.placement.simulated.cluster import Cluster, Scheme
 
 
 @dataclass(frozen=True, slots=True)

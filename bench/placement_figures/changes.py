@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from bench.placement_figures.changed import Change, change_of, runs_there_and_back
 from bench.placement_figures.setting import Effort
 from bench.placement_figures.strategies import Strategies
-from weft.federation.placement.simulated.cluster import FLOW_AWARE, HOMING, STATIC
+from lab.placement.simulated.cluster import FLOW_AWARE, HOMING, STATIC
 
 _SCHEMES = (STATIC, FLOW_AWARE, HOMING)
 

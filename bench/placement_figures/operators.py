@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bench.placement_figures.setting import ZIPF, Effort, draw, mean, ran
-from weft.federation.placement.simulated.cluster import FLOW_AWARE, OP_BASED, Cluster
-from weft.federation.placement.simulated.workload import Workload, expected_loads
+from lab.placement.simulated.cluster import FLOW_AWARE, OP_BASED, Cluster
+from lab.placement.simulated.workload import Workload, expected_loads
 
 _JOINS = 0.6
 _STABLE = 10

@@ -10,7 +10,7 @@ import numpy as np
 
 from bench.placement_figures.partner_bounds import settled_by
 from bench.placement_figures.setting import Effort, draw, mean, ran
-from weft.federation.placement.simulated.cluster import FLOW_AWARE, HOMING, STATIC, Cluster, Control, Scheme
+from lab.placement.simulated.cluster import FLOW_AWARE, HOMING, STATIC, Cluster, Control, Scheme
 
 _BUSY = 0.9
 _BEGINS = 0.25

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bench.placement_figures.setting import ZIPF, Effort, draw, mean, ran
-from weft.federation.placement.partners import bounds
-from weft.federation.placement.simulated.cluster import FLOW_AWARE, HOMING, Cluster, Control, Scheme
+from lab.placement.partners import bounds
+from lab.placement.simulated.cluster import FLOW_AWARE, HOMING, Cluster, Control, Scheme
 
 _STABLE = 10
 

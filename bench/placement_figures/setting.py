@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.federation.placement.simulated.cluster import Change, Cluster, Control, Scheme, run
-from weft.federation.placement.simulated.tuples import Network
-from weft.federation.placement.simulated.workload import Setting, Workload, draw
+from lab.placement.simulated.cluster import Change, Cluster, Control, Scheme, run
+from lab.placement.simulated.tuples import Network
+from lab.placement.simulated.workload import Setting, Workload, draw
 
 ZIPF = 0.95
 

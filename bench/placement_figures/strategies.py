@@ -9,7 +9,7 @@ import numpy as np
 
 from bench.placement_figures.changed import Change, change_of, runs_there_and_back
 from bench.placement_figures.setting import Effort, mean
-from weft.federation.placement.simulated.cluster import ELEMENTARY, FLOW_AWARE, HOMING, INTERMEDIATE, STATIC, Scheme
+from lab.placement.simulated.cluster import ELEMENTARY, FLOW_AWARE, HOMING, INTERMEDIATE, STATIC, Scheme
 
 _NODES = 4
 _SCHEMES = (STATIC, ELEMENTARY, INTERMEDIATE, FLOW_AWARE, HOMING)

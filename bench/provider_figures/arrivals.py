@@ -11,14 +11,14 @@ from numpy.random import Generator
 
 from bench import report
 from bench.provider_figures.setting import SEED, setting
+from lab.federation.multicast import true_cost
+from lab.federation.synthetic import drawn_queries
+from lab.simulate.events import Events, seconds
+from lab.simulate.federation import Moment, Simulation, World
 from weft.federation.coordinator import Coordinator
 from weft.federation.decisions import Decision
 from weft.federation.model.edge_cut import edge_cut
-from weft.federation.model.multicast import true_cost
 from weft.federation.model.queries import QuerySet
-from weft.federation.model.synthetic import drawn_queries
-from weft.federation.simulate.events import Events, seconds
-from weft.federation.simulate.federation import Moment, Simulation, World
 
 QUERIES, NEW, ROUNDS = 30_000, 1_500, 10
 QUICK_QUERIES, QUICK_NEW, QUICK_ROUNDS = 1_500, 100, 4

@@ -11,10 +11,10 @@ import numpy as np
 
 from bench import report
 from bench.provider_figures.setting import Clock, Judged, Setting, judged, setting
+from lab.federation.partitioned import by_partition
 from weft.federation.coordinators import Cluster
 from weft.federation.distribution.centralised import centrally, greedily
 from weft.federation.distribution.hierarchical import hierarchically
-from weft.federation.distribution.partitioned import by_partition
 from weft.federation.model.queries import chosen
 
 SIZES = (5_000, 15_000, 30_000, 60_000)

@@ -14,13 +14,13 @@ from time import process_time
 
 import numpy as np
 
+from lab.federation.multicast import Trees, trees_of, true_cost
+from lab.federation.synthetic import Workload, drawn_queries, workload
 from weft.federation.coordinators import Cluster, tree_over
 from weft.federation.model.edge_cut import Placement, edge_cut, loads
-from weft.federation.model.multicast import Trees, trees_of, true_cost
 from weft.federation.model.network import NetworkGraph, network_of
 from weft.federation.model.queries import QuerySet
 from weft.federation.model.substreams import Substreams
-from weft.federation.model.synthetic import Workload, drawn_queries, workload
 from weft.federation.topology import transit_stub
 
 SEED = 1

@@ -22,9 +22,9 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from bench import report
-from weft.engine.progress import Progress
-from weft.engine.spark import session
 from weft.loom import Loom
+from weft.runtime.progress import Progress
+from weft.runtime.spark.session import session
 
 SELECTION, WINDOW = "selections", "windows"
 #: Cycles in which every stream has rows; and after these, cycles in which one of them has.

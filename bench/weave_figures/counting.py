@@ -15,8 +15,8 @@ from time import process_time
 
 from bench import report
 from bench.weave_figures import charts
+from lab.weaving.workloads import factors_of
 from weft.algebra import Window
-from weft.optimizer.workloads import factors_of
 from weft.windows import composite_slide, count_by_bit_set, exact_edge_rate, rate_by_inclusion_exclusion, shared_edges
 
 PAPER_RATIO = 60_000

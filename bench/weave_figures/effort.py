@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from bench import report
 from bench.weave_figures import charts
 from bench.weave_figures.woven import Woven, mean, woven
-from weft.optimizer.workloads import any_slides
+from lab.weaving.workloads import any_slides
 
 VARIANTS = ("none", "I", "I, II", "I, II, III")
 

@@ -16,11 +16,11 @@ from time import perf_counter
 from bench import report
 from bench.weave_figures import charts
 from bench.weave_figures.woven import mean
+from lab.weaving.weave_incremental import Estimate, Weaver
+from lab.weaving.workloads import Workload, draw, draw_table, factor_slides
 from weft.algebra import Window
 from weft.optimizer.acq import Acq, collapse_table
 from weft.optimizer.weave import weave
-from weft.optimizer.weave_incremental import Estimate, Weaver
-from weft.optimizer.workloads import Workload, draw, draw_table, factor_slides
 
 #: Slides are the 120 factors of 55,440: many, and some fit well.
 WORKLOAD = factor_slides(400, 10, largest_slide=55_440, most_overlap=50)

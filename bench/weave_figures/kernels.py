@@ -16,10 +16,10 @@ import numpy as np
 from bench import report
 from bench.weave_figures import charts
 from bench.weave_figures.woven import mean
+from lab.weaving.workloads import Workload, draw_table, factor_slides
 from weft.optimizer.acq import collapse_table
 from weft.optimizer.plan_cost import Costing, by_operations, by_printed
 from weft.optimizer.weave import weave
-from weft.optimizer.workloads import Workload, draw_table, factor_slides
 
 PRINTED_KERNELS = ("panes", "flatfat", "flatfit", "slickdeque_inv", "slickdeque_noninv")
 BEST = "prefix"

@@ -13,10 +13,10 @@ from fractions import Fraction
 from bench import report
 from bench.weave_figures import charts
 from bench.weave_figures.woven import mean
+from lab.weaving.baselines import exhaustive, no_share, shared
+from lab.weaving.workloads import factors_of
 from weft.algebra import Window
-from weft.optimizer.baselines import exhaustive, no_share, shared
 from weft.optimizer.weave import weave
-from weft.optimizer.workloads import factors_of
 
 SETS, QUICK_SETS, QUERIES = 200, 25, 8
 

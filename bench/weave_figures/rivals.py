@@ -1,6 +1,6 @@
 """Rivals of Weave Share on hundreds of unrelated slides, where edges are too many to count exactly.
 
-The searches are those of `weft/optimizer/partition_search.py`. Edges are marked in one stretch of time, the same for
+The searches are those of `lab/weaving/partition_search.py`. Edges are marked in one stretch of time, the same for
 all trees, as the bits of an integer; a union is one operation.
 """
 
@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from bench.weave_figures.woven import Woven, overlap_factor
+from lab.weaving.baselines import random_partition
+from lab.weaving.partition_search import Partition, insert_one_by_one, local_search
 from weft.algebra import Window
 from weft.optimizer.acq import Acq, collapse
-from weft.optimizer.baselines import random_partition
-from weft.optimizer.partition_search import Partition, insert_one_by_one, local_search
 from weft.optimizer.plan_cost import by_overlap
 from weft.optimizer.weave import weave
 from weft.windows import slices

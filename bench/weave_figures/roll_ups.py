@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from bench import report
+from lab.weaving.factor_windows import weave_with_factor_windows
+from lab.weaving.workloads import dashboards, draw, factor_slides
 from weft.algebra import Window
-from weft.optimizer.factor_windows import weave_with_factor_windows
 from weft.optimizer.plan_cost import Costing, Levels, by_overlap, by_printed
 from weft.optimizer.weave import weave
-from weft.optimizer.workloads import dashboards, draw, factor_slides
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,10 @@ from pathlib import Path
 from time import perf_counter, process_time
 
 from bench import report
+from lab.weaving.workloads import draw_table, factor_slides
 from weft.optimizer.acq import collapse_table
 from weft.optimizer.plan_cost import Costing, by_operations, by_overlap, by_printed
 from weft.optimizer.weave import weave
-from weft.optimizer.workloads import draw_table, factor_slides
 
 MILLION, HUNDRED_THOUSAND, TEN_THOUSAND = 1_000_000, 100_000, 10_000
 

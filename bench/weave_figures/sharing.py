@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from bench.weave_figures.rivals import Rival, insert_then_weave_rival, local_search_rival, random_rival
 from bench.weave_figures.woven import Woven, mean, woven
-from weft.optimizer.workloads import any_slides
+from lab.weaving.workloads import any_slides
 
 #: Rates of Figures 12 and 13, and the one of which the text says that it looks the same.
 RATES = (50, 300, 10_000)

@@ -8,7 +8,7 @@ from bench import report
 from bench.weave_figures import charts
 from bench.weave_figures.sharing import FULL, QUICK, RATES, Contest, Gain, Sharing
 from bench.weave_figures.woven import mean, woven
-from weft.optimizer.workloads import any_slides
+from lab.weaving.workloads import any_slides
 
 
 def show(found: Sharing, quick: bool) -> None:

@@ -12,8 +12,8 @@ from bench import report
 from bench.weave_figures import charts
 from bench.weave_figures.sharing import FULL, QUICK, RATES
 from bench.weave_figures.woven import mean, woven
+from lab.weaving.workloads import any_slides
 from weft.optimizer.plan_cost import Levels
-from weft.optimizer.workloads import any_slides
 
 
 @dataclass(frozen=True, slots=True)

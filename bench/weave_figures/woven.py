@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench import report
+from lab.weaving.workloads import Workload, draw
 from weft.algebra import Window
 from weft.optimizer.plan_cost import Levels, by_overlap
 from weft.optimizer.weave import Weaving, weave
-from weft.optimizer.workloads import Workload, draw
 
 
 class Cut(NamedTuple):

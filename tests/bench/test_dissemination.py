@@ -9,8 +9,8 @@ from bench.dissemination_figures import workload
 from bench.dissemination_figures.many_objects import SingleOrMany
 from bench.dissemination_figures.schemes import SA, Loss
 from bench.dissemination_figures.single_object import over_sa, slowed
-from weft.federation.dissemination.construction import one_bundle, star
-from weft.federation.dissemination.cost import evaluate
+from lab.dissemination.construction import one_bundle, star
+from lab.dissemination.cost import evaluate
 
 
 def test_one_object_is_as_the_thesis_has_it() -> None:

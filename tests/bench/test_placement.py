@@ -11,7 +11,7 @@ from bench.placement_figures import DEFINITIONS, FULL, QUICK
 from bench.placement_figures.operators import Operators, Split
 from bench.placement_figures.partner_bounds import settled_by
 from bench.placement_figures.setting import Effort
-from weft.federation.placement.simulated.cluster import Move
+from lab.placement.simulated.cluster import Move
 
 
 def _moved(*seconds: float) -> Any:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.projects import PATIENCE, write_rows
+from tests.runtime.projects import PATIENCE, write_rows
 from weft.catalog import Catalog, CatalogError
 from weft.changes import change
 

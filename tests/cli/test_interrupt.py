@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.projects import write_rows
+from tests.runtime.projects import write_rows
 from weft.loom import Loom
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]

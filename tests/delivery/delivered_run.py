@@ -9,7 +9,7 @@ from functools import cached_property
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from tests.engine.workload_run import Run
+from tests.runtime.workload_run import Run
 from weft.algebra import Relation
 from weft.delivery.groups.control import Control
 from weft.delivery.log import delivery_directory, read_parcel, read_routes

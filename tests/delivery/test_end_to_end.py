@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from bench.delivery_transport.processes import EdgeProcess, NatsServer
 from tests.delivery.delivered_run import DeliveredRun
-from tests.engine.workload_run import values_of
 from tests.peers import difference
+from tests.runtime.workload_run import values_of
 from weft.delivery import Batch, Subscriber, subscribe
 
 pytestmark = pytest.mark.spark

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.engine.projects import rows_of, run_to_the_end, write_rows
+from tests.runtime.projects import rows_of, run_to_the_end, write_rows
 from weft.delivery.groups.runners import runners
 from weft.delivery.nats.connection import subject_token
 from weft.loom import Loom

@@ -26,9 +26,9 @@ def spark_home(work: Path) -> Path:
 def main(work: Path, state: str) -> None:
     os.environ["SPARK_HOME"] = str(spark_home(work))
     from tests.spark_session import session
-    from weft.engine.errors import StorageError
-    from weft.engine.probe import Probe
-    from weft.engine.storage import Storage
+    from weft.runtime.failures.errors import StorageError
+    from weft.runtime.spark.probe import Probe
+    from weft.runtime.state.storage import Storage
 
     spark = session("local-cluster[2,1,512]", **{"spark.executor.memory": "512m"})
     try:

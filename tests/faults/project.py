@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from typer.testing import CliRunner, Result
 
-from tests.engine.projects import write_rows, write_text
-from tests.engine.trades_and_quotes import STREAMS, Rows, arrivals
+from tests.runtime.projects import write_rows, write_text
+from tests.runtime.trades_and_quotes import STREAMS, Rows, arrivals
 from weft.cli.app import app
 from weft.loom import Loom
 

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from tests.faults.damage import FAULTS, damage, kind_of
 from tests.faults.project import SUBSCRIBED, Home, Seen, Stop
-from weft.engine import cycle
-from weft.engine.status import last_commit
+from weft.runtime import cycle
+from weft.runtime.state.status import last_commit
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(7200)]
 

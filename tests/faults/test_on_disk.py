@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.engine.workload_run import Run
-from weft.engine.commits import decode
-from weft.engine.records import opened
-from weft.engine.storage import Storage
+from tests.runtime.workload_run import Run
+from weft.runtime.state.commits import decode
+from weft.runtime.state.records import opened
+from weft.runtime.state.storage import Storage
 
 pytestmark = pytest.mark.spark
 

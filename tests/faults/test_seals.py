@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from weft.engine.errors import StorageError
-from weft.engine.records import opened, sealed
-from weft.engine.sealing import seals_of_written
-from weft.engine.seals import Seal, check, seal_of
-from weft.engine.storage import Storage
+from weft.runtime.failures.errors import StorageError
+from weft.runtime.state.records import opened, sealed
+from weft.runtime.state.sealing import seals_of_written
+from weft.runtime.state.seals import Seal, check, seal_of
+from weft.runtime.state.storage import Storage
 
 
 def test_a_record_is_taken_only_as_it_was_written() -> None:

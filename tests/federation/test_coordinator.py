@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from lab.federation.synthetic import drawn_queries, workload
 from tests.federation.examples import FOUR_QUERIES, FOUR_SUBSTREAMS, TWO_PROVIDERS
 from weft.federation.coordinator import Coordinator
 from weft.federation.errors import FederationError
@@ -12,7 +13,6 @@ from weft.federation.explain import explained, summed_up, told
 from weft.federation.model.edge_cut import edge_cut
 from weft.federation.model.network import network_of
 from weft.federation.model.queries import chosen
-from weft.federation.model.synthetic import drawn_queries, workload
 from weft.federation.topology import transit_stub
 
 

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.optimizer import cases
-from weft.aggregation.demand import Demand, demand
 from weft.algebra import Window
+from weft.kernels.demand import Demand, demand
 from weft.optimizer.acq import (
     AGGREGATE,
     Acq,

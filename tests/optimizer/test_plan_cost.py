@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.optimizer import cases, operators
-from weft.aggregation.choice import PREFERENCE
-from weft.aggregation.cost import MEASURED_PRICES, cost_per_tick
-from weft.aggregation.demand import demand
-from weft.aggregation.kernels import ALGORITHMS
 from weft.algebra import Window
+from weft.kernels.algorithms import ALGORITHMS
+from weft.kernels.choice import PREFERENCE
+from weft.kernels.cost import MEASURED_PRICES, cost_per_tick
+from weft.kernels.demand import demand
 from weft.optimizer.acq import Acq, Measure, collapse
 from weft.optimizer.plan_cost import (
     TREE_KERNELS,

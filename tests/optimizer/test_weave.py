@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lab.weaving.workloads import any_slides, draw, draw_table, factor_slides
 from tests.optimizer import cases
 from tests.optimizer.operators import is_edge
 from weft.algebra import Window
@@ -15,7 +16,6 @@ from weft.optimizer import edge_meter
 from weft.optimizer.acq import Acq, collapse, collapse_table, together
 from weft.optimizer.plan_cost import Costing, Levels, by_operations, by_overlap, by_printed, plan_cost, tree_cost
 from weft.optimizer.weave import Weaving, weave
-from weft.optimizer.workloads import any_slides, draw, draw_table, factor_slides
 from weft.optimizer.woven_plan import WovenPlan, plan_of
 from weft.windows import edge_rate
 

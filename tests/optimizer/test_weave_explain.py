@@ -6,13 +6,13 @@ from fractions import Fraction
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lab.weaving.workloads import any_slides, draw
 from tests.optimizer import cases
 from weft.algebra import Window
 from weft.optimizer.acq import Acq, Measure, together
 from weft.optimizer.plan_cost import Levels, by_overlap, tree_cost
 from weft.optimizer.weave import weave
 from weft.optimizer.weave_explain import explain, explain_json, explain_query, nearest_neighbours
-from weft.optimizer.workloads import any_slides, draw
 from weft.optimizer.woven_plan import plan_of
 
 A, B, C = Acq(Window(16, 4)), Acq(Window(10, 5)), Acq(Window(8, 4))

@@ -6,8 +6,8 @@ import pytest
 
 from tests.optimizer.network.given import select
 from weft.algebra.types import BIGINT, TIMESTAMP
+from weft.explain.condition_text import Leg, condition_texts, named_legs
 from weft.optimizer.network import wanted
-from weft.plan.condition_text import Leg, condition_texts, named_legs
 
 F, S, T = Leg("f", TIMESTAMP), Leg("s", BIGINT), Leg("t", BIGINT)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.golden import FIXTURES, read_golden
 from tests.sql.given import given_names
-from weft.plan.json import query_document
+from weft.explain.json import query_document
 from weft.plan.text import query_text
 from weft.sql import read, statements
 

@@ -11,17 +11,17 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.engine.network.workloads import workload
-from weft.engine.network.explanation import shared_network
-from weft.engine.network.project import Project
-from weft.engine.woven.explanation import sharing
-from weft.plan.box_text import WIDTH, box_lines, thickness
-from weft.plan.dot import dot
-from weft.plan.drawing import QUERIES, Arrow, Box, Drawing, drawing
-from weft.plan.layout import layout
-from weft.plan.mermaid import mermaid
+from tests.runtime.joins.workloads import workload
+from weft.explain.box_text import WIDTH, box_lines, thickness
+from weft.explain.dot import dot
+from weft.explain.drawing import QUERIES, Arrow, Box, Drawing, drawing
+from weft.explain.joins import shared_network
+from weft.explain.layout import layout
+from weft.explain.mermaid import mermaid
+from weft.explain.project import Project
+from weft.explain.svg import svg
+from weft.explain.windows import sharing
 from weft.plan.sharing import Sharing
-from weft.plan.svg import svg
 from weft.sql.check import check
 
 _SVG = "{http://www.w3.org/2000/svg}"

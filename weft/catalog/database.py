@@ -23,7 +23,7 @@ from weft.catalog.errors import (
     CodecError,
     NotACatalog,
 )
-from weft.private_files import private
+from weft.files.private_files import private
 
 Row: TypeAlias = tuple[Any, ...]
 

@@ -22,7 +22,7 @@ def demo(
     from weft.demo.data import NoData
     from weft.demo.queries import ALL
     from weft.demo.show import run
-    from weft.engine.errors import EngineError
+    from weft.runtime.failures.errors import EngineError
 
     count = ALL if queries is None else queries
     with failing_clearly(as_json):

@@ -14,12 +14,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from weft.algebra.secrets import shown
 from weft.catalog import CATALOG_FILE, CatalogError
 from weft.catalog.copies import refuse_lost
-from weft.engine.errors import EngineError
 from weft.loom import Loom
 from weft.registration import Outcome
-from weft.secrets import shown
+from weft.runtime.failures.errors import EngineError
 from weft.sql import Problem
 
 #: What the directory of a federation's site has in it: see `weft/federation/live/place_file.py`.

@@ -15,7 +15,7 @@ from weft.cli.output import (
     print_table,
     print_text,
 )
-from weft.plan.json import query_document
+from weft.explain.json import query_document
 from weft.plan.text import window_text
 
 

@@ -20,8 +20,8 @@ def results(
     as_json: JsonOption = False,
 ) -> None:
     """Show the newest answers of a query; with --json, one JSON object per line."""
-    from weft.engine.kept import kept_by, sentences
-    from weft.engine.results import DamagedAnswers
+    from weft.runtime.sinks.kept import kept_by, sentences
+    from weft.runtime.sinks.results import DamagedAnswers
 
     with delivering_clearly(as_json):
         with open_project(project, write=False) as loom:
@@ -37,7 +37,7 @@ def results(
 
         shown = answers.slice(max(0, answers.num_rows - last))
         if as_json:
-            from weft.engine.sinks import json_lines
+            from weft.runtime.sinks.sinks import json_lines
 
             typer.echo(json_lines(shown).decode(), nl=False)
             for sentence in sentences(kept_by(answers)):

@@ -30,13 +30,13 @@ from weft.cli.output import (
     read_script,
     stdout,
 )
+from weft.files.private_files import private_folder
 from weft.loom import Loom
 from weft.plan.text import clock_text
-from weft.private_files import private_folder
 from weft.sql import durations, fixed_settings
 
 if TYPE_CHECKING:
-    from weft.engine.progress import Progress
+    from weft.runtime.progress import Progress
 
 
 def run(
@@ -113,7 +113,7 @@ def _run(
     as_json: bool,
 ) -> dict[str, int]:
     from weft.delivery.errors import DeliveryError
-    from weft.engine.errors import EngineError
+    from weft.runtime.failures.errors import EngineError
 
     _log_to_a_file(loom.directory / "log")
     totals = {"cycles": 0, "rows": 0, "answers": 0, "late": 0, "bad": 0, "shed": 0, "missing_files": 0, "bad_files": 0}

@@ -20,12 +20,12 @@ from weft.cli.output import (
     print_table,
     print_text,
 )
-from weft.plan.sharing_json import measured_document
+from weft.explain.sharing_json import measured_document
 from weft.plan.text import clock_text
 
 if TYPE_CHECKING:
     from weft.catalog import Catalog
-    from weft.engine.commits import Commit
+    from weft.runtime.state.commits import Commit
 
 
 def status(project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
@@ -75,9 +75,9 @@ def status(project: ProjectOption = Path(), as_json: JsonOption = False) -> None
 
 
 def _document(project: Path) -> dict[str, Any]:
-    from weft.engine.commits import WHOLE
-    from weft.engine.statistics import measured
-    from weft.engine.status import status as read_status
+    from weft.runtime.state.commits import WHOLE
+    from weft.runtime.state.status import status as read_status
+    from weft.runtime.statistics import measured
 
     with open_project(project, write=False) as loom:
         streams = {each.name: each for each in loom.catalog.streams()}
@@ -124,7 +124,7 @@ def _document(project: Path) -> dict[str, Any]:
 
 def _errors(commit: Commit) -> dict[str, dict[str, Any]]:
     """The queries that are in error: why, since when, when they are tried again, and what is kept for them."""
-    from weft.engine.commits import errors_of
+    from weft.runtime.state.commits import errors_of
 
     return {
         name: {

@@ -63,7 +63,7 @@ def _show(item: Batch | Dropped, left: int | None, as_json: bool) -> int | None:
         notice = f"{count} of cycles {first} to {item.until} were let go before they were taken"
         typer.echo(json.dumps({"dropped": notice}) if as_json else f"-- {notice}", err=not as_json)
         return left
-    from weft.engine.sinks import json_lines
+    from weft.runtime.sinks.sinks import json_lines
 
     shown = item.table if left is None else item.table.slice(0, left)
     if as_json:

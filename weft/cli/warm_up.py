@@ -25,8 +25,8 @@ CREATE CONTINUOUS QUERY joined AS
 
 def warm_up(as_json: JsonOption = False) -> None:
     """Compile kernels and archive Spark's classes, once, so that later starts take about half the time."""
-    from weft.engine.class_archive import archive, make_archive
-    from weft.engine.errors import EngineError
+    from weft.runtime.failures.errors import EngineError
+    from weft.runtime.spark.class_archive import archive, make_archive
 
     path = archive()
     with failing_clearly(as_json):

@@ -8,7 +8,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from weft.private_files import private
+from weft.files.private_files import private
 
 
 class Damaged(ValueError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.secrets import shown
+from weft.algebra.secrets import shown
 
 
 class DeliveryError(Exception):

@@ -28,7 +28,7 @@ from weft.delivery.checked_file import Damaged, marker, move_marker, read_checke
 from weft.delivery.errors import DamagedLog, LogError
 from weft.delivery.itinerary import Itinerary
 from weft.delivery.parcel import Head, Parcel, checked_head, decode, encode, read_head
-from weft.private_files import private_folder
+from weft.files.private_files import private_folder
 
 Found = TypeVar("Found")
 

@@ -17,9 +17,9 @@ from weft.demo.cpu import cpu_seconds
 from weft.demo.data import write_airports, write_parquet
 from weft.demo.one_by_one import OneByOne, run_one_by_one, sample_of
 from weft.demo.queries import ALL, queries, streams, tables
-from weft.engine.progress import Progress as CycleProgress
 from weft.loom import Loom
 from weft.plan.text import clock_text
+from weft.runtime.progress import Progress as CycleProgress
 
 #: How much of the year each cycle takes, and how many cycles that makes.
 STEP = "91 days"
@@ -91,7 +91,7 @@ def run(folder: Path, console: Console, *, count: int = ALL, master: str | None 
 
 def _alone(loom: Loom) -> OneByOne:
     """What a sample of the queries takes without weft, over the same steps of the same stream."""
-    from weft.engine.spark import compile_plans, session
+    from weft.runtime.spark.session import compile_plans, session
 
     spark = session()
     compile_plans(spark, True)

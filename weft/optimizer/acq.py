@@ -14,8 +14,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.aggregation.demand import Demand, merged
 from weft.algebra import Window
+from weft.kernels.demand import Demand, merged
 from weft.windows import EdgeSet, reduced, slices
 from weft.windows.slicing import bounded_range
 

@@ -8,7 +8,7 @@ operations at each of them; rows come at a rate of λ per tick.
                                           groups (TriOps). A single group needs no third level: λ + E·Ω.
 
 The first terms are Guirguis', "Scalable Processing of Multiple Aggregate Continuous Queries"; Ω is whatever the kernels
-spend (`weft/aggregation/cost.py`), counted in operations or in nanoseconds. Costs are exact fractions.
+spend (`weft/kernels/cost.py`), counted in operations or in nanoseconds. Costs are exact fractions.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
 
-from weft.aggregation.cost import DUE_AWARE, MEASURED_PRICES, PRINTED, UNIT_PRICES, Fares, Omega, Prices
-from weft.aggregation.demand import Demand
+from weft.kernels.cost import DUE_AWARE, MEASURED_PRICES, PRINTED, UNIT_PRICES, Fares, Omega, Prices
+from weft.kernels.demand import Demand
 from weft.optimizer.acq import Counted, Demands, Lane, demands_of, edges_of_all
 from weft.windows import edge_rate
 
@@ -91,7 +91,7 @@ def _overlap(asked: Demand, rate: Fraction) -> Fraction:
 OVERLAP: Mapping[str, Omega] = {"panes": _overlap}
 
 
-#: The kernels that serve trees of many ranges, in the order of `weft.aggregation.choice.PREFERENCE`: of equals the
+#: The kernels that serve trees of many ranges, in the order of `weft.kernels.choice.PREFERENCE`: of equals the
 #: first is taken.
 TREE_KERNELS = ("slickdeque_inv", "prefix", "slickdeque_noninv", "flatfit", "b_int", "flatfat", "panes")
 
@@ -118,7 +118,7 @@ def by_nanoseconds(
     partial: Fraction = Fraction(10),
     keys: Mapping[frozenset[str], int] | None = None,
 ) -> Costing:
-    """Ω as it is, in nanoseconds. Prices are measured by `weft/aggregation/calibration.py`."""
+    """Ω as it is, in nanoseconds. Prices are measured by `lab/kernels/calibration.py`."""
     return Costing("nanoseconds", DUE_AWARE, kernels or TREE_KERNELS, prices, row, partial, keys or {})
 
 

@@ -38,8 +38,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.aggregation.cost import DUE_AWARE, PRINTED, Omega
 from weft.algebra import Window
+from weft.kernels.cost import DUE_AWARE, PRINTED, Omega
 from weft.optimizer.acq import (
     Acq,
     Counted,

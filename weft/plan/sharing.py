@@ -1,4 +1,4 @@
-"""What queries share, as EXPLAIN tells it: data alone. `weft.plan.text` and `weft.plan.json` say it.
+"""What queries share, as EXPLAIN tells it: data alone. `weft.plan.text` and `weft.explain.json` say it.
 
     stream      one reduction of its rows to partials, for all queries
     cohort      the queries that take the same rows and group them by the same keys

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from weft.secrets import shown_sql
+from weft.algebra.secrets import shown_sql
 
 
 class Code(Enum):

@@ -1,4 +1,4 @@
-"""Steps: the schedule of a tree in the form that a window kernel takes it (see `weft/aggregation/kernel.py`).
+"""Steps: the schedule of a tree in the form that a window kernel takes it (see `weft/kernels/kernel.py`).
 
 A kernel numbers fragments and knows no clock. What it must be told, fragment after fragment, is where each range
 begins, as the number of its oldest fragment, and which ranges are due.

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lab.federation.synthetic import drawn_queries, workload
 from weft.federation.coordinators import Cluster, joined, left, providers_below, tree_over
 from weft.federation.distribution.adaptation import Terms, adapted
 from weft.federation.distribution.centralised import centrally, greedily
@@ -20,7 +21,6 @@ from weft.federation.model.edge_cut import edge_cut, loads
 from weft.federation.model.network import NetworkGraph, network_of
 from weft.federation.model.queries import QuerySet, chosen, query_set, together
 from weft.federation.model.substreams import Substreams
-from weft.federation.model.synthetic import drawn_queries, workload
 from weft.federation.topology import transit_stub
 
 

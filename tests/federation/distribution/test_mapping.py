@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lab.federation.synthetic import drawn_queries, workload
 from tests.federation.examples import FOUR_QUERIES, FOUR_SUBSTREAMS, TWO_PROVIDERS, small_cases
 from weft.federation.distribution import kernels
 from weft.federation.distribution.centralised import all_providers, centrally
@@ -19,7 +20,6 @@ from weft.federation.model.edge_cut import edge_cut, loads
 from weft.federation.model.network import NetworkGraph, network_of
 from weft.federation.model.queries import QuerySet
 from weft.federation.model.substreams import Substreams
-from weft.federation.model.synthetic import drawn_queries, workload
 from weft.federation.topology import transit_stub
 
 Case = tuple[NetworkGraph, Substreams, QuerySet]

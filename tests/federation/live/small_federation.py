@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.federation.live.memory_wire import MemoryBroker, MemoryWire
 from tests.federation.live.oracle_engine import Crash, OracleEngine
 from tests.federation.live.oracle_of_log import answers_of_log
 from weft.delivery.log import cycles, delivery_directory, read_parcel
@@ -21,7 +22,6 @@ from weft.federation.live.engine_handle import EngineMaker
 from weft.federation.live.entries import entry_of
 from weft.federation.live.home import Home
 from weft.federation.live.letters import Letter, letter_bytes, letter_of
-from weft.federation.live.memory_wire import MemoryBroker, MemoryWire
 from weft.federation.live.provider import Provider, last_left
 from weft.federation.live.source_agent import SourceAgent
 from weft.federation.live.wire import COORDINATOR, reply_box

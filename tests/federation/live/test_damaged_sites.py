@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from tests.federation.live.memory_wire import MemoryBroker, MemoryWire
 from tests.federation.live.small_federation import SmallFederation
 from weft.delivery import Batch, Dropped, subscribe
 from weft.delivery.log import cycles, delivery_directory, parcel_path
@@ -16,7 +17,6 @@ from weft.federation.errors import FederationError
 from weft.federation.live.home import Home
 from weft.federation.live.landing import Landing
 from weft.federation.live.letters import letter_of
-from weft.federation.live.memory_wire import MemoryBroker, MemoryWire
 from weft.federation.live.outbox import Address, Outbox
 from weft.federation.live.place_file import generation_number
 from weft.federation.live.store import Store

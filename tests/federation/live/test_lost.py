@@ -13,6 +13,7 @@ import nats
 import pytest
 
 from bench.delivery_transport.processes import NatsServer
+from tests.federation.live.memory_wire import MemoryBroker, MemoryWire
 from tests.federation.live.small_federation import SmallFederation
 from weft.delivery.errors import BrokerError
 from weft.federation.errors import FederationError
@@ -21,7 +22,6 @@ from weft.federation.live.following import LOG_TABLE, Follower
 from weft.federation.live.home import Home
 from weft.federation.live.letters import Letter, letter_bytes, letter_of
 from weft.federation.live.mailbox import Mailbox
-from weft.federation.live.memory_wire import MemoryBroker, MemoryWire
 from weft.federation.live.nats_wire import MailLimits, NatsWire
 from weft.federation.live.store import Store
 from weft.federation.live.wire import LostError, Wire

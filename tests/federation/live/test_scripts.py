@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tests.federation.live.memory_wire import MemoryBroker, MemoryWire
 from tests.federation.live.small_federation import SmallFederation, stream_statement
 from weft.cli.app import app
 from weft.delivery.checked_file import write_checked
@@ -14,7 +15,6 @@ from weft.federation.errors import FederationError
 from weft.federation.live.coordination import Coordination
 from weft.federation.live.entries import Entry
 from weft.federation.live.letters import Letter
-from weft.federation.live.memory_wire import MemoryBroker, MemoryWire
 from weft.federation.live.requests import asked
 from weft.federation.live.site import SiteProcess, SiteSettings
 from weft.registration import Registration

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from bench.delivery_transport.processes import NatsServer
+from tests.federation.live.memory_wire import MemoryBroker, MemoryWire
 from weft.delivery.errors import BrokerError
-from weft.federation.live.memory_wire import MemoryBroker, MemoryWire
 from weft.federation.live.nats_wire import NatsWire
 from weft.federation.live.wire import Wire
 

@@ -28,11 +28,11 @@ from weft.delivery.groups.switching import Moment
 from weft.delivery.itinerary import from_json
 from weft.delivery.log import Limits, clear, cycles, delivery_directory, put_aside
 from weft.delivery.publisher import Published, Publisher
-from weft.engine.commits import Commit
-from weft.engine.engine import Engine
-from weft.engine.publishing import PublishedRows
-from weft.engine.statistics import measured, rates
 from weft.optimizer.group_results import Statistics
+from weft.runtime.engine import Engine
+from weft.runtime.sinks.publishing import PublishedRows
+from weft.runtime.state.commits import Commit
+from weft.runtime.statistics import measured, rates
 from weft.sql import durations
 
 #: How often it is asked whether groups still pay, unless the setting `delivery_every` says otherwise.

@@ -9,9 +9,9 @@ from typing import Any
 from weft.algebra import Query
 from weft.catalog import Catalog, Representative
 from weft.delivery.itinerary import Itinerary, as_json, from_json
+from weft.explain.words import some
 from weft.plan.subscription import ALL_ROWS, Comparison, Subscription
 from weft.plan.text import query_text
-from weft.plan.words import some
 
 
 @dataclass(frozen=True)

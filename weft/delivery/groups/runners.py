@@ -9,9 +9,9 @@ from typing import Any
 from weft.algebra import Relation
 from weft.algebra.relations import WINDOW_START
 from weft.catalog import Catalog, Representative
-from weft.engine.publishing import publishing_sink
 from weft.optimizer import group_results
 from weft.optimizer.group_results import Kind
+from weft.runtime.sinks.publishing import publishing_sink
 from weft.sql.object_names import OWN
 from weft.windows.residues import ResidueClass
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
+from weft.algebra.secrets import shown
 from weft.delivery.errors import BrokerError
-from weft.secrets import shown
 
 Result = TypeVar("Result")
 

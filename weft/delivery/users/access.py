@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from weft.delivery.errors import AccessDenied, LogError
 from weft.delivery.log import write_json
-from weft.private_files import private_folder
+from weft.files.private_files import private_folder
 
 ACCESS: Final = "access.json"
 

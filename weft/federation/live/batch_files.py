@@ -22,11 +22,11 @@ import pyarrow.parquet as pq
 from weft.algebra import Stream
 from weft.algebra.clocks import clock_type
 from weft.algebra.types import TIMESTAMP
-from weft.engine import replay
-from weft.engine.arrow_types import arrow_type
 from weft.federation.errors import FederationError
 from weft.federation.live.store import Store
-from weft.private_files import private_folder
+from weft.files.private_files import private_folder
+from weft.runtime.columnar.arrow_types import arrow_type
+from weft.runtime.sources import replay
 
 #: The formats that a federation can read.
 FORMATS = ("parquet", replay.FORMAT)

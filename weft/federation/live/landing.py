@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from weft.delivery.checked_file import Damaged, read_checked, write_checked, write_whole
-from weft.engine.seals import Seal, fault, seal_of
 from weft.federation.errors import FederationError
 from weft.federation.live.place_file import FEED_AGAIN
-from weft.private_files import private_folder
+from weft.files.private_files import private_folder
+from weft.runtime.state.seals import Seal, fault, seal_of
 
 #: Folders of committed cycles that stay, for those who want to look.
 _KEPT = 3

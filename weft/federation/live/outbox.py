@@ -32,7 +32,7 @@ from weft.federation.errors import FederationError
 from weft.federation.live.letters import Letter, letter_bytes, small_enough
 from weft.federation.live.place_file import FEED_AGAIN
 from weft.federation.live.wire import Wire, home_box
-from weft.private_files import private_folder
+from weft.files.private_files import private_folder
 
 _LENGTH = struct.Struct(">I")
 _PREVIOUS = struct.Struct(">q")

@@ -10,7 +10,7 @@ from weft.delivery.checked_file import Damaged, read_checked
 from weft.delivery.errors import BrokerError
 from weft.delivery.nats.connection import split_address
 from weft.federation.errors import FederationError
-from weft.private_files import private_folder, write_private
+from weft.files.private_files import private_folder, write_private
 
 PLACE_FILE = "federation.json"
 

@@ -15,11 +15,11 @@ import pyarrow as pa
 from weft.algebra import Query, Stream
 from weft.catalog import Catalog
 from weft.federation.live.engine_handle import AnswerSink, EngineMaker
-from weft.private_files import private_folder
+from weft.files.private_files import private_folder
 
 if TYPE_CHECKING:
-    from weft.engine.publishing import PublishedRows
-    from weft.engine.spark import SparkSession
+    from weft.runtime.sinks.publishing import PublishedRows
+    from weft.runtime.spark.session import SparkSession
 
 _APPLIED = "federation_place"
 
@@ -28,7 +28,7 @@ class SparkEngine:
     """An engine of weft that runs the cycles it is told to."""
 
     def __init__(self, spark: SparkSession, directory: Path, answers: AnswerSink) -> None:
-        from weft.engine.engine import Engine, state_directory
+        from weft.runtime.engine import Engine, state_directory
 
         private_folder(directory)
         self._spark = spark
@@ -54,7 +54,7 @@ class SparkEngine:
         create: Sequence[Query] = (),
         drop: Sequence[str] = (),
     ) -> None:
-        from weft.engine.publishing import publishing_sink
+        from weft.runtime.sinks.publishing import publishing_sink
 
         with self._catalog.transaction():
             known = {each.name for each in self._catalog.streams()}
@@ -69,7 +69,7 @@ class SparkEngine:
                 self._catalog.set_setting(_APPLIED, place)
 
     def cycle(self, number: int, rows: Mapping[str, Path], clocks: Mapping[str, int]) -> None:
-        from weft.engine.told_batches import told_batch
+        from weft.runtime.sources.told_batches import told_batch
 
         batch = told_batch(self._spark, self._catalog.streams(), rows)
         self._engine.cycle(batch, number, clocks)
@@ -99,7 +99,7 @@ class _Publisher:
 
 def spark_engines(master: str | None, settings: Mapping[str, str]) -> EngineMaker:
     """Makes engines on one Spark session, which is started now."""
-    from weft.engine.spark import session
+    from weft.runtime.spark.session import session
 
     spark = session(master, settings)
     return lambda directory, answers: SparkEngine(spark, directory, answers)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.federation.errors import FederationError
-from weft.private_files import private, private_folder
+from weft.files.private_files import private, private_folder
 
 
 class Store:

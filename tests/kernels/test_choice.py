@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import doctest
+from fractions import Fraction
+
+import pytest
+
+from tests.kernels.cases import CASES
+from weft.algebra import Window
+from weft.kernels import choice
+from weft.kernels.algorithms import ALGORITHMS
+from weft.kernels.choice import MANY_KEYS, choose, choose_for
+from weft.kernels.cost import MEASURED_PRICES, PRINTED, Price, Tariff
+from weft.kernels.demand import demand
+from weft.kernels.kernel import why_not
+
+ONE = demand([Window(100, 1)])
+MANY = demand([Window(length, 1) for length in range(10, 101, 10)])
+
+
+def chosen(case: str, *, ranges: int = 1, keys: int = 1, **options: bool) -> str:
+    tree = ONE if ranges == 1 else MANY
+    return choose_for(CASES[case].statistic, tree, Fraction(1), keys=keys, **options).kernel
+
+
+@pytest.mark.parametrize(
+    ("case", "ranges", "keys", "kernel"),
+    [
+        ("count", 1, 1, "slickdeque_inv"),
+        ("count", 10, 1, "prefix"),
+        ("count", 1, 1000, "prefix"),
+        ("sum of integers", 10, 100_000, "prefix"),
+        ("values", 10, 1, "prefix"),
+        ("max of doubles", 1, 1, "slickdeque_noninv"),
+        ("max of doubles", 10, 1, "slickdeque_noninv"),
+        ("max of doubles", 10, 100_000, "flatfit"),
+        ("sum of doubles", 1, 1, "two_stacks"),
+        ("sum of doubles", 10, 1000, "flatfit"),
+        ("moments", 1, 1, "two_stacks"),
+        ("moments", 10, 1, "flatfit"),
+        ("registers", 10, 1, "flatfit"),
+    ],
+)
+def test_choice_with_unit_prices(case: str, ranges: int, keys: int, kernel: str) -> None:
+    assert chosen(case, ranges=ranges, keys=keys) == kernel
+
+
+def test_subtraction_of_doubles_must_be_allowed() -> None:
+    assert chosen("sum of doubles", ranges=10) == "flatfit"
+    assert chosen("sum of doubles", ranges=10, rounding=True) == "prefix"
+
+
+def test_a_steady_kernel_has_no_expensive_slides() -> None:
+    assert chosen("moments") == "two_stacks"
+    assert chosen("moments", steady=True) == "daba"
+    assert chosen("moments", ranges=10, steady=True) == "b_int"
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("ranges", [1, 5])
+@pytest.mark.parametrize("keys", [1, MANY_KEYS])
+def test_the_chosen_kernel_may_serve(case: str, ranges: int, keys: int) -> None:
+    statistic = CASES[case].statistic
+    assert why_not(ALGORITHMS[chosen(case, ranges=ranges, keys=keys)], statistic, ranges) is None
+
+
+def test_the_choice_explains_itself() -> None:
+    statistic = CASES["max of doubles"].statistic
+    prices = {"panes": 99.0, "flatfat": 12.0, "flatfit": 3.0, "two_stacks": 3.5, "slickdeque_noninv": 1.0}
+    explained = choose(statistic, ranges=2, keys=5000, cost=prices.get)
+    assert str(explained).splitlines() == [
+        "FlatFIT: the cheapest of 3 that may serve max (selective, not invertible) over 2 ranges and 5,000 keys, "
+        "at a cost of 3",
+        "  not Panes (Inv): Panes (Inv) needs an inverse, and max has none",
+        "  not B-Int: no price is known for it",
+        "  not TwoStacks: TwoStacks serves one range, not 2",
+        "  not DABA: DABA serves one range, not 2",
+        "  not SlickDeque (Inv): SlickDeque (Inv) needs an inverse, and max has none",
+        "  not SlickDeque (Non-Inv): it takes 5000 keys one by one",
+        "  not Prefix difference: Prefix difference needs an inverse, and max has none",
+        "  not FlatFAT: it costs 12",
+        "  not Panes: it costs 99",
+    ]
+
+
+def test_prices_decide() -> None:
+    """With the papers' prices an operation is an operation; a kernel that is measured to be faster is taken."""
+    statistic = CASES["moments"].statistic
+    assert choose_for(statistic, MANY, Fraction(1), keys=1000).kernel == "flatfit"
+    slow_flatfit = {**MEASURED_PRICES, "flatfit": Price(Tariff(Fraction(900), Fraction(900), Fraction(900)))}
+    explained = choose_for(statistic, MANY, Fraction(1), keys=1000, prices=slow_flatfit)
+    assert explained.kernel == "b_int"
+    assert explained.left_out["flatfit"].startswith("it costs ")
+
+
+def test_the_papers_have_no_cost_for_prefix() -> None:
+    explained = choose_for(CASES["count"].statistic, MANY, Fraction(1), model=PRINTED)
+    assert explained.kernel == "slickdeque_inv"
+    assert explained.left_out["prefix"] == "no price is known for it"
+
+
+def test_without_any_cost_there_is_no_choice() -> None:
+    with pytest.raises(ValueError, match="no kernel that may serve count has a cost"):
+        choose(CASES["count"].statistic, ranges=1, keys=1, cost=lambda kernel: None)
+
+
+def test_examples() -> None:
+    assert doctest.testmod(choice).failed == 0

@@ -1,0 +1,232 @@
+"""Windows over partials that are kept only where there are some: against dense windows and plain recomputation."""
+
+from __future__ import annotations
+
+import doctest
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.kernels.cases import CASES, Case, assert_same
+from weft.kernels import spans as spans_module
+from weft.kernels import sparse
+from weft.kernels.algorithms import ALGORITHMS
+from weft.kernels.grouped import AnswerRows, GroupedWindows, Partials
+from weft.kernels.kernel import KernelError, why_not
+from weft.kernels.spans import Windows, spans
+from weft.kernels.sparse import SparseWindows
+from weft.kernels.statistic import Columns, Statistic
+from weft.kernels.statistics import COUNT, NAN, NONFINITE, SUM_OF_DOUBLES
+
+NAMES = tuple(CASES)
+
+
+class Naive:
+    """All partials by fragment and key, from which every answer is computed anew."""
+
+    def __init__(self, statistic: Statistic) -> None:
+        self.statistic = statistic
+        self.partials: dict[tuple[int, int], Columns] = {}
+
+    def take(self, fragment: int, key: int, record: Columns) -> None:
+        held = self.partials.get((fragment, key))
+        self.partials[fragment, key] = record if held is None else self.statistic.combine(held, record)
+
+    def answer(self, start: int, end: int) -> dict[int, Columns]:
+        found: dict[int, Columns] = {}
+        for (fragment, key), record in sorted(self.partials.items(), key=lambda item: item[0]):
+            if start <= fragment <= end:
+                found[key] = self.statistic.combine(found[key], record) if key in found else record
+        return found
+
+
+class Script:
+    """The same random partials for sparse windows, dense windows and recomputation."""
+
+    def __init__(self, case: Case, lengths: list[int], seed: int) -> None:
+        self.case, self.lengths = case, sorted(lengths, reverse=True)
+        self.rng = np.random.default_rng(seed)
+        ranges = len(self.lengths)
+        self.sparse = SparseWindows({"x": case.statistic}, ranges)
+        self.naive = Naive(case.statistic)
+        kernel = next(
+            name
+            for name, each in ALGORITHMS.items()
+            if each.any_start and why_not(each, case.statistic, ranges) is None
+        )
+        self.dense = GroupedWindows({"x": case.statistic}, {"x": kernel}, self.lengths[0], ranges)
+
+    def entries(self, fragments: int) -> tuple[np.ndarray, np.ndarray]:
+        """Random places, some fragments without any; keys come and go."""
+        crowd, density = int(self.rng.integers(1, 12)), self.rng.choice((0.1, 0.5, 1.0))
+        there = self.rng.random((fragments, crowd)) < density
+        fragment, key = np.nonzero(there)
+        return fragment, key + int(self.rng.integers(0, 8))
+
+    def slide(self) -> None:
+        fragments, begin = int(self.rng.integers(0, 5)), self.sparse.next
+        fragment, key = self.entries(fragments)
+        records = self.case.records(self.rng, len(key))
+        for n, (f, k) in enumerate(zip(fragment.tolist(), key.tolist(), strict=True)):
+            self.naive.take(begin + f, k, tuple(column[n : n + 1] for column in records))
+        ends = begin + np.arange(fragments)
+        starts = np.maximum(ends[:, None] + 1 - np.array(self.lengths), 0)
+        due = self.rng.random(starts.shape) < self.rng.choice((0.2, 0.8, 1.0))
+        # No order is asked for among the entries of a call.
+        mixed = self.rng.permutation(len(key))
+        partials = Partials(fragment[mixed], key[mixed], {"x": tuple(column[mixed] for column in records)})
+        found = self.sparse.slide(partials, fragments, starts, due)
+        by_answer = sorted_rows(found)
+        assert_rows_equal(by_answer, sorted_rows(self.dense.slide(partials, fragments, starts, due).rows()))
+        assert np.all(np.diff(np.nonzero(due)[1][found.answers]) >= 0), "rows come range by range"
+        windows = [self.naive.answer(int(starts[n, j]), int(ends[n])) for n, j in np.argwhere(due)]
+        expected = [(n, k, window[k]) for n, window in enumerate(windows) for k in sorted(window)]
+        assert list(zip(by_answer.answers.tolist(), by_answer.keys.tolist(), strict=True)) == [
+            (n, k) for n, k, _ in expected
+        ]
+        if expected:
+            whole = tuple(np.concatenate(columns) for columns in zip(*(r for _, _, r in expected), strict=True))
+            assert_same(by_answer.records["x"], whole)
+
+    def amend(self) -> None:
+        if self.sparse.first == self.sparse.next:
+            return
+        held = self.sparse.next - self.sparse.first
+        fragment, key = self.entries(held)
+        sequences, records = fragment + self.sparse.first, self.case.records(self.rng, len(key))
+        self.sparse.absorb(sequences, key, {"x": records})
+        self.dense.absorb(sequences, key, {"x": records})
+        for n, (f, k) in enumerate(zip(sequences.tolist(), key.tolist(), strict=True)):
+            self.naive.take(f, k, tuple(column[n : n + 1] for column in records))
+
+    def rebuild(self) -> None:
+        """Go on with windows that were made from what these hold."""
+        held, count = self.sparse.held(), self.sparse.next - self.sparse.first
+        successor = SparseWindows({"x": self.case.statistic}, len(self.lengths), self.sparse.first)
+        starts = np.full((count, len(self.lengths)), self.sparse.first)
+        nothing = successor.slide(held, count, starts, np.zeros_like(starts, dtype=bool))
+        assert not len(nothing.answers)
+        assert successor.number_of_keys == self.sparse.number_of_keys
+        self.sparse = successor
+
+
+def sorted_rows(rows: AnswerRows) -> AnswerRows:
+    order = np.lexsort((rows.keys, rows.answers))
+    records = {name: tuple(column[order] for column in columns) for name, columns in rows.records.items()}
+    return AnswerRows(rows.answers[order], rows.keys[order], records)
+
+
+def assert_rows_equal(left: AnswerRows, right: AnswerRows) -> None:
+    assert left.answers.tolist() == right.answers.tolist()
+    assert left.keys.tolist() == right.keys.tolist()
+    for name, columns in left.records.items():
+        assert_same(columns, right.records[name])
+
+
+def run(name: str, lengths: list[int], seed: int) -> None:
+    script = Script(CASES[name], lengths, seed)
+    for _ in range(6):
+        script.slide()
+        if script.rng.random() < 0.4:
+            script.amend()
+        if script.rng.random() < 0.3:
+            script.rebuild()
+
+
+LENGTHS = st.lists(st.integers(1, 9), min_size=1, max_size=4, unique=True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=8)
+@given(seed=st.integers(0, 2**32), lengths=LENGTHS)
+def test_sparse_windows_answer_like_dense_ones_and_like_recomputation(name: str, seed: int, lengths: list[int]) -> None:
+    run(name, lengths, seed)
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=300)
+@given(seed=st.integers(0, 2**32), lengths=LENGTHS)
+def test_sparse_windows_at_length(name: str, seed: int, lengths: list[int]) -> None:
+    run(name, lengths, seed)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_long_windows_over_many_ranges(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long enough for stretches to be put together from a tree, and copied out in parts."""
+    monkeypatch.setattr(spans_module, "_AT_ONCE", 100)
+    case, rng = CASES[name], np.random.default_rng(4)
+    fragments, lengths = 150, [140, 90, 33, 1]
+    fragment, key = np.nonzero(rng.random((fragments, 3)) < 0.9)
+    records = case.records(rng, len(key))
+    naive = Naive(case.statistic)
+    for n, (f, k) in enumerate(zip(fragment.tolist(), key.tolist(), strict=True)):
+        naive.take(f, k, tuple(column[n : n + 1] for column in records))
+    starts = np.maximum(np.arange(1, fragments + 1)[:, None] - np.array(lengths), 0)
+    due = np.zeros(starts.shape, dtype=bool)
+    due[140:] = True
+    windows = SparseWindows({"x": case.statistic}, len(lengths))
+    rows = sorted_rows(windows.slide(Partials(fragment, key, {"x": records}), fragments, starts, due))
+    place = 0
+    for step, number in np.argwhere(due):
+        for k, record in sorted(naive.answer(int(starts[step, number]), int(step)).items()):
+            assert rows.keys[place] == k
+            assert_same(tuple(column[place : place + 1] for column in rows.records["x"]), record)
+            place += 1
+    assert place == len(rows.keys)
+
+
+def one(fragment: int, key: int, value: float, flags: int = 0) -> Partials:
+    records = {"sum": (np.array([value]),), "nonfinite": (np.array([flags]),)}
+    return Partials(np.array([fragment]), np.array([key]), records)
+
+
+def test_what_a_large_number_hid_is_there_again_when_it_has_gone() -> None:
+    windows = SparseWindows({"sum": SUM_OF_DOUBLES, "nonfinite": NONFINITE})
+    for step, value in enumerate((1.0, 1e17, -3.0, 0.5)):
+        rows = windows.slide(one(0, 5, value), 1, [[max(0, step - 1)]])
+    assert rows.records["sum"][0].tolist() == [-2.5]
+
+
+def test_a_rare_statistic_has_records_only_while_it_must() -> None:
+    windows = SparseWindows({"sum": SUM_OF_DOUBLES, "nonfinite": NONFINITE})
+    small = windows.slide(one(0, 1, 1.0), 1, [[0]])
+    assert small.records["nonfinite"][0].tolist() == [0]
+    size = windows.nbytes
+    windows.absorb(np.array([0]), np.array([2]), one(0, 2, 0.0, NAN).records)
+    assert windows.slide(one(0, 1, 1.0), 1, [[0]]).records["nonfinite"][0].tolist() == [0, NAN]
+    windows.slide(one(0, 1, 1.0), 1, [[2]])
+    assert windows.nbytes == size
+
+
+def test_expired_partials_are_let_go() -> None:
+    windows = SparseWindows({"n": COUNT}, 2)
+    for step in range(50):
+        partials = Partials(np.zeros(3, dtype=np.int64), step + np.arange(3), {"n": (np.ones(3, dtype=np.int64),)})
+        windows.slide(partials, 1, [[max(0, step - 4), step]])
+    assert (windows.number_of_partials, windows.number_of_keys) == (15, 7)
+    windows.slide(Partials(np.empty(0, int), np.empty(0, int), {"n": (np.empty(0, int),)}), 1, [[50, 50]])
+    assert windows.is_empty
+    assert windows.nbytes == 0
+
+
+def test_fragments_that_are_gone_cannot_be_amended() -> None:
+    windows = SparseWindows({"n": COUNT}, first=1000)
+    windows.slide(Partials(np.array([0, 2]), np.array([4, 4]), {"n": (np.array([1, 1]),)}), 3, [[1000], [1000], [1001]])
+    with pytest.raises(KernelError, match="fragment 1000 is not held; those from 1001 to 1002 are"):
+        windows.absorb(np.array([1001, 1000]), np.array([4, 4]), {"n": (np.array([5, 5]),)})
+    with pytest.raises(KernelError, match="never go back"):
+        windows.slide(Partials(np.array([0]), np.array([4]), {"n": (np.array([1]),)}), 1, [[999]])
+
+
+def test_gaps_between_the_instances_of_a_hopping_window_are_in_none_of_them() -> None:
+    keys, fragments = np.array([1, 1, 1, 2]), np.array([0, 3, 5, 4])
+    found = spans(keys, fragments, Windows(np.array([0, 0]), np.array([0, 5]), np.array([1, 6])))
+    assert (found.counts.tolist(), found.firsts.tolist(), found.lasts.tolist()) == ([1, 1], [0, 2], [1, 3])
+
+
+def test_examples() -> None:
+    assert doctest.testmod(sparse).failed == 0
+    assert doctest.testmod(spans_module).failed == 0

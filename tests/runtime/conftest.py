@@ -1,0 +1,43 @@
+"""What the tests of the engine share: an engine and an oracle side by side, in a directory of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.runtime.workload_run import Run
+from weft.loom import Loom
+from weft.runtime import cycle
+
+
+@pytest.fixture
+def beside_oracle(spark: SparkSession, tmp_path: Path) -> Iterator[Callable[[str], Run]]:
+    """Starts an engine and an oracle on the statements of a script."""
+    with ExitStack() as open_runs:
+
+        def start(script: str) -> Run:
+            directory = tmp_path / "project"
+            directory.mkdir()
+            run = Run(spark, directory)
+            open_runs.callback(run.close)
+            run.execute(script)
+            return run
+
+        yield start
+
+
+@pytest.fixture
+def loom(spark: SparkSession, tmp_path: Path) -> Iterator[Loom]:
+    """A project of its own, on the one Spark session."""
+    with Loom.open(tmp_path / "project") as loom:
+        yield loom
+
+
+@pytest.fixture
+def compacting_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logs are rewritten after three cycles, so that a run of six does it too."""
+    monkeypatch.setattr(cycle, "_MOST_SEGMENTS", 2)

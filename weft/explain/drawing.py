@@ -1,0 +1,245 @@
+"""What is shared as a picture: boxes from streams on the left to queries on the right, before anybody draws them.
+
+    stream ──> selection ──> join ──> queries          the network
+    stream ──> tree ──> queries                        what is woven
+
+A picture of a thousand boxes tells nothing. Those that most queries need are shown, with all that is below them. What
+is left out above one of them is a broken arrow to the queries that it leads to, and a note counts all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from weft.explain.words import count, some
+from weft.plan.shared_network import LOG, SharedNetwork, SharedNode
+from weft.plan.sharing import SharedStream, Sharing
+from weft.plan.text import window_text
+
+#: So many boxes are shown, without those of queries.
+MOST_BOXES = 30
+#: So many queries are named in a box.
+_NAMES = 6
+
+STREAM, TREE, QUERIES = "stream", "tree", "queries"
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A box: what kind of thing it is, what is written in it, and how many queries need it."""
+
+    key: str
+    kind: str
+    title: str
+    lines: tuple[str, ...]
+    weight: int
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """From one box to another, for so many queries; it may pass boxes that are left out."""
+
+    start: str
+    end: str
+    weight: int
+    is_direct: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """Boxes, those that an arrow starts from before those it leads to; arrows; and what the picture does not show."""
+
+    boxes: tuple[Box, ...]
+    arrows: tuple[Arrow, ...]
+    notes: tuple[str, ...]
+    #: Queries that read nothing of what is shown.
+    unseen: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A box before it is known which are shown, and the boxes that it is made from.
+
+    `queries` are those of the picture that need it, `weight` counts all of them.
+    """
+
+    key: str
+    kind: str
+    title: str
+    lines: tuple[str, ...]
+    parents: tuple[str, ...]
+    queries: tuple[str, ...]
+    weight: int
+
+
+def drawing(sharing: Sharing, names: Collection[str], most: int = MOST_BOXES) -> Drawing:
+    """The picture of some queries: of their part of what is shared."""
+    chosen = frozenset(names)
+    answered = _answered_by(sharing, chosen)
+    parts = {part.key: part for part in _parts(sharing, chosen, answered)}
+    shown = _shown(parts, most)
+    homes = _homes_of_left_out(parts, shown)
+    boxes = [Box(key, parts[key].kind, parts[key].title, parts[key].lines, parts[key].weight) for key in shown]
+    arrows = [Arrow(parent, key, parts[key].weight) for key in shown for parent in dict.fromkeys(parts[key].parents)]
+    found: dict[tuple[str, bool], list[str]] = {}
+    for name, key in answered.items():
+        found.setdefault((homes.get(key, key), key in homes), []).append(name)
+    for key in shown:
+        for is_left_out in (False, True):
+            if (key, is_left_out) in found:
+                above = sum(home == key for home in homes.values()) if is_left_out else 0
+                box = _queries_box(f"queries of {key}{' and above' * is_left_out}", found[key, is_left_out], above)
+                boxes.append(box)
+                arrows.append(Arrow(key, box.key, box.weight, not is_left_out))
+    unseen = tuple(name for (key, _), those in found.items() if key not in shown for name in those)
+    notes = list(_notes(sharing, chosen, len(parts), len(shown)))
+    if unseen:
+        notes.append(f"above nodes that are left out: {some(unseen)}")
+    return Drawing(tuple(boxes), tuple(arrows), tuple(notes), unseen)
+
+
+def _queries_box(key: str, names: list[str], left_out: int) -> Box:
+    more = [f"and {len(names) - _NAMES:,} more"] if len(names) > _NAMES else []
+    through = [f"… through {count(left_out, 'node')} not shown"] if left_out else []
+    return Box(key, QUERIES, count(len(names), "query", "queries"), (*names[:_NAMES], *more, *through), len(names))
+
+
+def _notes(sharing: Sharing, names: Collection[str], parts: int, shown: int) -> Iterator[str]:
+    if shown < parts:
+        yield f"{count(parts - shown, 'node')} of {parts:,} left out: these are the most shared"
+    alone = [name for name in sharing.by_themselves if name in names]
+    if alone:
+        yield f"neither woven nor in the network: {some(alone)}"
+
+
+# -- parts ------------------------------------------------------------------------------------------------------------
+
+
+def _answered_by(sharing: Sharing, names: Collection[str]) -> dict[str, str]:
+    """The box that each query finds its answers in, or the rows that it is computed from."""
+    found = {name: _tree_key(each.stream, each.tree.number) for name, each in sharing.woven.items()}
+    for name, running in sharing.running.items():
+        cohorts = sharing.stream(running.stream).running
+        found[name] = _running_key(running.stream, cohorts.index(running.cohort))
+    for name, query in sharing.network.queries.items():
+        found[name] = _node_key(sharing.network.nodes[query.answers[-1][0]])
+    return {name: key for name, key in found.items() if name in names}
+
+
+def _parts(sharing: Sharing, names: Collection[str], answered: Mapping[str, str]) -> Iterator[_Part]:
+    network = sharing.network.within(names)
+    logs = {_node_key(node): node for node in network.nodes.values() if node.kind == LOG}
+    for stream in sharing.streams:
+        woven = list(_woven_parts(stream, names))
+        key = f"stream {stream.name}"
+        if woven:
+            also = logs[key].queries if key in logs else ()
+            reading = (*(name for part in woven for name in part.queries), *(name for name in also if name in names))
+            yield _Part(key, STREAM, key, (), (), reading, stream.number_of_queries + len(also))
+            yield from woven
+    drawn = {f"stream {stream.name}" for stream in sharing.streams}
+    wanted = {number for query in network.queries.values() for number in query.nodes}
+    for number, node in network.nodes.items():
+        if number in wanted and not (node.kind == LOG and _node_key(node) in drawn and _is_woven(node, sharing, names)):
+            yield _node_part(node, network, names, answered)
+
+
+def _is_woven(log: SharedNode, sharing: Sharing, names: Collection[str]) -> bool:
+    """Whether the box of a stream is there already, for queries that are woven over it."""
+    return any(f"stream {each.name}" == log.title and any(_woven_parts(each, names)) for each in sharing.streams)
+
+
+def _woven_parts(stream: SharedStream, names: Collection[str]) -> Iterator[_Part]:
+    parents = (f"stream {stream.name}",)
+    for cohort in stream.cohorts:
+        rows = [f"where {each}" for each in cohort.conditions]
+        by = [f"by {', '.join(cohort.keys)}"] if cohort.keys else []
+        for tree in cohort.trees:
+            queries = tuple(name for name in tree.queries if name in names)
+            windows = [window_text(each, stream.clock) for each in tree.windows]
+            key = _tree_key(stream.name, tree.number)
+            if queries:
+                title = f"tree {tree.number}"
+                yield _Part(key, TREE, title, (*windows, *rows, *by), parents, queries, len(tree.queries))
+    for number, running in enumerate(stream.running):
+        queries = tuple(name for name in running.queries if name in names)
+        lines = (*(f"where {each}" for each in running.conditions), f"by {', '.join(running.keys) or 'nothing'}")
+        if queries:
+            key = _running_key(stream.name, number)
+            yield _Part(key, TREE, "never closing", lines, parents, queries, len(running.queries))
+
+
+def _node_part(node: SharedNode, network: SharedNetwork, names: Collection[str], answered: Mapping[str, str]) -> _Part:
+    queries = tuple(name for name in node.queries if name in names)
+    if node.kind == LOG:
+        # The answers of a query come out of the box that it finds them in, if that one is drawn.
+        giver = answered.get(node.title.removeprefix("answers of "))
+        return _Part(node.title, STREAM, node.title, (), (giver,) if giver else (), queries, len(node.queries))
+    parents = tuple(_node_key(network.nodes[parent]) for parent in node.parents)
+    lines = (*(f"on {each}" for each in node.equations), *node.conditions)
+    return _Part(_node_key(node), node.kind, f"{node.number} {node.kind}", lines, parents, queries, len(node.queries))
+
+
+def _node_key(node: SharedNode) -> str:
+    return node.title if node.kind == LOG else f"node {node.number}"
+
+
+def _tree_key(stream: str, number: int) -> str:
+    return f"tree {number} of {stream}"
+
+
+def _running_key(stream: str, number: int) -> str:
+    return f"running {number} of {stream}"
+
+
+# -- what is shown ----------------------------------------------------------------------------------------------------
+
+
+def _shown(parts: Mapping[str, _Part], most: int) -> list[str]:
+    """The parts that most queries need and all that is below them, in order."""
+    order = {key: position for position, key in enumerate(_parents_first(parts))}
+    chosen: set[str] = set()
+    for key in sorted(order, key=lambda key: (-len(parts[key].queries), order[key])):
+        needed = _with_parents(key, parts) - chosen
+        if len(chosen) + len(needed) <= most:
+            chosen |= needed
+    return sorted(chosen, key=order.__getitem__)
+
+
+def _parents_first(parts: Mapping[str, _Part]) -> list[str]:
+    given: dict[str, None] = {}
+
+    def give(key: str) -> None:
+        waiting = [key]
+        while waiting:
+            missing = [each for each in parts[waiting[-1]].parents if each not in given]
+            if missing:
+                waiting += missing
+            else:
+                given.setdefault(waiting.pop())
+
+    for key in parts:
+        give(key)
+    return list(given)
+
+
+def _with_parents(key: str, parts: Mapping[str, _Part]) -> set[str]:
+    found, waiting = {key}, [key]
+    while waiting:
+        for parent in parts[waiting.pop()].parents:
+            if parent not in found:
+                found.add(parent)
+                waiting.append(parent)
+    return found
+
+
+def _homes_of_left_out(parts: Mapping[str, _Part], shown: Collection[str]) -> dict[str, str]:
+    """For each part that is left out, the one that is shown and nearest below it: each is counted once."""
+    homes: dict[str, str] = {}
+    for key in _parents_first(parts):
+        below = [parent if parent in shown else homes.get(parent) for parent in parts[key].parents]
+        home = next((each for each in below if each is not None), None)
+        if key not in shown and home is not None:
+            homes[key] = home
+    return homes

@@ -1,0 +1,85 @@
+"""In which order selects are joined, by what evidence, and how they came to it: for EXPLAIN, from the catalog alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from weft.algebra import Select
+from weft.algebra.clocks import clock_type
+from weft.algebra.relations import Table
+from weft.algebra.types import BIGINT
+from weft.catalog import Catalog
+from weft.explain.condition_text import Leg, disjunction_text
+from weft.optimizer.network import KeptNetwork, Kind, Known, Observed, Redecided, wanted
+from weft.optimizer.network.observed import share_known
+from weft.optimizer.network.recosting import best_order, costs, order_of, order_text
+from weft.optimizer.network.renaming import Renaming
+from weft.optimizer.network.wanted import Wanted, legs_read
+from weft.plan.shared_network import JoinOrder, OrderChange
+from weft.runtime.pieces.pieces import Piece
+from weft.runtime.stages.joins.evidence import Evidence, evidence
+
+_INPUT = re.compile(r"\bT(\d+)\b")
+
+
+class JoinOrders:
+    """The orders of some selects: in a project that has run, with what was seen of them."""
+
+    def __init__(self, selects: Mapping[str, tuple[Select, Sequence[str]]], catalog: Catalog | None) -> None:
+        self._evidence = Evidence({}, {}, ()) if catalog is None else evidence(catalog)
+        observed = Observed()
+        observed.restore(self._evidence.known)
+        kept = KeptNetwork(catalog, statistics=observed)
+        kept.planned(selects)
+        kept.planner.estimates.expect_anew()
+        self._planner = kept.planner
+
+    def of(self, piece: Piece) -> Iterator[JoinOrder]:
+        """The order of a select, if there is something to tell."""
+        place, history = piece.place.log, self._evidence.of_select(piece.place.log)
+        if len(piece.inputs) < 2 or (len(piece.inputs) < 3 and not history):
+            return
+        assert isinstance(piece.relation, Select)
+        what = wanted(piece.relation, piece.inputs, self._planner.sharing)
+        names = [item.alias for item in piece.relation.inputs]
+        called = _called(piece, what, self._planner.renaming)
+        changes = tuple(_change(each, names, called) for each in history)
+        order = _named(order_text(order_of(self._planner.nodes, place)), names)
+        if not self._evidence.known:
+            yield JoinOrder(order, history=changes)
+            return
+        found = costs(self._planner, (place,), {place: what})
+        best = _named(order_text(best_order(self._planner, place, what)), names)
+        seen = [(text, self._evidence.known[known]) for known, text in called.items() if known in self._evidence.known]
+        yield JoinOrder(order, found.now, best, found.best, tuple(seen), changes)
+
+
+def _called(piece: Piece, what: Wanted, renaming: Renaming) -> dict[Known, str]:
+    """What the numbers are called that the costs of a select depend on: rows of its inputs, and its conditions."""
+    assert isinstance(piece.relation, Select)
+    inputs = piece.relation.inputs
+    legs = [Leg(each.alias, BIGINT if isinstance(each.source, Table) else clock_type(each.source)) for each in inputs]
+    called: dict[Known, str] = {}
+    for log, leg in zip(what.logs, legs, strict=True):
+        # A stream that is joined with itself has one number, whatever it is called.
+        called.setdefault(Known(Kind.ROWS, (log,)), f"rows of {leg.name}")
+    for condition in what.predicates.disjunctions:
+        read = legs_read(condition)
+        if len(read) > 1 and not any(literal.operator == "=" for literal in condition.literals):
+            continue
+        whose = f"pairs of {' and '.join(legs[leg].name for leg in read)}" if len(read) > 1 else "rows"
+        known = share_known(condition, what.logs, read, renaming)
+        called[known] = f"{whose} with {disjunction_text(condition, legs)}"
+    return called
+
+
+def _change(decided: Redecided, names: Sequence[str], called: Mapping[Known, str]) -> OrderChange:
+    seen = tuple((called[known], value) for known, value in decided.observed if known in called)
+    before, after = (_named(each, names) for each in (decided.before, decided.after))
+    return OrderChange(decided.cycle, before, after, decided.cost_before, decided.cost_after, seen)
+
+
+def _named(order: str, names: Sequence[str]) -> str:
+    """An order with the names that a select gives its inputs: T1, T2 and so on in the order of FROM."""
+    return _INPUT.sub(lambda found: names[int(found.group(1)) - 1], order)

@@ -1,0 +1,307 @@
+"""What EXPLAIN says of the network: the very one that runs, or would run, in words of the users.
+
+Nothing runs here and no Spark session is needed. In a project that has run, the network is taken up from the catalog;
+queries that were registered since are planned as the next cycle will plan them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from fractions import Fraction
+
+from weft.algebra import DataType, Query, Relation, Select, Stream, Table
+from weft.algebra.clocks import clock_type
+from weft.algebra.types import BIGINT
+from weft.explain.condition_text import Leg, column_text, disjunction_text, named_legs
+from weft.explain.join_orders import JoinOrders
+from weft.explain.project import Project, why_not_woven
+from weft.explain.set_operators import SetSharing, put_together
+from weft.optimizer.network import KeptNetwork, Planner
+from weft.optimizer.network.nearest import Nearest, Neighbours
+from weft.optimizer.network.nodes import Entry, equations
+from weft.plan.network import Network
+from weft.plan.shared_network import (
+    JOIN,
+    LOG,
+    SELECTION,
+    JoinFamily,
+    NetworkQuery,
+    NotShared,
+    SharedNetwork,
+    SharedNode,
+)
+from weft.predicates import Disjunction
+from weft.runtime.pieces.pieces import Evaluator, Piece, selects_of
+from weft.runtime.stages.groups.shape import derived
+from weft.runtime.stages.joins.families import Families, families_of
+from weft.runtime.stages.windows.shape import NotWoven
+
+#: What queries cost alone is worked out for so many of them at most: each is planned once more for that.
+_MOST_ALONE = 200
+
+
+def shared_network(
+    queries: Sequence[Query], project: Project, woven: Collection[str] = (), chosen: str | None = None
+) -> SharedNetwork:
+    """The network of some queries, without those that are woven; `chosen` is the one that matters, if one does."""
+    networked: dict[str, list[Piece]] = {}
+    beside: dict[str, str] = {}
+    reasons: dict[str, str] = {}
+    sharing: list[Query] = []
+    for query in queries:
+        apart = (project.apart or {}).get(query.name)
+        if query.name not in woven and (apart is not None or not query.sharing):
+            reasons[query.name] = apart or "it was created with SHARING OFF"
+        elif query.name not in woven:
+            sharing.append(query)
+    project = project.with_beginning(put_together(project, {each.name: project.registered(each) for each in sharing}))
+    pieces = {query.name: project.pieces(query) for query in sharing}
+    sets = SetSharing(pieces)
+    for name, listed in pieces.items():
+        found = [each for each in listed if each.evaluator is Evaluator.NETWORK]
+        others = (each for each in listed if each.evaluator is not Evaluator.NETWORK)
+        rest = "; ".join(dict.fromkeys(_in_words(name, each, sets) for each in others))
+        if not found:
+            reasons[name] = rest
+            continue
+        networked[name] = found
+        if rest:
+            beside[name] = rest
+    if not networked:
+        return SharedNetwork(not_networked=reasons)
+    return _Telling(networked, beside, project, chosen).network(reasons)
+
+
+def _in_words(query: str, piece: Piece, sets: SetSharing) -> str:
+    """How a relation of a query is evaluated that is not the network's."""
+    if piece.evaluator is Evaluator.WEAVE:
+        return "aggregates over streams share partials"
+    if piece.evaluator is Evaluator.DERIVED:
+        return "its groups are kept in the driver"
+    if piece.evaluator is Evaluator.SETS:
+        return sets.in_words(query, piece)
+    return f"Spark evaluates it by itself: {_why_by_itself(piece.relation)}"
+
+
+def _why_by_itself(relation: Relation) -> str:
+    assert isinstance(relation, Select)
+    if not relation.is_grouped:
+        return "its rows come out when their windows close"
+    if isinstance(relation.inputs[0].source, Stream):
+        return why_not_woven(Query("", relation, None)) or ""
+    try:
+        derived(relation, "", 0)
+    except NotWoven as reason:
+        return str(reason)
+    return ""
+
+
+class _Telling:
+    """The network on its way into words."""
+
+    def __init__(
+        self, pieces: Mapping[str, Sequence[Piece]], beside: Mapping[str, str], project: Project, chosen: str | None
+    ) -> None:
+        self._pieces, self._beside, self._project, self._chosen = pieces, beside, project, chosen
+        listed = [piece for each in pieces.values() for piece in each]
+        self._selects = selects_of(listed)
+        kept = KeptNetwork(project.catalog)
+        self._planned: Network = kept.planned(self._selects)
+        self._planner: Planner = kept.planner
+        self._families: Families = families_of(self._planned)
+        self._logs = _logs(pieces)
+        self._neighbours = Neighbours(self._planner.nodes)
+        self._legs = {
+            number: named_legs([self._logs[log] for log in node.legs]) for number, node in self._planned.nodes.items()
+        }
+        self._chains = {name: self._chain(each) for name, each in pieces.items()}
+        self._users: dict[int, list[str]] = {number: [] for number in self._planned.nodes}
+        for name, chain in self._chains.items():
+            for number in chain:
+                self._users[number].append(name)
+        self._alone: dict[tuple[int, ...], int] = {}
+        self._orders = JoinOrders(self._selects, project.catalog)
+
+    def network(self, reasons: Mapping[str, str]) -> SharedNetwork:
+        nodes = {number: self._node(number) for number in self._planned.nodes}
+        is_worked_out = len(self._pieces) <= _MOST_ALONE
+        queries = {name: self._query(name, is_worked_out or name == self._chosen) for name in self._pieces}
+        return SharedNetwork(nodes, tuple(self._join_families()), queries, reasons)
+
+    # -- nodes --------------------------------------------------------------------------------------------------------
+
+    def _chain(self, pieces: Sequence[Piece]) -> list[int]:
+        """The nodes that some relations need, parents first."""
+        needed: set[int] = set()
+        waiting = [self._planned.results[piece.place.log].node for piece in pieces]
+        while waiting:
+            number = waiting.pop()
+            if number not in needed:
+                needed.add(number)
+                waiting.extend(self._planned.nodes[number].parents)
+        return [number for number in self._planned.nodes if number in needed]
+
+    def _node(self, number: int) -> SharedNode:
+        node, entry, legs = self._planned.nodes[number], self._entry(number), self._legs[number]
+        looked_up = equations(node.predicates) if node.is_join else frozenset()
+        others = [each for each in node.predicates.disjunctions if each not in looked_up]
+        measured = self._project.measured
+        return SharedNode(
+            number,
+            LOG if node.is_base else JOIN if node.is_join else SELECTION,
+            _title(node.legs[0], self._logs) if node.is_base else "",
+            node.parents,
+            entry.level,
+            tuple(leg.name for leg in legs),
+            tuple(self._texts(looked_up, number)),
+            tuple(self._texts(others, number)),
+            tuple(column_text(legs[leg], name) for leg, name in node.columns),
+            node.timely,
+            self._planner.rows(number),
+            measured.rows(node.legs[0]) if node.is_base else measured.node_rows(number),
+            self._planner.rows_looked_at(number),
+            tuple(self._users[number]),
+        )
+
+    def _entry(self, number: int) -> Entry:
+        return self._planner.nodes[number]
+
+    def _texts(self, conditions: Collection[Disjunction], number: int) -> Iterator[str]:
+        for each in sorted(conditions, key=lambda each: each.text):
+            text = disjunction_text(each, self._legs[number])
+            yield f"({text})" if " OR " in text else text
+
+    def _join_families(self) -> Iterator[JoinFamily]:
+        members: dict[str, list[int]] = {}
+        for number, family in self._families.homes.items():
+            members.setdefault(family.name, []).append(number)
+        for family in self._families.families:
+            if family.sides is None:
+                continue
+            numbers = members[family.name]
+            joins = tuple(each for each in numbers if self._planned.nodes[each].is_join)
+            first = self._planned.nodes[joins[0]]
+            keys = {key.text for key in family.keys}
+            shared = [each for each in first.predicates.disjunctions if each.text in keys]
+            yield JoinFamily(
+                family.level,
+                tuple(self._logs[log].name for log in family.legs),
+                tuple(self._texts(shared, first.number)),
+                joins,
+                tuple(each for each in numbers if each not in joins),
+                self._project.measured.rows(family.name),
+            )
+
+    # -- queries ------------------------------------------------------------------------------------------------------
+
+    def _query(self, name: str, with_alone: bool) -> NetworkQuery:
+        chain = self._chains[name]
+        own = [number for number in chain if len(self._users[number]) == 1]
+        cost = sum((Fraction(self._planner.rows_looked_at(n), len(self._users[n])) for n in chain), Fraction(0))
+        return NetworkQuery(
+            name,
+            tuple(self._answer(piece) for piece in self._pieces[name]),
+            tuple(chain),
+            tuple(number for number in chain if number not in own),
+            tuple(own),
+            cost,
+            self._cost_alone(name) if with_alone else None,
+            tuple(self._not_shared(name, own)),
+            self._beside.get(name),
+            tuple(order for piece in self._pieces[name] for order in self._orders.of(piece)),
+        )
+
+    def _answer(self, piece: Piece) -> tuple[int, tuple[str, ...]]:
+        """The node of a select, and which of its legs each input is."""
+        result = self._planned.results[piece.place.log]
+        assert isinstance(piece.relation, Select)
+        legs = self._legs[result.node]
+        named = [
+            f"{item.alias} = {legs[leg].name}"
+            for item, leg in zip(piece.relation.inputs, result.legs, strict=True)
+            if legs[leg].name not in ("", item.alias)
+        ]
+        return result.node, tuple(named)
+
+    def _cost_alone(self, name: str) -> int:
+        """What a query costs if there is no other. Those that find their rows in the same nodes cost the same."""
+        places = [piece.place.log for piece in self._pieces[name]]
+        found = tuple(self._planned.results[place].node for place in places)
+        if found not in self._alone:
+            planner = Planner(self._planner.sharing, self._planner.statistics)
+            for place in places:
+                planner.register(place, *self._selects[place])
+            self._alone[found] = sum(map(planner.rows_looked_at, planner.nodes.entries))
+        return self._alone[found]
+
+    # -- why not ------------------------------------------------------------------------------------------------------
+
+    def _not_shared(self, name: str, own: Sequence[int]) -> Iterator[NotShared]:
+        """Why a query has nodes to itself. What stands on a node of its own could not be shared: that is left out."""
+        answers = {self._planned.results[piece.place.log].node for piece in self._pieces[name]}
+        for number in own:
+            entry = self._entry(number)
+            grounds = (entry.anchor,) if entry.anchors is None else entry.anchors[:2]
+            stands_alone = any(ground in own and self._entry(ground).parents for ground in grounds)
+            if entry.parents and not stands_alone and (entry.anchors is not None or number in answers):
+                nearest = self._neighbours.nearest(number, {*own, *self._chains[name]})
+                yield self._in_words(number, nearest)
+
+    def _in_words(self, number: int, nearest: Nearest | None) -> NotShared:
+        entry, legs = self._entry(number), self._legs[number]
+        if nearest is None:
+            return NotShared(number, None, self._nobody_else(entry))
+        other = nearest.node
+        if nearest.differs_in_lateness:
+            timely = "leaves out rows that come too late, and this query does not"
+            late = "takes rows however late they come, and this query does not"
+            return NotShared(number, other, f"node {other} {late if entry.timely else timely}")
+        its, ours = (
+            tuple(disjunction_text(each, legs) for each in some)
+            for some in (nearest.its_equations, nearest.own_equations)
+        )
+        if its:
+            reason = f"joined by other equations: {' AND '.join(ours)} against {' AND '.join(its)} of node {other}"
+            return NotShared(number, other, reason, its, ours)
+        if nearest.in_the_way:
+            theirs = [disjunction_text(each, legs) for each, _ in nearest.in_the_way]
+            needs = dict.fromkeys(disjunction_text(each, legs) for _, some in nearest.in_the_way for each in some)
+            wanted = f"this query needs {' AND '.join(needs)}" if needs else "this query does not ask for that"
+            kept = "pairs" if len(legs) == 2 else "combinations" if len(legs) > 2 else "rows"
+            reason = f"node {other} keeps only {kept} with {' AND '.join(theirs)}; {wanted}"
+            return NotShared(number, other, reason, tuple(theirs), tuple(needs))
+        if other > number:
+            return NotShared(number, other, f"node {other} gives all that is needed, but came later")
+        rows = self._planner.rows(other)
+        reason = f"node {other} gives all that is needed, but to look at its {rows:,} rows would cost more"
+        return NotShared(number, other, reason)
+
+    def _nobody_else(self, entry: Entry) -> str:
+        if entry.anchors is None:
+            return f"no other query selects from {self._called(entry.anchor)}"
+        left, right = (self._called(anchor) for anchor in entry.anchors[:2])
+        return f"no other query joins {left} with {'itself' if left == right else right}"
+
+    def _called(self, number: int) -> str:
+        node = self._planned.nodes[number]
+        return _title(node.legs[0], self._logs) if node.is_base else f"node {number}"
+
+
+def _logs(pieces: Mapping[str, Sequence[Piece]]) -> dict[str, Leg]:
+    """What people call each log, and the type of its clock. A subquery goes by a query that it is in."""
+    logs: dict[str, Leg] = {}
+    for query, listed in pieces.items():
+        for piece in listed:
+            for log, source in piece.sources:
+                kind, _, name = log.partition(" ")
+                if kind == "rows":
+                    name = logs[log].name if log in logs else f"{query}_{sum(n.startswith('rows') for n in logs)}"
+                clock: DataType = BIGINT if isinstance(source, Table) else clock_type(source)
+                logs.setdefault(log, Leg(name, clock))
+    return logs
+
+
+def _title(log: str, logs: Mapping[str, Leg]) -> str:
+    kind = log.partition(" ")[0]
+    what = {"stream": "stream", "table": "table", "answers": "answers of", "rows": "rows of subquery"}[kind]
+    return f"{what} {logs[log].name}"

@@ -1,0 +1,88 @@
+"""What is known of queries that are explained, beside themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from weft.algebra import Query, Relation
+from weft.catalog import Catalog
+from weft.catalog.codec import dumps
+from weft.optimizer.network import NOTHING_KNOWN, Statistics, Supposed
+from weft.plan.clockwork import Birth, Registered
+from weft.plan.normal import normalised
+from weft.plan.operand_order import with_ordered_operands
+from weft.plan.plain_names import without_names
+from weft.runtime.pieces.choice import evaluator_for
+from weft.runtime.pieces.pieces import Evaluator, Piece, Root, pieces_of
+from weft.runtime.pieces.roots import recorded_root
+from weft.runtime.places import Place
+from weft.runtime.stages.windows.shape import NotWoven, woven
+from weft.runtime.state.commits import Commit
+from weft.runtime.state.status import kept_apart, last_commit
+
+
+@dataclass(frozen=True)
+class Project:
+    """What is known of the queries that are explained, beside themselves: if they are those of a project.
+
+    `births` are those of queries that have begun; others begin in cycle `following`. `apart` has the reasons of queries
+    that share nothing although they could; `measured` is what was counted.
+    """
+
+    births: Mapping[str, Birth]
+    following: int = 0
+    catalog: Catalog | None = None
+    apart: Mapping[str, str] | None = None
+    measured: Statistics = NOTHING_KNOWN
+    #: What commits say of how queries are evaluated that have begun.
+    roots: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, catalog: Catalog) -> Project:
+        """A project as it was last committed."""
+        commit = last_commit(catalog.path.parent)
+        apart = kept_apart(catalog, lambda state: state.shared)
+        if commit is None:
+            return cls({}, 0, catalog, apart)
+        numbers = catalog.query_numbers()
+        begun = {name: state.birth for name, state in commit.queries.items() if numbers.get(name) == state.number}
+        roots = {name: commit.queries[name].root for name in begun}
+        return cls(begun, commit.cycle + 1, catalog, apart, Supposed(_kept_rows(commit)), roots)
+
+    def registered(self, query: Query) -> Registered:
+        """A query as the engine knows it, or will."""
+        birth = self.births.get(query.name, Birth(0, self.following, {}))
+        return Registered(replace(query, relation=normalised(query.relation)), birth)
+
+    def with_beginning(self, roots: Mapping[str, str]) -> Project:
+        """The same project with how queries are evaluated that are about to begin."""
+        return replace(self, roots={**self.roots, **roots})
+
+    def pieces(self, query: Query) -> tuple[Piece, ...]:
+        """The relations of a query, with the names that its user gave, where they stand in the engine."""
+        registered = self.registered(query)
+        root = recorded_root(registered, self.roots.get(query.name, ""))
+        if not root.record:
+            # Operands stand where they stand in the engine, which knows no names.
+            named = with_ordered_operands(registered.query.relation, lambda each: dumps(without_names(each)))
+            root = Root(named, root.place)
+        return pieces_of({query.name: registered}, {query.name: root}, _evaluator_of)
+
+
+def why_not_woven(query: Query) -> str | None:
+    """Why a query does not share partials; None if it does."""
+    try:
+        woven(query)
+    except NotWoven as reason:
+        return str(reason)
+    return None
+
+
+def _evaluator_of(registered: Registered, relation: Relation, place: Place) -> Evaluator:
+    return evaluator_for(relation, place, registered.birth.first, lambda query, number: why_not_woven(query) is None)
+
+
+def _kept_rows(commit: Commit) -> dict[str, int]:
+    """How many rows of each log are kept."""
+    return {log: sum(each.all_rows for each in segments) for log, segments in commit.logs.items()}

@@ -1,0 +1,161 @@
+"""What a kernel is made of, before it is given memory and an aggregate function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from weft.kernels.cells import Memory
+from weft.kernels.pointers import jitable
+from weft.kernels.ring import BASE, CAPACITY, COMMUTES, EXACT, FIRST, NEXT, NUMBERS, OWN, RANGES, SLOTS, Index
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a kernel must hold."""
+
+    capacity: int
+    """The most partials that any window holds, at any edge (not only where an answer is due)."""
+
+    ranges: int = 1
+    """How many different ranges are asked for."""
+
+    exact: bool = True
+    """Whether a partial that was combined can be taken out again without a rounding error."""
+
+    commutative: bool = True
+    restarts: bool = False
+    """Whether a prefix must not go on for ever: its rounding error, or its size, would grow."""
+
+    width: int = 1
+    """The number of key columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The memory that a kernel wants."""
+
+    rows: int
+    own: tuple[int, ...] = ()
+    """First values of its own numbers, from ix[OWN] on; sequence numbers among them count from 0."""
+
+    table: int = 0
+    """How many more numbers, all of them 0 at first, it keeps in a table."""
+
+    slots: int = 0
+    """Length of the ring; the capacity where it is not given."""
+
+    carry: int = 0
+    """How many rows after an accumulator its carry lies, if arithmetic is not exact."""
+
+
+@jitable
+def no_stretch(
+    f: Any, cells: Memory, ix: Index, table: Index, length: int, incoming: Memory, i: int, most: int, out: Memory
+) -> int:
+    """The `stretch` of an algorithm that slides step by step."""
+    return 0
+
+
+@jitable
+def one_by_one(
+    f: Any,
+    cells: Memory,
+    ix: Index,
+    table: Index,
+    starts: Any,
+    due: Any,
+    all_due: int,
+    at: int,
+    ranges: int,
+    out: Memory,
+    a: int,
+) -> int:
+    """The `answer` of an algorithm that answers ranges one by one."""
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """One technique of final aggregation, as functions over cells (see `weft/kernels/cells.py`).
+
+    A *step* brings one partial, or none, and moves the start of every range forwards; `starts[at + j]` is the sequence
+    number of the oldest partial that range j then holds. Ranges are ordered: longest first.
+    """
+
+    name: str
+    title: str
+
+    layout: Callable[[Shape], Layout]
+    evict: Callable[[Any, Memory, Index, Index, Any, int], None]
+    """(f, cells, ix, table, starts, at): forgets what no range needs."""
+
+    slide: Callable[[Any, Memory, Index, Index, Any, int, Memory, int], None]
+    """(f, cells, ix, table, starts, at, incoming, i): evicts, then takes in partial incoming[i]."""
+
+    query: Callable[[Any, Memory, Index, Index, int, int, Memory, int], None]
+    """(f, cells, ix, table, start, j, out, a): out[a] = all partials from `start`, where range j begins, on."""
+
+    covering: Callable[[Index, Index, int], list[int]]
+    """(ix, table, sequence): the cells whose value includes this partial, so that late rows can be added to them.
+
+    Where arithmetic is not exact, an accumulator's carry stands for it.
+    """
+
+    move: Callable[[Index, Index, int], None]
+    """(ix, table, sequence): adds so much to the sequence numbers among its own, which are those of an empty kernel."""
+
+    stretch: Callable[[Any, Memory, Index, Index, int, Memory, int, int, Memory], int] = no_stretch
+    """(f, cells, ix, table, length, incoming, i, most, out): many slides at once of a full window of `length` partials.
+
+    Takes in incoming[i], …, up to `most` of them, with an answer out[i], … for each. Returns how many it did: none, if
+    what comes next is not of that plain kind.
+    """
+
+    answer: Callable[[Any, Memory, Index, Index, Any, Any, int, int, int, Memory, int], int] = one_by_one
+    """(f, cells, ix, table, starts, due, all_due, at, ranges, out, a): out[a], … for all ranges that are due.
+
+    Those are due[a], due[a + 1], … as far as they are less than at + ranges; or, with `all_due`, all. Returns how many
+    there are. Where it is given, it stands for as many calls of `query`.
+    """
+
+    inverts: bool = False
+    """Takes partials out again, and so needs an inverse, and a function that does not mind the order."""
+
+    selects: bool = False
+    """Keeps some partials and drops others, and so needs a selective function."""
+
+    many_ranges: bool = True
+    """Answers windows of different ranges from one state."""
+
+    any_start: bool = True
+    """Answers a window that begins anywhere, and not only those of its ranges."""
+
+    data_independent: bool = True
+    """Does the same to every key, whatever the data: all keys go through together."""
+
+    spikes: bool = False
+    """Some slides cost as much as the window is long, however rare they are."""
+
+
+def empty_index(shape: Shape, layout: Layout) -> list[int]:
+    """The numbers of a kernel that has seen nothing, and whose first partial will be number 0."""
+    ix = [0] * OWN + list(layout.own)
+    ix += [0] * (NUMBERS - len(ix))
+    ix[SLOTS] = layout.slots or shape.capacity
+    ix[CAPACITY] = shape.capacity
+    ix[RANGES] = shape.ranges
+    ix[EXACT] = int(shape.exact)
+    ix[COMMUTES] = int(shape.commutative)
+    return ix
+
+
+def start_at(algorithm: Algorithm, ix: Index, table: Index, sequence: int) -> None:
+    """Makes `sequence` the number of the first partial of a kernel that has seen nothing."""
+    ix[FIRST] = ix[NEXT] = ix[BASE] = sequence
+    algorithm.move(ix, table, sequence)
+
+
+def stay(ix: Index, table: Index, sequence: int) -> None:
+    """The `move` of an algorithm that has no sequence numbers of its own."""

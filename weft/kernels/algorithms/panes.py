@@ -1,0 +1,49 @@
+"""Panes: every answer is folded from the partials of its window.
+
+Full name    Panes, the naive final aggregation
+Needs        an associative function
+Time         n − 1 per answer; n²/2 per slide when all ranges 1 … n are asked
+Space        n
+Paper        Li, Maier, Tufte, Papadimos and Tucker, "No Pane, No Gain: Efficient Evaluation of Sliding-Window
+             Aggregates over Data Streams", 2005
+Many ranges  yes
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.kernels.algorithm import Algorithm, Layout, Shape, stay
+from weft.kernels.cells import Memory, combine, copy
+from weft.kernels.pointers import jitable
+from weft.kernels.ring import NEXT, Index, forget, slot
+
+
+def layout(shape: Shape) -> Layout:
+    return Layout(rows=shape.capacity)
+
+
+@jitable
+def evict(f: Any, cells: Memory, ix: Index, table: Index, starts: Any, at: int) -> None:
+    forget(ix, starts[at])
+
+
+@jitable
+def slide(f: Any, cells: Memory, ix: Index, table: Index, starts: Any, at: int, incoming: Memory, i: int) -> None:
+    evict(f, cells, ix, table, starts, at)
+    copy(f, cells, slot(ix, ix[NEXT]), incoming, i)
+    ix[NEXT] += 1
+
+
+@jitable
+def query(f: Any, cells: Memory, ix: Index, table: Index, start: int, j: int, out: Memory, a: int) -> None:
+    copy(f, out, a, cells, slot(ix, start))
+    for sequence in range(start + 1, ix[NEXT]):
+        combine(f, out, a, out, a, cells, slot(ix, sequence))
+
+
+def covering(ix: Index, table: Index, sequence: int) -> list[int]:
+    return [slot(ix, sequence)]
+
+
+PANES = Algorithm("panes", "Panes", layout, evict, slide, query, covering, stay)

@@ -1,0 +1,94 @@
+"""Prefix difference: one growing aggregate; a window is what came in between two of its values.
+
+Full name    Prefix difference
+Needs        a commutative function with an inverse
+Time         1 per slide and 1 per answer, amortised and worst, for any number of ranges (2 per answer in blocks)
+Space        n + 1
+Paper        none of the surveyed ones; summed-area tables are the same idea
+Many ranges  yes
+
+    prefix of partial k   c(k) = v(0) ⊕ … ⊕ v(k)          window a … k   = c(k) ⊖ c(a − 1)
+
+Whole numbers may wrap: the difference is right whenever the window's own sum fits. Rounding errors, and multisets,
+would grow for ever. For them the prefix starts anew every n partials, so that a window touches at most two blocks
+
+    ── block ──│── block ──          a … k   = (c(end) ⊖ c(a − 1)) ⊕ c(k)
+        a      │      k
+
+and no value is older than two windows; rounding errors are carried along (see `weft/kernels/rows.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.kernels.algorithm import Algorithm, Layout, Shape
+from weft.kernels.cells import Memory, begin, between, combine, extend, settle
+from weft.kernels.pointers import jitable
+from weft.kernels.ring import EXACT, FIRST, NEXT, OWN, SLOTS, Index, hold_from, slot
+
+#: Partials in a block (0: all of them), and the first partials of the newest block and of the one before it.
+BLOCK, NEWEST_BLOCK, BLOCK_BEFORE = OWN, OWN + 1, OWN + 2
+
+
+def layout(shape: Shape) -> Layout:
+    """The ring, one cell to work in, and, where arithmetic is not exact, as many cells for carries."""
+    cells = shape.capacity + 2
+    block = shape.capacity if shape.restarts else 0
+    return Layout(cells if shape.exact else 2 * cells, own=(block, 0, 0), slots=shape.capacity + 1, carry=cells)
+
+
+@jitable
+def evict(f: Any, cells: Memory, ix: Index, table: Index, starts: Any, at: int) -> None:
+    ix[FIRST] = starts[at]
+    hold_from(ix, starts[at] - 1)
+
+
+@jitable
+def slide(f: Any, cells: Memory, ix: Index, table: Index, starts: Any, at: int, incoming: Memory, i: int) -> None:
+    evict(f, cells, ix, table, starts, at)
+    newest = ix[NEXT]
+    if newest - ix[NEWEST_BLOCK] == ix[BLOCK] and ix[BLOCK] != 0:
+        ix[BLOCK_BEFORE] = ix[NEWEST_BLOCK]
+        ix[NEWEST_BLOCK] = newest
+    if newest == ix[NEWEST_BLOCK]:
+        begin(f, cells, slot(ix, newest), incoming, i)
+    else:
+        extend(f, cells, slot(ix, newest), slot(ix, newest - 1), incoming, i)
+    ix[NEXT] = newest + 1
+
+
+@jitable
+def query(f: Any, cells: Memory, ix: Index, table: Index, start: int, j: int, out: Memory, a: int) -> None:
+    newest, block = ix[NEXT] - 1, ix[NEWEST_BLOCK]
+    if start >= block:
+        _sum_in_block(f, cells, ix, table, start, newest, block, out, a)
+    else:
+        _sum_in_block(f, cells, ix, table, start, block - 1, ix[BLOCK_BEFORE], out, a)
+        scratch = ix[SLOTS]
+        settle(f, cells, scratch, cells, slot(ix, newest))
+        combine(f, out, a, out, a, cells, scratch)
+
+
+@jitable
+def _sum_in_block(
+    f: Any, cells: Memory, ix: Index, table: Index, start: int, end: int, block: int, out: Memory, a: int
+) -> None:
+    if start == block:
+        settle(f, out, a, cells, slot(ix, end))
+    else:
+        between(f, out, a, cells, slot(ix, end), slot(ix, start - 1))
+
+
+def covering(ix: Index, table: Index, sequence: int) -> list[int]:
+    end = int(ix[NEXT] if sequence >= ix[NEWEST_BLOCK] else ix[NEWEST_BLOCK])
+    carry = 0 if ix[EXACT] else int(ix[SLOTS]) + 1
+    return [slot(ix, later) + carry for later in range(sequence, end)]
+
+
+def move(ix: Index, table: Index, sequence: int) -> None:
+    ix[NEWEST_BLOCK] += sequence
+    ix[BLOCK_BEFORE] += sequence
+
+
+PREFIX = Algorithm("prefix", "Prefix difference", layout, evict, slide, query, covering, move, inverts=True)

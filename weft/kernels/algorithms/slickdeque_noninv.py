@@ -1,0 +1,349 @@
+"""SlickDeque (Non-Inv): of the partials in the window, a deque keeps those that can still be an answer.
+
+Full name    SlickDeque for functions without an inverse
+Needs        a selective function: a ⊕ b is a or b
+Time         less than 2 per slide, amortised; n worst, with probability 1/n! on exchangeable input; one walk along the
+             deque answers all ranges
+Space        2 to 2n: falling input fills the deque
+Paper        Shein, Chrysanthis and Labrinidis, "SlickDeque: High Throughput and Low Latency Incremental Sliding-Window
+             Aggregation", 2018
+Many ranges  yes
+
+For MAX the deque falls from head to tail. A new value displaces those at the tail that are not greater: they are older
+and smaller, and no window will name them again. The answer of a window is the first entry that lies in it:
+
+    deque   (1, 6) (3, 5) (5, 3) (6, 2)      take in (7, 4): 2 and 3 go         range 6: 5
+                                             (1, 6) has expired                 range 4: 4
+            (3, 5) (7, 4)
+
+**In batches.** Whether a value is displaced is a coin toss to the processor, and a wrong guess costs more than all the
+rest of a slide. So partials first gather in a short list that is not in the deque yet, whose aggregate, the *peak*, is
+kept. While a window reaches back before the list, its answer is head ⊕ peak. A full list is merged: the peak displaces
+what it can, and those of the list that no later one displaces are appended. An answer about less than the list, or for
+several ranges, merges first. With batches of one this is the paper's algorithm.
+
+**In stretches.** Of one key, when many slides are asked for at once, the list may grow longer than a batch. A window
+that is not longer than that is not gathered at all: while whole windows come, the deque of each is written out as a
+table of its answers, one for each start, and made to a deque again at the end.
+
+Every key has its own deque. All their entries share a matrix of slots × keys.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.kernels.algorithm import Algorithm, Layout, Shape, stay
+from weft.kernels.cells import (
+    Memory,
+    combine,
+    copy,
+    displaces,
+    gather_span,
+    join_prefixes,
+    number_of_keys,
+    put,
+    put_span,
+    suffixes,
+    undisplaced,
+)
+from weft.kernels.pointers import jitable
+from weft.kernels.ring import FIRST, NEXT, OWN, SLOTS, Index, forget
+
+#: Partials that are gathered before they are merged, how many are gathered now, and for how many there is room.
+BATCH, GATHERED, ROOM = OWN, OWN + 1, OWN + 2
+
+# The table has, for each key, the slot of its head; then, for each key, its length; then the gathered partials that a
+# merge keeps; and then, slot by slot, the sequence numbers of all keys.
+
+#: Longer batches cost less in all, and more on the slide that merges.
+LONGEST_BATCH = 16
+LONGEST_STRETCH = 256
+
+#: So many ranges are looked through one by one.
+FEW_RANGES = 8
+
+FEWEST_SLOTS = 64
+
+
+def layout(shape: Shape) -> Layout:
+    slots, batch = min(FEWEST_SLOTS, slots_for(shape.capacity)), batch_for(shape.capacity)
+    return layout_of(shape.width, slots, batch, room_for(shape.capacity, shape.width, batch))
+
+
+def batch_for(capacity: int) -> int:
+    return max(1, min(LONGEST_BATCH, capacity // 2))
+
+
+def room_for(capacity: int, width: int, batch: int) -> int:
+    """Room for so many gathered partials: those of a batch, or, of one key, of a stretch."""
+    return max(batch, min(LONGEST_STRETCH, capacity)) if width == 1 else batch
+
+
+def layout_of(width: int, slots: int, batch: int, room: int) -> Layout:
+    """The memory for `width` deques of `slots` entries, `room` gathered partials, their peak, and the identity."""
+    return Layout(slots + room + 2, own=(batch, 0, room), table=2 * width + room + slots * width, slots=slots)
+
+
+def slots_for(entries: int) -> int:
+    """Slots for so many entries per key: a power of two."""
+    return 1 << (entries - 1).bit_length()
+
+
+@jitable
+def entries_at(ix: Index, keys: int) -> int:
+    """Where the sequence numbers begin."""
+    return 2 * keys + ix[ROOM]
+
+
+@jitable
+def evict(f: Any, cells: Memory, ix: Index, table: Index, starts: Any, at: int) -> None:
+    forget(ix, starts[at])
+
+
+@jitable
+def slide(f: Any, cells: Memory, ix: Index, table: Index, starts: Any, at: int, incoming: Memory, i: int) -> None:
+    forget(ix, starts[at])
+    gathered, peak = ix[GATHERED], ix[SLOTS] + ix[ROOM]
+    copy(f, cells, ix[SLOTS] + gathered, incoming, i)
+    if gathered == 0:
+        copy(f, cells, peak, incoming, i)
+    else:
+        combine(f, cells, peak, cells, peak, incoming, i)
+    ix[NEXT] += 1
+    ix[GATHERED] = gathered + 1
+    if gathered + 1 >= ix[BATCH]:
+        merge(f, cells, ix, table)
+
+
+@jitable
+def merge(f: Any, cells: Memory, ix: Index, table: Index) -> None:
+    """Brings the gathered partials into the deques."""
+    keys = number_of_keys(f)
+    slots, gathered = ix[SLOTS], ix[GATHERED]
+    peak, kept_at, entries = slots + ix[ROOM], 2 * keys, entries_at(ix, keys)
+    first_gathered = ix[NEXT] - gathered
+    expired = max(0, ix[FIRST] - first_gathered)
+    for key in range(keys):
+        _drop_expired(ix, table, keys, key)
+        head, length = table[key], table[keys + key]
+        while length > 0 and displaces(f, cells, peak, cells, (head + length - 1) & (slots - 1), key):
+            length -= 1
+        if gathered - expired == 1:
+            kept, table[kept_at] = 1, 0
+        else:
+            kept = undisplaced(f, cells, slots + expired, gathered - expired, table, kept_at, key)
+        for n in range(kept - 1, -1, -1):
+            source, to = expired + table[kept_at + n], (head + length) & (slots - 1)
+            put(f, cells, to, cells, slots + source, key)
+            table[entries + to * keys + key] = first_gathered + source
+            length += 1
+        table[keys + key] = length
+    ix[GATHERED] = 0
+
+
+@jitable
+def _drop_expired(ix: Index, table: Index, keys: int, key: int) -> None:
+    entries, last_slot = entries_at(ix, keys), ix[SLOTS] - 1
+    while table[keys + key] > 0 and table[entries + table[key] * keys + key] < ix[FIRST]:
+        table[key] = (table[key] + 1) & last_slot
+        table[keys + key] -= 1
+
+
+@jitable
+def stretch(
+    f: Any, cells: Memory, ix: Index, table: Index, length: int, incoming: Memory, i: int, most: int, out: Memory
+) -> int:
+    """Slides of a full window of one key."""
+    if number_of_keys(f) != 1 or ix[NEXT] - ix[FIRST] != length:
+        return 0
+    if length <= ix[ROOM]:
+        # All that the window holds was taken in by this stretch of calls, and can be read again.
+        return _whole_windows(f, cells, ix, table, length, incoming, i, most, out) if i >= length else 0
+    return _gathering(f, cells, ix, table, incoming, i, most, out)
+
+
+@jitable
+def _gathering(f: Any, cells: Memory, ix: Index, table: Index, incoming: Memory, i: int, most: int, out: Memory) -> int:
+    """Slides while partials are gathered, and the same entry of the deque stays its head."""
+    entries, last_slot = entries_at(ix, 1), ix[SLOTS] - 1
+    while table[1] > 0 and table[entries + table[0]] <= ix[FIRST]:
+        table[0] = (table[0] + 1) & last_slot
+        table[1] -= 1
+    # A long list is only for those who do not wait for single answers: it makes the merge longer, too.
+    room = ix[ROOM] if most >= ix[ROOM] else ix[BATCH]
+    # One place is left: whoever takes it merges.
+    if ix[GATHERED] == 0 or ix[GATHERED] >= room - 1 or table[1] == 0:
+        return 0
+    count = min(most, room - 1 - ix[GATHERED], table[entries + table[0]] - ix[FIRST])
+    gather_span(f, cells, ix[SLOTS] + ix[GATHERED], ix[SLOTS] + ix[ROOM], table[0], incoming, i, out, i, count)
+    ix[GATHERED] += count
+    ix[NEXT] += count
+    forget(ix, ix[FIRST] + count)
+    return count
+
+
+@jitable
+def _whole_windows(
+    f: Any, cells: Memory, ix: Index, table: Index, length: int, incoming: Memory, i: int, most: int, out: Memory
+) -> int:
+    """As many slides as there are whole windows of them: an answer joins an end of one and a beginning of the next."""
+    peak, done = ix[SLOTS] + ix[ROOM], 0
+    while length > 1 and most - done >= length:
+        at = i + done
+        suffixes(f, out, at, incoming, at - length + 1, length - 1)
+        copy(f, out, at + length - 1, incoming, at + length - 1)
+        join_prefixes(f, cells, peak, incoming, at, out, at, length)
+        done += length
+    if done > 0:
+        ix[NEXT] += done
+        ix[GATHERED] = 0
+        forget(ix, ix[FIRST] + done)
+        _hold_window(f, cells, ix, table, length, incoming, i + done - length)
+    return done
+
+
+@jitable
+def _hold_window(f: Any, cells: Memory, ix: Index, table: Index, length: int, incoming: Memory, a: int) -> None:
+    """Makes the deque of one key anew, from the partials incoming[a], … of its window."""
+    entries = entries_at(ix, 1)
+    kept = undisplaced(f, incoming, a, length, table, 2, 0)
+    for n in range(kept):
+        source = table[2 + kept - 1 - n]
+        put(f, cells, n, incoming, a + source, 0)
+        table[entries + n] = ix[FIRST] + source
+    table[0] = 0
+    table[1] = kept
+
+
+@jitable
+def query(f: Any, cells: Memory, ix: Index, table: Index, start: int, j: int, out: Memory, a: int) -> None:
+    if ix[GATHERED] > 0 and start == ix[FIRST] and start <= ix[NEXT] - ix[GATHERED]:
+        _answer_from_head_and_peak(f, cells, ix, table, out, a)
+        return
+    if ix[GATHERED] > 0:
+        merge(f, cells, ix, table)
+    keys = number_of_keys(f)
+    for key in range(keys):
+        entry = 0
+        while _last_start(ix, table, keys, key, entry) < start:
+            entry += 1
+        put(f, out, a, cells, _cell(ix, table, keys, key, entry), key)
+
+
+@jitable
+def answer(
+    f: Any,
+    cells: Memory,
+    ix: Index,
+    table: Index,
+    starts: Any,
+    due: Any,
+    all_due: int,
+    at: int,
+    ranges: int,
+    out: Memory,
+    a: int,
+) -> int:
+    """All ranges that are due, longest first, on one walk along each deque."""
+    if not all_due and due[a] >= at + ranges:
+        return 0
+    if ranges == 1:
+        query(f, cells, ix, table, starts[at], 0, out, a)
+        return 1
+    if ix[GATHERED] > 0:
+        merge(f, cells, ix, table)
+    answers = 0
+    keys = number_of_keys(f)
+    for key in range(keys):
+        j, entry, answers = 0 if all_due else due[a] - at, 0, 0
+        while j < ranges:
+            while _last_start(ix, table, keys, key, entry) < starts[at + j]:
+                entry += 1
+            # The entry answers all ranges up to the first that begins after it.
+            end = _first_after(starts, at + j, at + ranges, _last_start(ix, table, keys, key, entry)) - at
+            number = end - j if all_due else _number_before(due, a + answers, at + end)
+            room = ranges - j if all_due else number
+            put_span(f, out, a + answers, number, room, cells, _cell(ix, table, keys, key, entry), key)
+            answers += number
+            j = end if all_due else due[a + answers] - at
+    return answers
+
+
+@jitable
+def _number_before(due: Any, first: int, end: int) -> int:
+    """How many of the places that are due, from the first of them on, lie before `end`."""
+    number = 0
+    while due[first + number] < end:
+        number += 1
+    return number
+
+
+@jitable
+def _first_after(starts: Any, low: int, high: int, last: int) -> int:
+    """The first place from `low` on where a start is greater than `last`; starts ascend."""
+    if high - low <= FEW_RANGES:
+        while low < high and starts[low] <= last:
+            low += 1
+        return low
+    # Where windows of all lengths are asked for, starts are successive, and the first guess is right.
+    guess: int = min(high, low + last + 1 - starts[low])
+    if guess > low and starts[guess - 1] <= last and (guess == high or starts[guess] > last):
+        return guess
+    while low < high:
+        middle = (low + high) // 2
+        if starts[middle] <= last:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@jitable
+def _last_start(ix: Index, table: Index, keys: int, key: int, entry: int) -> int:
+    """The last start of a window whose answer is this entry of the key's deque: that of the entry itself."""
+    if entry >= table[keys + key]:
+        return ix[NEXT]
+    return table[entries_at(ix, keys) + ((table[key] + entry) & (ix[SLOTS] - 1)) * keys + key]
+
+
+@jitable
+def _cell(ix: Index, table: Index, keys: int, key: int, entry: int) -> int:
+    """The cell of an entry; past the last one (the column of the key was cleared), that of the identity."""
+    if entry < table[keys + key]:
+        return (table[key] + entry) & (ix[SLOTS] - 1)
+    return ix[SLOTS] + ix[ROOM] + 1
+
+
+@jitable
+def _answer_from_head_and_peak(f: Any, cells: Memory, ix: Index, table: Index, out: Memory, a: int) -> None:
+    keys = number_of_keys(f)
+    peak = ix[SLOTS] + ix[ROOM]
+    for key in range(keys):
+        _drop_expired(ix, table, keys, key)
+        head = table[key]
+        if table[keys + key] == 0 or displaces(f, cells, peak, cells, head, key):
+            head = peak
+        put(f, out, a, cells, head, key)
+
+
+def covering(ix: Index, table: Index, sequence: int) -> list[int]:
+    """For a gathered partial: its own cell, and the peak. Those in the deques: see `weft/kernels/deques.py`."""
+    slots, gathered = int(ix[SLOTS]), int(ix[GATHERED])
+    return [slots + sequence - (int(ix[NEXT]) - gathered), slots + int(ix[ROOM])]
+
+
+SLICKDEQUE_NONINV = Algorithm(
+    "slickdeque_noninv",
+    "SlickDeque (Non-Inv)",
+    layout,
+    evict,
+    slide,
+    query,
+    covering,
+    stay,
+    stretch,
+    answer,
+    selects=True,
+    data_independent=False,
+)

@@ -1,0 +1,97 @@
+"""TwoStacks: a queue of two stacks, each of which knows the aggregate of all that is below its top.
+
+Full name    TwoStacks, in the form called TwoStacks Lite
+Needs        an associative function
+Time         3 per slide, amortised; n worst, when the stacks flip
+Space        n + 1
+Paper        Tangwongsan, Hirzel and Schneider, "In-Order Sliding-Window Aggregation in Worst-Case Constant Time", 2021
+             (the idea is older: a queue of two stacks is a trick of functional programming)
+Many ranges  no
+
+    ring   F a b c d B e f g E         F = FIRST, B = BACK, E = NEXT
+
+The front stack [F, B) holds suffixes: its cell a is a ⊕ b ⊕ c ⊕ d. The back stack [B, E) holds plain partials, and one
+more cell their aggregate e ⊕ f ⊕ g; the original keeps one for each depth, which nothing ever reads. When the front is
+used up, a flip turns the back into the new front.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.kernels.algorithm import Algorithm, Layout, Shape
+from weft.kernels.cells import Memory, combine, copy
+from weft.kernels.pointers import jitable
+from weft.kernels.ring import FIRST, NEXT, OWN, SLOTS, Index, forget, slot
+
+#: Where the front stack ends and the back stack begins.
+BACK = OWN
+
+
+def layout(shape: Shape) -> Layout:
+    return Layout(rows=shape.capacity + 1, own=(0,))
+
+
+@jitable
+def evict(f: Any, cells: Memory, ix: Index, table: Index, starts: Any, at: int) -> None:
+    if starts[at] > ix[BACK]:
+        _flip(f, cells, ix, table)
+    forget(ix, starts[at])
+
+
+@jitable
+def _flip(f: Any, cells: Memory, ix: Index, table: Index) -> None:
+    later = slot(ix, ix[NEXT] - 1)
+    for sequence in range(ix[NEXT] - 2, ix[BACK] - 1, -1):
+        earlier = slot(ix, sequence)
+        combine(f, cells, earlier, cells, earlier, cells, later)
+        later = earlier
+    ix[BACK] = ix[NEXT]
+
+
+@jitable
+def slide(f: Any, cells: Memory, ix: Index, table: Index, starts: Any, at: int, incoming: Memory, i: int) -> None:
+    evict(f, cells, ix, table, starts, at)
+    newest = ix[NEXT]
+    copy(f, cells, slot(ix, newest), incoming, i)
+    if newest == ix[BACK]:
+        copy(f, cells, ix[SLOTS], incoming, i)
+    else:
+        combine(f, cells, ix[SLOTS], cells, ix[SLOTS], incoming, i)
+    ix[NEXT] = newest + 1
+
+
+@jitable
+def query(f: Any, cells: Memory, ix: Index, table: Index, start: int, j: int, out: Memory, a: int) -> None:
+    front, back = slot(ix, ix[FIRST]), ix[SLOTS]
+    if ix[FIRST] == ix[BACK]:
+        copy(f, out, a, cells, back)
+    elif ix[BACK] == ix[NEXT]:
+        copy(f, out, a, cells, front)
+    else:
+        combine(f, out, a, cells, front, cells, back)
+
+
+def covering(ix: Index, table: Index, sequence: int) -> list[int]:
+    if sequence >= ix[BACK]:
+        return [slot(ix, sequence), int(ix[SLOTS])]
+    return [slot(ix, earlier) for earlier in range(int(ix[FIRST]), sequence + 1)]
+
+
+def move(ix: Index, table: Index, sequence: int) -> None:
+    ix[BACK] += sequence
+
+
+TWO_STACKS = Algorithm(
+    "two_stacks",
+    "TwoStacks",
+    layout,
+    evict,
+    slide,
+    query,
+    covering,
+    move,
+    many_ranges=False,
+    any_start=False,
+    spikes=True,
+)

@@ -1,0 +1,351 @@
+"""What final aggregation costs: Ω, the operations that a kernel spends per edge, and the price of an operation.
+
+A tree of queries has edges at a rate E (per tick). At every edge a partial enters the kernel, and the queries that are
+due there get their answers; an operation is one combine, one inverse or one comparison of values. A plan is weighed
+by E·Ω, summed over its trees. Two models of Ω are here:
+
+    PRINTED     formulas 3 to 7 of Shein and Chrysanthis, "Multi-Query Optimization of Incrementally Evaluated
+                Sliding-Window Aggregations", as they stand, to reproduce that paper's plans; for the kernels that it
+                has no formula for, its Table 2
+    DUE_AWARE   what the kernels really do. Query i is due at a share dᵢ = 1/(slideᵢ·E) of the edges, and is charged
+                there alone: formulas 4, 5 and 7 charge every query at every edge, two to nine times too much in a tree
+                of mixed slides. The deque of SlickDeque holds H(P) = 1 + 1/2 + … + 1/P values in the mean (formula 7
+                has factorials in the place of 1, 2, …), a tree lookup costs up to two operations less than formula 4
+                says, and formula 4 forgets the update.
+
+Below, Pᵢ = rangeᵢ·E is the mean number of partials in a window and D = Σ dᵢ the mean number of answers per edge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, factorial, floor, log, log2
+from typing import TypeAlias
+
+from weft.kernels.demand import Demand, octaves
+
+# Logarithms and harmonic numbers are rounded to this, so that equal costs compare equal.
+_RESOLUTION = 1 << 40
+
+_EULER_GAMMA = 0.5772156649015329
+
+#: Operations per edge, from a demand and the edge rate of its tree.
+Omega: TypeAlias = Callable[[Demand, Fraction], Fraction]
+
+
+def operations_per_edge(
+    kernel: str, tree: Demand, edge_rate: Fraction, model: Mapping[str, Omega] | None = None, *, cutty: bool = False
+) -> Fraction:
+    """Ω of a kernel (DUE_AWARE unless a model is given) for a tree whose edges come at `edge_rate` per tick.
+
+    Under Cutty every answer takes the open partial too: one operation more per answer.
+
+    >>> from weft.kernels.demand import demand
+    >>> from weft.algebra import Window
+    >>> tree = demand([Window(60, 10), Window(120, 10)])
+    >>> operations_per_edge("prefix", tree, Fraction(1, 10))
+    Fraction(3, 1)
+    """
+    omegas = DUE_AWARE if model is None else model
+    if kernel not in omegas:
+        raise ValueError(f"no Ω is known for kernel {kernel!r}: choose one of {', '.join(omegas)}")
+    return omegas[kernel](tree, edge_rate) + (_answers_per_edge(tree, edge_rate) if cutty else 0)
+
+
+def operations_per_answer(kernel: str, tree: Demand, edge_rate: Fraction, *, cutty: bool = False) -> Fraction:
+    """What the kernel spends in the mean on one answer, the upkeep between answers included."""
+    return operations_per_edge(kernel, tree, edge_rate, cutty=cutty) / _answers_per_edge(tree, edge_rate)
+
+
+def lookup(partials: Fraction | int) -> Fraction:
+    """Mean operations to combine P successive leaves of a binary tree, over all positions of the first one.
+
+    look(P) = k − 2 + (P + 1)/2ᵏ with k = ⌊log₂(P + 1)⌋.
+
+    >>> [float(lookup(partials)) for partials in (2, 3, 4, 8, 24)]
+    [0.5, 1.0, 1.25, 2.125, 3.5625]
+    """
+    octave = floor(partials + 1).bit_length() - 1
+    return octave - 2 + Fraction(partials + 1) / (1 << octave)
+
+
+def harmonic(partials: Fraction) -> Fraction:
+    """H(P) = 1 + 1/2 + … + 1/P, continued smoothly between the integers: the mean length of a deque over P values.
+
+    A value stays in the deque iff it is the largest of those after it; of P exchangeable values that are H(P) many.
+
+    >>> round(float(harmonic(Fraction(1024))), 2)
+    7.51
+    """
+    # The asymptotic series is good to eleven digits from 32 on; H(x) = H(x + 1) − 1/(x + 1) brings smaller ones there.
+    shortfall = 0.0
+    at = float(partials)
+    while at < 32:
+        at += 1
+        shortfall += 1 / at
+    return _rounded(log(at) + _EULER_GAMMA + 1 / (2 * at) - 1 / (12 * at**2) + 1 / (120 * at**4) - shortfall)
+
+
+def _panes_printed(tree: Demand, edge_rate: Fraction) -> Fraction:
+    """Formula 3."""
+    return tree.windows_per_row
+
+
+def _flatfat_printed(tree: Demand, edge_rate: Fraction) -> Fraction:
+    """Formula 4: not monotone (P = 3 costs more than P = 4), and undefined below P = 2, where P − 1 continues it."""
+    if tree.number_of_queries == 1:
+        return _rounded(log2(max(Fraction(1), tree.longest * edge_rate)))
+    levels = sum(octave * weight for octave, weight, _ in octaves(tree.by_queries, edge_rate, shift=-1, lowest=0))
+    lookups = sum(
+        (length * edge_rate - weight) / 2**octave
+        for octave, weight, length in octaves(tree.by_queries, edge_rate, shift=0, lowest=0)
+    )
+    return levels + Fraction(lookups)
+
+
+def _flatfit_printed(tree: Demand, edge_rate: Fraction) -> Fraction:
+    """Formula 5."""
+    return Fraction(3 * tree.number_of_queries)
+
+
+def _slickdeque_inv_printed(tree: Demand, edge_rate: Fraction) -> Fraction:
+    """Formula 6. It counts different Pᵢ = rangeᵢ·E, of which there are as many as different ranges."""
+    return Fraction(2 * tree.number_of_ranges)
+
+
+def _slickdeque_noninv_printed(tree: Demand, edge_rate: Fraction) -> Fraction:
+    """Formula 7."""
+    most = _most_partials(tree, edge_rate)
+    # 1/21! is beyond what a double can tell apart from nothing.
+    factorials = sum(Fraction(1, factorial(i)) for i in range(1, min(floor(most), 20) + 1))
+    return 2 - 2 / most + tree.number_of_queries + factorials
+
+
+def _panes(tree: Demand, edge_rate: Fraction) -> Fraction:
+    """Every answer combines its P partials: Σ dᵢ·(Pᵢ − 1)."""
+    weight, length = tree.by_answers.at_least(_ticks(Fraction(1), edge_rate))
+    return (length - weight / edge_rate) / tree.period
+
+
+def _flatfat(tree: Demand, edge_rate: Fraction) -> Fraction:
+    """Every edge updates one leaf and its ancestors, every answer is a lookup.
+
+    A window that fills the tree is its root, for nothing (unless the function minds the order of its arguments).
+    """
+    leaves = _leaves(tree, edge_rate)
+    fills = tree.longest * edge_rate == leaves
+    at_root = int(tree.answers[-1]) / (tree.period * edge_rate) * lookup(leaves) if fills else 0
+    return leaves.bit_length() - 1 + _lookups(tree, edge_rate) - at_root
+
+
+def _b_int(tree: Demand, edge_rate: Fraction) -> Fraction:
+    """Intervals are completed once, when they are full: one operation per edge, amortised; answers as in FlatFAT."""
+    return 1 + _lookups(tree, edge_rate)
+
+
+def _flatfit(tree: Demand, edge_rate: Fraction) -> Fraction:
+    """A rule of thumb: one query spends 3 per answer, the answers of shared trees were seen to take 1.3 to 3.1."""
+    return 3 * _answers_per_edge(tree, edge_rate)
+
+
+def _running(tree: Demand, edge_rate: Fraction) -> Fraction:
+    """A running aggregate for each distinct range takes every partial in and out again; answers are free."""
+    return Fraction(2 * tree.number_of_ranges)
+
+
+def _two_stacks(tree: Demand, edge_rate: Fraction) -> Fraction:
+    """Two stacks for each distinct range: every partial is pushed once and flipped once; an answer joins the tops."""
+    return 2 * tree.number_of_ranges + _answers_per_edge(tree, edge_rate)
+
+
+def _daba(tree: Demand, edge_rate: Fraction) -> Fraction:
+    """A queue for each distinct range; an answer joins front and back.
+
+    DABA Lite, which is what runs, spends three operations per edge on its upkeep, the original four.
+    """
+    return 3 * tree.number_of_ranges + _answers_per_edge(tree, edge_rate)
+
+
+def _slickdeque_noninv(tree: Demand, edge_rate: Fraction) -> Fraction:
+    """Comparisons at the tail, a position test per answer, and one walk along the deque for all that is due.
+
+    An upper bound for exchangeable input. The walk passes what is older than the shortest range, H(P_max) − H(P_min)
+    values, and only at edges where something is due; a walk for longer ranges alone ends earlier. Falling input makes
+    the deque, and the walk, as long as the window.
+    """
+    most = _most_partials(tree, edge_rate)
+    fewest = max(Fraction(1), tree.shortest * edge_rate)
+    due = _answers_per_edge(tree, edge_rate)
+    return 2 - 2 / most + due + min(Fraction(1), due) * (harmonic(most) - harmonic(fewest))
+
+
+def _prefix(tree: Demand, edge_rate: Fraction) -> Fraction:
+    """One operation to extend the prefix, one difference per answer."""
+    return 1 + _answers_per_edge(tree, edge_rate)
+
+
+#: Ω as the paper has it. Two Stacks and DABA serve one range each there, and B-Int is charged like FlatFAT.
+PRINTED: Mapping[str, Omega] = {
+    "panes": _panes_printed,
+    "panes_inv": _slickdeque_inv_printed,
+    "flatfat": _flatfat_printed,
+    "b_int": _flatfat_printed,
+    "flatfit": _flatfit_printed,
+    "two_stacks": lambda tree, edge_rate: Fraction(3 * tree.number_of_ranges),
+    "daba": lambda tree, edge_rate: Fraction(5 * tree.number_of_ranges),
+    "slickdeque_inv": _slickdeque_inv_printed,
+    "slickdeque_noninv": _slickdeque_noninv_printed,
+}
+
+#: Ω as it is. Exact for Panes (slides that divide their ranges), Panes (Inv), SlickDeque (Inv) and Prefix.
+DUE_AWARE: Mapping[str, Omega] = {
+    "panes": _panes,
+    "panes_inv": _running,
+    "flatfat": _flatfat,
+    "b_int": _b_int,
+    "flatfit": _flatfit,
+    "two_stacks": _two_stacks,
+    "daba": _daba,
+    "slickdeque_inv": _running,
+    "slickdeque_noninv": _slickdeque_noninv,
+    "prefix": _prefix,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tariff:
+    """Nanoseconds for what is done to the partials of all group keys at once: so much for the call, and for each key.
+
+    A single key (an ungrouped query) has a tariff of its own, since kernels are compiled for it apart.
+    """
+
+    single: Fraction
+    call: Fraction
+    key: Fraction
+
+    def of(self, keys: int) -> Fraction:
+        return self.single if keys == 1 else self.call + keys * self.key
+
+
+_FREE = Tariff(Fraction(0), Fraction(0), Fraction(0))
+
+
+@dataclass(frozen=True, slots=True)
+class Fares:
+    """What is charged for a kernel over so many keys; see `Price`."""
+
+    operation: Fraction
+    edge: Fraction
+    answer: Fraction
+    window: Fraction
+
+    def per_tick(self, operations: Fraction, edge_rate: Fraction, tree: Demand) -> Fraction:
+        """What a tree costs whose kernel spends so many operations in a tick."""
+        besides = edge_rate * (self.edge + tree.number_of_queries * self.window) + tree.answers_per_tick * self.answer
+        return operations * self.operation + besides
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a kernel costs: its operations, and what Ω does not count.
+
+    Partials are taken in, answers handed out, and at every edge somebody looks which windows are due.
+    """
+
+    operation: Tariff
+    edge: Tariff = _FREE
+    """To take in a partial."""
+
+    answer: Tariff = _FREE
+    """To hand out an answer."""
+
+    window: Fraction = Fraction(0)
+    """At every edge, for each window of the tree, due or not."""
+
+    def at(self, keys: int) -> Fares:
+        return Fares(self.operation.of(keys), self.edge.of(keys), self.answer.of(keys), self.window)
+
+
+#: What each kernel costs.
+Prices: TypeAlias = Mapping[str, Price]
+
+#: The papers' prices: one for an operation on a key, whatever the kernel, and nothing else.
+UNIT_PRICES: Prices = {
+    kernel: Price(Tariff(single=Fraction(1), call=Fraction(0), key=Fraction(1))) for kernel in DUE_AWARE
+}
+
+
+def _tariff(numbers: str) -> Tariff:
+    return Tariff(*map(Fraction, numbers.split()))
+
+
+#: Nanoseconds on one core of a busy AMD EPYC: for an operation, an edge, an answer; each of one key, of several keys,
+#: and of each of these. `lab/kernels/calibration.py` measures yours.
+MEASURED_PRICES: Prices = {
+    kernel: Price(_tariff(operation), _tariff(edge), _tariff(answer), window=Fraction("1.29"))
+    for kernel, operation, edge, answer in (
+        ("panes", "0.63 2.6 0.35", "19.5 18.1 0.31", "0.7 0 0.47"),
+        ("panes_inv", "0 3.6 0.05", "19.5 19.9 0.33", "0 1.8 0.50"),
+        ("flatfat", "6.4 11.0 0.25", "19.5 18.1 0.31", "0 0 0.47"),
+        ("b_int", "8.2 11.2 0.26", "19.5 18.1 0.31", "0 0 0.47"),
+        ("flatfit", "2.0 4.4 0.27", "21.9 18.1 0.31", "0.7 1.5 0.56"),
+        ("two_stacks", "0 2.1 0.09", "19.5 18.8 0.33", "0 0.7 0.50"),
+        ("daba", "0.4 3.2 0.12", "19.6 18.9 0.34", "0.1 0.8 0.50"),
+        ("slickdeque_inv", "0.85 3.4 0.15", "20.9 18.1 0.31", "0.1 1.3 0.47"),
+        ("slickdeque_noninv", "1.9 0 1.07", "19.5 18.1 0.31", "11.4 0 17.3"),
+        ("prefix", "0.84 0 0", "19.9 18.1 0.31", "0.4 3.5 0.71"),
+    )
+}
+
+
+def cost_per_tick(
+    kernel: str,
+    tree: Demand,
+    edge_rate: Fraction,
+    *,
+    keys: int = 1,
+    prices: Prices = UNIT_PRICES,
+    model: Mapping[str, Omega] | None = None,
+) -> Fraction:
+    """What the final aggregation of a tree costs in a tick of the clock: E·Ω operations, and what comes with them.
+
+    >>> from weft.kernels.demand import demand
+    >>> from weft.algebra import Window
+    >>> cost_per_tick("panes", demand([Window(16, 4), Window(8, 4)]), Fraction(1, 4), model=PRINTED)
+    Fraction(3, 2)
+    """
+    operations = edge_rate * operations_per_edge(kernel, tree, edge_rate, model)
+    return prices[kernel].at(keys).per_tick(operations, edge_rate, tree)
+
+
+def _lookups(tree: Demand, edge_rate: Fraction) -> Fraction:
+    """Σ dᵢ·look(Pᵢ)."""
+    total = sum(
+        (octave - 2) * weight + (length * edge_rate + weight) / 2**octave
+        for octave, weight, length in octaves(tree.by_answers, edge_rate, shift=1, lowest=1)
+    )
+    return Fraction(total) / (tree.period * edge_rate)
+
+
+def _leaves(tree: Demand, edge_rate: Fraction) -> int:
+    """The power of two that a tree for the longest window needs."""
+    return int(1 << (ceil(_most_partials(tree, edge_rate)) - 1).bit_length())
+
+
+def _answers_per_edge(tree: Demand, edge_rate: Fraction) -> Fraction:
+    return tree.answers_per_tick / edge_rate
+
+
+def _most_partials(tree: Demand, edge_rate: Fraction) -> Fraction:
+    return max(Fraction(1), tree.longest * edge_rate)
+
+
+def _ticks(partials: Fraction, edge_rate: Fraction) -> int:
+    """The shortest range with at least so many partials in the mean."""
+    return ceil(partials / edge_rate)
+
+
+def _rounded(value: float) -> Fraction:
+    return Fraction(round(value * _RESOLUTION), _RESOLUTION)

@@ -1,0 +1,201 @@
+"""The windows of one tree over very many keys, most of which have little to tell.
+
+`GroupedWindows` keeps a place for every key in every fragment. With a million keys and an hour of fragments that is
+more than any machine has, although each key may have a handful of partials. Here only the partials that exist are kept,
+sorted by key and then by fragment, and a window of a key is a stretch of them:
+
+    key         7  7  7  9  9  12 12 12 12
+    fragment    0  3  4  1  4   0  1  2  4
+                   [-----)  [-)   [-----)    fragments 1 … 4: where each key's window begins and ends
+
+Answers come as rows, one for each key that has partials in a window; nothing is as long as windows times keys.
+
+Who pays: a slide costs as much as there are live partials, once for merging the new ones in and once for each range
+that is due, and as much as there are answers. Whole numbers are differences of running totals; all other statistics are
+combined anew from the window's own partials, from the oldest to the newest, one by one or over a tree of them. So no
+rounding error outlives its window, and a NaN leaves with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+
+from weft.kernels.grouped import AnswerRows, Partials
+from weft.kernels.kernel import KernelError
+from weft.kernels.spans import Ints, Windows, combined, spans
+from weft.kernels.statistic import Array, Columns, Statistic, are_identities
+
+
+class SparseWindows:
+    """Partials sorted by key and fragment, and the windows over them; `GroupedWindows` gives the same answers.
+
+    >>> from weft.kernels.statistics import COUNT
+    >>> tree = SparseWindows({"n": COUNT})
+    >>> sevens = Partials(np.array([0, 1]), np.array([7, 7]), {"n": (np.array([1, 4]),)})
+    >>> rows = tree.slide(sevens, fragments=3, starts=[[0], [0], [1]])
+    >>> rows.answers, rows.keys, rows.records["n"]
+    (array([0, 1, 2]), array([7, 7, 7]), (array([1, 5, 4]),))
+    """
+
+    def __init__(self, statistics: Mapping[str, Statistic], ranges: int = 1, first: int = 0) -> None:
+        """`first` is the number of the first fragment."""
+        self.statistics = dict(statistics)
+        self._ranges = ranges
+        self._first = self._next = first
+        self._keys: Ints = np.empty(0, dtype=np.int64)
+        self._fragments: Ints = np.empty(0, dtype=np.int64)
+        #: A rare statistic has records only while one of them is more than the identity.
+        self._records = {name: each.empty(0) for name, each in self.statistics.items() if not each.rare}
+
+    @property
+    def first(self) -> int:
+        """The number of the oldest fragment that can still be amended."""
+        return self._first
+
+    @property
+    def next(self) -> int:
+        """The number that the next fragment will get."""
+        return self._next
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no key has a partial."""
+        return not len(self._keys)
+
+    @property
+    def number_of_partials(self) -> int:
+        return len(self._keys)
+
+    @property
+    def number_of_keys(self) -> int:
+        """How many keys have partials."""
+        return int(np.count_nonzero(self._keys[1:] != self._keys[:-1])) + bool(len(self._keys))
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that partials take."""
+        columns = [column for columns in self._records.values() for column in columns]
+        return sum(column.nbytes for column in [self._keys, self._fragments, *columns])
+
+    def held(self) -> Partials:
+        """All partials that windows may still need, their fragments counted from `first` on."""
+        records = {name: self._records_of(name) for name in self.statistics}
+        return Partials(self._fragments - self._first, self._keys, records)
+
+    # --- taking in and answering -------------------------------------------------------------------------------------
+
+    def slide(self, partials: Partials, fragments: int, starts: ArrayLike, due: ArrayLike | None = None) -> AnswerRows:
+        """Takes in so many fragments; `starts` and `due` are as in `Kernel.slide`. Rows come range by range."""
+        table = np.asarray(starts, dtype=np.int64).reshape(fragments, self._ranges)
+        wanted = np.ones(table.shape, dtype=bool) if due is None else np.asarray(due, dtype=bool).reshape(table.shape)
+        if fragments and int(table[0, 0]) < self._first:
+            raise KernelError("the starts of windows never go back")
+        order = np.lexsort((partials.fragments, partials.keys))
+        records = {name: _taken(columns, order) for name, columns in partials.records.items()}
+        self._insert(partials.keys[order], self._next + partials.fragments[order], records)
+        answers = self._answers(table, wanted)
+        if fragments:
+            self._first = int(table[-1, 0])
+            self._next += fragments
+            self._expire()
+        return answers
+
+    def absorb(self, sequences: Ints, keys: Ints, records: Mapping[str, Columns]) -> None:
+        """Combines late rows into the fragments with these numbers; a fragment and a key are named once at most."""
+        outside = (sequences < self._first) | (sequences >= self._next)
+        if outside.any():
+            held = f"those from {self._first} to {self._next - 1} are"
+            raise KernelError(f"fragment {sequences[outside][0]} is not held; {held}")
+        order = np.lexsort((sequences, keys))
+        keys, sequences = keys[order], sequences[order]
+        late = {name: _taken(columns, order) for name, columns in records.items()}
+        self._awaken(late)
+        at = np.searchsorted(self._codes(self._keys, self._fragments), self._codes(keys, sequences))
+        known = np.zeros(len(keys), dtype=bool)
+        inside = at < len(self._keys)
+        known[inside] = (self._keys[at[inside]] == keys[inside]) & (self._fragments[at[inside]] == sequences[inside])
+        for name, columns in self._records.items():
+            combined = self.statistics[name].combine(_taken(columns, at[known]), _taken(late[name], known))
+            for column, values in zip(columns, combined, strict=True):
+                column[at[known]] = values
+        new = ~known
+        self._insert(keys[new], sequences[new], {name: _taken(late[name], new) for name in late})
+
+    # --- partials ----------------------------------------------------------------------------------------------------
+
+    def _records_of(self, name: str) -> Columns:
+        known = self._records.get(name)
+        return self.statistics[name].empty(len(self._keys)) if known is None else known
+
+    def _codes(self, keys: Ints, fragments: Ints) -> Ints:
+        """Numbers that are ordered like (key, fragment)."""
+        width = max(self._next, int(fragments.max()) + 1 if len(fragments) else 0) - self._first
+        return keys * width + (fragments - self._first)
+
+    def _insert(self, keys: Ints, fragments: Ints, records: Mapping[str, Columns]) -> None:
+        """Merges partials in that are sorted, and that there are none of yet."""
+        self._awaken(records)
+        if not len(keys):
+            return
+        source = _merged(self._keys, self._fragments, keys, fragments)
+        self._keys = np.concatenate((self._keys, keys))[source]
+        self._fragments = np.concatenate((self._fragments, fragments))[source]
+        self._records = {
+            name: tuple(np.concatenate(both)[source] for both in zip(columns, records[name], strict=True))
+            for name, columns in self._records.items()
+        }
+
+    def _awaken(self, records: Mapping[str, Columns]) -> None:
+        """Keeps records of a rare statistic from now on if one of the new ones is more than the identity."""
+        for name, statistic in self.statistics.items():
+            if name not in self._records and not are_identities(statistic, records[name]).all():
+                self._records[name] = statistic.empty(len(self._keys))
+
+    def _expire(self) -> None:
+        """Lets go of partials that are in no window any more, and of rare statistics of which nothing is left."""
+        live = self._fragments >= self._first
+        if not live.all():
+            self._keys, self._fragments = self._keys[live], self._fragments[live]
+            self._records = {name: _taken(columns, live) for name, columns in self._records.items()}
+        for name in [name for name in self._records if self.statistics[name].rare]:
+            if are_identities(self.statistics[name], self._records[name]).all():
+                del self._records[name]
+
+    # --- windows -----------------------------------------------------------------------------------------------------
+
+    def _answers(self, starts: Ints, due: NDArray[np.bool_]) -> AnswerRows:
+        number = np.cumsum(due.ravel()).reshape(due.shape) - 1
+        ranges, steps = np.nonzero(due.T)
+        found = spans(self._keys, self._fragments, Windows(ranges, starts[steps, ranges], self._next + steps))
+        answers = np.repeat(number[steps, ranges], found.counts)
+        records = {
+            name: combined(statistic, self._records[name], found.firsts, found.lasts)
+            if name in self._records
+            else statistic.empty(len(answers))
+            for name, statistic in self.statistics.items()
+        }
+        return AnswerRows(answers, self._keys[found.firsts], records)
+
+
+def _taken(columns: Columns, at: Array) -> Columns:
+    return tuple(column[at] for column in columns)
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _merged(keys: Ints, fragments: Ints, new_keys: Ints, new_fragments: Ints) -> Ints:
+    """Where each partial comes from when new ones, counted on after those that are there, are merged in."""
+    old, new = len(keys), len(new_keys)
+    source = np.empty(old + new, dtype=np.int64)
+    i = j = 0
+    for at in range(old + new):
+        take_old = j == new or (
+            i < old and (keys[i] < new_keys[j] or (keys[i] == new_keys[j] and fragments[i] < new_fragments[j]))
+        )
+        source[at] = i if take_old else old + j
+        i += take_old
+        j += not take_old
+    return source

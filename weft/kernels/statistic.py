@@ -1,0 +1,148 @@
+"""A statistic: the smallest thing that a kernel keeps, and its algebra.
+
+A partial of an aggregate function is a record of statistics, and a statistic a record of columns. COUNT, SUM, AVG and
+STDDEV of one column share them: a statistic that several functions need is computed once per fragment, and goes
+through one kernel.
+
+All functions here are vectorised over group keys: they take and return one array for each column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.kernels.rows import RowArithmetic
+
+Array: TypeAlias = NDArray[Any]
+
+#: Records, column by column: arrays of equal length, one entry for each record.
+Columns: TypeAlias = tuple[Array, ...]
+
+
+class Values(NamedTuple):
+    """A column of rows: numbers, text, …, and which of them are not NULL."""
+
+    values: Array
+    valid: NDArray[np.bool_]
+
+
+class Field(NamedTuple):
+    """A column of a statistic. A *wide* field holds a fixed number of values in every record."""
+
+    name: str
+    dtype: np.dtype[Any]
+    wide: int = 0
+
+
+class Number(Enum):
+    """The arithmetic of a statistic that is a single number, or a pair, for kernels compiled for it (see `cells`)."""
+
+    ADD = "add"
+    ADD_PAIRS = "add_pairs"
+    GREATEST = "greatest"
+    LEAST = "least"
+
+
+@dataclass(frozen=True, eq=False)
+class Statistic:
+    """The algebra of one statistic: a monoid, perhaps with an inverse.
+
+    combine(combine(a, b), c) = combine(a, combine(b, c)), and combining with the identity changes nothing. The record
+    of a fragment without rows is the identity; so is that of rows that do not count.
+    """
+
+    name: str
+    fields: tuple[Field, ...]
+    identity: tuple[Any, ...]
+
+    lift: Callable[..., Columns]
+    """(values of each argument) → the records of single rows. A value that is NULL usually gives the identity."""
+
+    combine: Callable[[Columns, Columns], Columns]
+    inverse: Callable[[Columns, Columns], Columns] | None = None
+    """inverse(combine(a, b), a) = b, to the last bit if `exact`."""
+
+    exact: bool = True
+    selective: bool = False
+    """combine returns one of its arguments."""
+
+    commutative: bool = True
+    rows: RowArithmetic | None = None
+    """The same algebra, compiled; then all fields are 64-bit integers, or all are 64-bit floats."""
+
+    number: Number | None = None
+    greatest: bool = True
+    """Of a selective statistic with compiled arithmetic: whether the greatest record displaces others, or the least."""
+
+    rare: bool = False
+    """Almost every record is the identity."""
+
+    def empty(self, *shape: int) -> Columns:
+        """As many identities as the shape says."""
+        columns = tuple(np.empty(shape + (field.wide,) * bool(field.wide), dtype=field.dtype) for field in self.fields)
+        self.erase(columns, ...)
+        return columns
+
+    def erase(self, columns: Columns, at: Any) -> None:
+        """Writes the identity to these places of all columns."""
+        for column, value in zip(columns, self.identity, strict=True):
+            # An array of no dimensions holds any object as one; NumPy would spread out a tuple.
+            single = np.empty((), dtype=column.dtype)
+            single[()] = value
+            column[at] = single
+
+    @property
+    def grows(self) -> bool:
+        """Whether records have no fixed size."""
+        return any(field.dtype == object for field in self.fields)
+
+
+def fold(statistic: Statistic, records: Columns, groups: NDArray[np.intp], number_of_groups: int) -> Columns:
+    """One record for each group: its records combined in the order they come in, or the identity if there are none."""
+    order = np.argsort(groups, kind="stable")
+    members, rest = groups[order], tuple(column[order] for column in records)
+    while len(members) > 1 and np.any(members[1:] == members[:-1]):
+        # Pairs of neighbours are combined, counted from the first record of each group.
+        begins = np.flatnonzero(np.append(True, members[1:] != members[:-1]))
+        place = np.arange(len(members)) - np.repeat(begins, np.diff(np.append(begins, len(members))))
+        left = np.flatnonzero(place % 2 == 0)
+        paired = left[(left + 1 < len(members)) & (members[np.minimum(left + 1, len(members) - 1)] == members[left])]
+        combined = statistic.combine(
+            tuple(column[paired] for column in rest), tuple(column[paired + 1] for column in rest)
+        )
+        for column, values in zip(rest, combined, strict=True):
+            column[paired] = values
+        members, rest = members[left], tuple(column[left] for column in rest)
+    result = statistic.empty(number_of_groups)
+    for column, values in zip(result, rest, strict=True):
+        column[members] = values
+    return result
+
+
+def same_records(left: Columns, right: Columns) -> bool:
+    """Whether records are equal to the last bit; NaN equals NaN."""
+    return all(bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f")) for a, b in zip(left, right, strict=True))
+
+
+def are_identities(statistic: Statistic, records: Columns) -> NDArray[np.bool_]:
+    """Which records are the identity, of a statistic of plain numbers."""
+    same = [np.asarray(column == value) for column, value in zip(records, statistic.identity, strict=True)]
+    return np.asarray(np.logical_and.reduce(same), dtype=bool)
+
+
+def integer(name: str) -> Field:
+    return Field(name, np.dtype(np.int64))
+
+
+def double(name: str) -> Field:
+    return Field(name, np.dtype(np.float64))
+
+
+def python_object(name: str) -> Field:
+    return Field(name, np.dtype(object))

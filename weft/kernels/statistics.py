@@ -1,0 +1,374 @@
+"""The statistics that functions are made of. Each section is one algebra, complete."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.algebra.types import DataType
+from weft.kernels.multiset import EMPTY, Multiset, multisets_of
+from weft.kernels.ordering import filler, ordered_fields, takes_two_words, to_ordered
+from weft.kernels.rows import (
+    ADD_FLOATS,
+    ADD_INTS,
+    GREATEST_FLOATS,
+    GREATEST_INTS,
+    LEAST_FLOATS,
+    LEAST_INTS,
+    MERGE_MOMENTS,
+)
+from weft.kernels.sketches import REGISTERS, bucket_of, registers_of
+from weft.kernels.statistic import (
+    Array,
+    Columns,
+    Field,
+    Number,
+    Statistic,
+    Values,
+    double,
+    integer,
+    python_object,
+)
+
+# --- counting --------------------------------------------------------------------------------------------------------
+
+
+def _add(left: Columns, right: Columns) -> Columns:
+    return tuple(a + b for a, b in zip(left, right, strict=True))
+
+
+def _subtract(total: Columns, part: Columns) -> Columns:
+    return tuple(a - b for a, b in zip(total, part, strict=True))
+
+
+#: How many values are not NULL.
+COUNT = Statistic(
+    name="count",
+    fields=(integer("count"),),
+    identity=(0,),
+    lift=lambda x: (x.valid.astype(np.int64),),
+    combine=_add,
+    inverse=_subtract,
+    rows=ADD_INTS,
+    number=Number.ADD,
+)
+
+# --- sums of whole numbers -------------------------------------------------------------------------------------------
+# A number is cut into limbs of 32 bits, and every limb summed by itself, in 64 bits and without carries: 2³¹ partials
+# fit before a limb overflows, and Spark can sum limbs natively (sum(x >> 32) and sum(x & 0xFFFFFFFF) of a BIGINT).
+# Carries are settled once, in `whole_sum`.
+
+_LIMB = 32
+_LIMB_MASK = (1 << _LIMB) - 1
+
+
+@cache
+def sum_of_integers(limbs: int) -> Statistic:
+    """The sum of integers: two limbs hold sums of BIGINTs up to 2⁹⁵, four those of 128-bit integers up to 2¹⁵⁹."""
+
+    def lift(x: Values) -> Columns:
+        if x.values.dtype == object:
+            numbers = [int(value) if valid else 0 for value, valid in zip(x.values, x.valid, strict=True)]
+            parts = [[number >> _LIMB * limb & _LIMB_MASK for number in numbers] for limb in range(limbs - 1)]
+            parts.append([number >> _LIMB * (limbs - 1) for number in numbers])
+            return tuple(np.array(part, dtype=np.int64) for part in parts)
+        rest = np.where(x.valid, x.values, 0).astype(np.int64)
+        columns = []
+        for _ in range(limbs - 1):
+            columns.append(rest & _LIMB_MASK)
+            rest = rest >> _LIMB
+        return (*columns, rest)
+
+    return Statistic(
+        name="sum",
+        fields=tuple(integer(f"limb{limb}") for limb in range(limbs)),
+        identity=(0,) * limbs,
+        lift=lift,
+        combine=_add,
+        inverse=_subtract,
+        rows=ADD_INTS,
+        number=Number.ADD_PAIRS if limbs == 2 else None,
+    )
+
+
+def limbs_for(type_: DataType) -> int:
+    """Limbs for the sum of a column; DECIMALs are summed as their unscaled integers."""
+    return 4 if takes_two_words(type_) else 2
+
+
+def whole_sum(limbs: Columns) -> Array:
+    """The sums: 64-bit integers if there are two limbs and all sums fit, Python's own otherwise."""
+    parts = _carried(limbs)
+    if len(parts) == 2 and np.all(parts[1] == parts[1].astype(np.int32)):
+        return np.asarray((parts[1] << _LIMB) | parts[0])
+    total = parts[-1].astype(object)
+    for part in reversed(parts[:-1]):
+        total = (total << _LIMB) + part.astype(object)
+    return np.asarray(total, dtype=object)
+
+
+def _carried(limbs: Columns) -> Columns:
+    """The same sums, all limbs but the last within their 32 bits."""
+    parts = [limb.copy() for limb in limbs]
+    for n in range(len(parts) - 1):
+        parts[n + 1] += parts[n] >> _LIMB
+        parts[n] &= _LIMB_MASK
+    return tuple(parts)
+
+
+# --- sums of DOUBLEs -------------------------------------------------------------------------------------------------
+# NaN and infinities would never leave a running sum again (∞ − ∞ is NaN). So the sum is of what is finite, and the rest
+# is counted apart, in fields of 21 bits of one integer. Both can be lifted from rows, and just as well from the IEEE
+# sums of whole fragments, which is what Spark delivers.
+
+_FIELD = 21
+NAN, POSITIVE, NEGATIVE = (1 << _FIELD * n for n in range(3))
+
+SUM_OF_DOUBLES = Statistic(
+    name="sum",
+    fields=(double("sum"),),
+    identity=(0.0,),
+    lift=lambda x: (np.where(x.valid & np.isfinite(x.values.astype(np.float64)), x.values, 0.0).astype(np.float64),),
+    combine=_add,
+    inverse=_subtract,
+    exact=False,
+    rows=ADD_FLOATS,
+    number=Number.ADD,
+)
+
+
+def _flag_nonfinite(x: Values) -> Columns:
+    values = x.values.astype(np.float64)
+    flags = NAN * np.isnan(values) + POSITIVE * (values == np.inf) + NEGATIVE * (values == -np.inf)
+    return (np.where(x.valid, flags, 0).astype(np.int64),)
+
+
+#: How many partials hold NaN, ∞ and −∞.
+NONFINITE = Statistic(
+    name="nonfinite",
+    fields=(integer("nonfinite"),),
+    identity=(0,),
+    lift=_flag_nonfinite,
+    combine=_add,
+    inverse=_subtract,
+    rows=ADD_INTS,
+    number=Number.ADD,
+    rare=True,
+)
+
+
+def ieee_sum(finite: NDArray[np.float64], nonfinite: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The sum as IEEE has it: NaN if there is a NaN or both infinities, else the infinity, else the finite sum."""
+    if not nonfinite.any():
+        return finite
+    mask = (1 << _FIELD) - 1
+    has_nan, has_positive, has_negative = ((nonfinite >> _FIELD * n) & mask > 0 for n in range(3))
+    infinite = np.where(has_positive, np.inf, np.where(has_negative, -np.inf, finite))
+    return np.where(has_nan | (has_positive & has_negative), np.nan, infinite)
+
+
+def settled(statistic: Statistic, records: Columns) -> Columns:
+    """Records that mean the same and have room to grow for ever.
+
+    In a window limbs and counts of what is not finite are small. An aggregate that never closes would fill them up:
+    limbs hand on their carries, and of NaN and the infinities it is enough to know that there are any.
+    """
+    if statistic is NONFINITE:
+        flags = sum(unit * ((records[0] // unit) & (POSITIVE - 1) > 0) for unit in (NAN, POSITIVE, NEGATIVE))
+        return (np.asarray(flags, dtype=np.int64),)
+    if statistic in (sum_of_integers(2), sum_of_integers(4)):
+        return _carried(records)
+    return records
+
+
+def nan_greatest(extremes: NDArray[np.float64], nonfinite: NDArray[np.int64], greatest: bool) -> NDArray[np.float64]:
+    """The least or greatest value as Spark has it: NaN is greater than all others."""
+    if greatest:
+        return np.where(nonfinite & (POSITIVE - 1) > 0, np.nan, extremes)
+    # ∞ is what a minimum of nothing is. If no ∞ was seen, there was nothing but NaN.
+    has_infinity = (nonfinite // POSITIVE) & (POSITIVE - 1) > 0
+    return np.where((extremes == np.inf) & ~has_infinity, np.nan, extremes)
+
+
+# --- least and greatest ----------------------------------------------------------------------------------------------
+
+
+def extreme(type_: DataType, greatest: bool) -> Statistic:
+    """The least or greatest value that is not NULL. Whether there is one at all is what COUNT tells."""
+    if type_.is_floating:
+        return _extreme_of_doubles(greatest)
+    if len(ordered_fields("value", type_)) == 1 and ordered_fields("value", type_)[0].dtype == np.int64:
+        return _extreme_of_integers(greatest)
+    return extreme_record((), type_, greatest)
+
+
+@cache
+def _extreme_of_doubles(greatest: bool) -> Statistic:
+    """Of those that are not NaN: NaN, the greatest of all, is counted apart, and a comparison is one instruction."""
+    nothing = -np.inf if greatest else np.inf
+    choose = np.maximum if greatest else np.minimum
+
+    def lift(x: Values) -> Columns:
+        values = x.values.astype(np.float64)
+        return (np.where(x.valid & ~np.isnan(values), values, nothing),)
+
+    return Statistic(
+        name="max" if greatest else "min",
+        fields=(double("value"),),
+        identity=(nothing,),
+        lift=lift,
+        combine=lambda left, right: (choose(left[0], right[0]),),
+        selective=True,
+        rows=GREATEST_FLOATS if greatest else LEAST_FLOATS,
+        number=Number.GREATEST if greatest else Number.LEAST,
+        greatest=greatest,
+    )
+
+
+@cache
+def _extreme_of_integers(greatest: bool) -> Statistic:
+    limits = np.iinfo(np.int64)
+    nothing = limits.min if greatest else limits.max
+    choose = np.maximum if greatest else np.minimum
+    return Statistic(
+        name="max" if greatest else "min",
+        fields=(integer("value"),),
+        identity=(nothing,),
+        lift=lambda x: (np.where(x.valid, x.values, nothing).astype(np.int64),),
+        combine=lambda left, right: (choose(left[0], right[0]),),
+        selective=True,
+        rows=GREATEST_INTS if greatest else LEAST_INTS,
+        number=Number.GREATEST if greatest else Number.LEAST,
+        greatest=greatest,
+    )
+
+
+# --- least and greatest record ---------------------------------------------------------------------------------------
+# MIN_BY(x, y) is the x of the least (y, x): an order of records, in which ties are no ties. A NULL x comes first.
+# Columns are compared from the left; the first one says whether there is a record at all.
+
+
+@cache
+def extreme_record(by: tuple[DataType, ...], type_: DataType, greatest: bool) -> Statistic:
+    """The record (y…, x) that is least or greatest, from arguments x, y…; rows with a NULL y do not count.
+
+    Without a y, those with a NULL x do not.
+    """
+    by_fields = tuple(field for n, kind in enumerate(by) for field in ordered_fields(f"by{n}", kind))
+    value_fields = ordered_fields("value", type_)
+    fields = (integer("present"), *by_fields, integer("has_value"), *value_fields)
+    nothing = (0 if greatest else 1, *(value for kind in by for value in filler(kind)), 0, *filler(type_))
+    present = 1 if greatest else 0
+
+    def lift(x: Values, *ys: Values) -> Columns:
+        counts = np.logical_and.reduce([y.valid for y in ys]) if ys else x.valid
+        columns = [
+            np.full(len(x.valid), present),
+            *(column for y, kind in zip(ys, by, strict=True) for column in to_ordered(y.values, kind)),
+            x.valid.astype(np.int64),
+            *(np.where(x.valid, column, _as_object(value)) for column, value in _paired(x.values, type_)),
+        ]
+        return tuple(
+            np.where(counts, column, _as_object(value)).astype(field.dtype)
+            for column, value, field in zip(columns, nothing, fields, strict=True)
+        )
+
+    def combine(left: Columns, right: Columns) -> Columns:
+        right_exceeds = np.zeros(left[0].shape, dtype=bool)
+        undecided = np.ones(left[0].shape, dtype=bool)
+        for a, b in zip(left, right, strict=True):
+            right_exceeds |= undecided & (b > a).astype(bool)
+            undecided &= (a == b).astype(bool)
+        take_right = ~undecided & (right_exceeds == greatest)
+        return tuple(np.where(take_right, b, a) for a, b in zip(left, right, strict=True))
+
+    compiled = GREATEST_INTS if greatest else LEAST_INTS
+    return Statistic(
+        name="max_by" if greatest else "min_by",
+        fields=fields,
+        identity=nothing,
+        lift=lift,
+        combine=combine,
+        selective=True,
+        rows=compiled if all(field.dtype == np.int64 for field in fields) else None,
+        greatest=greatest,
+    )
+
+
+def _paired(values: Array, type_: DataType) -> Any:
+    return zip(to_ordered(values, type_), filler(type_), strict=True)
+
+
+def _as_object(value: Any) -> Any:
+    return np.array(value, dtype=object) if isinstance(value, str | bytes) else value
+
+
+# --- moments ---------------------------------------------------------------------------------------------------------
+# Never the sum of squares minus the square of the sum: of a million readings near 1e9 it leaves nothing but rounding
+# errors. Merging has an algebraic inverse and not a numeric one, so there is none.
+
+
+def _lift_moments(x: Values) -> Columns:
+    values = x.values.astype(np.float64)
+    finite = np.where(np.isfinite(values), values, np.nan)
+    return (x.valid.astype(np.float64), np.where(x.valid, finite, 0.0), np.where(x.valid, finite - finite, 0.0))
+
+
+def _merge_moments(left: Columns, right: Columns) -> Columns:
+    (left_n, left_mean, left_m2), (right_n, right_mean, right_m2) = left, right
+    n = left_n + right_n
+    share = np.divide(right_n, n, out=np.zeros_like(n), where=n > 0)
+    apart = right_mean - left_mean
+    return (n, left_mean + apart * share, left_m2 + right_m2 + apart * (apart * (left_n * share)))
+
+
+#: Count, mean, and sum of squared distances from the mean.
+MOMENTS = Statistic(
+    name="moments",
+    fields=(double("n"), double("mean"), double("m2")),
+    identity=(0.0, 0.0, 0.0),
+    lift=_lift_moments,
+    combine=_merge_moments,
+    rows=MERGE_MOMENTS,
+)
+
+# --- distinct values, roughly ----------------------------------------------------------------------------------------
+
+#: The registers of a HyperLogLog sketch (see `weft/kernels/sketches.py`).
+REGISTERS_OF_HASHES = Statistic(
+    name="registers",
+    fields=(Field("registers", np.dtype(np.uint8), wide=REGISTERS),),
+    identity=(0,),
+    lift=lambda x: (registers_of(x.values, x.valid),),
+    combine=lambda left, right: (np.maximum(left[0], right[0]),),
+)
+
+# --- all values ------------------------------------------------------------------------------------------------------
+# Multisets form a group: what was added can be taken out again, exactly.
+
+_add_each: Callable[[Array, Array], Array] = np.frompyfunc(Multiset.__add__, 2, 1)
+_subtract_each: Callable[[Array, Array], Array] = np.frompyfunc(Multiset.__sub__, 2, 1)
+
+#: All values that are not NULL, with how often they come.
+VALUES = Statistic(
+    name="values",
+    fields=(python_object("values"),),
+    identity=(EMPTY,),
+    lift=lambda x: (multisets_of(x.values, x.valid),),
+    combine=lambda left, right: (_add_each(left[0], right[0]),),
+    inverse=lambda total, part: (_subtract_each(total[0], part[0]),),
+)
+
+#: The same of rounded values: a sketch for quantiles whose size does not grow with the rows.
+ROUNDED_VALUES = Statistic(
+    name="rounded_values",
+    fields=(python_object("values"),),
+    identity=(EMPTY,),
+    lift=lambda x: (multisets_of(bucket_of(x.values), x.valid),),
+    combine=VALUES.combine,
+    inverse=VALUES.inverse,
+)

@@ -1,0 +1,149 @@
+"""Rows as bytes: two rows are equal in all columns, as SQL has it, exactly if their bytes are.
+
+    nulls     one bit for each column
+    fixed     numbers, dates, times and truth values as they are stored; of texts and bytes the length
+    the rest  texts and bytes, one after the other
+
+A row (7, NULL, 'abc') of an INT, a BIGINT and a STRING:
+
+    40 │ 07 00 00 00 │ 00 00 00 00 00 00 00 00 │ 03 00 00 00 │ 61 62 63
+
+NULLs are equal, so a NULL has zeros for a value. NaNs are equal and -0.0 is 0.0, so each has one form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from weft.runtime.stages.sets.tables import Mask, Numbers
+
+Bytes = NDArray[np.uint8]
+
+_LENGTH = np.dtype(np.uint32)
+#: What stands between the parts of a row.
+_NOTHING = pa.scalar(b"", pa.large_binary())
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How rows of some columns become bytes, and come back from them."""
+
+    columns: tuple[pa.Field, ...]
+
+    def encoded(self, rows: pa.Table) -> pa.LargeBinaryArray:
+        """The bytes of each row."""
+        arrays = [_whole(rows[each.name]) for each in self.columns]
+        nulls = np.stack([np.asarray(each.is_null()) for each in arrays], axis=1)
+        fixed = np.concatenate([np.packbits(nulls, axis=1), *(_fixed(each) for each in arrays)], axis=1)
+        texts = [_filled(each, b"") for each in arrays if _is_text(each.type)]
+        return pc.binary_join_element_wise(_binary(fixed), *texts, _NOTHING) if texts else _binary(fixed)
+
+    def decoded(self, encoded: Sequence[bytes]) -> list[pa.Array]:
+        """The columns of the rows that have these bytes."""
+        rows = len(encoded)
+        data = np.frombuffer(b"".join(encoded), dtype=np.uint8)
+        ends = np.cumsum(np.fromiter(map(len, encoded), np.int64, rows))
+        begins = np.concatenate([np.zeros(1, np.int64), ends])[:rows]
+        head = (len(self.columns) + 7) // 8
+        nulls = np.unpackbits(_gathered(data, begins, head), axis=1)[:, : len(self.columns)].astype(bool)
+        place, texts, result = begins + head, begins + self._fixed_width, []
+        for position, each in enumerate(self.columns):
+            width = _width(each.type)
+            fixed = _gathered(data, place, width)
+            place = place + width
+            if _is_text(each.type):
+                lengths = fixed.view(_LENGTH).reshape(rows).astype(np.int64)
+                result.append(_text(data, texts, lengths, nulls[:, position], each.type))
+                texts = texts + lengths
+            else:
+                result.append(_value(fixed, nulls[:, position], each.type))
+        return result
+
+    @property
+    def _fixed_width(self) -> int:
+        return (len(self.columns) + 7) // 8 + sum(_width(each.type) for each in self.columns)
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_string(type_) or pa.types.is_binary(type_) or pa.types.is_large_binary(type_))
+
+
+def _width(type_: pa.DataType) -> int:
+    """How many bytes the fixed part of a value takes."""
+    if pa.types.is_null(type_):
+        return 0
+    if _is_text(type_):
+        return _LENGTH.itemsize
+    return 1 if pa.types.is_boolean(type_) else int(type_.byte_width)
+
+
+def _whole(values: pa.ChunkedArray) -> pa.Array:
+    # Chunks of texts can be more than one array with offsets of 32 bits has room for.
+    return (values.cast(pa.large_binary()) if _is_text(values.type) else values).combine_chunks()
+
+
+def _fixed(values: pa.Array) -> Bytes:
+    """The fixed part of each value, as a row of bytes."""
+    width, type_ = _width(values.type), values.type
+    if not width or not len(values):
+        return np.empty((len(values), width), dtype=np.uint8)
+    if _is_text(type_):
+        numbers = np.asarray(pc.binary_length(_filled(values, b""))).astype(_LENGTH)
+    elif pa.types.is_decimal(type_):
+        words = np.frombuffer(values.buffers()[1], dtype=np.int64).reshape(-1, 2)[values.offset :][: len(values)]
+        numbers = np.where(np.asarray(values.is_valid())[:, None], words, 0)
+    elif pa.types.is_boolean(type_):
+        numbers = np.asarray(_filled(values, False)).astype(np.uint8)
+    elif pa.types.is_floating(type_):
+        floats = np.asarray(_filled(values, 0.0))
+        numbers = np.where(np.isnan(floats), floats.dtype.type(np.nan), floats + floats.dtype.type(0.0))
+    else:
+        numbers = np.asarray(_filled(values.view(_integer(type_)), 0))
+    return np.ascontiguousarray(numbers).view(np.uint8).reshape(len(values), width)
+
+
+def _filled(values: pa.Array, nothing: bytes | float) -> pa.Array:
+    return values.fill_null(nothing) if values.null_count else values
+
+
+def _integer(type_: pa.DataType) -> pa.DataType:
+    return {1: pa.int8(), 2: pa.int16(), 4: pa.int32(), 8: pa.int64()}[type_.byte_width]
+
+
+def _binary(fixed: Bytes) -> pa.LargeBinaryArray:
+    rows, width = fixed.shape
+    offsets = np.arange(rows + 1, dtype=np.int64) * width
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(fixed))]
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), rows, buffers)
+
+
+def _gathered(data: Bytes, places: Numbers, width: int) -> Bytes:
+    """So many bytes from each place on, as rows."""
+    return np.asarray(data[places[:, None] + np.arange(width)])
+
+
+def _text(data: Bytes, places: Numbers, lengths: Numbers, nulls: Mask, type_: pa.DataType) -> pa.Array:
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
+    content = data[np.repeat(places, lengths) + within]
+    buffers = [_validity(nulls), pa.py_buffer(offsets), pa.py_buffer(content)]
+    wide = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(nulls), buffers)
+    return wide.cast(type_)
+
+
+def _value(fixed: Bytes, nulls: Mask, type_: pa.DataType) -> pa.Array:
+    if pa.types.is_null(type_):
+        return pa.nulls(len(nulls))
+    if pa.types.is_boolean(type_):
+        return pa.array(fixed.reshape(-1).astype(bool), mask=nulls)
+    return pa.Array.from_buffers(type_, len(nulls), [_validity(nulls), pa.py_buffer(np.ascontiguousarray(fixed))])
+
+
+def _validity(nulls: Mask) -> pa.Buffer | None:
+    return pa.array(~nulls).buffers()[1] if nulls.any() else None

@@ -1,0 +1,82 @@
+"""How rows look inside the engine.
+
+A relation's rows have its columns by position (c0, c1, …) and their clock. Rows that are kept in a log also know the
+cycle they arrived in, and the watermark they are judged by: that of their source after the cycle before.
+
+Rows of several streams together are *tagged*: they have the number of their stream, and their values in *slots*. A
+stream with two DOUBLEs and a STRING uses the first two slots for DOUBLEs and the first one for STRINGs; the others are
+NULL. So rows of hundreds of streams are as wide as the widest of them, and no value changes its type.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from weft.algebra import Field, Stream
+from weft.algebra.clocks import clock_type
+from weft.algebra.types import TIMESTAMP
+from weft.runtime.columnar.expressions import spark_type
+
+CLOCK = "_clock"
+ARRIVAL = "_arrival"
+BEFORE = "_before"
+
+#: The column of a batch that says which stream a row belongs to, and the one that holds the text of an unreadable row.
+STREAM = "_stream"
+CORRUPT = "_corrupt"
+#: The column that carries the time of a heartbeat, in microseconds.
+TICK = "_tick"
+
+#: Clocks that leave room for the arithmetic of windows: the years 1 to 9999, and ordinals of up to 62 bits.
+_INSTANTS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
+_ORDINALS = (-(2**62), 2**62)
+
+
+def clock_bounds(stream: Stream) -> tuple[int, int]:
+    """The least and the greatest clock that a row of the stream may have."""
+    return _INSTANTS if clock_type(stream) == TIMESTAMP else _ORDINALS
+
+
+def column(position: int) -> str:
+    """The name of a column by position."""
+    return f"c{position}"
+
+
+def clock_sql(stream: Stream, *, tagged: bool = False) -> str:
+    """The clock of a stream's row, or of a tagged one, as a whole number, in Spark SQL."""
+    position = next(number for number, field in enumerate(stream.fields) if field.name == stream.clock)
+    value = slots(stream.fields)[position] if tagged else column(position)
+    return f"unix_micros({value})" if clock_type(stream) == TIMESTAMP else value
+
+
+def columns(fields: Sequence[Field], prefix: str = "") -> str:
+    """The columns of a relation as the start of a select list, with a comma after it when there are any."""
+    return "".join(f"{prefix}{column(position)}, " for position in range(len(fields)))
+
+
+def slots(fields: Sequence[Field]) -> list[str]:
+    """The slots that the columns of a relation have in tagged rows."""
+    taken: dict[str, int] = {}
+    found = []
+    for field in fields:
+        type_ = re.sub(r"\W+", "_", spark_type(field.type).lower()).strip("_")
+        found.append(f"{type_}_{taken.get(type_, 0)}")
+        taken[type_] = taken.get(type_, 0) + 1
+    return found
+
+
+def slots_of(streams: Iterable[Stream]) -> dict[str, str]:
+    """The slots that the rows of some streams need together, with their types."""
+    return {
+        slot: spark_type(field.type)
+        for stream in streams
+        for slot, field in zip(slots(stream.fields), stream.fields, strict=True)
+    }
+
+
+def log_schema(fields: Sequence[Field], *, tagged: bool = False) -> str:
+    """The schema of a log as Spark DDL; its columns are in slots if ingesting wrote them as `tagged` rows."""
+    names = slots(fields) if tagged else [column(position) for position in range(len(fields))]
+    own = [f"{name} {spark_type(field.type)}" for name, field in zip(names, fields, strict=True)]
+    return ", ".join([*own, f"{CLOCK} BIGINT", f"{ARRIVAL} BIGINT", f"{BEFORE} BIGINT"])

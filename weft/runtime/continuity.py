@@ -1,0 +1,121 @@
+"""From one commit to the next: who goes on, what is kept for whom, and which files nobody needs any more."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from weft.algebra import Source, Stream
+from weft.algebra.sources import leaves
+from weft.plan.clockwork import Birth, Registered
+from weft.plan.network import is_table, log_of_table
+from weft.plan.plan import Plan
+from weft.runtime.pieces.pieces import Piece, kept_logs
+from weft.runtime.stages.windows.stage import log_of as partial_log
+from weft.runtime.stages.windows.stage import totals_of
+from weft.runtime.state.commits import Commit, Segment, StreamState
+
+
+def states_of(last: Commit, plan: Plan) -> dict[str, StreamState]:
+    """How far each stream of the plan had come."""
+    return {
+        each.name: last.streams.get(each.name, StreamState(number))
+        for each, number in zip(plan.streams, plan.stream_births, strict=True)
+    }
+
+
+def of_present_streams(last: Commit, plan: Plan) -> Commit:
+    """The last commit without streams that are gone, or were created anew under their name."""
+    born = {each.name: number for each, number in zip(plan.streams, plan.stream_births, strict=True)}
+    streams = {name: state for name, state in last.streams.items() if born.get(name) == state.number}
+    gone = last.streams.keys() - streams.keys()
+    logs = {log for name in gone for log in (f"stream {name}", partial_log(name), totals_of(name))}
+    return _without_logs(replace(last, streams=streams), logs)
+
+
+def with_tables(last: Commit, tables: Mapping[str, Segment]) -> Commit:
+    """The last commit with the rows that tables have now, and without what was joined from rows that they had."""
+    logs = {log_of_table(name): (snapshot,) for name, snapshot in tables.items()}
+    gone = {log for log, kept in last.logs.items() if is_table(log) and logs.get(log) != kept}
+    kept = _without_logs(last, gone)
+    return replace(kept, logs={**kept.logs, **logs})
+
+
+def _without_logs(last: Commit, gone: Collection[str]) -> Commit:
+    """A commit without some logs, and without what was joined from their rows."""
+    network = {name: each for name, each in last.network.items() if not set(each.legs) & set(gone)}
+    dropped = set(gone) | (last.network.keys() - network.keys())
+    logs = {log: kept for log, kept in last.logs.items() if log not in dropped}
+    return replace(last, logs=logs, network=network)
+
+
+def registered_queries(plan: Plan, last: Commit, cycle: int) -> dict[str, Registered]:
+    """The plan's queries with their births: recorded in the last commit, or now."""
+    largest = {name: state.largest for name, state in last.streams.items()}
+    queries = {}
+    for each, number in zip(plan.queries, plan.births, strict=True):
+        known = last.queries.get(each.name)
+        same = known is not None and known.number == number
+        queries[each.name] = Registered(each, known.birth if same and known else Birth(number, cycle, largest))
+    return queries
+
+
+def continued(last: Commit, queries: Mapping[str, Registered]) -> Commit:
+    """The last commit as far as it concerns queries that go on: not those dropped, or created anew under their name."""
+    going_on = {
+        name: state
+        for name, state in last.queries.items()
+        if name in queries and queries[name].birth.number == state.number
+    }
+    answers = {f"answers {name}" for name in last.queries.keys() - going_on.keys()}
+    gone = {str(last.queries[name].number) for name in last.queries.keys() - going_on.keys()}
+    snapshots = {place: path for place, path in last.snapshots.items() if place.partition(".")[0] not in gone}
+    answered = {name: last.answered[name] for name in going_on}
+    late = {name: count for name, count in last.late.items() if name in going_on}
+    kept = replace(last, queries=going_on, answered=answered, late=late, snapshots=snapshots)
+    return _without_logs(kept, answers)
+
+
+def logged(plan: Plan, pieces: Iterable[Piece]) -> dict[str, Source]:
+    """Every log that some relation looks at again, or that BACKFILL keeps for later ones, and whose rows it has."""
+    return {f"stream {each.name}": each for each in plan.streams if each.backfill} | kept_logs(pieces)
+
+
+def reads_history(registered: Registered) -> bool:
+    """Whether a query reads a stream that keeps rows."""
+    return any(isinstance(leaf, Stream) and leaf.backfill for leaf in leaves(registered.query.relation))
+
+
+def garbage(last: Commit, commit: Commit) -> tuple[str, ...]:
+    """What the last commit needed and this one does not: whole folders of cycles, or files in those that live on."""
+    old, live = last.paths, commit.paths
+    written = {Folders().of(commit.cycle)} | {
+        Folders(key).of(each.commit.cycle) for key, each in commit.islands.items()
+    }
+    gone = {folder_in(path) for path in old} | written
+    gone -= {folder_in(path) for path in live}
+    for folder in written:
+        if not any(path.startswith(f"{folder}/streams") for path in live):
+            # Rows that were written to be judged, in a stream of which only partials are kept.
+            old = old | {f"{folder}/streams"}
+    return tuple(sorted(gone | {path for path in old - live if folder_in(path) not in gone}))
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """Where the cycles of the shared plan write, or those of an island: see `islands.py`."""
+
+    island: str = ""
+
+    def of(self, cycle: int) -> str:
+        """The folder of what a cycle writes."""
+        return f"segments/{cycle:012d}.{self.island}" if self.island else f"segments/{cycle:012d}"
+
+    def partials(self, cycle: int, index: int) -> str:
+        """The file of a cycle's partials of one stream, which is numbered as in the plan."""
+        return f"{self.of(cycle)}/partials-{index}.parquet"
+
+
+def folder_in(path: str) -> str:
+    """The folder of the cycle, or of the query, that a file was written for."""
+    return "/".join(path.split("/")[:2])

@@ -1,0 +1,147 @@
+"""Taking rows in: what each row is judged by, what one pass over a batch tells, and clocks that go on in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from weft.algebra import Field, Stream
+from weft.algebra.clocks import clock_type
+from weft.algebra.types import BIGINT, TIMESTAMP
+from weft.plan.clockwork import Clock, Clockwork, Registered
+from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, CORRUPT, STREAM, TICK, clock_bounds, clock_sql, column
+from weft.runtime.sinks.answers import Packed
+from weft.runtime.sources.batches import Part
+from weft.runtime.sources.lateness import late_everywhere
+from weft.runtime.state.commits import StreamState
+
+
+def judged_part(
+    part: Part,
+    layout: Mapping[str, str],
+    latest: Clock,
+    clockwork: Clockwork,
+    queries: Mapping[str, Registered],
+) -> DataFrame:
+    """Return rows with their clock, what they are judged by, and the reason if they cannot take part in anything.
+
+    `layout` has all slots of the batch, with their types.
+    """
+    clocks, reasons, judged = [], [], []
+    for index, each in part.streams.items():
+        here = f"WHEN {STREAM} = {index}"
+        is_instant = clock_type(each) == TIMESTAMP
+        clocks.append(f"{here} THEN {clock_sql(each, tagged=True)}")
+        least, most = clock_bounds(each)
+        reasons.append(f"{here} AND {CLOCK} NOT BETWEEN {least}L AND {most}L THEN 'clock out of range'")
+        if is_instant and latest is not None:
+            reasons.append(f"{here} AND {CLOCK} > {latest}L THEN 'clock ahead of time'")
+        watermark = clockwork.watermark(each, after=False)
+        judged.append(f"{here} THEN {'CAST(NULL AS BIGINT)' if watermark is None else f'{watermark}L'}")
+        late = late_everywhere(each, clockwork, queries)
+        if late is not None:
+            reasons.append(f"{here} AND {late} THEN 'late'")
+    with_clock = part.frame.withColumn(CLOCK, F.expr(_first_that_holds(clocks)))
+    ticks = f"WHEN {TICK} IS NOT NULL THEN 'tick'"
+    bad = f"{ticks} WHEN {CORRUPT} IS NOT NULL THEN 'malformed' WHEN {CLOCK} IS NULL THEN 'no clock'"
+    return with_clock.selectExpr(
+        *part.values(layout),
+        CORRUPT,
+        TICK,
+        CLOCK,
+        f"{clockwork.cycle}L AS {ARRIVAL}",
+        f"{_first_that_holds(judged)} AS {BEFORE}",
+        f"{STREAM} AS stream",
+        f"CASE {bad} {' '.join(reasons)} ELSE 'none' END AS reason",
+    )
+
+
+def _first_that_holds(cases: Sequence[str]) -> str:
+    """The number of the first case that holds; a part that has only ticks has no cases."""
+    return f"CASE {' '.join(cases)} END" if cases else "CAST(NULL AS BIGINT)"
+
+
+def measures_of_part(numbers: Iterable[int]) -> str:
+    """What one pass over the rows tells of streams, by their numbers, as one struct."""
+    measures = [f"max({TICK}) AS tick"]
+    for index in numbers:
+        good = f"stream = {index} AND reason = 'none'"
+        seen = f"stream = {index} AND reason IN ('none', 'late')"
+        late = f"stream = {index} AND reason = 'late'"
+        bad = f"stream = {index} AND reason NOT IN ('none', 'late', 'tick')"
+        measures += [
+            f"count(CASE WHEN {good} THEN 1 END) AS rows_{index}",
+            f"min(CASE WHEN {good} THEN {CLOCK} END) AS min_{index}",
+            f"max(CASE WHEN {seen} THEN {CLOCK} END) AS max_{index}",
+            f"min(CASE WHEN {seen} THEN {CLOCK} END) AS least_{index}",
+            f"count(CASE WHEN {late} THEN 1 END) AS late_{index}",
+            f"count(CASE WHEN {bad} THEN 1 END) AS bad_{index}",
+        ]
+    return f"struct({', '.join(measures)})"
+
+
+def advanced(state: StreamState, stream: Stream, tick: int | None, has_rows: bool, patience: int | None) -> StreamState:
+    """A stream's clock moved on by the time that has passed in silence, once that is longer than the patience.
+
+    Ticks come from Spark's source of them and are replayed like rows, so a second attempt sees the same time.
+    """
+    if tick is None or patience is None or clock_type(stream) != TIMESTAMP:
+        return state
+    if has_rows or state.touched is None or state.largest is None:
+        return replace(state, touched=tick)
+    if tick - state.touched < patience:
+        return state
+    return replace(state, largest=state.largest + tick - state.touched, touched=tick)
+
+
+#: The name of the select that tells what is seen of streams.
+MEASURES = "measures"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is seen of the rows that a stream has in a batch: those with a clock, and those without or malformed."""
+
+    rows: int
+    bad: int
+    #: The smallest clock, unless nobody asks for it, and the largest one.
+    least: Clock
+    latest: Clock
+
+    def is_before(self, watermark: Clock) -> bool:
+        """Whether some row is older than a watermark."""
+        return watermark is not None and self.least is not None and self.least < watermark
+
+    def is_good(self, stream: Stream, latest: Clock) -> bool:
+        """Whether every clock can be believed; see `judged_part`."""
+        first, last = clock_bounds(stream)
+        if clock_type(stream) == TIMESTAMP and latest is not None:
+            last = min(last, latest)
+        clocks = [each for each in (self.least, self.latest) if each is not None]
+        return not self.bad and all(first <= each <= last for each in clocks)
+
+
+def measures_of(streams: Mapping[int, Stream], views: Mapping[int, str]) -> Packed:
+    """Return the select that tells what is seen of some streams, by number, from views of their rows.
+
+    It has no constants that change from cycle to cycle, so that Spark compiles it once. Rows are grouped by
+    their stream: for several aggregates without groups, Spark runs a job of its own.
+    """
+    readable = {index: f"CASE WHEN {CORRUPT} IS NULL THEN {clock_sql(each)} END" for index, each in streams.items()}
+    clocks = [f"SELECT {index}L AS stream, {text} AS clock FROM {views[index]}" for index, text in readable.items()]
+    measures = {"stream": "stream", "all": "count(*)", "good": "count(clock)", "min": "min(clock)", "max": "max(clock)"}
+    listed = ", ".join(f"{text} AS {column(at)}" for at, text in enumerate(measures.values()))
+    fields = tuple(Field(name, BIGINT) for name in measures)
+    return Packed(MEASURES, fields, f"SELECT {listed} FROM ({' UNION ALL '.join(clocks)}) GROUP BY stream")
+
+
+def seen_in(measured: pa.Table) -> dict[int, Seen]:
+    """What the measures tell of streams, by number; nothing of those that have no rows."""
+    return {
+        row["stream"]: Seen(row["good"], row["all"] - row["good"], row["min"], row["max"])
+        for row in measured.to_pylist()
+    }

@@ -1,0 +1,317 @@
+"""Queries that have failed are evaluated apart from the others: as an island.
+
+A query that fails in a cycle is evicted from the shared plan, with all queries that read its answers. The others go on
+as if these had been dropped. The island begins with the state of the last commit, as if all the others had been
+dropped: what both need is in files that neither of them changes.
+
+    behind        the island is in error. The rows of each cycle are held for it, together with what the cycle was
+                  decided by; a retry evaluates the held cycles one after the other, and delivers under their numbers
+    beside        it has caught up, and is evaluated in each cycle after the shared plan
+
+    held/<cycle>/rows             the tagged rows of a cycle, as Parquet, for all islands that are behind
+    held/<cycle>/decision.json    what the cycle was decided by, and how far streams had come after it
+
+An island also evaluates the queries that its members read, silently. All of this is part of the main commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Observation, SparkSession
+from pyspark.sql import functions as F
+
+from weft.catalog import Catalog
+from weft.plan.plan import Plan
+from weft.plan.restriction import restricted, with_read, with_readers, without
+from weft.runtime.columnar.rows import CORRUPT, STREAM, TICK, slots_of
+from weft.runtime.continuity import Folders
+from weft.runtime.cycle import CycleRunner, Step
+from weft.runtime.decision import Decision
+from weft.runtime.failures.errors import EngineError
+from weft.runtime.failures.reasons import reason_of
+from weft.runtime.isolation.culprits import is_attributable
+from weft.runtime.isolation.trouble import Trouble, lost_with
+from weft.runtime.sinks.kept import told
+from weft.runtime.sources.batches import Batch, Part
+from weft.runtime.sources.tables import Tables
+from weft.runtime.stages.joins.current import CurrentNetwork
+from weft.runtime.stages.windows.hosts import hosting
+from weft.runtime.state.commits import Commit, Held, Island, StreamState, held_record, held_rows
+from weft.runtime.state.storage import Storage
+
+
+@dataclass(frozen=True)
+class Beside:
+    """The islands after a cycle, and the answers of those that were evaluated in it."""
+
+    islands: Mapping[str, Island]
+    answers: Mapping[str, pa.Table]
+    #: What is wrong with members of islands that had caught up and have failed in this cycle.
+    failures: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class CaughtUp:
+    """An island after one more cycle, the whole plan of that cycle, and what the members have answered."""
+
+    island: Island
+    plan: Plan
+    answers: Mapping[str, pa.Table]
+
+
+class Islands:
+    """Evaluates the islands of one engine."""
+
+    def __init__(self, spark: SparkSession, storage: Storage, catalog: Catalog, tables: Tables, on_step: Step) -> None:
+        self._spark = spark
+        self._storage = storage
+        self._catalog = catalog
+        self._tables = tables
+        self._on_step = on_step
+        #: The runner of each island, and the cycle that it has come to.
+        self._runners: dict[str, tuple[CycleRunner, int]] = {}
+        #: How many rows of each cycle have been written down.
+        self._rows_held: dict[int, int] = {}
+
+    # -- in a cycle ---------------------------------------------------------------------------------------------------
+
+    def run(self, batch: Batch | None, cycle: int, decision: Decision, last: Commit) -> Beside:
+        """Evaluate the islands that have caught up in a cycle, and begin those of queries that were evicted in it."""
+        found: dict[str, Island] = {}
+        answers: dict[str, pa.Table] = {}
+        failures: dict[str, str] = {}
+        for key, island in present(decision.plan, last.islands).items():
+            found[key] = island
+            if island.trouble is None:
+                try:
+                    found[key], own = self._evaluated(key, island, batch, cycle, decision)
+                    answers |= own
+                except Exception as error:
+                    found[key] = self._failed(key, island, error)
+                    failures |= dict.fromkeys(island.roots, sentence_of(error))
+        return Beside({**found, **begun(decision.plan, last, decision.evicted)}, answers, failures)
+
+    def _evaluated(
+        self, key: str, island: Island, batch: Batch | None, cycle: int, decision: Decision
+    ) -> tuple[Island, dict[str, pa.Table]]:
+        """Evaluate a cycle of an island: its new state, and the answers of its members."""
+        plan, blocked = plan_of(decision.plan, island)
+        unread = {
+            birth: each
+            for each, birth in zip(plan.tables, plan.table_births, strict=True)
+            if each.name not in decision.tables
+        }
+        tables = {**decision.tables, **self._tables.snapshots(unread)}
+        runner = self._runner(key, island.commit)
+        self._on_step("island", cycle)
+        answered = runner.run(batch, cycle, replace(decision, plan=plan, tables=tables), island.commit)
+        self._runners[key] = runner, cycle
+        own = {name: table for name, table in answered.answers.items() if name in island.members}
+        after = replace(island, commit=answered.commit, blocked=tuple(sorted(blocked)), is_anew=False)
+        return after, own
+
+    def _runner(self, key: str, state: Commit) -> CycleRunner:
+        known = self._runners.pop(key, None)
+        if known is not None and known[1] == state.cycle:
+            return known[0]
+        return runner_for(self._spark, self._storage, self._catalog, state, Folders(key))
+
+    def _failed(self, key: str, island: Island, error: Exception) -> Island:
+        """An island whose evaluation has failed; the error itself if that is no query's fault."""
+        self._runners.pop(key, None)
+        if not is_attributable(error):
+            raise error
+        sentence = sentence_of(error)
+        trouble = Trouble.begin(sentence) if island.trouble is None else island.trouble.again(sentence)
+        return replace(island, trouble=trouble)
+
+    def committed(self, islands: Mapping[str, Island]) -> None:
+        """The state of islands has been committed."""
+        self._runners = {key: each for key, each in self._runners.items() if key in islands}
+        for key, (runner, cycle) in self._runners.items():
+            if islands[key].commit.cycle == cycle:
+                runner.committed(islands[key].commit)
+
+    # -- between cycles -----------------------------------------------------------------------------------------------
+
+    def catch_up(self, key: str, island: Island, cycle: int, plan_of_number: Callable[[int], Plan]) -> CaughtUp:
+        """Evaluate a held cycle. An island that fails again comes back as it was, with its new trouble."""
+        record = self._record(cycle)
+        plan = plan_of_number(record["intent"]["plan"])
+        here = present(plan, {key: island})
+        if key not in here:
+            # Its queries were not registered in this cycle.
+            return CaughtUp(replace(island, commit=replace(island.commit, cycle=cycle)), plan, {})
+        decision = Decision.of(record["intent"], plan)
+        try:
+            after, answers = self._evaluated(key, here[key], self._held(cycle, plan), cycle, decision)
+        except Exception as error:
+            return CaughtUp(self._failed(key, island, error), plan, {})
+        streams = _states(record["streams"])
+        return CaughtUp(after, plan, told(answers, plan, replace(after.commit, streams=streams)))
+
+    # -- held rows ----------------------------------------------------------------------------------------------------
+
+    def hold_rows(self, batch: Batch | None, cycle: int, plan: Plan) -> Batch | None:
+        """Write down the rows of a cycle for islands that are behind, and give them as they can be read again."""
+        if batch is not None and batch.parts:
+            observation = Observation()
+            observed = batch.tagged().observe(observation, F.count(F.lit(1)).alias("rows"))
+            observed.write.mode("overwrite").parquet(self._storage.path(held_rows(cycle)))
+            self._rows_held[cycle] = observation.get["rows"]
+        return self._held(cycle, plan)
+
+    def hold(self, cycle: int, intent: Mapping[str, Any], commit: Commit) -> Held:
+        """Write down what a cycle was decided by, whose rows are written down already."""
+        streams = {name: asdict(state) for name, state in commit.streams.items()}
+        self._storage.write_json(held_record(cycle), {"intent": dict(intent), "streams": streams})
+        rows = self._rows_held.pop(cycle, 0)
+        return Held(cycle, rows, sum(seal.size for seal in self._storage.seals(held_rows(cycle)).values()))
+
+    def forget(self, cycle: int) -> None:
+        """Drop what was held of a cycle that no island needs."""
+        self._storage.delete(f"held/{cycle:012d}")
+
+    def _held(self, cycle: int, plan: Plan) -> Batch | None:
+        if not self._storage.exists(held_rows(cycle)):
+            return None
+        # Slots of streams that had no rows are not in the files, and are NULL.
+        types_ = {STREAM: "INT", **slots_of(plan.streams), CORRUPT: "STRING", TICK: "BIGINT"}
+        schema = ", ".join(f"{name} {type_}" for name, type_ in types_.items())
+        rows = self._spark.read.schema(schema).parquet(self._storage.path(held_rows(cycle)))
+        return Batch([Part(dict(enumerate(plan.streams)), rows)])
+
+    def _record(self, cycle: int) -> dict[str, Any]:
+        record: dict[str, Any] = self._storage.read_json(held_record(cycle))
+        return record
+
+    def snapshots(self, commit: Commit) -> set[str]:
+        """The paths of the tables' snapshots that held cycles go by."""
+        records = (self._record(cycle) for cycle in (each.cycle for each in commit.held))
+        return {path for record in records for path, _ in record["intent"]["tables"].values()}
+
+    def limited(self, commit: Commit, limit: int) -> Commit:
+        """A commit in which no more bytes are held than may be.
+
+        The oldest cycles are dropped. An island that needs them begins anew after them: incomplete windows would give
+        wrong answers.
+        """
+        held, islands = list(commit.held), dict(commit.islands)
+        while held and sum(each.bytes for each in held) > limit:
+            dropped = held.pop(0).cycle
+            for key, island in islands.items():
+                if island.commit.cycle < dropped:
+                    islands[key] = _begun_anew(island, dropped, self._streams_after(dropped, commit))
+        return without_needless(replace(commit, held=tuple(held), islands=islands))
+
+    def _streams_after(self, cycle: int, commit: Commit) -> Mapping[str, StreamState]:
+        return commit.streams if cycle == commit.cycle else _states(self._record(cycle)["streams"])
+
+
+def sentence_of(error: Exception) -> str:
+    """What is wrong with a query whose evaluation has failed."""
+    reason = reason_of(error)
+    return reason if isinstance(error, EngineError) else f"its evaluation fails: {reason}"
+
+
+def runner_for(spark: SparkSession, storage: Storage, catalog: Catalog, state: Commit, folders: Folders) -> CycleRunner:
+    """A runner that begins with a state and shares nothing with others but files."""
+    hosted = hosting(catalog)
+    # Labels in the logs go by the numbers of nodes: nodes of this network have others.
+    known = (int(node) for each in state.network.values() for node in each.labels)
+    network = CurrentNetwork(hosted, folders=folders, first_node=max(known, default=0) + 1)
+    return CycleRunner(spark, storage, None, hosted, None, network, folders)
+
+
+def shared_part(plan: Plan, islands: Mapping[str, Island], evicted: Collection[str] = ()) -> Plan:
+    """A plan without the queries that are evaluated in islands, or will be."""
+    roots = {name for each in islands.values() for name in _roots(plan, each)}
+    return without(plan, with_readers(plan, roots | set(evicted)))
+
+
+def present(plan: Plan, islands: Mapping[str, Island]) -> dict[str, Island]:
+    """The islands whose queries are in a plan, with the members that they have in it.
+
+    A query that reads two islands belongs to the one that began first.
+    """
+    found: dict[str, Island] = {}
+    taken: set[str] = set()
+    for key, island in islands.items():
+        members = with_readers(plan, _roots(plan, island)) - taken
+        if members:
+            roots = {name: number for name, number in island.roots.items() if name in members}
+            found[key] = replace(island, roots=roots, members=tuple(sorted(members)))
+            taken |= members
+    return found
+
+
+def begun(plan: Plan, last: Commit, evicted: Mapping[str, str]) -> dict[str, Island]:
+    """The islands of queries that are evicted from the shared plan; those with the same sentence are one island."""
+    taken = {name for each in present(plan, last.islands).values() for name in each.members}
+    born = plan.born
+    found: dict[str, Island] = {}
+    for sentence in dict.fromkeys(evicted.values()):
+        roots = {name: born[name] for name, each in evicted.items() if each == sentence and name in born.keys() - taken}
+        members = with_readers(plan, roots) - taken
+        if roots:
+            needed = with_read(plan, members)
+            state = replace(
+                last,
+                queries={name: each for name, each in last.queries.items() if name in needed},
+                answered={name: count for name, count in last.answered.items() if name in needed},
+                late={name: count for name, count in last.late.items() if name in needed},
+                offsets=None,
+                waiting={},
+                islands={},
+                held=(),
+                seals={},
+            )
+            key = str(min(roots.values()))
+            found[key] = Island(roots, tuple(sorted(members)), state, Trouble.begin(sentence), is_anew=True)
+            taken |= members
+    return found
+
+
+def plan_of(plan: Plan, island: Island) -> tuple[Plan, set[str]]:
+    """What an island evaluates of a plan, and the members that are blocked.
+
+    A query that is new may read, besides members, only queries whose state the island has.
+    """
+    born, members = plan.born, set(island.members)
+    known = {name for name, state in island.commit.queries.items() if born.get(name) == state.number}
+    blocked: set[str] = set()
+    if not island.is_anew:
+        for name in members - known:
+            if with_read(plan, {name}) - members - known:
+                blocked.add(name)
+        blocked = set(with_readers(plan, blocked)) & members
+    return restricted(plan, with_read(plan, members - blocked)), blocked
+
+
+def _roots(plan: Plan, island: Island) -> set[str]:
+    born = plan.born
+    return {name for name, number in island.roots.items() if born.get(name) == number}
+
+
+def _begun_anew(island: Island, dropped: int, streams: Mapping[str, StreamState]) -> Island:
+    """An island that lacks the rows up to a cycle, and begins after it like a query that is created then."""
+    lost = island.lost
+    for cycle in (island.commit.cycle + 1, dropped):
+        lost = lost_with(lost, cycle)
+    state = Commit(dropped, island.commit.plan, streams)
+    return replace(island, commit=state, is_anew=True, lost=lost)
+
+
+def without_needless(commit: Commit) -> Commit:
+    """A commit without held cycles that all islands have passed."""
+    needed = min((each.commit.cycle for each in commit.islands.values() if each.trouble is not None), default=None)
+    held = () if needed is None else tuple(each for each in commit.held if each.cycle > needed)
+    return replace(commit, held=held)
+
+
+def _states(streams: Mapping[str, Any]) -> dict[str, StreamState]:
+    return {name: StreamState(**each) for name, each in streams.items()}

@@ -1,0 +1,74 @@
+"""What the engine hands to whoever publishes: the rows of queries that run for groups of others.
+
+Such a query has a sink of its own kind, which names the group, its epoch and which part of it the query is. Its answers
+go to the publisher before the cycle commits, and nowhere else. They may come again after a crash, under the same cycle
+and with the same rows; only what belongs to a committed cycle counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from weft.algebra import Query, Sink
+from weft.plan.clockwork import Clock, Clockwork, Registered
+from weft.plan.plan import Plan
+from weft.runtime.state.commits import Commit
+
+_FORMAT = "published"
+
+
+@dataclass(frozen=True)
+class PublishedRows:
+    """What a representative answered in a cycle, perhaps nothing, and its watermark after it."""
+
+    stream: str
+    epoch: int
+    part: int
+    rows: pa.Table | None
+    watermark: Clock
+
+
+class Publisher(Protocol):
+    def wait_for_room(self) -> None:
+        """Come back when there is room for another cycle's rows."""
+
+    def write(self, cycle: int, published: Sequence[PublishedRows]) -> None:
+        """Take the rows of a cycle; a second call with the same cycle replaces the first."""
+
+    def committed(self, cycle: int) -> None:
+        """The cycle's rows are true now."""
+
+
+def publishing_sink(stream: str, epoch: int, part: int) -> Sink:
+    """The sink of a query that runs for a group."""
+    return Sink(_FORMAT, (("stream", stream), ("epoch", str(epoch)), ("part", str(part))))
+
+
+def is_published(query: Query) -> bool:
+    return query.sink is not None and query.sink.format == _FORMAT
+
+
+def published_rows(plan: Plan, commit: Commit, answers: Mapping[str, pa.Table]) -> list[PublishedRows]:
+    """What there is to publish after a cycle."""
+    published = [each for each in plan.queries if is_published(each)]
+    if not published:
+        return []
+    queries = {
+        each.name: Registered(each, commit.queries[each.name].birth)
+        for each in plan.queries
+        if each.name in commit.queries
+    }
+    largest = {name: state.largest for name, state in commit.streams.items()}
+    clockwork = Clockwork(commit.cycle, largest, largest, queries)
+    found = []
+    for each in published:
+        assert each.sink is not None
+        named = dict(each.sink.options)
+        watermark = clockwork.watermark(each.relation)
+        rows = answers.get(each.name)
+        found.append(PublishedRows(named["stream"], int(named["epoch"]), int(named["part"]), rows, watermark))
+    return found

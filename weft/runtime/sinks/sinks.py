@@ -1,0 +1,137 @@
+"""Where answers go.
+
+A sink gets the answers of one query in one cycle as an Arrow table, before the cycle commits. After a crash it may get
+the same cycle again, with the same rows: sinks that write files replace what they wrote under that number.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections.abc import Callable, Iterator
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from weft.algebra import Query
+from weft.runtime.sinks.kept import kept_by, sentences
+from weft.runtime.state.storage import Storage
+
+
+class Sink(Protocol):
+    def write(self, table: pa.Table, cycle: int) -> None:
+        """Take the answers of a cycle; a second call with the same cycle replaces the first."""
+
+
+class FileSink:
+    """One file per cycle that has answers, named by the cycle: exactly once, whatever crashes.
+
+    A Parquet file has the metadata of its table. JSON has no place for it: what was kept of streams that may shed is in
+    a file of its own beside the answers, whose name begins with `_`, so that Spark and others who read the folder pass
+    over it. It is there before the answers are.
+    """
+
+    def __init__(self, spark: SparkSession, path: str, format_: str) -> None:
+        self._storage = Storage(spark, path)
+        self._format = format_
+
+    def write(self, table: pa.Table, cycle: int) -> None:
+        kept = kept_by(table)
+        if kept and self._format == "json":
+            self._storage.write_bytes(f"_{cycle:012d}.kept.json", json.dumps(kept).encode())
+        data = parquet_file(table) if self._format == "parquet" else json_lines(table)
+        self._storage.write_bytes(f"{cycle:012d}.{self._format}", data)
+
+
+class ConsoleSink:
+    """Prints answers as they come."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def write(self, table: pa.Table, cycle: int) -> None:
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        # Texts, since rich takes square brackets in a str for its own marks.
+        shown = Table(title=Text(f"{self._name}, cycle {cycle}"), title_justify="left")
+        for name in table.column_names:
+            shown.add_column(Text(name))
+        for row in _rows(table.slice(0, 20)):
+            shown.add_row(*(Text("" if value is None else str(value)) for value in row))
+        more = [f"… and {table.num_rows - 20} more"] if table.num_rows > 20 else []
+        caption = "\n".join([*more, *sentences(kept_by(table))])
+        shown.caption = Text(caption) if caption else None
+        Console().print(shown)
+
+
+class CallableSink:
+    """Calls a Python function with each cycle's answers, like Spark's foreachBatch: at least once, with the number."""
+
+    def __init__(self, function: Callable[[pa.Table, int], object]) -> None:
+        self._function = function
+
+    def write(self, table: pa.Table, cycle: int) -> None:
+        self._function(table, cycle)
+
+
+def sink_of(query: Query, spark: SparkSession) -> Sink | None:
+    """The sink that a query's INTO names; None for answers that are only kept for reading."""
+    if query.sink is None or query.sink.format == "memory":
+        return None
+    if query.sink.format == "console":
+        return ConsoleSink(query.name)
+    return FileSink(spark, dict(query.sink.options)["path"], query.sink.format)
+
+
+def parquet_file(table: pa.Table) -> bytes:
+    """A table as the bytes of a Parquet file."""
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer)
+    return buffer.getvalue()
+
+
+def json_lines(table: pa.Table) -> bytes:
+    """A table as one JSON object per line."""
+    names = table.column_names
+    lines = (dict(zip(names, map(_finite, row), strict=True)) for row in _rows(table))
+    return "".join(json.dumps(line, default=_plain) + "\n" for line in lines).encode()
+
+
+def _rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
+    return zip(*(_values(column) for column in table.columns), strict=True)
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    try:
+        values: list[Any] = column.to_pylist()
+    except (OverflowError, ValueError):
+        # Python's calendar ends with the year 9999; Arrow's does not.
+        values = column.cast(pa.int64()).to_pylist()
+    return values
+
+
+def _finite(value: Any) -> Any:
+    """NaN and the infinities as Spark writes them: JSON has no numbers for these."""
+    if not isinstance(value, float) or math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _plain(value: Any) -> Any:
+    """Values that JSON has no form for: instants as ISO text in UTC, intervals in seconds, decimals as exact text."""
+    if isinstance(value, (datetime, date)):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else str(value)
+    if isinstance(value, bytes):
+        return value.hex()
+    raise TypeError(type(value).__name__)

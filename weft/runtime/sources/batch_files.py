@@ -1,0 +1,209 @@
+"""The files of a batch: which of them cannot be read as declared, and the rows of the others.
+
+Spark decides which files a batch has. Before a cycle begins, the driver looks at each of them (`file_check.py`), and
+the cycle's intent names those that are set aside; so a second attempt sets the same ones aside. A file that looks good
+and at which a job fails all the same is added then, and the cycle is run again.
+
+A CSV file with a header is read by the names in it: files whose columns are in another order than the declaration are
+read apart, each order by a schema of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any, TypeAlias
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+
+from weft.algebra import Stream
+from weft.runtime.columnar.expressions import quoted, spark_type
+from weft.runtime.columnar.rows import CORRUPT, slots_of
+from weft.runtime.failures.errors import SourceError
+from weft.runtime.failures.failures import failed_file, plain_path
+from weft.runtime.failures.reasons import reason_of
+from weft.runtime.sources.batches import Batch, Part, StreamFiles
+from weft.runtime.sources.file_check import FileCheck, Looked
+from weft.runtime.sources.source_files import SourceFiles
+from weft.runtime.sources.sources import TEXTUAL, declared, reading_options, tagging
+from weft.sql.sources import BAD_FILES, SET_ASIDE, STOP
+
+#: Why files are set aside, by the name of the stream and their path.
+Faults: TypeAlias = Mapping[str, Mapping[str, str]]
+
+#: Spark's option by which it takes the characters of a path as they are, as its own source of files does.
+_AS_IS = "__globPaths__"
+#: Characters that make a pattern of a path.
+_PATTERN = re.compile(r"[*?\[{]")
+
+#: How many files are looked at at the same time.
+_AT_ONCE = 8
+
+
+@dataclass(frozen=True)
+class LookedBatch:
+    """A batch, what is wrong with its files, and the columns of CSV files that are not in the declared order."""
+
+    batch: Batch
+    faults: Faults
+    headers: Mapping[str, tuple[str, ...]]
+    #: Columns in the headers of CSV files that are not declared, by the name of the stream.
+    ignored: Mapping[str, tuple[str, ...]]
+
+    def readable(self, faults: Faults) -> Batch:
+        """Return the batch without the files that are set aside."""
+        return Batch([self._readable(part, faults) for part in self.batch.parts])
+
+    def _readable(self, part: Part, faults: Faults) -> Part:
+        files = part.files
+        if files is None:
+            return part
+        bad = faults.get(files.stream.name, {})
+        others = {path: self.headers[path] for path in files.paths if path in self.headers and path not in bad}
+        if not bad and not others and not files.is_doubled:
+            return part
+        rows = [_selected(files, _without(files, [*bad, *others]))]
+        by_header: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        for path, header in others.items():
+            by_header[header].append(path)
+        rows += [_selected(files, _read_by(files, header, paths)) for header, paths in by_header.items()]
+        return replace(part, frame=reduce(DataFrame.unionAll, rows))
+
+
+def look_at(batch: Batch) -> LookedBatch:
+    """Look at every file of a batch; SourceError if one cannot be read and its stream is to stop then."""
+    faults: dict[str, dict[str, str]] = {}
+    headers: dict[str, tuple[str, ...]] = {}
+    ignored: dict[str, dict[str, None]] = {}
+    for files in _files_of(batch):
+        check = FileCheck(files.stream, files.in_folders)
+        if not check.is_needed:
+            continue
+        expected = check.declared
+        for path, looked in _looked(check, files).items():
+            if looked.fault:
+                faults.setdefault(files.stream.name, {})[path] = looked.fault
+            elif looked.header is not None and tuple(name.lower() for name in looked.header) != expected:
+                headers[path] = looked.header
+                others = [name for name in looked.header if name.lower() not in expected]
+                ignored.setdefault(files.stream.name, {}).update(dict.fromkeys(others))
+        _refuse_if_asked(files.stream, faults.get(files.stream.name, {}))
+    return LookedBatch(batch, faults, headers, {name: tuple(names) for name, names in ignored.items() if names})
+
+
+def file_at_fault(batch: Batch, error: BaseException, known: Faults) -> dict[str, dict[str, str]]:
+    """The file of a batch at which a job has failed, with the reason, if it cannot be read by itself either."""
+    named = failed_file(error)
+    for files in _files_of(batch) if named else ():
+        for path in files.paths:
+            if plain_path(path) == named and path not in known.get(files.stream.name, {}):
+                fault = _fault_of_reading(files, path)
+                if fault:
+                    _refuse_if_asked(files.stream, {path: fault})
+                    return {files.stream.name: {path: fault}}
+    return {}
+
+
+def together(known: Faults, more: Faults) -> dict[str, dict[str, str]]:
+    """All faults. What was written down about a file stays as it is."""
+    return {name: {**more.get(name, {}), **known.get(name, {})} for name in {**known, **more}}
+
+
+def sentences(faults: Faults) -> Iterable[str]:
+    """What people are told of files that are set aside: of each stream the first, and how many more there are."""
+    for name, of_stream in faults.items():
+        path, fault = next(iter(of_stream.items()))
+        more = f", and {len(of_stream) - 1:,} more of its files" if len(of_stream) > 1 else ""
+        yield f"stream '{name}': the file {path} {fault}; it is set aside{more} (see weft status)"
+
+
+def _files_of(batch: Batch) -> list[StreamFiles]:
+    return [part.files for part in batch.parts if part.files is not None]
+
+
+def _looked(check: FileCheck, files: StreamFiles) -> dict[str, Looked]:
+    source = SourceFiles(files.frame.sparkSession)
+
+    def look(path: str) -> Looked:
+        return check.look(source.at(path))
+
+    if len(files.paths) <= _AT_ONCE:
+        return {path: look(path) for path in files.paths}
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return dict(zip(files.paths, pool.map(look, files.paths), strict=True))
+
+
+def _refuse_if_asked(stream: Stream, faults: Mapping[str, str]) -> None:
+    options = {name.lower(): value for name, value in stream.options}
+    if faults and options.get(BAD_FILES, SET_ASIDE) == STOP:
+        path, fault = next(iter(faults.items()))
+        raise SourceError(
+            f"stream '{stream.name}' stops at the file {path}, which {fault}; mend it or take it away "
+            f"(with OPTIONS ({BAD_FILES} '{SET_ASIDE}') it would be set aside)"
+        )
+
+
+def _selected(files: StreamFiles, rows: DataFrame) -> DataFrame:
+    """The rows of some files as tagged rows."""
+    return rows.select(*tagging(rows.columns, files.stream, files.index, slots_of([files.stream])))
+
+
+def _path(files: StreamFiles) -> Column:
+    """The path of the file that a row is from; Spark passes over files that a condition on it leaves out."""
+    return files.frame.metadataColumn("_metadata")["file_path"]
+
+
+def _as_spark_has_them(files: StreamFiles, paths: Iterable[str]) -> list[str]:
+    """Paths as they are in the metadata of rows."""
+    jvm: Any = files.frame.sparkSession.sparkContext._jvm
+    return [str(jvm.org.apache.hadoop.fs.Path(path).toUri().toString()) for path in paths]
+
+
+def _without(files: StreamFiles, apart: list[str]) -> DataFrame:
+    """The rows of all files but some, by the declared order of columns."""
+    others = set(apart)
+    left = [path for path in files.paths if path not in others]
+    if not files.is_doubled or not left:
+        return files.frame.where(~_path(files).isin(_as_spark_has_them(files, apart)))
+    corrupt = f", {CORRUPT} STRING" if files.stream.format in TEXTUAL else ""
+    schema = declared(files.stream.fields) + corrupt
+    return _loaded(files, schema, left)
+
+
+def _read_by(files: StreamFiles, header: tuple[str, ...], paths: list[str]) -> DataFrame:
+    """The rows of CSV files whose columns are those of a header."""
+    types = {field.name.lower(): (field.name, spark_type(field.type)) for field in files.stream.fields}
+    columns = [types.get(name.lower(), (f"_other_{place}", "STRING")) for place, name in enumerate(header)]
+    inside = {name.lower() for name in header}
+    columns += [types[name.lower()] for name in files.in_folders if name.lower() in types.keys() - inside]
+    schema = ", ".join(f"{quoted(name)} {type_}" for name, type_ in [*columns, (CORRUPT, "STRING")])
+    return _loaded(files, schema, paths)
+
+
+def _loaded(files: StreamFiles, schema: str, paths: list[str]) -> DataFrame:
+    """The rows of some files by a schema, each once: files whose names look like patterns are read one by one."""
+    stream = files.stream
+    options = {name: value for name, value in reading_options(stream).items() if name.lower() != "path"}
+    base = {name.lower(): value for name, value in stream.options}.get("path", "")
+    if base and not _PATTERN.search(base):
+        options = {"basePath": base, **options}
+    plain = [path for path in paths if not _PATTERN.search(path)]
+    groups = [[path] for path in paths if _PATTERN.search(path)] + ([plain] if plain else [])
+    reader = files.frame.sparkSession.read.format(stream.format).schema(schema)
+    return reduce(DataFrame.unionAll, [reader.options(**{**options, _AS_IS: "false"}).load(group) for group in groups])
+
+
+def _fault_of_reading(files: StreamFiles, path: str) -> str:
+    """Why a file cannot be read to its end; nothing if it can."""
+    only = files.frame.where(_path(files).isin(_as_spark_has_them(files, [path])))
+    try:
+        _selected(files, only).write.format("noop").mode("overwrite").save()
+    except (PySparkException, Py4JError) as error:
+        return f"cannot be read to its end: {reason_of(error)}"
+    return ""

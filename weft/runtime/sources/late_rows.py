@@ -1,0 +1,148 @@
+"""Rows that are late for one query and not for all: no answer of that query counts them, so they are counted here.
+
+A query loses a row where its relation reads the stream, at the first operator that does more than pass rows. The row is
+counted if it satisfies the conditions on the way there that can be told from it alone: those of the selections that it
+passes, and the operator's own. Queries that are woven know it of partials; for others, Spark counts the rows of the
+stream's log that are older than its watermark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from weft.algebra import Call, Column, Expression, Field, Relation, Select, SetOperation, Source, Stream
+from weft.algebra.sources import leaves
+from weft.algebra.types import BIGINT
+from weft.plan.clockwork import Clock, Clockwork, Registered, passes_rows
+from weft.runtime.columnar.expressions import spark_sql
+from weft.runtime.columnar.rows import CLOCK, column
+from weft.runtime.sinks.answers import Packed
+from weft.runtime.sources.lateness import closed_for, late_at
+from weft.runtime.stages.windows.shape import Woven
+from weft.runtime.stages.windows.stage import Reduced
+
+
+@dataclass(frozen=True)
+class _Way:
+    """A way of a stream's rows through a relation: what is known of their columns, and the conditions so far."""
+
+    #: The columns as Spark SQL over the stream's row; those that tables have a part in are missing.
+    columns: Mapping[str, str]
+    conditions: tuple[str, ...]
+    #: When a row is late at the end of the way, as Spark SQL; None for never.
+    late: str | None = None
+    is_over: bool = False
+
+
+def late_conditions(source: Source, stream: Stream, clockwork: Clockwork) -> list[str]:
+    """Return, for each place where a relation loses late rows of a stream, which rows it loses, as Spark SQL."""
+    ways = _ways(source, stream, clockwork)
+    return [" AND ".join([way.late, *way.conditions]) for way in ways if way.is_over and way.late is not None]
+
+
+def _ways(source: Source, stream: Stream, clockwork: Clockwork) -> Iterator[_Way]:
+    if isinstance(source, Stream) and source.name == stream.name:
+        yield _Way({field.name: column(position) for position, field in enumerate(source.fields)}, ())
+    elif isinstance(source, Select):
+        for item in source.inputs:
+            for way in _ways(item.source, stream, clockwork):
+                yield way if way.is_over else _through_select(way, source, item.alias, item.source, clockwork)
+    elif isinstance(source, SetOperation):
+        for operand in (source.left, source.right):
+            for way in _ways(operand, stream, clockwork):
+                yield way if way.is_over else _through_operator(way, source, operand, clockwork)
+
+
+def _through_select(way: _Way, select: Select, alias: str, below: Source, clockwork: Clockwork) -> _Way:
+    conjuncts = (_text(each, alias, way.columns) for each in conjuncts_of(select.where))
+    conditions = (*way.conditions, *(text for text in conjuncts if text is not None))
+    if not passes_rows(select):
+        return replace(way, conditions=conditions, late=late_at(select, below, clockwork), is_over=True)
+    outputs = {each.name: _text(each.expression, alias, way.columns) for each in select.outputs}
+    return _Way({name: text for name, text in outputs.items() if text is not None}, conditions)
+
+
+def _through_operator(way: _Way, operation: SetOperation, operand: Source, clockwork: Clockwork) -> _Way:
+    if not passes_rows(operation):
+        return replace(way, late=late_at(operation, operand, clockwork), is_over=True)
+    names = zip(operation.fields, operand.fields, strict=True)
+    return replace(way, columns={new.name: way.columns[old.name] for new, old in names if old.name in way.columns})
+
+
+def conjuncts_of(where: Expression | None) -> list[Expression]:
+    """Return the conditions that a WHERE puts together with AND."""
+    if where is None:
+        return []
+    if isinstance(where, Call) and where.op == "and":
+        return [each for arg in where.args for each in conjuncts_of(arg)]
+    return [where]
+
+
+def _text(expression: Expression, alias: str, columns: Mapping[str, str]) -> str | None:
+    """An expression as Spark SQL over the stream's row; None if the row alone does not tell."""
+    if not all(each.source == alias and each.name in columns for each in _columns(expression)):
+        return None
+
+    def leaf(each: object) -> str:
+        assert isinstance(each, Column)
+        return columns[each.name]
+
+    return f"({spark_sql(expression, leaf)})"
+
+
+def _columns(expression: Expression) -> Iterator[Column]:
+    if isinstance(expression, Column):
+        yield expression
+    elif isinstance(expression, Call):
+        for arg in expression.args:
+            yield from _columns(arg)
+
+
+def counting(
+    stream: Stream, queries: Mapping[str, Registered], clockwork: Clockwork, view: str
+) -> tuple[Packed, dict[str, list[str]]]:
+    """Return the select that counts what queries lose of a stream's rows in a view, and which of its columns have the
+    counts of each query."""
+    columns: dict[str, str] = {}
+    of_query: dict[str, list[str]] = {}
+    for name, each in queries.items():
+        for condition in late_conditions(each.query.relation, stream, clockwork):
+            of_query.setdefault(name, []).append(columns.setdefault(condition, column(len(columns))))
+    listed = ", ".join(f"count_if({text}) AS {name}" for text, name in columns.items())
+    fields = tuple(Field(name, BIGINT) for name in columns.values())
+    text = f"SELECT {listed} FROM {view} WHERE {CLOCK} < {clockwork.watermark(stream, after=False)}L"
+    return Packed(f"late {stream.name}", fields, text), of_query
+
+
+class _AnyTime(Clockwork):
+    """A clockwork in which every stream has a watermark."""
+
+    def watermark(self, source: Source, *, after: bool = True) -> Clock:
+        return 0
+
+
+def streams_with_losses(relation: Relation) -> frozenset[str]:
+    """Return the streams of which some row may be late for a relation."""
+    any_time = _AnyTime(0, {}, {}, {})
+    streams = {leaf for leaf in leaves(relation) if isinstance(leaf, Stream)}
+    return frozenset(each.name for each in streams if late_conditions(relation, each, any_time))
+
+
+def counted_in_partials(reduced: Reduced, watermark: int, queries: Mapping[str, Woven]) -> dict[str, int]:
+    """Return how many rows each query loses that is answered from partials of new rows."""
+    partials = reduced.partials
+    cells, which = partials.distinct_cells
+    if not (cells < watermark).any():
+        return {}
+    closed = {window: closed_for(window, cells, watermark) for window in reduced.weave.windows}
+    closed = {window: late for window, late in closed.items() if late.any()}
+    if not closed:
+        return {}
+    found = {}
+    for name, each in queries.items():
+        if each.window in closed:
+            takes = partials.signatures_satisfying([condition.text for condition in each.conditions])
+            late = closed[each.window][which] & takes[partials.signature_numbers]
+            found[name] = int(partials.row_counts[late].sum())
+    return {name: count for name, count in found.items() if count}

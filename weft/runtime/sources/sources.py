@@ -1,0 +1,243 @@
+"""Streams as streaming DataFrames, and all of them together as one.
+
+A union of the rows of all streams lets one micro-batch fix the offsets of all of them. How rows are read then, and what
+they look like: `batches.py` and `rows.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+from weft.algebra import Field, Stream, types
+from weft.algebra.types import BIGINT, TIMESTAMP
+from weft.runtime.columnar.expressions import quoted, spark_type
+from weft.runtime.columnar.rows import CORRUPT, STREAM, TICK, slots, slots_of
+from weft.runtime.failures.errors import SourceError
+from weft.runtime.sources import replay
+from weft.runtime.spark.session import in_session, union_of
+from weft.sql import durations
+from weft.sql.allowed_paths import source_refusal
+
+#: The format of streams whose DataFrame is handed over by Python code.
+PYTHON = "python"
+
+#: The tag of rows that are only the passing of time: the stream of heartbeats.
+TICK_TAG = -1
+
+#: Formats that can set malformed records aside, and all formats of files, which take a schema.
+TEXTUAL = frozenset({"json", "csv"})
+_FILES = frozenset({"json", "csv", "parquet", "orc", "text", "xml"})
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The streams of one streaming query, by their numbers in the plan, and the union of their sources."""
+
+    union: DataFrame
+    #: Streams of files, in the order in which the union has them; all others come after them.
+    files: Mapping[int, Stream]
+    others: Mapping[int, Stream]
+    #: Whether the union must be computed in each micro-batch, also if no source of other streams has anything new.
+    must_be_read: bool
+
+
+def sources(
+    spark: SparkSession,
+    streams: Mapping[int, Stream],
+    frames: Mapping[str, DataFrame],
+    replays: Path,
+    *,
+    ticks: bool = False,
+    say: Callable[[str], None] = lambda sentence: None,
+    allowed: Sequence[str] | None = None,
+) -> Sources:
+    """Return the sources of all streams, which are given by their births, with a tick each second if asked.
+
+    `replays` is where the files of replayed streams are cut into steps. `say` takes sentences about folders that do not
+    exist yet. `allowed` are the folders that streams may be read from, if the project limits them.
+    """
+    read_by_number = list(enumerate(streams.items()))
+    files = {at: each for at, (_, each) in read_by_number if each.name not in frames and _is_of_files(each)}
+    others = {at: each for at, (_, each) in read_by_number if at not in files}
+    births = {at: birth for at, (birth, _) in read_by_number}
+    layout = slots_of(others.values())
+    parts = []
+    for index, stream in {**files, **others}.items():
+        refused = None if stream.name in frames else source_refusal(stream.format, dict(stream.options), allowed)
+        if refused is not None:
+            raise SourceError(f"stream '{stream.name}' cannot be read: {refused}")
+        # Spark wants all sources named or none, and a DataFrame from Python may have no name.
+        name = None if frames else f"stream_{births[index]}"
+        if index in files:
+            rows = _files(spark, stream, name, replays / str(births[index]), say)
+            parts.append(rows.select(F.lit(index).alias(STREAM), *_nothing(layout)))
+        else:
+            handed = frames.get(stream.name)
+            rows = read(spark, stream, name, say) if handed is None else in_session(spark, handed)
+            parts.append(rows.select(*tagging(rows.columns, stream, index, layout)))
+    if ticks:
+        parts.append(_ticks(spark, layout, named=not frames))
+    # What Spark keeps of a DataFrame from Python from one micro-batch to the next needs every one of them.
+    return Sources(union_of(parts), files, others, must_be_read=ticks or bool(frames))
+
+
+def _is_of_files(stream: Stream) -> bool:
+    return stream.format in _FILES or stream.format == replay.FORMAT
+
+
+def _files(spark: SparkSession, stream: Stream, name: str | None, steps: Path, say: Callable[[str], None]) -> DataFrame:
+    """Return the streaming DataFrame of files; those of a replayed stream are cut into steps first."""
+    if stream.format != replay.FORMAT:
+        return read(spark, stream, name, say)
+    folder = replay.prepare(stream, steps)
+    cut = replace(stream, format="parquet", options=(("path", str(folder)), ("maxFilesPerTrigger", "1")))
+    return read(spark, cut, name, say)
+
+
+def _ticks(spark: SparkSession, layout: Mapping[str, str], *, named: bool) -> DataFrame:
+    reader = spark.readStream.format("rate").option("rowsPerSecond", 1)
+    clock = (reader.name("weft_ticks") if named else reader).load()
+    *nothing, _ = _nothing(layout)
+    return clock.select(F.lit(TICK_TAG).alias(STREAM), *nothing, F.unix_micros("timestamp").alias(TICK))
+
+
+def tagging(names: Sequence[str], stream: Stream, index: int, layout: Mapping[str, str]) -> list[Column]:
+    """Return what makes tagged rows of a source with columns of these names; `layout` has the types of all slots."""
+    known = {name.lower(): name for name in names}
+    missing = [field.name for field in stream.fields if field.name.lower() not in known]
+    if missing:
+        raise SourceError(
+            f"stream '{stream.name}' declares {', '.join(missing)}, but its source has only {', '.join(names)}"
+        )
+    values = {
+        slot: F.expr(f"try_cast({quoted(known[field.name.lower()])} AS {spark_type(field.type)})").alias(slot)
+        for slot, field in zip(slots(stream.fields), stream.fields, strict=True)
+    }
+    *nothing, corrupt, tick = _nothing(layout)
+    own = [values.get(slot, null) for slot, null in zip(layout, nothing, strict=True)]
+    return [F.lit(index).alias(STREAM), *own, F.col(CORRUPT) if CORRUPT in names else corrupt, tick]
+
+
+def _nothing(layout: Mapping[str, str]) -> list[Column]:
+    """Return the columns of a tagged row after its number: NULL in all slots, no text and no tick."""
+    types_ = {**layout, CORRUPT: "STRING", TICK: "BIGINT"}
+    return [F.lit(None).cast(type_).alias(name) for name, type_ in types_.items()]
+
+
+def read(spark: SparkSession, stream: Stream, name: str | None, say: Callable[[str], None]) -> DataFrame:
+    """The streaming DataFrame of a stream that was declared with USING.
+
+    A source with a name keeps its offsets when other streams come and go. A folder that does not exist yet is an empty
+    one: its files are read when it is there.
+    """
+    if stream.format == PYTHON:
+        raise SourceError(
+            f"stream '{stream.name}' comes from Python: hand its DataFrame to loom.stream(…) before starting"
+        )
+    options = reading_options(stream)
+    reader = spark.readStream.format(stream.format)
+    if name is not None:
+        reader = reader.name(name)
+    if stream.format in _FILES:
+        schema = declared(stream.fields)
+        if stream.format in TEXTUAL:
+            # A record that does not fit the schema comes as text in this column, and goes to the dead letter.
+            schema += f", {CORRUPT} STRING"
+        reader = reader.schema(schema)
+    try:
+        try:
+            return reader.options(**options).load()
+        except AnalysisException as error:
+            path = options.get("path", "").rstrip("/")
+            if stream.format not in _FILES or error.getCondition() != "PATH_NOT_FOUND" or not path[-1:].isalnum():
+                raise
+            say(f"stream '{stream.name}': {path} does not exist; its files are read as soon as they are there")
+            # Spark looks for a path when the source is made, and for the files of a pattern only when it reads them.
+            return reader.options(**{**options, "path": f"{path[:-1]}[{path[-1]}]"}).load()
+    except (PySparkException, Py4JJavaError) as error:
+        said = error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else error
+        first = str(said).strip().split("\n")[0]
+        raise SourceError(f"stream '{stream.name}' cannot be read from {stream.format}: {first}") from error
+
+
+def reading_options(stream: Stream) -> dict[str, str]:
+    """The options with which Spark reads a stream."""
+    options = dict(stream.options)
+    if stream.format in TEXTUAL:
+        options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, **options}
+    if stream.format in _FILES:
+        # Spark remembers the files of a cycle. One that stopped the stream may be taken away before the next attempt.
+        options = {"ignoreMissingFiles": "true", **options}
+    return options
+
+
+def declared(fields: Sequence[Field]) -> str:
+    """The columns of a declaration as a schema for Spark."""
+    return ", ".join(f"{quoted(field.name)} {spark_type(field.type)}" for field in fields)
+
+
+def stream_of(name: str, frame: DataFrame, clock: str, watermark: str) -> Stream:
+    """The declaration of a stream that Python hands over as a streaming DataFrame."""
+    if not frame.isStreaming:
+        raise SourceError(f"the DataFrame for stream '{name}' is not a streaming one; make it with spark.readStream")
+    fields = fields_of(f"stream '{name}'", frame.schema)
+    found = next((field for field in fields if field.name == clock), None)
+    if found is None or found.type not in (TIMESTAMP, BIGINT):
+        raise SourceError(f"the clock of stream '{name}' must be one of its TIMESTAMP or BIGINT columns, not '{clock}'")
+    try:
+        delay = durations.parse(watermark) if found.type == TIMESTAMP else int(watermark)
+    except (durations.BadDuration, ValueError) as bad:
+        raise SourceError(f"the watermark of stream '{name}' cannot be '{watermark}': {bad}") from None
+    return Stream(name, fields, clock, delay, PYTHON)
+
+
+def fields_of(owner: str, schema: StructType) -> tuple[Field, ...]:
+    """The columns that a schema of Spark has; `owner` is whose they are, for the error."""
+    for each in schema.fields:
+        if not each.name or "\0" in each.name:
+            raise SourceError(f"a column of {owner} is called {each.name!r}; give it another name")
+    return tuple(Field(each.name, _type_of(owner, each.name, each.dataType)) for each in schema.fields)
+
+
+def _type_of(owner: str, name: str, type_: DataType) -> types.DataType:
+    known = {
+        BooleanType: types.BOOLEAN,
+        ByteType: types.TINYINT,
+        ShortType: types.SMALLINT,
+        IntegerType: types.INT,
+        LongType: types.BIGINT,
+        FloatType: types.FLOAT,
+        DoubleType: types.DOUBLE,
+        StringType: types.STRING,
+        BinaryType: types.BINARY,
+        DateType: types.DATE,
+        TimestampType: types.TIMESTAMP,
+    }
+    if isinstance(type_, DecimalType):
+        return types.decimal(type_.precision, type_.scale)
+    if type(type_) not in known:
+        raise SourceError(f"column '{name}' of {owner} is {type_.simpleString()}, which weft does not know; cast it")
+    return known[type(type_)]

@@ -1,0 +1,88 @@
+"""A probe of the storage: files that executors write are there for the driver, and the reverse.
+
+The state belongs to one directory. Executors of a cluster write to it and read from it under the path that the driver
+has for it; on a machine that does not share it, they would write to a disk of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from secrets import token_hex
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from weft.runtime.failures.errors import StorageError
+from weft.runtime.state.storage import Storage
+
+_FOLDER = "probe"
+#: Tasks for each core. All cores get one at once, so every executor gets some.
+_TASKS = 2
+
+
+class Probe:
+    """Looks whether the driver and all executors share the state directory; once for each set of executors."""
+
+    def __init__(self, spark: SparkSession, storage: Storage) -> None:
+        self._spark = spark
+        self._storage = storage
+        #: Executors in the driver's own process see what it sees.
+        master = spark.sparkContext.master
+        self._is_local = master.startswith("local") and not master.startswith("local-cluster")
+        self._executors: frozenset[str] = frozenset()
+
+    def check(self) -> None:
+        """Raise StorageError if an executor that was not probed before does not share the directory."""
+        if not self._is_local and self._running() - self._executors:
+            self._probe()
+            self._executors = self._running()
+
+    def _running(self) -> frozenset[str]:
+        # The driver is among them.
+        infos = self._spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
+        return frozenset(f"{each.host()}:{each.port()}" for each in infos)
+
+    def _probe(self) -> None:
+        """Exchange files with all executors. Spark does it in Java: executors may have no Python."""
+        folder, token = f"{_FOLDER}/{token_hex(8)}", token_hex(16)
+        tasks = _TASKS * int(self._spark.sparkContext.defaultParallelism)
+        spark = self._spark.newSession()
+        # A task for each line, and for each file.
+        spark.conf.set("spark.sql.leafNodeDefaultParallelism", tasks)
+        spark.conf.set("spark.sql.optimizer.singleTaskExecution.enabled", "false")
+        lines = sorted(f"{token} {task}" for task in range(tasks))
+        try:
+            self._read_by_executors(spark, f"{folder}/driver", lines)
+            self._written_by_executors(spark, f"{folder}/executors", token, lines)
+        finally:
+            self._storage.delete(_FOLDER)
+
+    def _read_by_executors(self, spark: SparkSession, folder: str, lines: Sequence[str]) -> None:
+        for task, line in enumerate(lines):
+            self._storage.write_bytes(f"{folder}/{task}", line.encode())
+        try:
+            read = [row.value for row in spark.read.text(self._storage.path(folder)).collect()]
+        except (PySparkException, Py4JJavaError) as error:
+            raise self._not_shared("an executor cannot read what the driver has written") from error
+        if sorted(read) != lines:
+            raise self._not_shared("an executor reads other files than the driver has written")
+
+    def _written_by_executors(self, spark: SparkSession, folder: str, token: str, lines: Sequence[str]) -> None:
+        rows = spark.range(0, len(lines), 1, len(lines)).select(F.concat_ws(" ", F.lit(token), "id").alias("value"))
+        try:
+            rows.write.text(self._storage.path(folder))
+        except (PySparkException, Py4JJavaError) as error:
+            raise self._not_shared("an executor cannot write to it") from error
+        names = [name for name in self._storage.names(folder) if name.startswith("part-")]
+        written = b"".join(self._storage.read_bytes(f"{folder}/{name}") for name in names).decode().splitlines()
+        if sorted(written) != lines:
+            found = f"{len(written)} of {len(lines)} files"
+            raise self._not_shared(f"the driver finds {found} that executors have written")
+
+    def _not_shared(self, wrong: str) -> StorageError:
+        return StorageError(
+            f"{self._storage.root} is not shared by the driver and all executors ({wrong}): the project must be in a "
+            "directory that all machines share, under one path; see 'On a cluster' in docs/running.md"
+        )

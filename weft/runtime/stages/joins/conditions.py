@@ -1,0 +1,249 @@
+"""Predicate sets as checks of columns, and what of them Spark has to compute.
+
+Rows come as a table with the columns `t<leg>_c<position>` and `t<leg>_clock`. A literal becomes a check of
+
+    a column                         T1.amount > 100                     as it is
+    a combination of columns         T2.ts - T1.ts <= 86400000000        computed here, in whole numbers that fit
+    two columns' order               T1.account = T2.account             computed here
+    anything else that has a value   upper(T1.name) = 'A', T1.x % 7 = 1  computed by Spark, as one column per expression
+    or none that fits                2*T1.wide - T2.wide > 0             computed by Spark, as a truth value
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from hashlib import blake2b
+
+from weft.algebra import Column, DataType, Expression, Field
+from weft.algebra.types import BIGINT, INTERVAL
+from weft.plan.network import CLOCK
+from weft.predicates import PredicateSet
+from weft.predicates.expressions import expression_of
+from weft.predicates.intervals import satisfying
+from weft.predicates.literals import Triple
+from weft.predicates.polynomials import ZERO, Atom
+from weft.predicates.subjects import Order, Subject, Sum
+from weft.predicates.terms import columns_of
+from weft.runtime.columnar.expressions import Leaf, spark_sql
+from weft.runtime.columnar.ordinals import digits_after_point, has_ordinals, is_text
+from weft.runtime.columnar.rows import column as position_name
+from weft.runtime.stages.joins.membership import (
+    Check,
+    Clause,
+    Combination,
+    Comparison,
+    Conjunction,
+    Plain,
+    Value,
+)
+
+_WIDEST = 1 << 63
+_TRUE = Fraction(1)
+
+
+def clock_of(leg: int) -> str:
+    """The column that holds the clock of a leg's row, in ticks."""
+    return f"t{leg}_clock"
+
+
+def clock_of_rows(legs: int) -> str:
+    """The clock of a combination of so many legs, as SQL: the newest of them."""
+    clocks = [clock_of(leg) for leg in range(legs)]
+    return clocks[0] if legs == 1 else f"greatest({', '.join(clocks)})"
+
+
+def column_of(leg: int, local: str) -> str:
+    """The column that holds a column, or a value, of a leg's row."""
+    return f"t{leg}_{local}"
+
+
+@dataclass(frozen=True, slots=True)
+class LegValue:
+    """What Spark computes of the row of one leg, as SQL over the columns `t0_…` of its log."""
+
+    text: str
+    type: DataType
+    #: The columns that it is computed from.
+    read: frozenset[str]
+
+
+@dataclass
+class Columns:
+    """The columns of some legs, and which of them, and which expressions over them, are asked for.
+
+    What is computed of one leg alone is computed once, when the row arrives, and is a column of the leg from then on.
+    """
+
+    #: The fields of each leg's log.
+    legs: tuple[tuple[Field, ...], ...]
+    #: What is asked for, as (leg, name within the leg).
+    wanted: set[tuple[int, str]] = field(default_factory=set)
+    values: dict[str, LegValue] = field(default_factory=dict)
+    #: Expressions over several legs as SQL: the name of the column that will hold their value, and its type.
+    computed: dict[str, tuple[str, DataType]] = field(default_factory=dict)
+
+    def place_of(self, column: Column, first_leg: int) -> tuple[int, str]:
+        """Where the column `T<n>.name` is, for rows whose legs begin at `first_leg`: its leg, and its name there."""
+        leg = int(column.source[1:]) - 1 + first_leg
+        if column.name == CLOCK:
+            return leg, "clock"
+        # Names may repeat in what a query answers; then the last one is meant, as everywhere.
+        position = max(number for number, each in enumerate(self.legs[leg]) if each.name == column.name)
+        return leg, position_name(position)
+
+    def leaf(self, first_leg: int = 0) -> Leaf:
+        """Columns of legs as SQL; whatever is named is asked for."""
+
+        def text(expression: object) -> str:
+            assert isinstance(expression, Column), f"{expression} is not a column of a leg"
+            place = self.place_of(expression, first_leg)
+            if place[1] != "clock":
+                self.wanted.add(place)
+            return column_of(*place)
+
+        return text
+
+    def value_of(self, expression: Expression, first_leg: int = 0) -> str:
+        """The name of the column that holds the value of an expression."""
+        leaf = self.leaf(first_leg)
+        if isinstance(expression, Column):
+            return leaf(expression)
+        places = {self.place_of(each, first_leg) for each in columns_of(expression)}
+        if len({leg for leg, _ in places}) > 1:
+            return self.computed_as(spark_sql(expression, leaf), expression.type)
+        leg = next((leg for leg, _ in places), 0)
+        text = spark_sql(expression, lambda each: column_of(0, self.place_of(each, first_leg)[1]))  # type: ignore[arg-type]
+        return self.value_of_leg(leg, text, expression.type, frozenset(local for _, local in places))
+
+    def value_of_leg(self, leg: int, text: str, type_: DataType, read: frozenset[str]) -> str:
+        """The name of the column that holds what an SQL text over the columns of one leg gives."""
+        local = _name_for(text)
+        self.values[local] = LegValue(text, held_type(type_), read)
+        self.wanted.add((leg, local))
+        return column_of(leg, local)
+
+    def computed_as(self, text: str, type_: DataType) -> str:
+        """The name of the column that holds what an SQL text gives."""
+        return self.computed.setdefault(text, (_name_for(text), held_type(type_)))[0]
+
+    def type_of(self, name: str) -> DataType:
+        """The type of a column of a leg by its name."""
+        leg, _, local = name.removeprefix("t").partition("_")
+        if local == "clock":
+            return BIGINT
+        return self.values[local].type if local in self.values else held_type(self.legs[int(leg)][int(local[1:])].type)
+
+
+def _name_for(text: str) -> str:
+    # A name that follows from the text: rows that are held have the same columns when the network has changed.
+    return f"v_{blake2b(text.encode(), digest_size=8).hexdigest()}"
+
+
+def held_type(type_: DataType) -> DataType:
+    """The type that the engine holds values in: intervals are numbers of microseconds."""
+    return BIGINT if type_ == INTERVAL else type_
+
+
+def conjunction_of(predicates: PredicateSet, columns: Columns, first_leg: int = 0) -> Conjunction:
+    """A predicate set over the legs from `first_leg` on, as checks."""
+    return tuple(
+        tuple(_check(literal, columns, first_leg) for literal in each.literals) for each in predicates.disjunctions
+    )
+
+
+def holds(name: str, wanted: bool = True) -> Clause:
+    """That a column of truth values is TRUE, or FALSE."""
+    bound = Fraction(int(wanted))
+    return (Check(Plain(name), "=", bound, satisfying("=", bound)),)
+
+
+def _check(literal: Triple, columns: Columns, first_leg: int) -> Check:
+    value = _value(literal, columns, first_leg)
+    if value is not None:
+        return Check(value, literal.operator, literal.bound, literal.values)
+    name = columns.value_of(expression_of(literal), first_leg)
+    return Check(Plain(name), "=", _TRUE, satisfying("=", _TRUE))
+
+
+def _value(literal: Triple, columns: Columns, first_leg: int) -> Value | None:
+    subject = literal.subject
+    if isinstance(subject, Order):
+        return _order(subject, columns, first_leg)
+    if isinstance(subject, Sum) and subject.atom is None:
+        if literal.bound is None or literal.bound == ZERO:
+            compared = _difference(subject, columns, first_leg)
+            if compared is not None:
+                return compared
+        return _combination(subject, columns, first_leg)
+    expression = _alone(subject)
+    if not (has_ordinals(expression.type) or is_text(expression.type)):
+        return None
+    return Plain(columns.value_of(expression, first_leg), digits_after_point(expression.type))
+
+
+def _alone(subject: Subject) -> Expression:
+    if isinstance(subject, Sum):
+        assert subject.atom is not None
+        return subject.atom.expression
+    assert not isinstance(subject, Order)
+    return subject.expression
+
+
+def _order(subject: Order, columns: Columns, first_leg: int) -> Value | None:
+    left, right = subject.left, subject.right
+    if not (isinstance(left, Column) and isinstance(right, Column) and left.type == right.type):
+        return None
+    leaf = columns.leaf(first_leg)
+    return Comparison(leaf(left), leaf(right))
+
+
+def _difference(subject: Sum, columns: Columns, first_leg: int) -> Value | None:
+    """a - b compared with 0: how a and b compare. No number has to hold their difference."""
+    if [factor for _, factor in subject.polynomial.terms] != [1, -1]:
+        return None
+    atoms = [monomial[0] for monomial, _ in subject.polynomial.terms if len(monomial) == 1]
+    if len(atoms) != 2:
+        return None
+    left, right = (atom.expression for atom in atoms)
+    if not (isinstance(left, Column) and isinstance(right, Column) and left.type == right.type):
+        return None
+    if not has_ordinals(left.type):
+        return None
+    leaf = columns.leaf(first_leg)
+    return Comparison(leaf(left), leaf(right))
+
+
+def _combination(subject: Sum, columns: Columns, first_leg: int) -> Value | None:
+    """A polynomial over columns in whole numbers, if 64 bits hold all its values."""
+    terms = subject.polynomial.terms
+    atoms = [atom for monomial, _ in terms for atom in monomial]
+    if not all(isinstance(atom.expression, Column) and has_ordinals(atom.expression.type) for atom in atoms):
+        return None
+    scales = {monomial: sum(_scale(atom) for atom in monomial) for monomial, _ in terms}
+    scale = max(scales.values())
+    factors = {monomial: factor * 10 ** (scale - scales[monomial]) for monomial, factor in terms}
+    if any(factor.denominator != 1 for factor in factors.values()):
+        return None
+    if sum(abs(factor) * _largest(monomial) for monomial, factor in factors.items()) > _WIDEST:
+        return None
+    leaf = columns.leaf(first_leg)
+    return Combination(
+        tuple((int(factor), tuple(leaf(_column(a)) for a in monomial)) for monomial, factor in factors.items()), scale
+    )
+
+
+def _column(atom: Atom) -> Column:
+    assert isinstance(atom.expression, Column)
+    return atom.expression
+
+
+def _scale(atom: Atom) -> int:
+    return digits_after_point(atom.expression.type)
+
+
+def _largest(monomial: tuple[Atom, ...]) -> Fraction:
+    largest = Fraction(1)
+    for atom in monomial:
+        largest *= max(map(abs, atom.range)) * 10 ** _scale(atom)
+    return largest

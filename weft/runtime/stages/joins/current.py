@@ -1,0 +1,180 @@
+"""The network of the queries that there are now, made ready to run; it changes as they come and go."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from functools import cached_property, partial
+
+from pyspark.sql import SparkSession
+
+from weft.algebra import Field, Select
+from weft.catalog import Catalog
+from weft.optimizer.network import KeptNetwork, Observed, Patience, Redecided, Redeciding, Whim, wanted
+from weft.plan.network import is_table
+from weft.runtime.continuity import Folders
+from weft.runtime.pieces.pieces import Piece, selects_of
+from weft.runtime.stages.joins.asking import Asking
+from weft.runtime.stages.joins.evidence import Numbers, recorded
+from weft.runtime.stages.joins.families import families_of
+from weft.runtime.stages.joins.held import Held
+from weft.runtime.stages.joins.keeping import Keeping
+from weft.runtime.stages.joins.observing import Observing
+from weft.runtime.stages.joins.prepared import Asked, Prepared, prepared
+from weft.runtime.stages.joins.stage import NetworkPass
+from weft.runtime.stages.windows.hosts import Hosting, Kernels
+from weft.runtime.state.commits import Commit, Segment
+from weft.runtime.state.storage import Storage
+
+#: A row takes about as much room in the driver as so many partials.
+_PARTIALS_IN_A_ROW = 4
+
+_log = logging.getLogger("weft")
+
+
+class CurrentNetwork:
+    """Keeps the plan of the network, what was prepared for it and what the driver holds of rows, between cycles.
+
+    The catalog keeps the plan for the next process. It says nothing about cycles, so it may be written before a commit:
+    a second attempt has the same selects, and answers do not depend on how the network is drawn up.
+    """
+
+    def __init__(
+        self,
+        hosting: Hosting,
+        catalog: Catalog | None = None,
+        observed: Observed | None = None,
+        patience: Patience | None = None,
+        whim: Whim | None = None,
+        folders: Folders | None = None,
+        first_node: int = 1,
+    ) -> None:
+        """`observed` is what is known from before; `whim` is how tests have selects chosen anew.
+
+        Without a catalog, nodes are numbered from `first_node` on.
+        """
+        self._folders = folders or Folders()
+        self._first_node = first_node
+        self._hosting = hosting
+        self._catalog = catalog
+        self._patience, self._whim = patience or Patience(), whim
+        self.observing = Observing(observed or Observed())
+        #: What was decided anew before the cycle that was begun last.
+        self.redecided: list[Redecided] = []
+        self._on_executors = False
+        #: What the driver holds, and the cycle after which it is right.
+        self._held: dict[str, Held] = {}
+        self._cycle: int | None = None
+        self._tables: dict[str, tuple[Segment, ...]] = {}
+        self._pass: NetworkPass | None = None
+        self._pieces: dict[str, Piece] = {}
+        self._prepared: tuple[Prepared, ...] = ()
+
+    @cached_property
+    def _kept(self) -> KeptNetwork:
+        """The network as it was kept: taken up when there is something in it to run."""
+        kept = KeptNetwork(self._catalog, statistics=self.observing.observed)
+        if self._catalog is None:
+            kept.planner.nodes.next_number = self._first_node
+        return kept
+
+    @cached_property
+    def _redeciding(self) -> Redeciding:
+        return Redeciding(self._kept.planner, self.observing.observed, self._patience, self._whim)
+
+    def begin(
+        self, spark: SparkSession, storage: Storage, pieces: Iterable[Piece], last: Commit, cycle: int
+    ) -> NetworkPass:
+        """The network for a cycle after the last commit."""
+        tables = {log: kept for log, kept in last.logs.items() if is_table(log)}
+        if self._cycle != last.cycle or self._tables != tables:
+            self._held = {}
+        self._tables = tables
+        asking = Asking(spark)
+        families = self._families(pieces, last, cycle)
+        keeping = Keeping(asking, storage, last, cycle, self._folders.of(cycle), self._held)
+        self._pass = NetworkPass(families, asking, keeping, self.observing.sampling())
+        return self._pass
+
+    def committed(self, cycle: int) -> None:
+        """The cycle that was begun has been committed."""
+        if self._pass is not None and self._pass.keeping.cycle == cycle:
+            self._pass.hold()
+            try:
+                self.observing.see(self._pass)
+            except Exception:
+                # No answer depends on it, and plans can do with what was known before.
+                _log.warning("what the network was like in cycle %d is not known", cycle, exc_info=True)
+            self._cycle, self._pass = cycle, None
+
+    def recorded(self, cycle: int) -> Numbers:
+        """What a cycle that has been committed records of the network."""
+        return recorded(cycle, self.observing.observed, self.observing.pairs, self.redecided)
+
+    def _away(self, last: Commit, pieces: Mapping[str, Piece]) -> bool:
+        """Whether kept rows stay with the executors: there are too many for the driver, or it is told so.
+
+        Between half the limit and the limit they stay where they are.
+        """
+        if self._hosting.kernels is not Kernels.AUTO:
+            return self._hosting.kernels is Kernels.EXECUTORS
+        logs = {log for piece in pieces.values() if len(piece.inputs) > 1 for log in piece.inputs} | last.network.keys()
+        rows = sum(segment.rows for log in logs for segment in last.logs.get(log, ()))
+        limit = self._hosting.max_driver_partials // _PARTIALS_IN_A_ROW
+        return rows > (limit // 2 if self._on_executors else limit)
+
+    def _families(self, pieces: Iterable[Piece], last: Commit, cycle: int) -> tuple[Prepared, ...]:
+        present = {piece.place.log: piece for piece in pieces}
+        if not present and not self._pieces:
+            return ()
+        away = self._away(last, present)
+        is_same = present.keys() == self._pieces.keys() and away == self._on_executors
+        if present.keys() != self._pieces.keys():
+            self._change_to(present)
+        self._on_executors = away
+        self.redecided = self._redeciding.decide(cycle)
+        if is_same and not self.redecided:
+            return self._prepared
+        self._kept.keep()
+        network = self._kept.planner.network
+        families = families_of(network)
+        self.observing.name_nodes(network, families)
+        self._prepared = prepared(families, _asked(present), _fields(present.values()), on_executors=away)
+        if self.redecided:
+            self._let_go_of_rows_without_columns()
+        return self._prepared
+
+    def _change_to(self, present: Mapping[str, Piece]) -> None:
+        """Register the selects that are new, and deregister those that are gone."""
+        for place, piece in self._pieces.items():
+            if place not in present and len(piece.inputs) > 1:
+                self._redeciding.forget(place)
+        self._kept.planned(selects_of(present.values()))
+        for place, piece in present.items():
+            if place not in self._pieces and len(piece.inputs) > 1:
+                assert isinstance(piece.relation, Select)
+                self._redeciding.watch(place, partial(wanted, piece.relation, piece.inputs, self._kept.planner.sharing))
+        self._pieces = dict(present)
+
+    def _let_go_of_rows_without_columns(self) -> None:
+        """What the driver holds without columns that are asked for now is read again from the logs.
+
+        If it was a new query that asks, it would not need them of these rows. After a decision one cannot tell.
+        """
+        for each in self._prepared:
+            names = {*(name for name, _ in each.stored), *(name for name, _ in each.columns.computed.values())}
+            held = self._held.get(each.family.name)
+            if held is not None and not held.has(names):
+                del self._held[each.family.name]
+
+
+def _asked(pieces: Mapping[str, Piece]) -> dict[str, Asked]:
+    return {
+        place: Asked(piece.relation, piece.registered.birth.first)
+        for place, piece in pieces.items()
+        if isinstance(piece.relation, Select)
+    }
+
+
+def _fields(pieces: Iterable[Piece]) -> dict[str, tuple[Field, ...]]:
+    return {log: source.fields for piece in pieces for log, source in piece.sources}

@@ -1,0 +1,115 @@
+"""What joins would meet that do not run: a sample of new rows is tried on rows that are held.
+
+    runs           (a x b) x c, by b.p = c.p        looks c up for those rows of b that have met an a
+    would run      b x c                            looks c up for every row of b
+
+How many pairs of b and c there are decides whether the second order is better, and the first one does not tell: rows of
+b that meet an a may meet more rows of c than others do, or fewer. To go by them leads from one order to the other and
+back, for each lets through what the other one takes to be rare. So some new rows of b are looked up among the rows of c
+that the driver holds, as they come. Nothing is put together: pairs are counted by where they begin and end.
+
+It needs rows in the driver, and a key that compares one leg of a join with one log. Of other joins that do not run,
+what the ones that do let through is all that is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft.plan.network import is_table
+from weft.runtime.stages.joins.conditions import clock_of, column_of
+from weft.runtime.stages.joins.held import Asked, Numbering
+from weft.runtime.stages.joins.meeting import band_between
+from weft.runtime.stages.joins.membership import Positions
+from weft.runtime.stages.joins.prepared import Prepared
+from weft.runtime.stages.joins.probes import Fresh, numbering_of
+from weft.runtime.stages.joins.stage import NetworkPass
+
+#: So many new rows of a log are tried in a cycle.
+TRIED = 2_048
+
+
+@dataclass(frozen=True)
+class Tried:
+    """New rows of one log that were looked up among those of another: the pairs that were found, of so many."""
+
+    #: The join that looks up by the same key.
+    join: Prepared
+    pairs: int
+    possible: int
+
+
+def explored(network: NetworkPass, before: Mapping[str, int]) -> Iterator[Tried]:
+    """Try new rows on joins that do not run, after a cycle whose rows are held already.
+
+    `before` says how many rows of each log had come before it that were kept or could have been.
+    """
+    families = {each.family.name: each for each in network.families}
+    for join in network.families:
+        way = _way(join)
+        if way is None:
+            continue
+        rows, looked_in = families[join.family.legs[way.leg]], join.sides[1 - way.side]
+        new, held = network.fresh.get(rows.family.name), network.keeping.held.get(looked_in.family.name)
+        if new is not None and held is not None and way.column in new.table.column_names:
+            tried = _some(np.flatnonzero(new.membership.in_any(rows.family.feeding)))
+            pairs = held.count(_asked(new, tried, way), way.numbering)
+            possible = round(len(tried) * _rows_read(network, join, 1 - way.side, before))
+            if possible:
+                yield Tried(join, pairs, possible)
+
+
+def _some(rows: Positions) -> Positions:
+    """Rows that stand for all of them."""
+    return rows[:: -(-len(rows) // TRIED) or 1]
+
+
+def _asked(new: Fresh, rows: Positions, way: _Way) -> Asked:
+    """What rows of a log are looked up by; those without a key find nothing."""
+    numbers, present = new.keys.of((way.column,))
+    asking = rows[present[rows]]
+    return Asked(numbers[asking], np.asarray(new.table[clock_of(0)])[asking], *way.bounds)
+
+
+def _rows_read(network: NetworkPass, join: Prepared, side: int, before: Mapping[str, int]) -> float:
+    """How many rows of a side's log have come, this cycle's among them, that a join reads: by those of this cycle."""
+    log = join.sides[side].family.name
+    arrived, new = network.arrived.get(log, 0), network.fresh.get(log)
+    read = int(new.membership.in_any(join.family.parents(side)).sum()) if new is not None else 0
+    share = read / arrived if arrived else 1.0
+    return share * (before.get(log, 0) + arrived)
+
+
+@dataclass(frozen=True)
+class _Way:
+    """How rows of a leg are looked up by a join's key: the side that the leg is on, and its own column of the key."""
+
+    side: int
+    leg: int
+    column: str
+    numbering: Numbering
+    bounds: tuple[int | None, int | None]
+
+
+def _way(prepared: Prepared) -> _Way | None:
+    """The way from one leg of a join below to the log beside it, if the key is about that leg alone."""
+    if prepared.on_executors or len(prepared.family.keys) != 1:
+        return None
+    sides = [number for number, side in enumerate(prepared.sides) if side.sides]
+    if len(sides) != 1:
+        return None
+    (side,) = sides
+    looked_in = prepared.sides[1 - side]
+    (name,) = prepared.key_columns[side]
+    leg_name, _, local = name.removeprefix("t").partition("_")
+    if is_table(looked_in.family.name) or not leg_name.isdigit():
+        return None
+    leg, other = int(leg_name) + prepared.family.first_legs[side], prepared.family.first_legs[1 - side]
+    if is_table(prepared.family.legs[leg]):
+        return None
+    band = band_between(leg, other, prepared.uses)
+    bounds = (None, None) if band is None else (band.low, band.high)
+    return _Way(side, leg, column_of(0, local), numbering_of(prepared, 1 - side), bounds)

@@ -1,0 +1,138 @@
+"""Rows that joins look for, held in the driver, where a look-up costs what is new and not what is kept.
+
+They are no more than a copy of what is in the logs, for as long as there is room: whatever is lost here is read again.
+Rows are held in chunks, each sorted by the numbers that it has been asked for. New rows come as a small chunk; chunks
+of like size become one, so that there are few of them and no row is sorted often:
+
+    300,000 │ 40,000 │ 12,000 │ 4,000        each at least twice as long as the next
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from weft.plan.clockwork import Clock
+from weft.runtime.columnar.ordinals import Mask, Numbers
+from weft.runtime.stages.joins.keys import KeyNumbers
+from weft.runtime.stages.joins.pairs import Ordered, Positions, ordered
+
+
+@dataclass(frozen=True)
+class Numbering:
+    """What rows are looked up by: a name for it, numbers, and a clock among rows with equal numbers.
+
+    Numbers are got from a table and the numbers of its keys; rows that have none are left out.
+    """
+
+    name: str
+    numbers: Callable[[pa.Table, KeyNumbers], tuple[Numbers, Mask]]
+    clock: str
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Numbers that are looked for, a clock for each of them, and how far from it those of the rows may be."""
+
+    numbers: Numbers
+    clocks: Positions
+    low: int | None
+    high: int | None
+
+
+#: Rows that are of no more use leave a chunk when they are more than this share of it.
+_WORTH_LEAVING = 0.25
+
+
+@dataclass
+class _Chunk:
+    table: pa.Table
+    clocks: Positions
+    #: By what was asked for: the positions of rows in the order of their numbers and clocks, and these.
+    sorted: dict[str, tuple[Positions, Ordered]] = field(default_factory=dict)
+
+    @cached_property
+    def keys(self) -> KeyNumbers:
+        return KeyNumbers(self.table)
+
+    def by(self, numbering: Numbering) -> tuple[Positions, Ordered]:
+        if numbering.name not in self.sorted:
+            numbers, present = numbering.numbers(self.table, self.keys)
+            rows = np.flatnonzero(present)
+            order, known = ordered(numbers[rows], np.asarray(self.table[numbering.clock])[rows])
+            self.sorted[numbering.name] = rows[order], known
+        return self.sorted[numbering.name]
+
+
+@dataclass
+class Held:
+    """The rows of a family from before this cycle."""
+
+    #: For each node that joins read: the first cycle whose rows are here.
+    since: dict[int, int]
+    chunks: list[_Chunk] = field(default_factory=list)
+
+    def covers(self, needed: Mapping[int, int], cycle: int) -> bool:
+        """Whether all rows from before a cycle are here that some nodes need, each from some cycle on."""
+        return all(min(self.since.get(node, cycle), cycle) <= first for node, first in needed.items())
+
+    def has(self, columns: Iterable[str]) -> bool:
+        """Whether all rows have some columns."""
+        names = frozenset(columns)
+        return all(names.issubset(chunk.table.column_names) for chunk in self.chunks)
+
+    def add(self, table: pa.Table, clocks: Positions) -> None:
+        """Take in the rows of a cycle."""
+        if not table.num_rows:
+            return
+        while self.chunks and self.chunks[-1].table.num_rows < 2 * table.num_rows:
+            last = self.chunks.pop()
+            table = pa.concat_tables([last.table, table], promote_options="default").combine_chunks()
+            clocks = np.concatenate([last.clocks, clocks])
+        self.chunks.append(_Chunk(table, clocks))
+
+    def expire(self, since: Clock) -> None:
+        """Let go of rows whose clock lies before what is needed."""
+        if since is None:
+            return
+        kept = []
+        for chunk in self.chunks:
+            live = chunk.clocks >= since
+            if live.all() or live.mean() > 1 - _WORTH_LEAVING:
+                kept.append(chunk)
+            elif live.any():
+                kept.append(_Chunk(chunk.table.filter(pa.array(live)), chunk.clocks[live]))
+        self.chunks = kept
+
+    def found(
+        self, asked: Asked, numbering: Numbering, columns: Sequence[tuple[str, pa.DataType]]
+    ) -> list[tuple[Positions, pa.Table]]:
+        """The rows that are looked for: for each chunk the positions among the numbers, and the rows beside them.
+
+        Columns that nobody wanted when a row came are NULL.
+        """
+        result = []
+        for chunk in self.chunks:
+            order, known = chunk.by(numbering)
+            which, places = known.matches(asked.numbers, asked.clocks, asked.low, asked.high)
+            if len(which):
+                rows = pa.array(order[places])
+                arrays = [_taken(chunk.table, name, type_, rows) for name, type_ in columns]
+                result.append((which, pa.table(arrays, names=[name for name, _ in columns])))
+        return result
+
+    def count(self, asked: Asked, numbering: Numbering) -> int:
+        """How many pairs there are of numbers and the rows that are looked for."""
+        total = 0
+        for chunk in self.chunks:
+            begin, end = chunk.by(numbering)[1].stretches(asked.numbers, asked.clocks, asked.low, asked.high)
+            total += int((end - begin).sum())
+        return total
+
+
+def _taken(table: pa.Table, name: str, type_: pa.DataType, rows: pa.Array) -> pa.ChunkedArray | pa.Array:
+    return table[name].take(rows) if name in table.column_names else pa.nulls(len(rows), type_)

@@ -1,0 +1,244 @@
+"""What a cycle tells about the sizes of logs, nodes and joins: counts of what was done anyway.
+
+    rows of logs         how many arrived, and how many are kept
+    nodes                how many of the combinations of rows that became possible in the cycle are in each of them
+    joins                how many pairs were looked at, and how many rows of either side took part
+    joins that might     how many pairs a sample of rows would meet (`exploring.py`)
+    conditions           how many rows of a log, or how many of the pairs that were looked at, satisfy each of them
+    keys                 how many values their columns have
+
+Which rows satisfy which conditions is known for all rows of one kind at once (`membership.py`), so counting costs as
+much as there are conditions and kinds. If there are very many conditions they take turns. Of a log whose rows Spark
+selects from, a sample of all rows says what the rows are like that nobody wants.
+
+With k rows of a log before and n new ones, n combinations of one leg have become possible; of several legs, as many as
+there are now, less those that there were. Counted like this, a join that looks its pairs up by keys or by time gives up
+how many pairs these let through: those that it looked at, of all that the rows of its two sides make.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from weft.algebra import Column
+from weft.optimizer.network import Kind, Known, Observed
+from weft.optimizer.network.observed import in_turn, share_known
+from weft.optimizer.network.renaming import Renaming
+from weft.optimizer.network.wanted import legs_read
+from weft.plan.network import Network
+from weft.predicates import Disjunction
+from weft.runtime.stages.joins.conditions import Columns, column_of, conjunction_of
+from weft.runtime.stages.joins.distinct import Values
+from weft.runtime.stages.joins.exploring import explored
+from weft.runtime.stages.joins.families import Families
+from weft.runtime.stages.joins.prepared import Prepared
+from weft.runtime.stages.joins.probes import Fresh
+from weft.runtime.stages.joins.stage import NetworkPass
+
+#: So many conditions, and so many nodes, of one family are counted in a cycle; more of them take turns.
+BY_TURNS = 256
+#: About so many rows of a log stand for all of them.
+SAMPLE = 2_048
+#: The values of so many columns are counted.
+_COLUMNS = 256
+
+
+@dataclass(frozen=True)
+class _Conditions:
+    """The conditions of a family by the numbers of their clauses, and its keys; each may go by two names."""
+
+    clauses: tuple[tuple[int, tuple[Known, ...]], ...]
+    keys: tuple[tuple[Known, ...], ...]
+
+
+class Observing:
+    """Counts what cycles do, for the statistics that plans are made by."""
+
+    def __init__(self, observed: Observed) -> None:
+        self.observed = observed
+        #: Of each family of joins, in the last cycle: the pairs that it looked at, and those that are in a node.
+        self.pairs: dict[str, tuple[int, int]] = {}
+        #: By family the nodes of either side that it joined when it was last counted.
+        self._joined: dict[str, tuple[frozenset[int], ...]] = {}
+        self._renaming = Renaming()
+        self._conditions: dict[int, tuple[Prepared, _Conditions]] = {}
+        self._values: dict[tuple[str, str], Values] = {}
+
+    def name_nodes(self, network: Network, families: Families) -> None:
+        """The network is another one: what is known of its nodes goes by what they compute."""
+        self.observed.nodes = {
+            number: Known(Kind.NODE, node.legs, str(families.numbers[number]))
+            for number, node in network.nodes.items()
+            if node.parents
+        }
+        self._renaming.forget()
+        self._conditions.clear()
+
+    def sampling(self) -> dict[str, int]:
+        """For each log how many rows come for one that stands for all."""
+        new = [known for known in self.observed if known.kind is Kind.NEW]
+        steps = {known.logs[0]: self.observed.step(known) for known in new}
+        return {log: max(1, int(rows) // SAMPLE) for log, rows in steps.items() if rows is not None}
+
+    def see(self, network: NetworkPass) -> None:
+        """Count what a cycle has done."""
+        before = {log: sum(each.all_rows for each in segments) for log, segments in network.keeping.last.logs.items()}
+        arrived, cycle = network.arrived, network.keeping.cycle
+
+        def combinations(legs: Sequence[str]) -> int:
+            known = [before.get(log, 0) for log in legs]
+            return prod(rows + arrived.get(log, 0) for rows, log in zip(known, legs, strict=True)) - prod(known)
+
+        for log in {leg for each in network.families for leg in each.family.legs}:
+            self.observed.see(Known(Kind.NEW, (log,)), arrived.get(log, 0))
+            self.observed.see(Known(Kind.ROWS, (log,)), before.get(log, 0) + arrived.get(log, 0))
+        counted: dict[Known, tuple[int, int]] = {}
+        derived: dict[Known, float] = {}
+        tried = self._tried(network, before)
+        self.pairs = {}
+        for each in network.families:
+            fresh, possible = network.fresh.get(each.family.name), combinations(each.family.legs)
+            if possible:
+                self._see_nodes(each, fresh, possible, cycle)
+                if each.sides:
+                    sides = [combinations(side.family.legs) for side in each.sides]
+                    for known, share in self._see_join(each, network.fresh, possible, sides).items():
+                        # Rows that have met others already are not as good as rows as they come.
+                        if each.family.level == 1 or known not in tried:
+                            derived.setdefault(known, share)
+                if fresh is not None:
+                    _add(counted, self._count(each, fresh, cycle))
+        for known, (part, whole) in {**counted, **tried}.items():
+            if known not in derived:
+                self.observed.see(known, part, whole)
+        for known, share in derived.items():
+            self.observed.derive(known, share)
+        self._see_values(network)
+
+    def _see_nodes(self, prepared: Prepared, fresh: Fresh | None, possible: int, cycle: int) -> None:
+        for node in in_turn(list(prepared.evaluator.nodes), cycle, BY_TURNS):
+            count = fresh.membership.count(node) if fresh is not None else 0
+            self.observed.see(Known(Kind.NODE, prepared.family.legs, str(node)), count, possible)
+
+    # -- joins --------------------------------------------------------------------------------------------------------
+
+    def _see_join(
+        self, prepared: Prepared, fresh: Mapping[str, Fresh], possible: int, of_sides: Sequence[int]
+    ) -> dict[Known, float]:
+        """Count the pairs that a join looked at, and say what share of all pairs its keys let through.
+
+        What several keys let through together they are given equal parts in: for a join by all of them it makes no
+        difference, and values that hang together, as an account and its bank, are not taken to be independent.
+        """
+        family, here = prepared.family, fresh.get(prepared.family.name)
+        looked_at = len(here.membership) if here is not None else 0
+        kept = int(here.membership.in_any(prepared.evaluator.nodes).sum()) if here is not None else 0
+        self.pairs[family.name] = looked_at, kept
+        known = [Known(kind, family.legs, family.name) for kind in (Kind.LOOKED_AT, Kind.LEFT, Kind.RIGHT)]
+        joined = tuple(family.parents(number) for number in range(len(prepared.sides)))
+        if self._joined.setdefault(family.name, joined) != joined:
+            # Of other rows, another share is looked at: one of the old and one of the new would say nothing together.
+            self._joined[family.name] = joined
+            for each in known:
+                self.observed.forget(each)
+        self.observed.see(known[0], looked_at, possible)
+        for number, (side, of_side) in enumerate(zip(prepared.sides, of_sides, strict=True)):
+            rows = fresh.get(side.family.name)
+            read = int(rows.membership.in_any(family.parents(number)).sum()) if rows is not None else 0
+            if of_side:
+                self.observed.see(known[1 + number], read, of_side)
+        shares = [self.observed.value(each) for each in known]
+        keys = self._conditions_of(prepared).keys
+        if not keys or shares[0] is None or shares[1] is None or shares[2] is None:
+            return {}
+        let_through = min(1.0, shares[0] / (shares[1] * shares[2])) ** (1 / len(keys))
+        return {name: let_through for names in keys for name in names}
+
+    def _tried(self, network: NetworkPass, before: Mapping[str, int]) -> dict[Known, tuple[int, int]]:
+        """The pairs that joins would meet which do not run, of how many, by the names of their keys."""
+        return {
+            name: (each.pairs, each.possible)
+            for each in explored(network, before)
+            for names in self._conditions_of(each.join).keys
+            for name in names
+        }
+
+    # -- conditions ---------------------------------------------------------------------------------------------------
+
+    def _count(self, prepared: Prepared, fresh: Fresh, cycle: int) -> Iterator[tuple[Known, int, int]]:
+        """How many rows satisfy each condition, of how many. Of single rows, those of their log tell it best."""
+        chosen = in_turn(self._conditions_of(prepared).clauses, cycle, BY_TURNS)
+        rows = len(fresh.membership) if fresh.sample is None else int(fresh.sample.sum())
+        if rows:
+            counts = fresh.membership.satisfying([number for number, _ in chosen], fresh.sample)
+            for (_, names), count in zip(chosen, counts, strict=True):
+                for name in names:
+                    yield name, count, rows
+
+    def _conditions_of(self, prepared: Prepared) -> _Conditions:
+        known = self._conditions.get(id(prepared))
+        if known is None or known[0] is not prepared:
+            known = self._conditions[id(prepared)] = prepared, self._found_conditions(prepared)
+        return known[1]
+
+    def _found_conditions(self, prepared: Prepared) -> _Conditions:
+        family, numbers = prepared.family, prepared.evaluator.clauses
+        keys = {key.text: None for key in family.keys}
+        clauses: dict[int, tuple[Known, ...]] = {}
+        names_of_keys: dict[str, tuple[Known, ...]] = {}
+        # Names of columns follow from what they hold: the family's own are not touched.
+        columns = Columns(prepared.columns.legs)
+        for member in family.nodes.values():
+            conjunction = conjunction_of(member.predicates, columns)
+            for condition, clause in zip(member.predicates.disjunctions, conjunction, strict=True):
+                if clause in numbers and condition.sources:
+                    names = tuple(self._names(condition, family.legs))
+                    if condition.text in keys:
+                        names_of_keys[condition.text] = names
+                    else:
+                        clauses[numbers[clause]] = names
+        return _Conditions(tuple(clauses.items()), tuple(names_of_keys.values()))
+
+    def _names(self, condition: Disjunction, legs: Sequence[str]) -> Iterator[Known]:
+        """What a condition is called: over its legs in their order, and if there are two, the other way round too."""
+        read = legs_read(condition)
+        for order in dict.fromkeys((read, read[::-1])) if len(read) == 2 else (read,):
+            yield share_known(condition, legs, order, self._renaming)
+
+    # -- values -------------------------------------------------------------------------------------------------------
+
+    def _see_values(self, network: NetworkPass) -> None:
+        seen: set[tuple[str, str]] = set()
+        for log, column, side, name in _key_columns(network.families):
+            fresh = network.fresh.get(side.family.name)
+            known = len(self._values) < _COLUMNS or (log, column) in self._values
+            if (log, column) in seen or fresh is None or not known or name not in fresh.table.column_names:
+                continue
+            seen.add((log, column))
+            numbers, present = fresh.keys.of_column(name)
+            values = self._values.setdefault((log, column), Values())
+            values.add(numbers[present])
+            if values.count:
+                self.observed.see(Known(Kind.VALUES, (log,), column), values.count)
+
+
+def _key_columns(families: Sequence[Prepared]) -> Iterator[tuple[str, str, Prepared, str]]:
+    """The columns of logs that joins look rows up by: log and column, and the family and the column that have them."""
+    for each in families:
+        for number, side in enumerate(each.sides):
+            for key in each.family.keys if not side.sides else ():
+                expression = (key.left, key.right)[number]
+                if isinstance(expression, Column):
+                    place = side.columns.place_of(expression, -each.family.first_legs[number])
+                    yield side.family.name, expression.name, side, column_of(*place)
+
+
+def _add(counted: dict[Known, tuple[int, int]], found: Iterator[tuple[Known, int, int]]) -> None:
+    """Add what one family tells. What the rows of a log have told of themselves, their pairs do not tell better."""
+    of_logs = {known for known in counted if len(known.logs) == 1}
+    for known, part, whole in found:
+        if known not in of_logs:
+            before = counted.get(known, (0, 0))
+            counted[known] = before[0] + part, before[1] + whole

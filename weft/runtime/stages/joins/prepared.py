@@ -1,0 +1,254 @@
+"""A family made ready to run: which columns it needs, what Spark computes of them, how its rows find their nodes.
+
+What is prepared here depends on the network and the queries alone, not on any rows: it is made anew when these change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from weft.algebra import Column, DataType, Expression, Field, Select, Source, Stream
+from weft.algebra.types import BIGINT, BOOLEAN, STRING
+from weft.plan.network import is_table
+from weft.predicates import Disjunction
+from weft.predicates.clauses import set_with
+from weft.predicates.terms import columns_of, with_columns
+from weft.runtime.columnar.expressions import spark_sql
+from weft.runtime.columnar.rows import ARRIVAL, column
+from weft.runtime.stages.joins.conditions import Columns, clock_of, column_of, conjunction_of, holds
+from weft.runtime.stages.joins.families import Families, Family, Member, demands, hash_of
+from weft.runtime.stages.joins.hulls import condition_of_hulls, hulls
+from weft.runtime.stages.joins.meeting import Band, Use, band_of, reach_of, use_of, uses_below
+from weft.runtime.stages.joins.membership import Conjunction, Evaluator, Labelled
+
+#: Whether a leg of the row came too late for windows; the labels of the nodes that a row is in, and of its parents'.
+LATE, NODES = "_late", "_nodes"
+PARENT_NODES = ("_left_nodes", "_right_nodes")
+
+#: The rows of tables were there before the first cycle.
+_BEFORE_ALL = -1
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A select whose rows the network gives, and the first cycle whose rows it sees."""
+
+    select: Select
+    first: int
+
+
+@dataclass(frozen=True)
+class Tap:
+    """Where a select's rows are taken: from a node, with a column for each of its outputs."""
+
+    place: str
+    node: int
+    first: int
+    outputs: tuple[tuple[Field, str], ...]
+
+
+@dataclass(eq=False)
+class Prepared:
+    """One family, made ready."""
+
+    family: Family
+    columns: Columns
+    taps: list[Tap] = field(default_factory=list)
+    #: The selects that need its rows, and for each node the first cycle from which on somebody does.
+    uses: list[Use] = field(default_factory=list)
+    needed_from: dict[int, int] = field(default_factory=dict)
+    #: The nodes whose rows later cycles look for, each with the first cycle from whose rows on they do.
+    awaited_from: dict[int, int] = field(default_factory=dict)
+    #: For each node the selects that need its rows, by place, and the first cycle whose rows each of them sees.
+    readers: dict[int, dict[str, int]] = field(default_factory=dict)
+    #: The columns of a log that joins refer to, in whatever order they are made.
+    joined_by: set[str] = field(default_factory=set)
+    sides: tuple[Prepared, ...] = ()
+    #: For each side the columns of its keys (on executors: the one that holds their number), and the conditions that
+    #: its rows satisfy, as SQL.
+    key_columns: tuple[tuple[str, ...], ...] = ()
+    side_conditions: tuple[str, ...] = ()
+    #: Whether kept rows stay with the executors: see `stage.py`.
+    on_executors: bool = False
+    evaluator: Evaluator = field(default_factory=lambda: Evaluator({}))
+
+    @cached_property
+    def band(self) -> Band | None:
+        return band_of(self.family, self.uses)
+
+    @cached_property
+    def reach(self) -> dict[Source, int | None]:
+        return reach_of(self.uses)
+
+    @cached_property
+    def condition(self) -> str:
+        """What every row that somebody wants of a log satisfies, as SQL; nothing if it is not restricted."""
+        # Its columns are read, and not passed on.
+        return "" if self._hull is None else spark_sql(self._hull, lambda each: column_of(*self._place(each)))
+
+    @cached_property
+    def read_by_condition(self) -> frozenset[str]:
+        """The columns of the log that the condition is about."""
+        return (
+            frozenset(self._place(each)[1] for each in columns_of(self._hull))
+            if self._hull is not None
+            else frozenset()
+        )
+
+    @cached_property
+    def _hull(self) -> Expression | None:
+        return condition_of_hulls(hulls([demands(self.family, node) for node in self.evaluator.nodes]))
+
+    def _place(self, leaf: object) -> tuple[int, str]:
+        assert isinstance(leaf, Column)
+        return self.columns.place_of(leaf, 0)
+
+    @property
+    def first(self) -> int:
+        """The first cycle whose rows somebody sees."""
+        return min(self.needed_from.values(), default=0)
+
+    @property
+    def is_timely(self) -> bool:
+        """Whether no row that came too late is wanted."""
+        return all(each.timely for each in self.family.nodes.values() if len(each.parents) == 2)
+
+    @property
+    def stored(self) -> list[tuple[str, DataType]]:
+        """The columns of its rows that are passed on, by name."""
+        values = [(column_of(*each), self.columns.type_of(column_of(*each))) for each in sorted(self.columns.wanted)]
+        clocks = [(clock_of(leg), BIGINT) for leg in range(len(self.family.legs))]
+        labels = [(NODES, STRING)] if self.family.sides is not None else []
+        return [*values, *clocks, (ARRIVAL, BIGINT), (LATE, BOOLEAN), *labels]
+
+
+def prepared(
+    families: Families, asked: Mapping[str, Asked], fields: Mapping[str, tuple[Field, ...]], *, on_executors: bool
+) -> tuple[Prepared, ...]:
+    """All families, lower levels first; `fields` has the columns of each log."""
+    made: dict[str, Prepared] = {}
+    for family in families.families:
+        sides = tuple(made[side.name] for side in family.sides or ())
+        columns = Columns(tuple(fields[leg] for leg in family.legs))
+        made[family.name] = Prepared(family, columns, sides=sides, on_executors=on_executors)
+    for place, (family, result) in families.results.items():
+        wish = asked[place]
+        made[family.name].taps.append(_tap(place, wish, result.node, result.legs, made[family.name].columns))
+        if family.sides is not None:
+            for leg, local in _places_of(wish.select, result.legs, made[family.name].columns):
+                made[family.legs[leg]].joined_by.add(local)
+        for below, node, use in uses_below(family, result.node, use_of(wish.select, result.legs, wish.first)):
+            here = made[below.name]
+            here.uses.append(use)
+            here.needed_from[node] = min(here.needed_from.get(node, use.first), use.first)
+            if use.awaited:
+                # A query that is new sees all of a table.
+                first = _BEFORE_ALL if is_table(below.name) else use.first
+                here.awaited_from[node] = min(here.awaited_from.get(node, first), first)
+            here.readers.setdefault(node, {})[place] = use.first
+    for each in made.values():
+        needed = dict.fromkeys((*(tap.node for tap in each.taps), *each.family.feeding))
+        each.evaluator = Evaluator({node: _conjunction(each, each.family.nodes[node]) for node in needed})
+        if each.sides:
+            _look_at_sides(each)
+    for each in reversed(made.values()):
+        for leg, local in each.columns.wanted:
+            if each.sides:
+                first_right = each.family.first_legs[1]
+                side, first = (each.sides[0], 0) if leg < first_right else (each.sides[1], first_right)
+                side.columns.wanted.add((leg - first, local))
+                if local in each.columns.values:
+                    side.columns.values[local] = each.columns.values[local]
+    return tuple(made.values())
+
+
+def _tap(place: str, asked: Asked, node: int, legs: tuple[int, ...], columns: Columns) -> Tap:
+    names = {item.alias: f"T{leg + 1}" for item, leg in zip(asked.select.inputs, legs, strict=True)}
+    outputs = [
+        (each, columns.value_of(_over_legs(output.expression, names)))
+        for each, output in zip(asked.select.fields, asked.select.outputs, strict=True)
+    ]
+    return Tap(place, node, asked.first, tuple(outputs))
+
+
+def _places_of(select: Select, legs: tuple[int, ...], columns: Columns) -> Iterator[tuple[int, str]]:
+    """The columns that a select refers to, each with the leg that it is of; windows refer to clocks."""
+    names = {item.alias: f"T{leg + 1}" for item, leg in zip(select.inputs, legs, strict=True)}
+    for item, leg in zip(select.inputs, legs, strict=True):
+        if isinstance(item.source, Stream):
+            position = next(n for n, each in enumerate(item.source.fields) if each.name == item.source.clock)
+            yield leg, column(position)
+    expressions = [output.expression for output in select.outputs]
+    for expression in expressions if select.where is None else [*expressions, select.where]:
+        for each in columns_of(_over_legs(expression, names)):
+            yield columns.place_of(each, 0)
+
+
+def _over_legs(expression: Expression, names: Mapping[str, str]) -> Expression:
+    """An expression over the inputs of a select, over the legs that they are."""
+    columns = columns_of(expression)
+    return with_columns(expression, {each: replace(each, source=names[each.source]) for each in columns})
+
+
+def _conjunction(prepared: Prepared, member: Member) -> Conjunction:
+    """All that a row must satisfy to be in a node of its family."""
+    family, columns = prepared.family, prepared.columns
+    own = conjunction_of(member.predicates, columns)
+    if len(member.parents) == 1:
+        own = (*_conjunction(prepared, family.nodes[member.parents[0]]), *own)
+    elif family.sides is not None:
+        for number, side in enumerate(family.sides):
+            own = (*_of_parent(prepared, side, number, member.parents[number]), *own)
+        if member.timely:
+            own = (holds(LATE, False), *own)
+    return tuple(dict.fromkeys(own))
+
+
+def _of_parent(prepared: Prepared, side: Family, number: int, parent: int) -> Conjunction:
+    if side.level:
+        return ((Labelled(PARENT_NODES[number], parent),),)
+    return conjunction_of(set_with(demands(side, parent)), prepared.columns, prepared.family.first_legs[number])
+
+
+def _look_at_sides(prepared: Prepared) -> None:
+    """What the sides of a join must have: the numbers of their keys, and the conditions that they satisfy."""
+    family = prepared.family
+    keys: list[tuple[str, ...]] = []
+    conditions: list[str] = []
+    for number, (side, first) in enumerate(zip(prepared.sides, family.first_legs, strict=True)):
+        expressions: tuple[Expression, ...] = tuple((key.left, key.right)[number] for key in family.keys)
+        if expressions and prepared.on_executors:
+            keys.append((_hashed(expressions, side, -first),))
+        elif expressions:
+            keys.append(tuple(side.columns.value_of(each, -first) for each in expressions))
+        names = frozenset(f"T{leg + 1}" for leg in range(first, first + len(side.family.legs)))
+        of_joins = _condition(
+            [_about(names, each) for each in family.nodes.values() if len(each.parents) == 2], side.columns, -first
+        )
+        of_parents = ""
+        if not side.sides:
+            of_parents = _condition([demands(side.family, each) for each in family.parents(number)], side.columns, 0)
+        conditions.append(" AND ".join(each for each in (of_parents, of_joins) if each))
+    prepared.key_columns, prepared.side_conditions = tuple(keys), tuple(conditions)
+
+
+def _hashed(keys: tuple[Expression, ...], side: Prepared, first_leg: int) -> str:
+    """The column that holds the number of a side's keys, as Spark computes it."""
+    leaf = side.columns.leaf(first_leg)
+    text = hash_of([spark_sql(key, leaf) for key in keys])
+    if side.sides:
+        return side.columns.computed_as(text, BIGINT)
+    read = frozenset(side.columns.place_of(each, first_leg)[1] for key in keys for each in columns_of(key))
+    return side.columns.value_of_leg(0, text, BIGINT, read)
+
+
+def _about(names: frozenset[str], member: Member) -> tuple[Disjunction, ...]:
+    """What a join demands of some of its legs alone."""
+    return tuple(each for each in member.predicates.disjunctions if each.sources <= names)
+
+
+def _condition(nodes: Iterable[tuple[Disjunction, ...]], columns: Columns, first_leg: int) -> str:
+    condition = condition_of_hulls(hulls(list(nodes)))
+    return "" if condition is None else spark_sql(condition, columns.leaf(first_leg))

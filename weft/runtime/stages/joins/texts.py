@@ -1,0 +1,209 @@
+"""What Spark is asked for: rows of logs with the columns that a family needs, and kept rows whose keys are probed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from weft.algebra import DataType, Field
+from weft.algebra.types import BIGINT, BOOLEAN
+from weft.plan.clockwork import Clock
+from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, column
+from weft.runtime.sinks.answers import Packed
+from weft.runtime.stages.joins.conditions import Columns, clock_of, column_of
+from weft.runtime.stages.joins.families import hash_of
+from weft.runtime.stages.joins.prepared import LATE, NODES, Prepared
+
+#: The number of a row's keys; the number of a new row among those that are probed with, and its clock; whether a row is
+#: one of those that stand for all rows of its log.
+HASH, ROW, PROBED_CLOCK, SAMPLED = "h", "_row", "_probed", "_sampled"
+
+
+def rows_of_log(prepared: Prepared, view: str) -> str:
+    """The rows of a log with the columns of a family of level 0, and what is computed of them."""
+    return _rows(prepared, view, [ARRIVAL, f"coalesce({CLOCK} < {BEFORE}, false) AS {LATE}"])
+
+
+def _values(prepared: Prepared) -> list[str]:
+    """What Spark computes of the rows of a log."""
+    return sorted(local for _, local in prepared.columns.wanted if local in prepared.columns.values)
+
+
+def _read(prepared: Prepared, also: Collection[str] = ()) -> list[str]:
+    """The columns of a log that are passed on, or that something is computed from."""
+    read = {local for _, local in prepared.columns.wanted} - {*_values(prepared)}
+    read |= {local for value in _values(prepared) for local in prepared.columns.values[value].read}
+    return sorted((read | prepared.read_by_condition | set(also)) - {"clock"})
+
+
+def _rows(prepared: Prepared, view: str, more: Sequence[str], also: Collection[str] = ()) -> str:
+    columns, values = prepared.columns, _values(prepared)
+    plain = [f"{local} AS {column_of(0, local)}" for local in _read(prepared, also)]
+    rows = f"SELECT {', '.join([*plain, f'{CLOCK} AS {clock_of(0)}', *more])} FROM {view}"
+    if not values:
+        return rows
+    return f"SELECT *, {', '.join(f'{columns.values[v].text} AS {column_of(0, v)}' for v in values)} FROM ({rows})"
+
+
+def new_rows(prepared: Prepared, view: str, every: int | None) -> Packed:
+    """The new rows of a log that some node may want, and one in so many of all rows, which are marked; None for none.
+
+    Rows that no node wants say how many rows satisfy a condition. The numbers of their values decide, so that there is
+    one pass over the rows, and the condition of the others is still Spark's to check.
+    """
+    return _new_rows(prepared, rows_of_log(prepared, view), prepared.stored, every)
+
+
+def straight_rows(prepared: Prepared, rows: str, every: int | None, *, kept: bool) -> Packed:
+    """The same of rows that are in no log and yet to be `judged`; with all that joins refer to if they will be `kept`.
+
+    What they are judged by changes from cycle to cycle, and Spark would compile its plan anew for every other constant.
+    """
+    listed = {name: type_ for name, type_ in prepared.stored if name not in (ARRIVAL, LATE)}
+    also = _logged_columns(prepared) if kept else ()
+    listed |= {column_of(0, local): prepared.columns.type_of(column_of(0, local)) for local in also}
+    return _new_rows(prepared, _rows(prepared, rows, (), also), list(listed.items()), every)
+
+
+def _logged_columns(prepared: Prepared) -> list[str]:
+    return sorted(prepared.joined_by - {"clock"})
+
+
+def judged(prepared: Prepared, rows: pa.Table, watermark: Clock, cycle: int) -> pa.Table:
+    """Rows of a log as if they had come from it: they arrived in this cycle, and are late if the watermark says so."""
+    clocks = np.asarray(rows[clock_of(0)])
+    late = np.zeros(len(clocks), dtype=bool) if watermark is None else clocks < watermark
+    found = {ARRIVAL: pa.array(np.full(len(clocks), cycle)), LATE: pa.array(late)}
+    names = [*(name for name, _ in prepared.stored), SAMPLED]
+    return pa.table({name: found[name] if name in found else rows[name] for name in names})
+
+
+def rows_for_log(prepared: Prepared, rows: pa.Table, watermark: Clock, cycle: int) -> pa.Table:
+    """Rows of a log as they are kept in it, with the columns that joins refer to."""
+    number = rows.num_rows
+    judged_by = pa.nulls(number, pa.int64()) if watermark is None else pa.array(np.full(number, watermark))
+    values = {local: rows[column_of(0, local)] for local in _logged_columns(prepared)}
+    return pa.table({**values, CLOCK: rows[clock_of(0)], ARRIVAL: pa.array(np.full(number, cycle)), BEFORE: judged_by})
+
+
+def _new_rows(prepared: Prepared, rows: str, stored: Sequence[tuple[str, DataType]], every: int | None) -> Packed:
+    # What is computed of a row is left out: it would be computed of every row for this, and follows from the others.
+    plain = [clock_of(0), *(column_of(0, local) for local in _read(prepared))]
+    # Without a condition all rows come anyway.
+    sampled = (
+        "false" if every is None or not prepared.condition else f"pmod(xxhash64({', '.join(plain)}), {every}L) = 0"
+    )
+    conditions = [each for each in (prepared.condition, sampled) if each != "false"]
+    where = f" WHERE {' OR '.join(f'({each})' for each in conditions)}" if prepared.condition else ""
+    listed = [*stored, (SAMPLED, BOOLEAN)]
+    return _packed(prepared.family.name, listed, {SAMPLED: sampled}, f"({rows}){where}")
+
+
+def all_rows(prepared: Prepared, rows: str) -> Packed:
+    """The kept rows of a family that somebody may look for."""
+    conditions = [f"{ARRIVAL} >= {prepared.first}"]
+    if not prepared.sides and prepared.condition:
+        conditions.append(prepared.condition)
+    return _packed(prepared.family.name, prepared.stored, {}, f"({rows}) WHERE {' AND '.join(conditions)}")
+
+
+def computed_values(prepared: Prepared, view: str) -> Packed:
+    """What Spark computes of rows that are in a view, each with its number."""
+    texts = {name: text for text, (name, _) in prepared.columns.computed.items()}
+    return _packed(prepared.family.name, [(ROW, BIGINT), *prepared.columns.computed.values()], texts, view)
+
+
+def side_columns(prepared: Prepared, side: int) -> list[tuple[str, DataType]]:
+    """The columns that a join needs of the rows of a side, as the side calls them."""
+    first = prepared.family.first_legs[side]
+    legs = len(prepared.sides[side].family.legs)
+    columns: Columns = prepared.sides[side].columns
+    wanted = [(leg - first, at) for leg, at in sorted(prepared.columns.wanted) if first <= leg < first + legs]
+    values = [(column_of(*each), columns.type_of(column_of(*each))) for each in wanted]
+    always = {*(clock_of(leg) for leg in range(legs)), ARRIVAL, LATE, NODES}
+    return [*values, *(each for each in prepared.sides[side].stored if each[0] in always)]
+
+
+def kept_rows(prepared: Prepared, side: int, rows: str) -> str:
+    """The kept rows of a join's side that may be of use, with the number of their keys. `rows` has all that are kept.
+
+    Rows without keys are told apart by time, if a band says how far apart those that meet can be.
+    """
+    conditions = [prepared.side_conditions[side]] if prepared.side_conditions[side] else []
+    if prepared.is_timely:
+        conditions.append(f"NOT {LATE}")
+    if prepared.first > 0:
+        conditions.append(f"{ARRIVAL} >= {prepared.first}")
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    return f"SELECT *, {_number(prepared, side)} AS {HASH} FROM ({rows}){where}"
+
+
+def _number(prepared: Prepared, side: int) -> str:
+    if prepared.key_columns:
+        computed = {name: text for text, (name, _) in prepared.sides[side].columns.computed.items()}
+        keys = [computed.get(name, name) for name in prepared.key_columns[side]]
+        return keys[0] if prepared.on_executors else hash_of(keys)
+    if prepared.band is None:
+        return "0L"
+    return _bucket(band_clock(prepared, side), prepared.band.width)
+
+
+def band_clock(prepared: Prepared, side: int) -> str:
+    """The clock of a side's rows that the band of a join is about."""
+    if prepared.band is None:
+        return clock_of(0)
+    leg = (prepared.band.left, prepared.band.right)[side]
+    return clock_of(leg - prepared.family.first_legs[side])
+
+
+def _bucket(clock: str, width: int) -> str:
+    return f"(({clock} - pmod({clock}, {width}L)) div {width}L)"
+
+
+def probed(prepared: Prepared, side: int, rows: str, probes: str, salt: int, name: str) -> Packed:
+    """The kept rows of a side whose keys are among the probes, with the numbers of the new rows they may meet.
+
+    Probes for different joins go by different salts, so that Spark sends one table of them to everybody.
+    """
+    listed = [(ROW, BIGINT), (PROBED_CLOCK, BIGINT), *side_columns(prepared, side)]
+    meeting = [f"d.{HASH} = (k.{HASH} ^ {salt}L)", *_within_band(prepared, side)]
+    kept = f"({kept_rows(prepared, side, rows)}) AS k"
+    return _packed(name, listed, {}, f"{kept} JOIN {probes} AS d ON {' AND '.join(meeting)}", hint="BROADCAST(d)")
+
+
+def _within_band(prepared: Prepared, side: int) -> list[str]:
+    band = prepared.band
+    if band is None:
+        return []
+    clock = f"k.{band_clock(prepared, side)}"
+    low, high = (band.low, band.high) if side == 1 else (-band.high, -band.low)
+    return [f"{clock} >= d.{PROBED_CLOCK} + {low}L", f"{clock} <= d.{PROBED_CLOCK} + {high}L"]
+
+
+def met_before(prepared: Prepared, left: str, right: str) -> Packed:
+    """All pairs of kept rows that may meet, with the columns of the left ones before those of the right ones."""
+    tables = [f"({kept_rows(prepared, side, rows)})" for side, rows in enumerate((left, right))]
+    number, band = HASH, prepared.band
+    if not prepared.key_columns and band is not None:
+        clock, number = band_clock(prepared, 1), "_bucket"
+        ends = [_bucket(f"({clock} - {distance}L)", band.width) for distance in (band.high, band.low)]
+        tables[1] = f"(SELECT *, explode(array_distinct(array({', '.join(ends)}))) AS {number} FROM {tables[1]})"
+    listed, texts = [], {}
+    for side, alias in enumerate("lr"):
+        for name, type_ in side_columns(prepared, side):
+            listed.append((f"{alias}_{name}", type_))
+            texts[f"{alias}_{name}"] = f"{alias}.{name}"
+    return _packed(
+        prepared.family.name, listed, texts, f"{tables[0]} AS l JOIN {tables[1]} AS r ON l.{HASH} = r.{number}"
+    )
+
+
+def _packed(
+    name: str, listed: Sequence[tuple[str, DataType]], texts: dict[str, str], source: str, hint: str = ""
+) -> Packed:
+    chosen = [f"{texts.get(each, each)} AS {column(position)}" for position, (each, _) in enumerate(listed)]
+    hinted = f"/*+ {hint} */ " if hint else ""
+    fields = tuple(Field(each, type_) for each, type_ in listed)
+    return Packed(name, fields, f"SELECT {hinted}{', '.join(chosen)} FROM {source}")

@@ -1,0 +1,255 @@
+"""DISTINCT, UNION, INTERSECT and EXCEPT over history (docs/semantics.md, "Rows without windows").
+
+Of each value and side the largest clock so far is remembered, in arrays by the value's number. Sides are the operands,
+as far as the operator looks at them, and the rows that it has let through, which are then made DISTINCT:
+
+    DISTINCT, UNION     passed
+    INTERSECT           left, right, passed
+    EXCEPT              right, passed
+
+The rows of a cycle are sorted by value and clock, the left operand's first. Then what a row finds is the latest of
+those before it in its value's section, or what is remembered of its value:
+
+    value    a a a b b c        a row finds its value iff clock − last < R
+    clock    3 5 9 4 4 7
+    last     r 3 5 r 4 r        r: remembered from earlier cycles; of what is remembered and what came, the larger
+
+A value that no row on time can find is forgotten, some time later: looking for such values costs as much as there are,
+so it is done when there are twice as many as there were, or when time has gone on by as much as is retained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from weft.algebra import Relation, Select, SetOperation, SetOperator
+from weft.plan.clockwork import Clock
+from weft.runtime.columnar.rows import CLOCK
+from weft.runtime.stages.sets.tables import (
+    LEFT,
+    PASSED,
+    RIGHT,
+    SIDE,
+    Mask,
+    Numbers,
+    Sides,
+    as_rows,
+    clocks_of,
+    log_schema,
+    rows_schema,
+    together,
+    with_sides,
+)
+from weft.runtime.stages.sets.values import Values
+
+#: The clock of what was never there. Clocks leave room for arithmetic, so no row has it.
+_NEVER = np.iinfo(np.int64).min
+#: There is room for so many values at first, and nothing is forgotten as long as there are not more.
+_FEWEST = 1024
+#: No two clocks are further apart.
+_LONGEST = np.iinfo(np.uint64).max
+
+
+class HistoryOperator:
+    """One operator over history, from cycle to cycle: a Select that is DISTINCT, or a SetOperation, with RETAIN."""
+
+    def __init__(self, relation: Relation) -> None:
+        if relation.retain is None:
+            raise ValueError("an operator over history needs RETAIN")
+        self._relation = relation
+        self._ticks = relation.retain.ticks
+        self._schema = rows_schema(relation.fields)
+        self._log_schema = log_schema(relation.fields)
+        self._values = Values([self._schema.field(name) for name in self._schema.names if name != CLOCK])
+        self._last = {side: np.full(_FEWEST, _NEVER) for side in _sides_of(relation)}
+        self._watermark: Clock = None
+        #: Values are looked through when the watermark is there, or when there are more of them.
+        self._next_look: tuple[Clock, int] = (None, _FEWEST)
+        #: By side, the places of rows that made a difference in the last cycle.
+        self._changes: list[tuple[int, Numbers]] = []
+        self._nothing = self._log_schema.empty_table()
+        self._changed = self._nothing
+
+    @property
+    def bytes_held(self) -> int:
+        """About the memory that the operator takes."""
+        return self._values.bytes_held + sum(last.nbytes for last in self._last.values())
+
+    # -- a cycle ------------------------------------------------------------------------------------------------------
+
+    def take(self, operands: Sequence[pa.Table | None], before: Clock, after: Clock) -> pa.Table | None:
+        """The rows that are emitted for the operands' new rows, in the order of their clocks; None for none.
+
+        `before` and `after` are the relation's watermarks before and after the cycle.
+        """
+        rows, sides = together(operands, self._schema)
+        if self._ticks is not None and before is not None:
+            on_time = clocks_of(rows) >= before
+            if not on_time.all():
+                rows, sides = rows.filter(pa.array(on_time)), sides[on_time]
+        self._changed = self._nothing
+        emitted = self._taken(rows, sides) if rows.num_rows else None
+        self._forget(after)
+        return emitted
+
+    def _taken(self, rows: pa.Table, sides: Sides) -> pa.Table | None:
+        clocks, numbers = clocks_of(rows), self._values.numbers(rows)
+        self._make_room()
+        order = np.lexsort((clocks, numbers))
+        self._changes = []
+        places = order[self._emitted(_Arrived(numbers[order], clocks[order], sides[order]))]
+        self._changed = self._logged(rows, order)
+        return rows.take(pa.array(places[np.lexsort((places, clocks[places]))])) if len(places) else None
+
+    def _emitted(self, arrived: _Arrived) -> Mask:
+        passing = self._passing(arrived)
+        seen = np.maximum(self._last[PASSED][arrived.numbers], arrived.latest_before(passing))
+        unseen = passing & ~self._finds(arrived.clocks, seen)
+        self._remember(PASSED, arrived, passing)
+        return unseen
+
+    def _passing(self, arrived: _Arrived) -> Mask:
+        """Which rows the operator lets through before they are made DISTINCT."""
+        relation = self._relation
+        if isinstance(relation, SetOperation) and relation.operator is SetOperator.INTERSECT:
+            return self._matches(arrived)
+        if isinstance(relation, SetOperation) and relation.operator is SetOperator.EXCEPT:
+            return self._kept(arrived)
+        return np.ones(len(arrived.numbers), dtype=bool)
+
+    def _matches(self, arrived: _Arrived) -> Mask:
+        """INTERSECT: rows that find their value among those before them on the other side."""
+        is_left = arrived.sides == LEFT
+        left = np.maximum(self._last[LEFT][arrived.numbers], arrived.latest_before(is_left))
+        right = np.maximum(self._last[RIGHT][arrived.numbers], arrived.latest_before(~is_left))
+        self._remember(LEFT, arrived, is_left)
+        self._remember(RIGHT, arrived, ~is_left)
+        return self._finds(arrived.clocks, np.where(is_left, right, left))
+
+    def _kept(self, arrived: _Arrived) -> Mask:
+        """EXCEPT: left rows that do not find their value on the right, all of whose rows come first."""
+        self._remember(RIGHT, arrived, arrived.sides == RIGHT)
+        found = self._finds(arrived.clocks, self._last[RIGHT][arrived.numbers])
+        return np.asarray((arrived.sides == LEFT) & ~found)
+
+    def _finds(self, clocks: Numbers, last: Numbers) -> Mask:
+        """Which rows find a value whose last clock is given."""
+        known = np.asarray(last != _NEVER)
+        if self._ticks is None:
+            return known
+        # How much later a row is can take 64 bits; without a sign it always fits.
+        later = (clocks - last).view(np.uint64)
+        return np.asarray(known & ((clocks < last) | (later < np.uint64(min(self._ticks, _LONGEST)))))
+
+    # -- memory -------------------------------------------------------------------------------------------------------
+
+    def _remember(self, side: int, arrived: _Arrived, which: Mask) -> None:
+        """Remember some rows on a side, and note those that made a difference."""
+        last = self._last[side]
+        places = arrived.last_of_values(which)
+        numbers, clocks = arrived.numbers[places], arrived.clocks[places]
+        # Without a bound it is enough that a value was there.
+        news = last[numbers] == _NEVER if self._ticks is None else clocks > last[numbers]
+        last[numbers[news]] = clocks[news]
+        self._changes.append((side, places[news]))
+
+    def _make_room(self) -> None:
+        needed, room = len(self._values), len(self._last[PASSED])
+        if needed > room:
+            more = np.full(max(needed, room * 3 // 2) - room, _NEVER)
+            self._last = {side: np.concatenate([last, more]) for side, last in self._last.items()}
+
+    def _forget(self, watermark: Clock) -> None:
+        """Leave out values that no row on time can find, when it is time to look for them."""
+        self._watermark = watermark
+        if self._ticks is None or watermark is None:
+            return
+        when, at_most = self._next_look
+        if when is not None and watermark < when and len(self._values) <= at_most:
+            return
+        live = np.any(list(self._live().values()), axis=0)
+        count = int(live.sum())
+        if count <= len(live) // 2:
+            self._values.keep(live)
+            room = max(_FEWEST, count)
+            for side, last in self._last.items():
+                self._last[side] = np.full(room, _NEVER)
+                self._last[side][:count] = last[: len(live)][live]
+        self._next_look = watermark + self._ticks, max(_FEWEST, 2 * count)
+
+    def _live(self) -> dict[int, Mask]:
+        """For each side, which values a row on time can find there."""
+        least = _NEVER
+        if self._ticks is not None and self._watermark is not None:
+            least = max(least, self._watermark - self._ticks)
+        return {side: last[: len(self._values)] > least for side, last in self._last.items()}
+
+    # -- the log ------------------------------------------------------------------------------------------------------
+
+    def changed(self) -> pa.Table:
+        """What the last cycle changed: a value, a side, and its largest clock there, if that can matter later."""
+        return self._changed
+
+    def whole(self) -> pa.Table:
+        """All that is remembered."""
+        tables = [self._nothing]
+        for side, live in self._live().items():
+            clocks = self._last[side][: len(live)][live]
+            columns = [*self._values.columns(live), pa.array(clocks), pa.array(np.full(len(clocks), side, np.int8))]
+            tables.append(pa.table(columns, schema=self._log_schema))
+        return pa.concat_tables(tables)
+
+    def remember(self, log: Iterable[pa.Table]) -> None:
+        """Take back what was added to the log."""
+        for table in log:
+            rows = as_rows(table, self._schema)
+            numbers = self._values.numbers(rows)
+            self._make_room()
+            for side, last in self._last.items():
+                here = np.asarray(table[SIDE]) == side
+                np.maximum.at(last, numbers[here], clocks_of(rows)[here])
+
+    def _logged(self, rows: pa.Table, order: Numbers) -> pa.Table:
+        places = [order[which] for _, which in self._changes]
+        sides = np.repeat(np.array([side for side, _ in self._changes], np.int8), [len(each) for each in places])
+        return with_sides(rows.take(pa.array(np.concatenate(places))), sides)
+
+
+@dataclass(frozen=True)
+class _Arrived:
+    """The rows of a cycle, sorted by value and clock: a section for each value."""
+
+    numbers: Numbers
+    clocks: Numbers
+    sides: Sides
+
+    def latest_before(self, which: Mask) -> Numbers:
+        """For each row, the clock of the last row before it in its section that is one of some."""
+        latest = np.maximum.accumulate(np.where(which, np.arange(len(which)), -1))
+        before = np.concatenate([[-1], latest[:-1]])
+        return np.where(before >= self._begins, self.clocks[before], _NEVER)
+
+    def last_of_values(self, which: Mask) -> Numbers:
+        """The places of the last of some rows in each section that has any."""
+        places = np.flatnonzero(which)
+        numbers = self.numbers[places]
+        return places[np.append(numbers[1:] != numbers[:-1], True)] if len(places) else places
+
+    @cached_property
+    def _begins(self) -> Numbers:
+        """Where each row's section begins."""
+        places = np.arange(len(self.numbers))
+        is_first = np.append(True, self.numbers[1:] != self.numbers[:-1])
+        return np.maximum.accumulate(np.where(is_first, places, 0))
+
+
+def _sides_of(relation: Relation) -> tuple[int, ...]:
+    """What an operator looks at: DISTINCT and UNION only at what has passed, EXCEPT not at what was on the left."""
+    if isinstance(relation, Select) or relation.operator is SetOperator.UNION:
+        return (PASSED,)
+    return (RIGHT, PASSED) if relation.operator is SetOperator.EXCEPT else (LEFT, RIGHT, PASSED)

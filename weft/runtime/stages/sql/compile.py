@@ -1,0 +1,468 @@
+"""Relations as Spark SQL: what each of them emits in one cycle.
+
+`emitted` gives a text `SELECT c0, c1, …, _clock` for the rows that a relation emits in this cycle, or None when there
+can be none. The texts read temporary views that the cycle has registered for the logs:
+
+    new_<log>    the rows that arrived in this cycle        old_<log>    those that arrived before and are kept
+
+Nothing here runs. What must be evaluated and kept before it can be read (the rows of a subquery that a window needs,
+for instance), `weft/runtime/cycle.py` evaluates first, innermost first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from weft.algebra import (
+    Aggregate,
+    AggregateRef,
+    Answers,
+    Column,
+    Expression,
+    KeyRef,
+    Relation,
+    Select,
+    SetOperation,
+    SetOperator,
+    Source,
+    Stream,
+    Table,
+    Window,
+    WindowBound,
+)
+from weft.algebra.sources import reads
+from weft.algebra.types import TIMESTAMP, DataType
+from weft.plan.clockwork import Birth, Clock, Clockwork, is_windowed
+from weft.runtime.columnar.expressions import Leaf, aggregate_sql, spark_sql, spark_type
+from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, column, columns
+from weft.runtime.places import Place, log_of
+from weft.runtime.stages.sql import history, running
+from weft.windows.meeting import meeting_bounds
+
+
+@dataclass(frozen=True)
+class Views:
+    """The temporary views of a cycle: for each log, a view of its new rows and one of its old ones, if it has any.
+
+    `given` are the logs of relations that somebody else evaluates: those that have no new rows in this cycle have none.
+    """
+
+    new: Mapping[str, str]
+    old: Mapping[str, str]
+    given: frozenset[str] = frozenset()
+
+    def all(self, log: str, fields: int) -> str | None:
+        """A table expression for all rows of a log."""
+        names = [views[log] for views in (self.old, self.new) if log in views]
+        if not names:
+            return None
+        return names[0] if len(names) == 1 else f"(SELECT * FROM {names[0]} UNION ALL SELECT * FROM {names[1]})"
+
+
+def looks_again(relation: Relation, source: Source) -> bool:
+    """Whether a relation looks at rows of earlier cycles of a source, or finds its rows in a log alone."""
+    if isinstance(relation, SetOperation):
+        return relation.window is not None
+    if len(relation.inputs) > 1 and len(relation.flowing) == 1:
+        # What meets tables alone is not looked at again.
+        return isinstance(source, (Table, Select, SetOperation))
+    return (
+        len(relation.inputs) > 1
+        or is_windowed(relation)
+        or (relation.is_grouped and not running.has_partials(relation))
+    )
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """Compiles the relations of one query for one cycle."""
+
+    clockwork: Clockwork
+    views: Views
+    birth: Birth
+    #: The clock that EMIT EMPTY counts from, by place.
+    emit_from: Mapping[str, int]
+    #: The view of what an operator over history knew before this cycle, by place.
+    snapshots: Mapping[str, str]
+
+    # -- what a relation emits ----------------------------------------------------------------------------------------
+
+    def emitted(self, relation: Relation, place: Place, step: int) -> str | None:
+        """The rows that a relation gets in this cycle from what it reads."""
+        source, inner = reads(relation)[step], place.below(step)
+        log = log_of(source, inner)
+        if log in self.views.new:
+            return f"SELECT {columns(source.fields)}{CLOCK} FROM {self.views.new[log]}"
+        if isinstance(source, (Stream, Table, Answers)) or log in self.views.old or log in self.views.given:
+            return None
+        return replace(self, birth=self.birth.below(relation, source)).computed(source, inner)
+
+    def computed(self, relation: Relation, place: Place) -> str | None:
+        """The rows that a relation emits in this cycle, computed from what it reads."""
+        if isinstance(relation, SetOperation):
+            return self._set_operation(relation, place)
+        if relation.distinct and relation.retain is not None:
+            rows = self._select(relation, place)
+            return self._history(relation, place).emitted([rows]) if rows else None
+        return self._select(relation, place)
+
+    def _select(self, select: Select, place: Place) -> str | None:
+        if is_windowed(select):
+            return self._windowed(select, place)
+        if select.is_grouped:
+            return self._running(select, place)
+        if len(select.inputs) > 1:
+            return self._join(select, place)
+        rows = self.emitted(select, place, 0)
+        if rows is None:
+            return None
+        leaf = _input_leaf(select)
+        return f"SELECT {_outputs(select, leaf)}{CLOCK} FROM ({rows}) AS t0{_where(select.where, leaf)}"
+
+    # -- windows ------------------------------------------------------------------------------------------------------
+
+    def _windowed(self, select: Select, place: Place) -> str | None:
+        """The answers of the instances that close in this cycle, computed from all rows that they cover."""
+        window = select.window
+        assert window is not None
+        after, until = self.clockwork.closing(select, self.birth)
+        if until is None or (after is not None and until <= after):
+            return None
+        source = select.inputs[0].source
+        rows = self.views.all(log_of(source, place.below(0)), len(source.fields))
+        bounds = _instances(window, after, until)
+        members = self._members(select, rows, window, bounds) if rows else None
+        if not select.is_grouped:
+            return self._windowed_rows(select, members, window) if members else None
+        if members is None and not select.emit_empty:
+            return None
+        return self._windowed_groups(select, place, members, window, (after, until))
+
+    def _members(self, select: Select, rows: str, window: Window, bounds: tuple[int | None, int]) -> str | None:
+        """Every row once for each closing instance k that covers it and was open when the row arrived."""
+        assert window.range is not None
+        first, last = bounds
+        if first is not None and last < first:
+            return None
+        r, s, o = window.range, window.slide, window.origin
+        lowest = f"{_floor(f'{CLOCK} - {o + r}', s)} + 1"
+        if first is not None:
+            lowest = f"greatest({lowest}, {first}L)"
+        open_since = f"coalesce({_floor(f'{BEFORE} - {o + r}', s)} + 1, -9223372036854775807L)"
+        lowest = f"greatest({lowest}, {open_since})"
+        highest = f"least({_floor(f'{CLOCK} - {o}', s)}, {last}L)"
+        leaf = _input_leaf(select)
+        where = f" AND {spark_sql(select.where, leaf)}" if select.where is not None else ""
+        floor = "" if first is None else f" AND {CLOCK} >= {o + first * s}L"
+        kept = f"{CLOCK} < {o + last * s + r}L{floor}{self._since_birth(select)}{where}"
+        return (
+            f"SELECT *, explode(sequence({lowest}, {highest})) AS k FROM {rows} AS t0 "
+            f"WHERE {kept} AND {lowest} <= {highest}"
+        )
+
+    def _since_birth(self, select: Select) -> str:
+        """Rows from before the query count only as far as the stream keeps history for it."""
+        horizon = self.clockwork.horizon(select.inputs[0].source, self.birth)
+        first = self.birth.first
+        if first == 0:
+            return ""
+        return (
+            f" AND {ARRIVAL} >= {first}" if horizon is None else f" AND ({ARRIVAL} >= {first} OR {CLOCK} > {horizon}L)"
+        )
+
+    def _windowed_rows(self, select: Select, members: str, window: Window) -> str:
+        leaf = _bounds_leaf(window, select.clock_type, _input_leaf(select))
+        distinct = "DISTINCT " if select.distinct else ""
+        return f"SELECT {distinct}{_outputs(select, leaf)}{_end(window)} AS {CLOCK} FROM ({members}) AS t0"
+
+    def _windowed_groups(
+        self, select: Select, place: Place, members: str | None, window: Window, closing: tuple[Clock, Clock]
+    ) -> str | None:
+        keys = [f"{spark_sql(key, _input_leaf(select))} AS k{i}" for i, key in enumerate(select.keys)]
+        inner = _aggregated(select.aggregates, _input_leaf(select))
+        grouping = ", ".join(["k", *(f"{spark_sql(key, _input_leaf(select))}" for key in select.keys)])
+        groups = None
+        if members is not None:
+            groups = f"SELECT {', '.join(['k', *keys, *inner])} FROM ({members}) AS t0 GROUP BY {grouping}"
+        if select.emit_empty:
+            groups = self._with_empty_instances(select, place, groups, window, closing)
+        if groups is None:
+            return None
+        leaf = _bounds_leaf(window, select.clock_type, _group_leaf)
+        having = _where(select.having, leaf)
+        distinct = "DISTINCT " if select.distinct else ""
+        return f"SELECT {distinct}{_outputs(select, leaf)}{_end(window)} AS {CLOCK} FROM ({groups}) AS g{having}"
+
+    def _with_empty_instances(
+        self, select: Select, place: Place, groups: str | None, window: Window, closing: tuple[Clock, Clock]
+    ) -> str | None:
+        """One row for every closing instance, from the first that ends after the first row there was."""
+        after, until = closing
+        counted_from = self.emit_from.get(place.log)
+        if counted_from is None or until is None:
+            return groups
+        since = counted_from if after is None else max(counted_from, after)
+        first, last = _instances(window, since, until)
+        if first is None or last < first:
+            return groups
+        instances = f"SELECT explode(sequence({first}L, {last}L)) AS k"
+        if groups is None:
+            nothing = [f"{_value_of_nothing(each)} AS a{i}" for i, each in enumerate(select.aggregates)]
+            return f"SELECT {', '.join(['k', *nothing])} FROM ({instances})"
+        filled = [f"{_filled(each, f'g.a{i}')} AS a{i}" for i, each in enumerate(select.aggregates)]
+        listed = ", ".join(["coalesce(i.k, g.k) AS k", *filled])
+        return f"SELECT {listed} FROM ({instances}) AS i FULL OUTER JOIN ({groups}) AS g ON i.k = g.k"
+
+    # -- joins --------------------------------------------------------------------------------------------------------
+
+    def _join(self, select: Select, place: Place) -> str | None:
+        """The combinations whose last row arrived in this cycle.
+
+        For each input in turn: its new rows, with the old rows of the inputs before it and all rows of those after it.
+        The rows of tables are all old.
+        """
+        parts = []
+        for newest in range(len(select.inputs)):
+            tables = [self._join_input(select, place, position, newest) for position in range(len(select.inputs))]
+            if all(table is not None for table in tables):
+                parts.append(self._combined(select, [table for table in tables if table is not None]))
+        return " UNION ALL ".join(parts) or None
+
+    def _join_input(self, select: Select, place: Place, position: int, newest: int) -> str | None:
+        item = select.inputs[position]
+        log = log_of(item.source, place.below(position))
+        if position == newest:
+            table = self.views.new.get(log)
+        elif position < newest:
+            table = self.views.old.get(log)
+        else:
+            table = self.views.all(log, len(item.source.fields))
+        if table is None:
+            return None
+        if isinstance(item.source, Table):
+            return f"(SELECT {columns(item.source.fields)}{CLOCK} FROM {table}) AS t{position}"
+        conditions = []
+        if self.birth.first > 0:
+            conditions.append(f"{ARRIVAL} >= {self.birth.first}")
+        if select.is_bounded:
+            conditions.append(f"({BEFORE} IS NULL OR {CLOCK} >= {BEFORE})")
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        near = _near(select)
+        bucket = f", {near[position]} AS near" if near is not None else ""
+        return f"(SELECT {columns(item.source.fields)}{CLOCK}{bucket} FROM {table}{where}) AS t{position}"
+
+    def _combined(self, select: Select, tables: list[str]) -> str:
+        leaf = _input_leaf(select)
+        clocks = [f"t{position}.{CLOCK}" for position in range(len(tables))]
+        conditions = list(_meeting(select, clocks))
+        if _near(select) is not None:
+            conditions.append("t0.near = t1.near")
+        if select.where is not None:
+            conditions.append(spark_sql(select.where, leaf))
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        clock = f"greatest({', '.join(clocks)})"
+        return f"SELECT {_outputs(select, leaf)}{clock} AS {CLOCK} FROM {', '.join(tables)}{where}"
+
+    # -- aggregates that never close ----------------------------------------------------------------------------------
+
+    def _running(self, select: Select, place: Place) -> str | None:
+        """Every group that got a row in this cycle, over all its rows so far."""
+        if running.has_partials(select):
+            # The cycle has merged the new rows into the snapshot; what changed is marked there.
+            merged = self.views.new.get(running.log(place))
+            groups = f"SELECT * FROM {merged} WHERE _changed" if merged else None
+            final = running.finals(select)
+        else:
+            groups = self._recomputed_groups(select, place)
+            final = [f"a{i}" for i in range(len(select.aggregates))]
+        if groups is None:
+            return None
+        keys = "".join(f"k{i}, " for i in range(len(select.keys)))
+        listed = "".join(f"{each} AS a{i}, " for i, each in enumerate(final))
+        having = _where(select.having, _group_leaf)
+        inner = f"SELECT {keys}{listed}{CLOCK} FROM ({groups}) AS g"
+        return f"SELECT {_outputs(select, _group_leaf)}{CLOCK} FROM ({inner}) AS g{having}"
+
+    def _recomputed_groups(self, select: Select, place: Place) -> str | None:
+        source = select.inputs[0].source
+        log = log_of(source, place.below(0))
+        rows = self.views.all(log, len(source.fields))
+        if log not in self.views.new or rows is None:
+            return None
+        leaf = _input_leaf(select)
+        keys = [f"{spark_sql(key, leaf)} AS k{i}" for i, key in enumerate(select.keys)]
+        since = f"{ARRIVAL} >= {self.birth.first}"
+        where = f"{since} AND {spark_sql(select.where, leaf)}" if select.where is not None else since
+        listed = [*keys, *_aggregated(select.aggregates, leaf), f"max({CLOCK}) AS {CLOCK}", f"max({ARRIVAL}) AS last"]
+        grouping = ", ".join(spark_sql(key, leaf) for key in select.keys)
+        group_by = f" GROUP BY {grouping}" if grouping else ""
+        inner = f"SELECT {', '.join(listed)} FROM {rows} AS t0 WHERE {where}{group_by}"
+        return f"SELECT * FROM ({inner}) WHERE last = {self.clockwork.cycle}"
+
+    def delta(self, select: Select, place: Place) -> str | None:
+        """The new rows of a running aggregate as partials, to be merged into its snapshot."""
+        rows = self.emitted(select, place, 0)
+        return running.partials(select, rows, _input_leaf(select)) if rows is not None else None
+
+    # -- set operators ------------------------------------------------------------------------------------------------
+
+    def _set_operation(self, operation: SetOperation, place: Place) -> str | None:
+        if operation.window is not None:
+            return self._on_instances(operation, place)
+        operands = [self.emitted(operation, place, step) for step in (0, 1)]
+        if operation.operator is SetOperator.UNION and operation.all:
+            return " UNION ALL ".join(f"({rows})" for rows in operands if rows) or None
+        return self._history(operation, place).emitted(operands) if any(operands) else None
+
+    def _history(self, relation: Relation, place: Place) -> history.History:
+        """The operator over history, with what it remembers from before this cycle."""
+        return history.History(relation, self.snapshots.get(place.log), self.clockwork.watermark(relation, after=False))
+
+    def remembered(self, relation: Relation, place: Place) -> str | None:
+        """What an operator over history knows after this cycle, as a select that its next snapshot is made of."""
+        if isinstance(relation, Select):
+            operands = [self._select(relation, place)]
+        else:
+            operands = [self.emitted(relation, place, step) for step in (0, 1)]
+        if not any(operands):
+            return None
+        return self._history(relation, place).remembered(operands, self.clockwork.watermark(relation))
+
+    def _on_instances(self, operation: SetOperation, place: Place) -> str | None:
+        """The operator on the instances that have now closed for both operands."""
+        after, until = self.clockwork.closing(operation, self.birth)
+        if until is None or (after is not None and until <= after):
+            return None
+        closing = f"{CLOCK} <= {until}L" + (f" AND {CLOCK} > {after}L" if after is not None else "")
+        sides = []
+        for step, operand in enumerate((operation.left, operation.right)):
+            rows = self.views.all(log_of(operand, place.below(step)), len(operand.fields))
+            since = f"{ARRIVAL} >= {self.birth.first}"
+            sides.append(
+                f"SELECT {columns(operand.fields)}{CLOCK} FROM {rows} WHERE {closing} AND {since}" if rows else None
+            )
+        left, right = sides
+        if left is None or right is None:
+            return self._one_sided(operation, left, right)
+        all_ = " ALL" if operation.all else ""
+        return f"SELECT * FROM (({left}) {operation.operator.value}{all_} ({right}))"
+
+    def _one_sided(self, operation: SetOperation, left: str | None, right: str | None) -> str | None:
+        only = left if left is not None else right
+        if only is None or operation.operator is SetOperator.INTERSECT:
+            return None
+        if operation.operator is SetOperator.EXCEPT and left is None:
+            return None
+        return only if operation.all else f"SELECT DISTINCT * FROM ({only})"
+
+
+# -- text -------------------------------------------------------------------------------------------------------------
+
+
+def _input_leaf(select: Select) -> Leaf:
+    """Columns of the inputs, as t<input>.c<position>."""
+    positions = {
+        (item.alias, field.name): f"t{index}.{column(position)}"
+        for index, item in enumerate(select.inputs)
+        for position, field in enumerate(item.source.fields)
+    }
+
+    def leaf(expression: Column | KeyRef | AggregateRef | WindowBound) -> str:
+        if not isinstance(expression, Column):
+            raise AssertionError(f"{expression} is not a column of an input")
+        return positions[expression.source, expression.name]
+
+    return leaf
+
+
+def _group_leaf(expression: Column | KeyRef | AggregateRef | WindowBound) -> str:
+    if isinstance(expression, KeyRef):
+        return f"g.k{expression.index}"
+    if isinstance(expression, AggregateRef):
+        return f"g.a{expression.index}"
+    raise AssertionError(f"{expression} is neither a key nor an aggregate")
+
+
+def _bounds_leaf(window: Window, clock: DataType, otherwise: Leaf) -> Leaf:
+    """Window bounds from the instance number k; everything else as `otherwise` has it."""
+
+    def leaf(expression: Column | KeyRef | AggregateRef | WindowBound) -> str:
+        if not isinstance(expression, WindowBound):
+            return otherwise(expression)
+        ticks = _end(window) if expression.end else f"(k * {window.slide}L + {window.origin}L)"
+        return f"timestamp_micros({ticks})" if clock == TIMESTAMP else ticks
+
+    return leaf
+
+
+def _end(window: Window) -> str:
+    return f"(k * {window.slide}L + {window.origin + (window.range or 0)}L)"
+
+
+def _outputs(select: Select, leaf: Leaf) -> str:
+    return "".join(f"{spark_sql(each.expression, leaf)} AS {column(i)}, " for i, each in enumerate(select.outputs))
+
+
+def _where(condition: Expression | None, leaf: Callable[[Column | KeyRef | AggregateRef | WindowBound], str]) -> str:
+    return f" WHERE {spark_sql(condition, leaf)}" if condition is not None else ""
+
+
+def _aggregated(aggregates: tuple[Aggregate, ...], leaf: Leaf) -> list[str]:
+    return [f"{aggregate_sql(each, leaf)} AS a{i}" for i, each in enumerate(aggregates)]
+
+
+def _counts(aggregate: Aggregate) -> bool:
+    return aggregate.function in ("count", "approx_count_distinct")
+
+
+def _value_of_nothing(aggregate: Aggregate) -> str:
+    return "0L" if _counts(aggregate) else f"CAST(NULL AS {spark_type(aggregate.type)})"
+
+
+def _filled(aggregate: Aggregate, value: str) -> str:
+    return f"coalesce({value}, 0L)" if _counts(aggregate) else value
+
+
+def _floor(ticks: str, slide: int) -> str:
+    """Division rounded down: SQL's own rounds towards zero, which is wrong for clocks before the origin."""
+    return f"(({ticks} - pmod({ticks}, {slide}L)) div {slide}L)"
+
+
+def _instances(window: Window, after: Clock, until: int) -> tuple[int | None, int]:
+    """The first and last k whose instance ends in (after, until]; no first when there is no `after`."""
+    assert window.range is not None
+    shift = window.origin + window.range
+    first = None if after is None else (after - shift) // window.slide + 1
+    return first, (until - shift) // window.slide
+
+
+def _meeting(select: Select, clocks: list[str]) -> Iterator[str]:
+    """The condition that one instant finds every row inside its window."""
+    windowed = [(each.window, clock) for each, clock in zip(select.inputs, clocks, strict=True) if each.window]
+    if not windowed:
+        return
+    bounded = [window for window, _ in windowed if window.range is not None]
+    slide, origin = (bounded[0].slide, bounded[0].origin) if bounded else (1, 0)
+    latest = f"greatest({', '.join(clock for _, clock in windowed)})" if len(windowed) > 1 else windowed[0][1]
+    instant = latest if slide == 1 else f"({latest} + pmod({origin}L - {latest}, {slide}L))"
+    for window, clock in windowed:
+        if window.range is not None:
+            yield f"{instant} < {clock} + {window.range}L"
+
+
+def _near(select: Select) -> tuple[str, str] | None:
+    """A bucket of time for the rows of each of two inputs: rows that can meet share one, so that they can be hashed.
+
+    If the second clock lies in [first + low, first + high], then the second clock less `low` falls into the first's
+    bucket of that width or into the next. The first input's rows stand in both of these, so that a pair meets once.
+    """
+    if len(select.inputs) != 2:
+        return None
+    bounds = meeting_bounds(select.inputs, select.where)
+    high, opposite = bounds[0][1], bounds[1][0]
+    if high is None or opposite is None or high + opposite < 0:
+        return None
+    width = high + opposite + 1
+    first = _floor(CLOCK, width)
+    return f"explode(array({first}, {first} + 1L))", _floor(f"{CLOCK} + {opposite}L", width)

@@ -1,0 +1,206 @@
+"""From the aggregates of closed windows to the rows of answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from weft.algebra import Aggregate, AggregateRef, Column, Expression, KeyRef, Select, WindowBound
+from weft.kernels.functions import FUNCTIONS, Signature
+from weft.kernels.statistic import Array, Columns, Values
+from weft.runtime.columnar.arrow_types import arrow_type
+from weft.runtime.columnar.rows import CLOCK
+from weft.runtime.columnar.rows import column as position_name
+from weft.runtime.columnar.values import arrow, physical
+from weft.runtime.stages.windows.expressions import computed
+from weft.runtime.stages.windows.measures import Measure
+
+
+@dataclass
+class Closed:
+    """The groups that a cycle answers: those of all windows of a tree, or of a cohort that never closes.
+
+    An entry is a group of an instance. What all queries of the tree want, the values of an aggregate say, is computed
+    here once for all entries; each query then takes its part of it.
+    """
+
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    keys: Sequence[pa.Array]
+    records: Mapping[str, Columns]
+    #: Aggregates that many of the windows are asked for; None if all are.
+    common: Set[Aggregate] | None = None
+    _columns: dict[object, pa.Array] = field(default_factory=dict)
+    #: By the kind of a query: the answers that all entries make, None if queries of the kind do not just take theirs.
+    _tables: dict[int, pa.Table | None] = field(default_factory=dict)
+    _lowered: dict[Aggregate, Values] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    @cached_property
+    def first_end(self) -> int:
+        """When the first of the instances ended."""
+        return int(self.ends.min())
+
+    def column(self, name: object, of: Callable[[], pa.Array]) -> pa.Array:
+        """A column for all entries, computed when it is first asked for."""
+        known = self._columns.get(name)
+        if known is None:
+            known = self._columns[name] = of()
+        return known
+
+    def table(self, kind: int, of: Callable[[], pa.Table | None]) -> pa.Table | None:
+        """The answers that all entries make for queries of a kind."""
+        if kind not in self._tables:
+            self._tables[kind] = of()
+        return self._tables[kind]
+
+    def lowered(self, aggregate: Aggregate, measures: Sequence[Measure]) -> Values:
+        """The values of an aggregate for all entries."""
+        known = self._lowered.get(aggregate)
+        if known is None:
+            known = self._lowered[aggregate] = _lowered(aggregate, [self.records[each.name] for each in measures])
+        return known
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some entries of what a cycle answers, `length` of them from `first` on, or those of them that are kept."""
+
+    closed: Closed
+    first: int
+    length: int
+    keep: NDArray[np.bool_] | None = None
+
+    def __len__(self) -> int:
+        return self.length if self.keep is None else int(np.count_nonzero(self.keep))
+
+    def since(self, after: int | None) -> Part:
+        """The instances that end after an instant."""
+        if after is None or self.closed.first_end > after:
+            return self
+        keep = self.numbers(self.closed.ends) > after
+        return self if keep.all() else Part(self.closed, self.first, self.length, keep)
+
+    def numbers(self, values: Array) -> Array:
+        """What these entries have of values for all of them."""
+        mine = values[self.first : self.first + self.length]
+        return mine if self.keep is None else mine[self.keep]
+
+    def column(self, values: pa.Array) -> pa.Array:
+        """The same for a column."""
+        mine = values.slice(self.first, self.length)
+        return mine if self.keep is None else mine.filter(pa.array(self.keep))
+
+    def values(self, aggregate: Aggregate, measures: Sequence[Measure]) -> Values:
+        """The values of an aggregate."""
+        if self.is_common(aggregate):
+            whole = self.closed.lowered(aggregate, measures)
+            return Values(self.numbers(whole.values), self.numbers(whole.valid))
+        records = [self.closed.records[each.name] for each in measures]
+        return _lowered(aggregate, [tuple(self.numbers(column) for column in each) for each in records])
+
+    def is_common(self, aggregate: Aggregate) -> bool:
+        """Whether an aggregate is computed for all entries at once."""
+        return self.closed.common is None or aggregate in self.closed.common
+
+
+def _lowered(aggregate: Aggregate, records: Sequence[Columns]) -> Values:
+    signature = Signature(tuple(argument.type for argument in aggregate.args), aggregate.type)
+    return FUNCTIONS[aggregate.function].lower(records, signature)
+
+
+def kinds_of(selects: Mapping[str, Select]) -> dict[str, int]:
+    """A number for each query: those with the same one answer alike, each for windows of its own."""
+    known: dict[object, int] = {}
+    return {
+        name: known.setdefault((select.outputs, select.aggregates, select.having), len(known))
+        for name, select in selects.items()
+    }
+
+
+def answers(select: Select, measures: Sequence[Sequence[Measure]], part: Part, kind: int | None = None) -> pa.Table:
+    """The rows of a query's answers, with columns by position; the last column is the clock.
+
+    Queries of one kind have slices of one table, if that holds nothing but keys, bounds and aggregates that are common.
+    """
+    if kind is not None and part.keep is None:
+        whole = part.closed.table(kind, lambda: _QueryColumns(select, measures, part).of_all_entries())
+        if whole is not None:
+            return whole.slice(part.first, part.length)
+    columns = _QueryColumns(select, measures, part)
+    outputs = [columns.column(each.expression) for each in select.outputs]
+    clock = part.column(part.closed.column(CLOCK, lambda: pa.array(part.closed.ends)))
+    table = pa.Table.from_arrays([*outputs, clock], [*map(position_name, range(len(outputs))), CLOCK])
+    if select.having is not None:
+        holds = columns.computed(select.having)
+        table = table.filter(pa.array(holds.valid & holds.values.astype(bool)))
+    return table
+
+
+@dataclass(frozen=True)
+class _QueryColumns:
+    """The expressions of a query over its part of the groups."""
+
+    select: Select
+    measures: Sequence[Sequence[Measure]]
+    part: Part
+
+    @property
+    def are_common(self) -> bool:
+        """Whether all columns are there for all entries."""
+        return self.select.having is None and all(
+            isinstance(each.expression, KeyRef | WindowBound)
+            or (
+                isinstance(each.expression, AggregateRef)
+                and self.part.is_common(self.select.aggregates[each.expression.index])
+            )
+            for each in self.select.outputs
+        )
+
+    def of_all_entries(self) -> pa.Table | None:
+        """What the query would answer for all entries, if that costs no more than what is there for all anyway."""
+        if not self.are_common:
+            return None
+        return answers(self.select, self.measures, Part(self.part.closed, 0, len(self.part.closed)))
+
+    def column(self, expression: Expression) -> pa.Array:
+        """An expression as a column; bare keys, ends and aggregates are slices of what is there for all queries."""
+        part, closed, type_ = self.part, self.part.closed, expression.type
+        if isinstance(expression, KeyRef):
+            key = closed.keys[expression.index]
+            return part.column(closed.column(expression, lambda: _as_type(key, arrow_type(type_))))
+        if isinstance(expression, WindowBound):
+            bounds = closed.ends if expression.end else closed.starts
+            return part.column(closed.column(expression, lambda: arrow(_all_valid(bounds), type_)))
+        if isinstance(expression, AggregateRef):
+            aggregate, needed = self.select.aggregates[expression.index], self.measures[expression.index]
+            if part.is_common(aggregate):
+                return part.column(closed.column(aggregate, lambda: arrow(closed.lowered(aggregate, needed), type_)))
+        return arrow(self.computed(expression), type_)
+
+    def computed(self, expression: Expression) -> Values:
+        return computed(expression, self._leaf, len(self.part))
+
+    def _leaf(self, expression: Column | KeyRef | AggregateRef | WindowBound) -> Values:
+        assert not isinstance(expression, Column)
+        part = self.part
+        if isinstance(expression, AggregateRef):
+            return part.values(self.select.aggregates[expression.index], self.measures[expression.index])
+        if isinstance(expression, KeyRef):
+            return physical(part.column(part.closed.keys[expression.index]), expression.type)
+        return _all_valid(part.numbers(part.closed.ends if expression.end else part.closed.starts))
+
+
+def _all_valid(values: Array) -> Values:
+    return Values(values, np.ones(len(values), dtype=bool))
+
+
+def _as_type(values: pa.Array, type_: pa.DataType) -> pa.Array:
+    return values if values.type == type_ else values.cast(type_)

@@ -1,0 +1,83 @@
+"""History for queries that are new, on a stream that keeps its rows (BACKFILL).
+
+In the first cycle of new queries the rows that are kept are reduced once more, for all queries of the stream: earlier
+partials may lack the conditions, keys and aggregates of the new ones. What comes out takes the place of the partials
+that were kept, so that state has each row once, as always.
+
+Instances that had closed before the query came are answered as if it had been there, without the rows that were late
+for them. A row is late for nothing that covers it unless its clock was below the watermark when it arrived. So the
+partials of rows that were on time are taken in first, and then, watermark by watermark, those of rows that were not:
+
+    judged by     none      12        40
+    partials      ■■■■      ■         ■         go on to 12, take in the late ones, go on to 40, …
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from weft.algebra import Stream
+from weft.runtime.columnar.rows import BEFORE, CLOCK, CORRUPT
+from weft.runtime.stages.windows.answers import Part
+from weft.runtime.stages.windows.partials import Layout, Partials, without_clocks
+from weft.runtime.stages.windows.reduction import JUDGED, Reduction
+from weft.runtime.stages.windows.shape import Woven
+from weft.runtime.stages.windows.weave import StreamWeave
+
+
+@dataclass(frozen=True)
+class KeptRows:
+    """The rows that a stream has kept, and the file that their partials go into."""
+
+    rows: DataFrame
+    path: str
+
+
+@dataclass(frozen=True)
+class History:
+    """Kept rows as partials, each with the watermark that its rows were late by, if they were."""
+
+    layout: Layout
+    table: pa.Table
+
+    @cached_property
+    def partials(self) -> Partials:
+        """All partials."""
+        return Partials(self.layout, self.table.drop_columns([JUDGED]))
+
+    def batches(self) -> Iterator[tuple[int | None, Partials]]:
+        """The partials by what they were judged by, those that were on time first."""
+        judged = self.table[JUDGED]
+        for mark in [None, *sorted(each for each in pc.unique(judged).to_pylist() if each is not None)]:
+            mine = pc.is_null(judged) if mark is None else pc.fill_null(pc.equal(judged, mark), False)
+            yield mark, Partials(self.layout, self.table.filter(mine).drop_columns([JUDGED]))
+
+
+def history(reduction: Reduction, rows: DataFrame) -> History:
+    """Reduce kept rows. One Spark job."""
+    judged = f"CASE WHEN {CLOCK} < {BEFORE} THEN {BEFORE} END"
+    table = reduction.of_kept(rows.withColumn(CORRUPT, F.lit(None)), judged)
+    return History(reduction.layout, without_clocks(table))
+
+
+def closed_before(
+    stream: Stream, queries: Mapping[str, Woven], past: History, watermark: int | None
+) -> dict[str, list[Part]]:
+    """What had closed for new queries up to a watermark, if anything had."""
+    weave = StreamWeave(stream, queries)
+    closed: dict[str, list[Part]] = {}
+    if watermark is None:
+        return closed
+    batches = list(past.batches())
+    marks = [*(mark for mark, _ in batches[1:]), watermark]
+    for (judged, partials), until in zip(batches, marks, strict=True):
+        for name, part in weave.advance(partials, judged, until).items():
+            closed.setdefault(name, []).append(part)
+    return closed

@@ -1,0 +1,228 @@
+"""Kernels on the executors: one Spark job in a cycle, for all key sets of all streams that live there.
+
+    partial log  ─ read ─→  rows by (key set, hash of its keys)  ─ shuffle ─→  shards  ─ mapInArrow ─→  answers
+
+Nothing is kept on the executors. A shard gets the live partials of its keys and answers them with the driver's own code
+(`shard.py`); the log is the state, as it is for the driver after a restart. A stateful operator (`transformWithState`)
+would have to read and write back the same partials in every batch, in a checkpoint of its own that has to agree with
+the commit. This way there is one truth, a key set may move between hosts at any time, and a cycle in which no window
+closes costs nothing.
+
+Files of several layouts and streams go into one job: columns of a type share slots, and each row says which source it
+is from. Nothing in the plan of the job grows with the number of queries.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import DataType
+
+from weft.runtime.failures.errors import EngineError
+from weft.runtime.spark.session import own_session
+from weft.runtime.stages.windows.partials import CELL, Layout
+from weft.runtime.stages.windows.shard import KEY_SET, SOURCE, Asked, Order, Source, answered, streamed_back
+from weft.runtime.state.commits import Segment
+
+#: Partials in a shard: enough to outweigh its overhead, few enough for the memory of a worker.
+_SHARD = 500_000
+
+_SETTINGS = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+}
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files of partials with one layout and schema, all kept from earlier cycles or all of this one."""
+
+    stream: str
+    layout: Layout
+    schema: pa.Schema
+    arrived: bool
+    paths: tuple[str, ...]
+    rows: int
+    #: The start of the oldest cell.
+    oldest: int
+
+
+def files_by_layout(
+    stream: str, segments: Iterable[tuple[Segment, Layout, pa.Schema, bool]], path: Callable[[str], str]
+) -> list[Files]:
+    """Segments with what is in them, and whether they are of this cycle, put together as far as they are alike."""
+    alike: dict[object, list[tuple[Segment, Layout, pa.Schema, bool]]] = {}
+    for each in segments:
+        _, layout, schema, arrived = each
+        alike.setdefault((repr(layout), str(schema.remove_metadata()), arrived), []).append(each)
+    return [
+        Files(
+            stream,
+            parts[0][1],
+            parts[0][2].remove_metadata(),
+            parts[0][3],
+            tuple(path(segment.path) for segment, *_ in parts),
+            sum(segment.rows for segment, *_ in parts),
+            min(segment.min_clock or 0 for segment, *_ in parts),
+        )
+        for parts in alike.values()
+    ]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A key set that has windows to answer: its keys, the aggregates it needs, and what is asked of it."""
+
+    keys: tuple[str, ...]
+    aggregates: frozenset[str]
+    #: Partials before this clock are in no open window.
+    since: int | None
+    asked: Asked
+
+
+@dataclass(frozen=True)
+class Found:
+    """The answers of the queries that have some, and the number of keys of each key set, in the order of the wanted."""
+
+    answers: Mapping[str, pa.Table]
+    keys: Sequence[int]
+
+
+class Executors:
+    """Answers key sets by Spark jobs. It has a session of its own, whose settings are nobody else's business."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._parallelism = spark.sparkContext.defaultParallelism
+        self._spark = own_session(spark, _SETTINGS)
+
+    def answers(self, files: Sequence[Files], wanted: Sequence[Wanted]) -> Found:
+        """The answers of some key sets from all partials that are live. One Spark job."""
+        sources = [(each, _columns(each, wanted)) for each in files if _askers(each, wanted)]
+        if not sources:
+            return Found({}, [0] * len(wanted))
+        slots = _Slots.for_all([_types(each, columns) for each, columns in sources])
+        told, frames = [], []
+        for number, (each, columns) in enumerate(sources):
+            placed = slots.places(_types(each, columns))
+            told.append(Source(each.stream, each.layout, each.arrived, placed))
+            frames.append(self._rows(number, each, placed, slots, wanted))
+        order = Order(tuple(told), tuple(each.asked for each in wanted))
+        shards = max(self._parallelism, -(-sum(each.rows for each, _ in sources) // _SHARD))
+        rows = reduce(DataFrame.unionAll, frames).repartition(shards, KEY_SET, "hash")
+        schema = f"{KEY_SET} INT, query STRING, answers BINARY, keys BIGINT"
+        try:
+            table = rows.drop("hash").mapInArrow(partial(answered, order), schema).toArrow()
+        except PySparkException as error:
+            raise _explained(error) from error
+        return _put_together(table, len(wanted))
+
+    def _rows(
+        self, number: int, files: Files, placed: Mapping[str, str], slots: _Slots, wanted: Sequence[Wanted]
+    ) -> DataFrame:
+        """The rows of some files: once for every key set of their stream, in the columns that all sources have."""
+        askers = _askers(files, wanted)
+        rows = self._spark.read.schema(from_arrow_schema(files.schema)).parquet(*files.paths)
+        since = [wanted[place].since for place in askers]
+        if all(clock is not None and files.oldest < clock for clock in since):
+            # Only then: a plan without constants of the cycle is compiled once and for all.
+            rows = rows.where(F.col(CELL) >= min(clock for clock in since if clock is not None))
+        at = [
+            F.struct(F.lit(place).alias(KEY_SET), _hash(files.layout, wanted[place].keys).alias("hash"))
+            for place in askers
+        ]
+        back = {slot: name for name, slot in placed.items()}
+        columns = [
+            (F.col(back[slot]) if slot in back else F.lit(None).cast(type_)).alias(slot)
+            for slot, type_ in slots.types.items()
+        ]
+        spread = rows.select(F.explode(F.array(*at)).alias("at") if len(at) > 1 else at[0].alias("at"), CELL, *columns)
+        return spread.select(F.lit(number).alias(SOURCE), "at.*", CELL, *slots.types)
+
+
+def _askers(files: Files, wanted: Sequence[Wanted]) -> list[int]:
+    """The key sets that need some files: of the same stream, and not younger than the files."""
+    return [
+        place
+        for place, each in enumerate(wanted)
+        if each.asked.stream == files.stream and all(key in files.layout.keys for key in each.keys)
+    ]
+
+
+def _hash(layout: Layout, keys: Sequence[str]) -> Column:
+    return F.xxhash64(*(F.col(f"k{layout.keys.index(key)}") for key in keys))
+
+
+def _columns(files: Files, wanted: Sequence[Wanted]) -> list[str]:
+    """The columns of some files that somebody needs."""
+    layout, mine = files.layout, [each for each in wanted if each.asked.stream == files.stream]
+    keys = {key for each in mine for key in each.keys}
+    aggregates = {text for each in mine for text in each.aggregates}
+    signature = layout.group_names[: layout.signature_columns]
+    return [
+        *signature,
+        *(f"k{number}" for number, key in enumerate(layout.keys) if key in keys),
+        *(f"p{number}" for number, text in enumerate(layout.aggregates) if text in aggregates),
+    ]
+
+
+def _types(files: Files, columns: Sequence[str]) -> dict[str, DataType]:
+    fields = from_arrow_schema(files.schema)
+    return {name: fields[name].dataType for name in columns}
+
+
+@dataclass(frozen=True)
+class _Slots:
+    """Columns by name and type that have room for the columns of any source."""
+
+    types: Mapping[str, DataType]
+
+    @classmethod
+    def for_all(cls, sources: Sequence[Mapping[str, DataType]]) -> _Slots:
+        most: Counter[DataType] = Counter()
+        for types in sources:
+            most |= Counter(types.values())
+        numbered = [type_ for type_, count in most.items() for _ in range(count)]
+        return cls({f"c{number}": type_ for number, type_ in enumerate(numbered)})
+
+    def places(self, types: Mapping[str, DataType]) -> dict[str, str]:
+        """The slot of each column of a source."""
+        free: dict[DataType, Iterator[str]] = {}
+        for type_ in set(types.values()):
+            free[type_] = iter([slot for slot, held in self.types.items() if held == type_])
+        return {name: next(free[type_]) for name, type_ in types.items()}
+
+
+def _put_together(table: pa.Table, sets: int) -> Found:
+    parts: dict[str, list[pa.Table]] = {}
+    keys = [0] * sets
+    for row in table.to_pylist():
+        if row["query"] is None:
+            keys[row[KEY_SET]] += row["keys"]
+        else:
+            parts.setdefault(row["query"], []).append(streamed_back(row["answers"]))
+    return Found({query: pa.concat_tables(tables) for query, tables in parts.items()}, keys)
+
+
+def _explained(error: PySparkException) -> EngineError:
+    text: Any = str(error)
+    if "No module named 'weft'" in text:
+        return EngineError(
+            "the executors cannot import weft: install the same version of it in their Python, or SET kernels = driver"
+        )
+    if "maxResultSize" in text:
+        return EngineError(
+            "the answers of one cycle exceed spark.driver.maxResultSize: SET it higher, or take fewer rows "
+            "in a cycle; nothing of this cycle was committed"
+        )
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    said = next((line for line in reversed(lines) if "Error" in line), lines[0] if lines else "no reason given")
+    return EngineError(f"kernels on the executors have failed: {said}; nothing of this cycle was committed")

@@ -1,0 +1,198 @@
+"""Which windows share a tree, and which kernel keeps which measure: the optimizer's decision for one stream.
+
+What decides are nanoseconds: of kernels, for as many keys as there are, and of reading partials, of which there are as
+many as rows come (see `Terms`). Answers do not depend on any of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache, lru_cache
+
+from weft.algebra import Window
+from weft.kernels.algorithms import ALGORITHMS
+from weft.kernels.choice import Choice, choose
+from weft.kernels.cost import DUE_AWARE, MEASURED_PRICES, cost_per_tick
+from weft.kernels.demand import Demand, demand
+from weft.kernels.kernel import why_not
+from weft.kernels.statistic import Statistic
+from weft.optimizer import acq
+from weft.optimizer.plan_cost import Costing, Levels, by_nanoseconds
+from weft.optimizer.weave import Weaving, weave
+from weft.plan.facts import Facts, nearest_power
+from weft.runtime.stages.windows.cells import edges_of
+from weft.runtime.stages.windows.measures import Measure
+from weft.runtime.stages.windows.shape import Woven
+from weft.runtime.stages.windows.tree import TreeSpec
+from weft.windows import edge_rate, shared_edges
+
+#: How many keys a grouped query is taken to have until it has been seen.
+SOME_KEYS = 64
+
+#: Nanoseconds that a tree spends on a partial of the finest cut, for each statistic, and on a cycle, whatever comes.
+#: Measured on one core of a busy AMD EPYC; the prices of kernels are in `weft/kernels/cost.py`.
+_PARTIAL = 50
+_CYCLE = 250_000
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """The trees of a stream: which one answers each query, and the kernels of each."""
+
+    tree_of: Mapping[str, TreeSpec]
+    kernels: Mapping[TreeSpec, Mapping[str, Choice]]
+
+    def of(self, names: Iterable[str]) -> Grouping:
+        """The trees that answer some of the queries."""
+        tree_of = {name: self.tree_of[name] for name in names}
+        return Grouping(tree_of, {spec: self.kernels[spec] for spec in dict.fromkeys(tree_of.values())})
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What the trees of a cohort are weighed by: how many keys there are, and what one more tree costs in reading.
+
+    `reading` is in nanoseconds per tick. With few rows it is little, and windows that cut time differently are better
+    off apart; the more partials there are, the more trees are merged. A finest cut has no more partials than rows have
+    come, and no more than keys times its cells: past that, rows cost nothing.
+    """
+
+    keys: int
+    reading: Fraction
+
+    @property
+    def costing(self) -> Costing:
+        return by_nanoseconds(row=Fraction(1), keys={frozenset(): self.keys})
+
+
+def terms(keys: Sequence[str], statistics: int, edges: Fraction, facts: Facts) -> Terms:
+    """The terms of a cohort with these keys, for a stream whose finest cut has so many edges per tick."""
+    number = facts.number_of_keys(keys) or SOME_KEYS
+    most = edges * number
+    partials = most if facts.rows_per_tick is None else min(most, facts.rows_per_tick)
+    per_cycle = Fraction(_CYCLE) / facts.ticks_per_cycle if facts.ticks_per_cycle else Fraction(0)
+    # A window that comes or goes changes the finest cut a little, and must not change the trees of everybody.
+    return Terms(number, statistics * _PARTIAL * nearest_power(partials) + per_cycle)
+
+
+def grouped(queries: Mapping[str, Woven], facts: Facts | None = None) -> Grouping:
+    """The trees that answer some queries of one stream, by the queries' names.
+
+    Queries of other rows, or by other keys, have no kernel in common; among those that may, weaving decides.
+    """
+    known = Facts() if facts is None else facts
+    tree_of: dict[str, TreeSpec] = {}
+    kernels: dict[TreeSpec, Mapping[str, Choice]] = {}
+    edges = finest_rate(queries)
+    for (conditions, keys), names in cohorts(queries).items():
+        for part in _woven({name: queries[name] for name in names}, keys, edges, known):
+            windows = sorted({queries[name].window for name in part}, key=longest_first)
+            measures = {each.name: each for name in part for each in queries[name].all_measures}
+            spec = TreeSpec(conditions, keys, tuple(windows), tuple(measures))
+            kernels[spec] = _kernels(spec, measures, known.number_of_keys(keys) or SOME_KEYS)
+            tree_of |= dict.fromkeys(part, spec)
+    return Grouping(tree_of, kernels)
+
+
+def cohorts(queries: Mapping[str, Woven]) -> dict[tuple[frozenset[str], tuple[str, ...]], list[str]]:
+    """The names of the queries that take the same rows and group them by the same keys."""
+    alike: dict[tuple[frozenset[str], tuple[str, ...]], list[str]] = {}
+    for name, each in queries.items():
+        conditions = frozenset(condition.text for condition in each.conditions)
+        alike.setdefault((conditions, each.keys), []).append(name)
+    return alike
+
+
+def finest_rate(queries: Mapping[str, Woven]) -> Fraction:
+    """How many edges the finest cut of these queries has per tick."""
+    return edge_rate(edges_of(each.window for each in queries.values())) if queries else Fraction(0)
+
+
+def _woven(queries: Mapping[str, Woven], keys: tuple[str, ...], edges: Fraction, facts: Facts) -> list[list[str]]:
+    """The names of the queries that share a tree, tree by tree."""
+    asked = {name: asked_of(each) for name, each in queries.items()}
+    number_of = _partition(frozenset(asked.values()), terms(keys, lanes_of(asked.values()), edges, facts))
+    parts: dict[int, list[str]] = {}
+    for name, query in asked.items():
+        parts.setdefault(number_of[query], []).append(name)
+    return list(parts.values())
+
+
+def lanes_of(asked: Iterable[acq.Acq]) -> int:
+    """How many kernels a tree for all of these needs."""
+    return len({measure for query in asked for measure in query.measures})
+
+
+@lru_cache(maxsize=10_000)
+def _partition(asked: frozenset[acq.Acq], terms: Terms) -> Mapping[acq.Acq, int]:
+    """Which tree serves each query. A query that comes or goes concerns its own cohort; the others are remembered."""
+    if terms.reading >= _cost_of_one_tree(asked, terms):
+        # A second tree would cost more in reading than all that the first one spends.
+        return dict.fromkeys(asked, 0)
+    plan = _weaving(asked, terms.keys).plan(terms.reading, Levels.TWO)
+    return {query: plan.number_of(query) for query in asked}
+
+
+def _cost_of_one_tree(asked: frozenset[acq.Acq], terms: Terms) -> Fraction:
+    """What one tree for all spends at most: by the first kernel that may serve and is quick to reckon."""
+    demands, rate = acq.demands_of(dict.fromkeys(asked, 1)), edge_rate(acq.edges_of_all(asked))
+    return sum(
+        (
+            cost_per_tick(
+                "prefix" if "prefix" in lane.measure.kernels else "flatfit",
+                tree,
+                rate,
+                keys=terms.keys,
+                prices=MEASURED_PRICES,
+            )
+            for lane, tree in demands.items()
+        ),
+        Fraction(0),
+    )
+
+
+@lru_cache(maxsize=1_000)
+def _weaving(asked: frozenset[acq.Acq], keys: int) -> Weaving:
+    """The dendrogram of some queries: one for all rates, which only say where to cut it."""
+    ordered = sorted(asked, key=lambda each: (longest_first(each.window), sorted(each.measures)))
+    return weave(ordered, Terms(keys, Fraction(0)).costing)
+
+
+def longest_first(window: Window) -> tuple[int, int, int]:
+    """The order in which a tree has its windows."""
+    return -(window.range or 0), window.slide, window.origin
+
+
+def asked_of(query: Woven) -> acq.Acq:
+    """A query as weaving sees it: statistics that the same kernels may serve cost the same."""
+    served = {_admitted(each.statistic) for each in query.all_measures}
+    return acq.Acq(query.window, frozenset(acq.Measure(", ".join(kernels), kernels) for kernels in served))
+
+
+@cache
+def _admitted(statistic: Statistic) -> tuple[str, ...]:
+    """The kernels that may keep a statistic over many ranges and keys."""
+    return tuple(
+        name
+        for name, algorithm in ALGORITHMS.items()
+        if name in DUE_AWARE
+        and why_not(algorithm, statistic, ranges=2) is None
+        and (statistic.exact or not algorithm.inverts)
+        and algorithm.data_independent
+    )
+
+
+def _kernels(spec: TreeSpec, measures: Mapping[str, Measure], keys: int) -> dict[str, Choice]:
+    asked: Demand = demand(spec.windows)
+    rate = edge_rate(shared_edges(spec.windows))
+
+    @cache
+    def nanoseconds_per_edge(kernel: str) -> Fraction:
+        return cost_per_tick(kernel, asked, rate, keys=keys, prices=MEASURED_PRICES) / rate
+
+    return {
+        name: choose(measure.statistic, ranges=len(spec.windows), keys=keys, cost=nanoseconds_per_edge)
+        for name, measure in measures.items()
+    }

@@ -1,0 +1,211 @@
+"""Statistics as Spark aggregates.
+
+A measure is a statistic of some expressions: the sum of `price`, say, for SUM(price) and AVG(price) alike. It comes
+from one or more columns that Spark aggregates natively; columns that several measures need are computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.algebra import Aggregate, DataType, Kind
+from weft.algebra.types import BIGINT, TIMESTAMP
+from weft.kernels.functions import FUNCTIONS, Need
+from weft.kernels.statistic import Array, Columns, Statistic, Values
+from weft.kernels.statistics import (
+    COUNT,
+    MOMENTS,
+    NAN,
+    NEGATIVE,
+    NONFINITE,
+    POSITIVE,
+    SUM_OF_DOUBLES,
+    extreme,
+    sum_of_integers,
+)
+from weft.runtime.columnar.exact_sums import decimal_constant
+from weft.runtime.columnar.expressions import Leaf, spark_sql
+from weft.runtime.columnar.values import physical
+
+#: The column that a row's clock is in while it is reduced.
+REDUCED_CLOCK = "_reduced_clock"
+
+#: DECIMALs of so many digits are summed and compared as their unscaled integers, in 64 bits.
+_SHORT_DECIMAL = 18
+
+#: So many digits of longer ones are summed apart from those before them, which fit into 64 bits.
+_LOWER = 20
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A statistic of some expressions, by its name, and the Spark aggregates that it is read from."""
+
+    name: str
+    statistic: Statistic = field(compare=False)
+    texts: tuple[str, ...] = field(compare=False)
+    read: Callable[[tuple[pa.ChunkedArray, ...]], Columns] = field(compare=False)
+
+
+class NotMeasured(Exception):
+    """An aggregate has no partials of fixed size that Spark computes natively. The text says which."""
+
+
+def measures_of(aggregate: Aggregate, leaf: Leaf) -> tuple[Measure, ...]:
+    """The measures that an aggregate is lowered from, in the order that its function wants them."""
+    function = FUNCTIONS.get(aggregate.function)
+    name = aggregate.function.upper()
+    if function is None or aggregate.distinct or function.holistic:
+        raise NotMeasured(f"{name}{'(DISTINCT)' * aggregate.distinct} needs the values themselves")
+    if function.name == "approx_count_distinct":
+        raise NotMeasured(f"{name} keeps a sketch of the values")
+    types = [argument.type for argument in aggregate.args]
+    texts = [spark_sql(argument, leaf) for argument in aggregate.args]
+    return tuple(_measure(aggregate.function, need, texts, types) for need in function.needs(types))
+
+
+def rows_counted() -> Measure:
+    """COUNT(*): it also tells which groups there are."""
+    return _count("1")
+
+
+def latest_clock() -> Measure:
+    """The largest clock: that of an answer whose window never closes."""
+    return _extreme("max", extreme(BIGINT, True), REDUCED_CLOCK, BIGINT)
+
+
+def _count(text: str) -> Measure:
+    column = f"count({text})"
+    return Measure(column, COUNT, (column,), lambda columns: (_numbers(columns[0], 0),))
+
+
+def _measure(function: str, need: Need, texts: list[str], types: list[DataType]) -> Measure:
+    statistic = need.statistic
+    if statistic is COUNT:
+        return _count(texts[0] if texts else "1")
+    if len(texts) == 2:
+        return _extreme_record(function, statistic, texts, types)
+    text, type_ = texts[0], types[0]
+    if type_.is_floating:
+        text = f"CAST({text} AS DOUBLE)"
+    if statistic is MOMENTS:
+        return _moments(text if type_.is_floating else f"CAST({text} AS DOUBLE)")
+    if statistic is SUM_OF_DOUBLES:
+        return Measure(f"finite sum({text})", statistic, (f"sum({text})",), lambda columns: (_finite(columns[0], 0.0),))
+    if statistic is NONFINITE:
+        # Each from its own aggregate: ∞ − ∞ is a NaN of the sum, and none of the maximum.
+        column = f"{'sum' if function == 'avg' else function}({text})"
+        return Measure(f"nonfinite {column}", statistic, (column,), lambda columns: (_flags(columns[0]),))
+    if statistic in (extreme(type_, True), extreme(type_, False)):
+        return _extreme(function, statistic, text, type_)
+    if statistic is sum_of_integers(2):
+        whole = _whole(text, type_)
+        columns = (f"sum({whole} & 4294967295L)", f"sum(shiftright({whole}, 32))")
+        return Measure(f"sum({whole})", statistic, columns, lambda read: tuple(_numbers(each, 0) for each in read))
+    if statistic is sum_of_integers(4):
+        return _wide_sum(statistic, text, type_)
+    raise NotMeasured(f"{function.upper()} of {type_} has no partials that Spark computes")
+
+
+def _wide_sum(statistic: Statistic, text: str, type_: DataType) -> Measure:
+    """The sum of integers of more than 64 bits: in two parts that cannot overflow, the upper one in halves."""
+    unit = decimal_constant(10**_LOWER, type_.scale)
+    upper = f"({text} div {unit})"
+    columns = (f"sum({upper} & 4294967295L)", f"sum(shiftright({upper}, 32))", f"sum({text} % {unit})")
+
+    def read(parts: tuple[pa.ChunkedArray, ...]) -> Columns:
+        low_half, high_half = (_numbers(part, 0).astype(object) for part in parts[:2])
+        lower = physical(_plain(parts[2]), DataType(Kind.DECIMAL, 38, type_.scale))
+        total = ((high_half << 32) + low_half) * 10**_LOWER + lower.values
+        return statistic.lift(Values(np.asarray(total, dtype=object), np.ones(len(total), dtype=bool)))
+
+    return Measure(f"wide sum({text})", statistic, columns, read)
+
+
+def _extreme_record(function: str, statistic: Statistic, texts: list[str], types: list[DataType]) -> Measure:
+    """The x of the least or greatest (y, x): Spark compares structs field by field, and NULLs come first."""
+    x, y = texts
+    record = f"{function[:3]}(CASE WHEN {y} IS NOT NULL THEN named_struct('y', {y}, 'x', {x}) END)"
+
+    def read(columns: tuple[pa.ChunkedArray, ...]) -> Columns:
+        return statistic.lift(*(physical(_plain(each), type_) for each, type_ in zip(columns, types, strict=True)))
+
+    return Measure(f"{function}({x}, {y})", statistic, (f"{record}.x", f"{record}.y"), read)
+
+
+def _extreme(function: str, statistic: Statistic, text: str, type_: DataType) -> Measure:
+    identity = statistic.identity[0]
+    if type_.is_floating:
+        column = f"{function}({text})"
+        return Measure(f"finite {column}", statistic, (column,), lambda columns: (_not_nan(columns[0], identity),))
+    if len(statistic.fields) > 1:
+        # Text, and numbers beyond 64 bits.
+        column = f"{function}({text})"
+        return Measure(column, statistic, (column,), lambda read: statistic.lift(physical(_plain(read[0]), type_)))
+    column = f"{function}({_whole(text, type_)})"
+    return Measure(column, statistic, (column,), lambda columns: (_numbers(columns[0], identity),))
+
+
+def _moments(text: str) -> Measure:
+    # The mean as sum over count: many queries want these two as well, and Spark's avg is no more than that.
+    columns = (f"count({text})", f"sum({text})", f"var_pop({text})")
+    return Measure(f"moments({text})", MOMENTS, columns, _read_moments)
+
+
+def _read_moments(columns: tuple[pa.ChunkedArray, ...]) -> Columns:
+    n = _numbers(columns[0], 0).astype(np.float64)
+    mean, variance = _numbers(columns[1], 0.0) / np.maximum(n, 1.0), _numbers(columns[2], 0.0)
+    # What is not finite spoils a window for as long as it is in it, whichever of the two it shows in.
+    spoilt = ~(np.isfinite(mean) & np.isfinite(variance))
+    return n, np.where(spoilt, np.nan, mean), np.where(spoilt, np.nan, variance * n)
+
+
+def _whole(text: str, type_: DataType) -> str:
+    """A value as a BIGINT that compares and adds like it."""
+    if type_ == TIMESTAMP:
+        return f"unix_micros({text})"
+    if type_.kind is Kind.DATE:
+        return f"CAST(unix_date({text}) AS BIGINT)"
+    if type_.kind is Kind.DECIMAL and type_.precision <= _SHORT_DECIMAL:
+        return f"CAST({text} * {10**type_.scale}BD AS BIGINT)" if type_.scale else f"CAST({text} AS BIGINT)"
+    if type_ == BIGINT or type_.kind is Kind.INTERVAL:
+        return text
+    if (type_.is_integer and type_.kind is not Kind.HUGEINT) or type_.kind is Kind.BOOLEAN:
+        return f"CAST({text} AS BIGINT)"
+    raise NotMeasured(f"{type_} has no order in 64 bits")
+
+
+def _plain(column: pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+
+def _numbers(column: pa.ChunkedArray, nothing: float) -> Array:
+    filled = pc.fill_null(column, nothing) if column.null_count else column
+    return np.asarray(filled.to_numpy())
+
+
+def _finite(column: pa.ChunkedArray, nothing: float) -> Array:
+    values = _numbers(column, nothing)
+    return np.where(np.isfinite(values), values, 0.0)
+
+
+def _not_nan(column: pa.ChunkedArray, nothing: float) -> Array:
+    values = _numbers(column, nothing)
+    return np.where(np.isnan(values), nothing, values)
+
+
+def _flags(column: pa.ChunkedArray) -> Array:
+    values = _numbers(column, 0.0)
+    if np.isfinite(values).all():
+        return np.zeros(len(values), dtype=np.int64)
+    return np.asarray(NAN * np.isnan(values) + POSITIVE * (values == np.inf) + NEGATIVE * (values == -np.inf))
+
+
+def texts_of(measures: Iterator[Measure]) -> tuple[str, ...]:
+    """The Spark aggregates that some measures are read from, each once."""
+    return tuple(dict.fromkeys(text for measure in measures for text in measure.texts))

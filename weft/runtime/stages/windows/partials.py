@@ -1,0 +1,223 @@
+"""Partials as they leave Spark and as they are kept: tables that say themselves what their columns are.
+
+A file of partials is good for any plan: whoever reads it finds keys, conditions and aggregates by their texts. A query
+that needs what a file does not have came after the file, and its windows need nothing from it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from weft.kernels.statistic import Columns
+from weft.runtime.stages.windows.measures import Measure, rows_counted
+from weft.runtime.stages.windows.signatures import Decoder, satisfying, widths_of
+
+CELL = "cell"
+#: The largest clock and the smallest, which only the cycle that rows arrive in asks for.
+LATEST, LEAST = "latest", "least"
+
+#: So many kept partials are taken in at once: memory that was touched before is cheaper than new memory.
+_AT_ONCE = 200_000
+
+_METADATA = b"weft.partials"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the columns of a table of partials are, by the texts they were computed from."""
+
+    keys: tuple[str, ...]
+    decoders: Mapping[str, Decoder]
+    signature_columns: int
+    aggregates: tuple[str, ...]
+
+    @property
+    def group_names(self) -> list[str]:
+        signature = [f"g{number}" for number in range(self.signature_columns)]
+        return [*signature, *(f"k{number}" for number in range(len(self.keys)))]
+
+    @property
+    def aggregate_names(self) -> list[str]:
+        return [f"p{number}" for number in range(len(self.aggregates))]
+
+
+@dataclass(frozen=True)
+class Partials:
+    """Partials of one stream, and what their columns are."""
+
+    layout: Layout
+    table: pa.Table
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    @cached_property
+    def cells(self) -> NDArray[np.int64]:
+        """The start of each partial's cell."""
+        return np.asarray(self.table[CELL].to_numpy())
+
+    @property
+    def row_counts(self) -> NDArray[np.int64]:
+        """How many rows each partial is of."""
+        return self.records(rows_counted())[0]
+
+    @cached_property
+    def distinct_cells(self) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+        """The starts of the cells that there are, and which of them each partial is of."""
+        starts, which = np.unique(self.cells, return_inverse=True)
+        return starts, which
+
+    def since(self, clock: int) -> Partials:
+        """Those whose cells begin at a clock or after it."""
+        return Partials(self.layout, self.table.filter(pa.array(self.cells >= clock)))
+
+    def codes(self, column: int) -> NDArray[np.int64]:
+        """A column of the signatures, counted from 0 on; that is where intervals have NULL."""
+        return np.asarray(self.table[f"g{column}"].to_numpy()).astype(np.int64) + 1
+
+    @cached_property
+    def widths(self) -> tuple[int, ...]:
+        """How many different codes each column of the signatures may have, at least up to the highest bound."""
+        return widths_of(self.layout.decoders, self.layout.signature_columns)
+
+    def has(self, conditions: Sequence[str], keys: Sequence[str]) -> bool:
+        """Whether the conditions and keys were known when the partials were made."""
+        return all(each in self.layout.decoders for each in conditions) and all(
+            each in self.layout.keys for each in keys
+        )
+
+    def number_of_keys(self, keys: Sequence[str]) -> int:
+        """A bound on the different keys of a grouping: the product of its columns', and no more than there are rows."""
+        if any(each not in self.layout.keys for each in keys):
+            return 0
+        bound = 1
+        for each in keys:
+            bound *= pc.count_distinct(self.key(each), mode="all").as_py()
+        return min(bound, len(self))
+
+    def key(self, text: str) -> pa.ChunkedArray:
+        """The values of a grouping key."""
+        return self.table[f"k{self.layout.keys.index(text)}"]
+
+    @cached_property
+    def _signatures(self) -> tuple[list[NDArray[Any]], NDArray[np.intp]]:
+        """The distinct signatures, column by column, and which of them each partial has."""
+        names = self.layout.group_names[: self.layout.signature_columns]
+        if not names:
+            return [], np.zeros(len(self), dtype=np.intp)
+        codes = [np.asarray(self.table[name].to_numpy()).astype(np.int64) for name in names]
+        if len(codes) == 1:
+            distinct, which = np.unique(codes[0], return_inverse=True)
+            return [distinct], which
+        rows, which = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)
+        return list(rows.T), which.reshape(-1)
+
+    @property
+    def signature_numbers(self) -> NDArray[np.intp]:
+        """Which of the distinct signatures each partial has."""
+        return self._signatures[1]
+
+    def signatures_satisfying(self, conditions: Sequence[str]) -> NDArray[np.bool_]:
+        """Which of the distinct signatures satisfy all of these conditions."""
+        distinct, _ = self._signatures
+        if not conditions:
+            return np.ones(len(distinct[0]) if distinct else 1, dtype=bool)
+        return satisfying(self.layout.decoders, distinct, conditions, len(distinct[0]))
+
+    def records(self, measure: Measure) -> Columns:
+        """The records of a measure; identities where it was not yet asked for."""
+        known = self._records.get(measure.name)
+        if known is None:
+            known = self._records[measure.name] = self._read(measure)
+        return known
+
+    @cached_property
+    def _records(self) -> dict[str, Columns]:
+        return {}
+
+    def _read(self, measure: Measure) -> Columns:
+        positions = {text: number for number, text in enumerate(self.layout.aggregates)}
+        if any(text not in positions for text in measure.texts):
+            return measure.statistic.empty(len(self))
+        return measure.read(tuple(self.table[f"p{positions[text]}"] for text in measure.texts))
+
+
+def without_clockless(partials: Partials) -> Partials:
+    """The partials of rows that have a clock."""
+    cells = partials.table[CELL]
+    return Partials(partials.layout, partials.table.filter(pc.is_valid(cells))) if cells.null_count else partials
+
+
+def without_clocks(table: pa.Table) -> pa.Table:
+    """A table of partials as it is kept: nobody asks again for the clocks of its rows."""
+    return table.drop_columns([name for name in (LATEST, LEAST) if name in table.column_names])
+
+
+def encoded(partials: Partials) -> bytes:
+    """Partials as the bytes of a Parquet file."""
+    layout = partials.layout
+    described = {
+        "keys": layout.keys,
+        "decoders": dict(layout.decoders),
+        "signature_columns": layout.signature_columns,
+        "aggregates": layout.aggregates,
+    }
+    table = partials.table.replace_schema_metadata({_METADATA: json.dumps(described).encode()})
+    buffer = pa.BufferOutputStream()
+    # Numbers that hardly repeat gain nothing from dictionaries and statistics, which take most of the time of writing.
+    keys = [name for name in table.column_names if name.startswith("k")]
+    pq.write_table(table, buffer, compression="lz4", use_dictionary=keys, write_statistics=False)
+    return bytes(buffer.getvalue().to_pybytes())
+
+
+def decoded(data: bytes) -> Partials:
+    """Partials from the bytes of a file."""
+    # Not `read_table`, which would load pandas first.
+    file = pq.ParquetFile(pa.BufferReader(data))
+    described = json.loads(file.schema_arrow.metadata[_METADATA])
+    layout = Layout(
+        tuple(described["keys"]),
+        {text: (column, kind, position) for text, (column, kind, position) in described["decoders"].items()},
+        described["signature_columns"],
+        tuple(described["aggregates"]),
+    )
+    names = [*layout.group_names, CELL, *layout.aggregate_names]
+    return Partials(layout, file.read(names).select(names))
+
+
+def pieces(data: bytes) -> Iterator[Partials]:
+    """The partials of a file, as many at a time as are best taken in at once, in the order of their cells.
+
+    The cells of a cycle are in no order. A tree that has gone on to the end of one piece would take what the next piece
+    has of the same cells for late rows, which costs it several times as much.
+    """
+    whole = decoded(data)
+    table = whole.table
+    if len(whole) > _AT_ONCE:
+        table = table.combine_chunks().take(pa.array(np.argsort(whole.cells, kind="stable")))
+    for first in range(0, len(whole), _AT_ONCE):
+        yield Partials(whole.layout, table.slice(first, _AT_ONCE))
+
+
+def joined(parts: Sequence[Partials]) -> list[Partials]:
+    """The same partials in as few tables as there are layouts, in the order of their first ones."""
+    by_layout: dict[str, list[Partials]] = {}
+    for each in parts:
+        by_layout.setdefault(repr(each.layout), []).append(each)
+
+    def together(group: Sequence[Partials]) -> Partials:
+        # The numbers of signatures have more digits where they were unpacked from cells.
+        tables = [each.table for each in group]
+        return Partials(group[0].layout, pa.concat_tables(tables, promote_options="permissive"))
+
+    return [together(group) for group in by_layout.values()]

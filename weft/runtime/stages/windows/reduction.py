@@ -1,0 +1,182 @@
+"""From rows to partials: one native Spark aggregation for a stream.
+
+    SELECT k0, …, g0, …, cell, latest, least, p0, … FROM rows GROUP BY k0, …, g0, …, cell
+
+`cell` is the fragment of time, NULL for rows whose clock is of no use; g are the numbers of the signature; k the
+keys of all queries together, the finest grouping; p the aggregates that measures are read from, each once.
+
+Cells begin at least a second apart, say, which is a million microseconds, and signatures have a few dozen numbers. The
+numbers then travel in the last digits of the cell: one column less for every row to be found by, and to be compared.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.algebra import Stream
+from weft.runtime.columnar.rows import CORRUPT, clock_bounds, clock_sql
+from weft.runtime.stages.windows.cells import cell_sql, edges_of, starts_of
+from weft.runtime.stages.windows.measures import REDUCED_CLOCK, texts_of
+from weft.runtime.stages.windows.partials import CELL, LATEST, LEAST, Layout
+from weft.runtime.stages.windows.shape import Woven
+from weft.runtime.stages.windows.signatures import Signatures, signatures
+from weft.windows import EdgeSet, ResidueClass
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+
+#: The column of kept rows' partials that says what they were judged by.
+JUDGED = "judged"
+
+#: The columns that the numbers of a row's signature are in while it is reduced.
+SIGNATURE = "_signature"
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Signatures in the last digits of cells, which begin further apart than there are signatures."""
+
+    starts: ResidueClass
+    #: How many numbers each column of the signature may have, from -1 on.
+    widths: tuple[int, ...]
+
+    def packed(self, cell: str, numbers: Iterable[str]) -> str:
+        """A cell and the numbers of a signature as one number, in Spark SQL."""
+        digits = "0L"
+        for number, width in zip(numbers, self.widths, strict=True):
+            digits = f"{number} + 1L" if digits == "0L" else f"({digits}) * {width}L + {number} + 1L"
+        return f"{cell} + {digits}"
+
+    def unpacked(self, table: pa.Table) -> pa.Table:
+        """The same table with a column for the cell, and one for each number of the signature."""
+        column = table[CELL]
+        known = np.asarray(pc.fill_null(column, 0).to_numpy())
+        digits = (known - self.starts.residue) % self.starts.modulus
+        cells = pa.array(known - digits, mask=np.asarray(column.is_null()) if column.null_count else None)
+        table = table.set_column(table.column_names.index(CELL), CELL, cells)
+        for place in reversed(range(len(self.widths))):
+            digits, number = np.divmod(digits, self.widths[place])
+            table = table.append_column(f"g{place}", pa.array(number - 1))
+        return table
+
+
+def packing(edges: EdgeSet, signed: Signatures) -> Packing | None:
+    """How signatures go into cells; None if there are none, or if there is no room for them."""
+    starts, room = starts_of(edges), math.prod(signed.widths)
+    if not signed.columns or starts is None or room > starts.modulus:
+        return None
+    return Packing(starts, signed.widths)
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """How the rows of one stream are reduced for all queries that are woven over it."""
+
+    layout: Layout
+    clock: str
+    cell: str
+    #: The numbers of the signature, computed once for each row, and how they go into the cell, if they do.
+    signature: tuple[str, ...]
+    packing: Packing | None
+    groups: tuple[str, ...]
+    #: Whether the smallest clock of each partial is asked for, which EMIT EMPTY counts from.
+    tells_least: bool
+
+    @property
+    def grouping(self) -> dict[str, str]:
+        """What rows are grouped by, by name, in the order in which Spark is told.
+
+        Keys come first and the cell, which rows that follow each other share, comes last: Spark's hash of several
+        columns tells more groups apart so, and rows are aggregated a sixth faster.
+        """
+        groups = [*zip(self.layout.group_names, self.groups, strict=True)]
+        signed = self.layout.signature_columns
+        signature = [] if self.packing else groups[:signed]
+        return dict([*groups[signed:], *signature, (CELL, self.cell)])
+
+    @cached_property
+    def _grouping(self) -> list[Column]:
+        from pyspark.sql import functions as F
+
+        return [F.expr(text).alias(name) for name, text in self.grouping.items()]
+
+    @cached_property
+    def _aggregates(self) -> list[Column]:
+        from pyspark.sql import functions as F
+
+        named = zip(self.layout.aggregates, self.layout.aggregate_names, strict=True)
+        clocks = [F.max(REDUCED_CLOCK).alias(LATEST)]
+        if self.tells_least:
+            clocks.append(F.min(REDUCED_CLOCK).alias(LEAST))
+        return [*clocks, *(F.expr(text).alias(name) for text, name in named)]
+
+    @property
+    def prepared(self) -> dict[str, str]:
+        """What is computed of each row before rows are grouped, by name, so that it is computed once."""
+        numbers = {f"{SIGNATURE}{number}": text for number, text in enumerate(self.signature)}
+        return {REDUCED_CLOCK: self.clock, **numbers}
+
+    @cached_property
+    def _prepared(self) -> list[Column]:
+        # Texts with thousands of bounds take Spark a while to read: once will do.
+        from pyspark.sql import functions as F
+
+        return [F.expr(text).alias(name) for name, text in self.prepared.items()]
+
+    def of(self, rows: DataFrame, *, in_one_task: bool = False) -> pa.Table:
+        """The partials of some rows: the stream's columns by position, and what could not be read. One Spark job.
+
+        In one task there is no shuffle, which for few rows costs more than all the rest.
+        """
+        return self._reduced(rows.coalesce(1) if in_one_task else rows, [])
+
+    def of_kept(self, rows: DataFrame, judged: str) -> pa.Table:
+        """The same of rows that were kept, told apart by an expression as well. One Spark job."""
+        from pyspark.sql import functions as F
+
+        return self._reduced(rows, [F.expr(judged).alias(JUDGED)])
+
+    def _reduced(self, rows: DataFrame, more: list[Column]) -> pa.Table:
+        grouped = rows.select("*", *self._prepared).groupBy(*more, *self._grouping)
+        table = grouped.agg(*self._aggregates).toArrow()
+        return self.packing.unpacked(table) if self.packing else table
+
+
+def reduction(stream: Stream, queries: Iterable[Woven]) -> Reduction:
+    """The reduction that serves some queries."""
+    shapes = list(queries)
+    least, most = clock_bounds(stream)
+    usable = f"{CORRUPT} IS NULL AND {REDUCED_CLOCK} BETWEEN {least}L AND {most}L"
+    edges = edges_of(each.window for each in shapes if not each.is_running)
+    cell = cell_sql(edges, REDUCED_CLOCK)
+    signed = signatures(condition for each in shapes for condition in each.conditions)
+    keys = tuple(dict.fromkeys(key for each in shapes for key in each.keys))
+    aggregates = texts_of(measure for each in shapes for measure in each.all_measures)
+    layout = Layout(keys, dict(signed.decoders), len(signed.columns), aggregates)
+    grouped = keys
+    numbers = tuple(f"{SIGNATURE}{number}" for number in range(len(signed.columns)))
+    packs = packing(edges, signed)
+    if packs is not None:
+        cell = packs.packed(cell, numbers)
+    wanted = signed.wanted((each.conditions for each in shapes), numbers)
+    if wanted is not None:
+        # Rows that no query takes are counted, and not told apart.
+        grouped = tuple(f"CASE WHEN {wanted} THEN {key} END" for key in keys)
+    return Reduction(
+        layout,
+        clock_sql(stream),
+        f"CASE WHEN {usable} THEN {cell} END",
+        signed.columns,
+        packs,
+        (*numbers, *grouped),
+        any(each.select.emit_empty for each in shapes),
+    )

@@ -1,0 +1,221 @@
+"""From the finest partials to those of a cohort: the rows that satisfy its conditions, grouped by its keys alone.
+
+Cohorts with the same keys share the grouping. If all that tells them apart are bounds of one expression, as with a
+thousand alerts on one measurement, they share the adding up too. Partials are laid out by (group, interval of the
+value), and running totals along the intervals, from either end, hold the records of every `<` and every `>` at once:
+
+    interval of price     0    1    2    3    4
+    SUM of a group        7    1    0    4    2        price > the bound between 2 and 3:  4 + 2
+    totals from the end  14    7    6    6    2                                            ^ the 6 at 3
+
+Conditions of other kinds, and none at all, are a choice of whole signatures: if these are few, partials are laid out by
+(group, signature), and a cohort adds up those that it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.kernels.statistic import Columns, Statistic
+from weft.runtime.stages.windows.measures import Measure
+from weft.runtime.stages.windows.partials import Partials
+from weft.runtime.stages.windows.signatures import Decoder, span_of
+from weft.runtime.stages.windows.tree import Cellwise, Folding, folded
+
+#: Entries of the layout by group and interval that are worth it.
+_LARGEST_LAYOUT = 8_000_000
+
+#: Codes are told apart by a table of all that there can be, unless those are so many times as many.
+_SPARSE = 8
+
+
+class RollUp:
+    """Partials of one stream, grouped by cell and by some of the keys; `numbers` are those keys'."""
+
+    def __init__(self, partials: Partials, numbers: NDArray[np.int64]) -> None:
+        self._partials = partials
+        starts, cell = partials.distinct_cells
+        width = int(numbers.max()) + 1 if len(numbers) else 1
+        codes, self._group = _ranked(cell * width + numbers, len(starts) * width)
+        self._cells, self._keys = starts[codes // width], codes % width
+        self._placings: dict[int | None, _Placing] = {}
+        self._layouts: dict[tuple[int | None, str], _Layout] = {}
+
+    def cohort(self, conditions: Sequence[str], measures: Mapping[str, Measure], counted: str) -> Cellwise | None:
+        """The partials of rows that satisfy all conditions; `counted` is the measure that counts rows."""
+        interval = _interval([self._partials.layout.decoders[each] for each in conditions])
+        if interval is not None:
+            column, first, last = interval
+            placing = self._placing(column)
+            if placing.size <= _LARGEST_LAYOUT:
+                # None at all for x > 9 AND x < 1, and if no row has such a value.
+                low, high = placing.ranks_between(first, last)
+                return self._present(measures, counted, lambda layout: layout.between(low, high), column, high - low)
+        wanted = self._partials.signatures_satisfying(conditions)
+        if not wanted.any():
+            return None
+        if len(wanted) * len(self._cells) <= min(_LARGEST_LAYOUT, _SPARSE * len(self._partials)):
+            ranks = np.flatnonzero(wanted)
+            return self._present(measures, counted, lambda layout: layout.together(ranks), None, len(ranks))
+        mine = wanted[self._partials.signature_numbers]
+        records = {name: tuple(c[mine] for c in self._partials.records(each)) for name, each in measures.items()}
+        statistics = {name: measure.statistic for name, measure in measures.items()}
+        groups, combined = folded(self._group[mine], records, statistics)
+        return Cellwise(self._cells[groups], self._keys[groups], combined)
+
+    def _present(
+        self,
+        measures: Mapping[str, Measure],
+        counted: str,
+        of: Callable[[_Layout], Columns],
+        column: int | None,
+        ranks: int,
+    ) -> Cellwise | None:
+        """The groups that have rows, and what is taken of the layout of each measure: so many ranks of it."""
+        if ranks <= 0:
+            return None
+        laid_out = {name: self._layout(column, measure) for name, measure in measures.items()}
+        (rows,) = of(laid_out[counted])
+        if rows.all():
+            # The rows of a layout that others look at as well, and that nobody should hold on to.
+            records = {name: tuple(each.copy() for each in of(layout)) for name, layout in laid_out.items()}
+            return Cellwise(self._cells, self._keys, records)
+        present = np.flatnonzero(rows)
+        if not len(present):
+            return None
+        records = {name: tuple(each[present] for each in of(layout)) for name, layout in laid_out.items()}
+        return Cellwise(self._cells[present], self._keys[present], records)
+
+    def _placing(self, column: int | None) -> _Placing:
+        """Where partials go that are laid out by the codes of a signature column, or by whole signatures."""
+        known = self._placings.get(column)
+        if known is None:
+            partials = self._partials
+            codes, limit = (
+                (partials.signature_numbers, len(partials.signatures_satisfying(())))
+                if column is None
+                else (partials.codes(column), partials.widths[column])
+            )
+            known = self._placings[column] = _Placing(*_ranked(codes, limit), self._group, len(self._cells))
+        return known
+
+    def _layout(self, column: int | None, measure: Measure) -> _Layout:
+        known = self._layouts.get((column, measure.name))
+        if known is None:
+            laid_out = self._placing(column).laid_out(measure.statistic, self._partials.records(measure))
+            known = self._layouts[column, measure.name] = _Layout(measure.statistic, laid_out)
+        return known
+
+
+class _Placing:
+    """Where each partial goes in a layout by the rank of its code, of those that there are, and by its group."""
+
+    def __init__(self, codes: NDArray[np.int64], rank: NDArray[np.intp], group: NDArray[np.intp], groups: int) -> None:
+        self._codes, self._rank, self._group, self._groups = codes, rank, group, groups
+
+    @property
+    def size(self) -> int:
+        return len(self._codes) * self._groups
+
+    def ranks_between(self, first: int, last: int | None) -> tuple[int, int]:
+        """The ranks of the codes from `first` up to, not including, `last`; None is the end."""
+        low = int(np.searchsorted(self._codes, first))
+        return low, len(self._codes) if last is None else int(np.searchsorted(self._codes, last))
+
+    @cached_property
+    def _places(self) -> NDArray[np.intp]:
+        return self._rank * self._groups + self._group
+
+    @cached_property
+    def _folding(self) -> Folding | None:
+        """How partials of one place are combined; None if each has a place of its own, as is usual."""
+        taken = np.zeros(self.size, dtype=bool)
+        taken[self._places] = True
+        return None if np.count_nonzero(taken) == len(self._places) else Folding(self._places)
+
+    def laid_out(self, statistic: Statistic, records: Columns) -> Columns:
+        """Records by rank and group, identities where there is none."""
+        folding = self._folding
+        places, values = (
+            (self._places, records) if folding is None else (folding.codes, folding.combined(statistic, records))
+        )
+        dense = statistic.empty(self.size)
+        for into, each in zip(dense, values, strict=True):
+            into[places] = each
+        return tuple(each.reshape(-1, self._groups) for each in dense)
+
+
+def _ranked(codes: NDArray[np.int64], limit: int) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+    """The codes that there are, ascending, and which of them each one is; all lie below the limit."""
+    if limit > _SPARSE * len(codes):
+        distinct, which = np.unique(codes, return_inverse=True)
+        return distinct, which
+    present = np.zeros(limit, dtype=bool)
+    present[codes] = True
+    return np.flatnonzero(present), (np.cumsum(present) - 1)[codes]
+
+
+class _Layout:
+    """Records by rank and group, and their running totals."""
+
+    def __init__(self, statistic: Statistic, records: Columns) -> None:
+        self._statistic = statistic
+        self._records = records
+        self._from_the_start: dict[int, Columns] = {}
+
+    def between(self, low: int, high: int) -> Columns:
+        """The records of the ranks from `low` up to, not including, `high`; there is at least one."""
+        if high == len(self._records[0]):
+            return tuple(column[low] for column in self._to_the_end)
+        # NULL, which counts for nobody, has the lowest rank if there is one: a range from the start begins after it.
+        if low <= 1 and high - low > 1:
+            return tuple(column[high - 1] for column in self._from(low))
+        return self.together(range(low, high))
+
+    def together(self, ranks: Sequence[int] | NDArray[np.intp]) -> Columns:
+        """The records of these ranks combined; there is at least one."""
+        first, *others = ranks
+        total = tuple(column[first] for column in self._records)
+        for rank in others:
+            total = self._statistic.combine(total, tuple(column[rank] for column in self._records))
+        return total
+
+    @cached_property
+    def _to_the_end(self) -> Columns:
+        return self._totals(range(len(self._records[0]) - 1, -1, -1))
+
+    def _from(self, rank: int) -> Columns:
+        if rank not in self._from_the_start:
+            self._from_the_start[rank] = self._totals(range(rank, len(self._records[0])))
+        return self._from_the_start[rank]
+
+    def _totals(self, ranks: range) -> Columns:
+        totals = tuple(np.empty_like(column) for column in self._records)
+        sofar: Columns | None = None
+        for rank in ranks:
+            here = tuple(column[rank] for column in self._records)
+            sofar = here if sofar is None else self._statistic.combine(sofar, here)
+            for into, values in zip(totals, sofar, strict=True):
+                into[rank] = values
+        return totals
+
+
+def _interval(decoders: Sequence[Decoder]) -> tuple[int, int, int | None] | None:
+    """The intervals of one signature column that some conditions leave, if they say nothing else: [first, last).
+
+    Interval 0 is that of NULL, which satisfies none of them.
+    """
+    columns = {column for column, _, _ in decoders}
+    if len(columns) != 1 or any(kind == "bit" for _, kind, _ in decoders):
+        return None
+    first, last = 1, None
+    for _, kind, position in decoders:
+        low, end = span_of(kind, position)
+        # Codes begin at -1, intervals at 0.
+        first, high = max(first, low + 1), None if end is None else end + 1
+        last = high if last is None else last if high is None else min(last, high)
+    return columns.pop(), first, last

@@ -1,0 +1,134 @@
+"""One shard on an executor: some keys' partials in, these keys' answers out. Spark is not needed here.
+
+A shard has all live partials of its keys, and is answered by the very code that answers in the driver: trees are made,
+remember what came before the cycle, and advance through it.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+
+from weft.algebra import Query, Stream
+from weft.plan.clockwork import Clock
+from weft.runtime.stages.windows.answers import answers
+from weft.runtime.stages.windows.groups import Grouping
+from weft.runtime.stages.windows.partials import CELL, Layout, Partials
+from weft.runtime.stages.windows.shape import Woven, woven
+from weft.runtime.stages.windows.weave import StreamWeave
+
+#: Which source a row is from, which key set it is for, and the start of its cell; other columns are named by `Source`.
+SOURCE, KEY_SET = "source", "key_set"
+
+#: What a shard gives back: the answers of a query as an Arrow stream, or, without a query, how many keys it has.
+ANSWERED = pa.schema([(KEY_SET, pa.int32()), ("query", pa.string()), ("answers", pa.binary()), ("keys", pa.int64())])
+
+
+@dataclass(frozen=True)
+class Source:
+    """Files of partials with one layout: the stream they are of, whether they are this cycle's, and what its columns
+    (`k0`, `p3`, …) are called on the way to the executors."""
+
+    stream: str
+    layout: Layout
+    arrived: bool
+    columns: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a cycle asks of a key set: the watermark before and after, and from when on each query is answered."""
+
+    stream: str
+    #: The queries and their trees, pickled; `planned` makes them out of it.
+    plan: bytes
+    before: Clock
+    until: Clock
+    after: Mapping[str, Clock]
+
+
+@dataclass(frozen=True)
+class Order:
+    """What all shards of a cycle are told: rows name their source and their key set by number."""
+
+    sources: tuple[Source, ...]
+    asked: tuple[Asked, ...]
+
+
+def plan(queries: Mapping[str, Query], grouping: Grouping) -> bytes:
+    """Queries and their trees, to be sent. Measures stay at home: each process makes them from the queries."""
+    return pickle.dumps((dict(queries), grouping))
+
+
+@lru_cache(maxsize=64)
+def planned(data: bytes) -> tuple[dict[str, Woven], Grouping]:
+    """What was sent; a worker that lives on has it ready for the next cycle."""
+    queries, grouping = pickle.loads(data)
+    return {name: woven(query) for name, query in queries.items()}, grouping
+
+
+def answered(order: Order, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The answers of a shard's keys, key set by key set."""
+    parts = [batch for batch in batches if batch.num_rows]
+    if not parts:
+        return
+    table = pa.Table.from_batches(parts).combine_chunks()
+    sets = np.asarray(table[KEY_SET])
+    for number in np.unique(sets).tolist():
+        rows = table if (sets == number).all() else table.filter(pa.array(sets == number))
+        yield from _answers_of(number, order, rows)
+
+
+def _answers_of(number: int, order: Order, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+    asked = order.asked[number]
+    shapes, grouping = planned(asked.plan)
+    stream = next(iter(shapes.values())).select.inputs[0].source
+    assert isinstance(stream, Stream)
+    weave = StreamWeave(stream, shapes, grouping=grouping)
+    kept, arrived = _partials(order, rows)
+    weave.remember(kept, asked.before)
+    closed = weave.advance(arrived, asked.before, asked.until)
+    for name, part in closed.items():
+        table = answers(shapes[name].select, shapes[name].measures, part.since(asked.after[name]))
+        if table.num_rows:
+            yield _row(number, name, _streamed(table), None)
+    yield _row(number, None, None, sum(weave.key_counts().values()))
+
+
+def _partials(order: Order, rows: pa.Table) -> tuple[list[Partials], Partials | None]:
+    """Partials as they were before they were sent: those kept from earlier cycles, and this cycle's."""
+    sources = np.asarray(rows[SOURCE])
+    kept, arrived = [], None
+    for number in np.unique(sources).tolist():
+        source = order.sources[number]
+        mine = rows.filter(pa.array(sources == number))
+        table = pa.table({CELL: mine[CELL], **{name: mine[slot] for name, slot in source.columns.items()}})
+        if source.arrived:
+            arrived = Partials(source.layout, table)
+        else:
+            kept.append(Partials(source.layout, table))
+    return kept, arrived
+
+
+def _row(number: int, query: str | None, data: bytes | None, keys: int | None) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(
+        [{KEY_SET: number, "query": query, "answers": data, "keys": keys}], schema=ANSWERED
+    )
+
+
+def _streamed(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    # They go through two virtual machines on their way; what compresses well is worth it.
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def streamed_back(data: bytes) -> pa.Table:
+    """Answers from what a shard has sent."""
+    return pa.ipc.open_stream(pa.py_buffer(data)).read_all()

@@ -1,0 +1,270 @@
+"""Signatures: which conditions hold for a row, as a few small numbers.
+
+The WHERE of a query is a conjunction; rows with the same truth of every condition of every query go into the same
+partials. Few conditions are a bit each:
+
+    CASE WHEN price > 100 THEN 1 ELSE 0 END + CASE WHEN sym = 'a' THEN 2 ELSE 0 END
+
+A thousand comparisons of one expression with constants are one number: the elementary interval that its value lies in.
+With bounds b₀ < b₁ < … the value has the code 2j + 1 if it equals bⱼ, and 2j if it lies just below bⱼ; codes that no
+condition tells apart are one. A few bounds are compared in a tree. Many are data, not expressions: a grid says how many
+bounds lie before the value's stretch, and the few inside it are compared.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.algebra import Call, Expression, Kind, Literal
+from weft.algebra.types import TIMESTAMP
+from weft.runtime.columnar.expressions import Leaf, spark_sql
+
+#: Bits in a word.
+_WORD = 62
+#: Comparisons of one expression that are worth a code.
+_WORTH_A_CODE = 6
+#: So many bounds are compared in a tree: Spark plans it faster than a grid, which has hundreds of constants, and a row
+#: is through it as fast.
+_MOST_IN_A_TREE = 16
+#: The stretches that a grid has at most, and the bounds in one of them.
+_LONGEST_GRID = 8_192
+_MOST_INSIDE = 6
+
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
+
+#: How a condition is read off a signature: [column, "bit", number] or [column, comparison, position of its bound].
+Decoder = tuple[int, str, int]
+
+#: Codes from the first up to, not including, the other; None is the end.
+Span = tuple[int, int | None]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A conjunct of some WHERE: its text, and if it compares an expression with a constant, these."""
+
+    text: str
+    compared: str | None = None
+    comparison: str = ""
+    bound: float | int = 0
+
+
+@dataclass(frozen=True)
+class Signatures:
+    """The numbers of a row's signature as Spark SQL, and how each condition is read off them, by its text."""
+
+    columns: tuple[str, ...]
+    decoders: Mapping[str, Decoder]
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """How many different numbers each column may have; the least is -1."""
+        return widths_of(self.decoders, len(self.columns))
+
+    def wanted(self, queries: Iterable[Sequence[Condition]], numbers: Sequence[str]) -> str | None:
+        """That some query may take a row, as SQL over the numbers of its signature; None if every row is taken.
+
+        One condition of a query stands for all of them: fewer rows are told to be of no use than are.
+        """
+        masks: dict[int, int] = {}
+        spans: dict[int, set[Span]] = {}
+        for conditions in queries:
+            if not conditions:
+                return None
+            column, kind, position = max(
+                (self.decoders[each.text] for each in conditions), key=lambda each: each[1] != "bit"
+            )
+            if kind == "bit":
+                masks[column] = masks.get(column, 0) | 1 << position
+            else:
+                spans.setdefault(column, set()).add(span_of(kind, position))
+        bits = [f"({numbers[column]} & {mask}L) <> 0L" for column, mask in masks.items()]
+        codes = [f"{numbers[column]} BETWEEN {_hull(each)}" for column, each in spans.items()]
+        return " OR ".join([*bits, *codes])
+
+
+def widths_of(decoders: Mapping[str, Decoder], columns: int) -> tuple[int, ...]:
+    """How many different numbers the columns of signatures may have, which conditions are read off so."""
+    widths = [0] * columns
+    for column, kind, position in decoders.values():
+        highest = (1 << position + 1) - 1 if kind == "bit" else 2 * position + 2
+        widths[column] = max(widths[column], highest + 2)
+    return tuple(widths)
+
+
+def conditions_of(where: Expression | None, leaf: Leaf) -> tuple[Condition, ...]:
+    """The conjuncts of a WHERE. A row satisfies it iff every one of them is true."""
+    if where is None:
+        return ()
+    if isinstance(where, Call) and where.op == "and":
+        return tuple(dict.fromkeys(each for arg in where.args for each in conditions_of(arg, leaf)))
+    return (_condition(where, leaf),)
+
+
+def _condition(expression: Expression, leaf: Leaf) -> Condition:
+    text = spark_sql(expression, leaf)
+    if isinstance(expression, Call) and expression.op in _MIRRORED:
+        left, right = expression.args
+        for value, bound, comparison in ((left, right, expression.op), (right, left, _MIRRORED[expression.op])):
+            if isinstance(bound, Literal) and not isinstance(value, Literal) and _has_a_place(bound):
+                assert isinstance(bound.value, int | float)
+                return Condition(text, _number(value, leaf), comparison, bound.value)
+    return Condition(text)
+
+
+def _has_a_place(bound: Literal) -> bool:
+    """Whether a constant has a place among numbers of 64 bits."""
+    if bound.type.is_floating:
+        return isinstance(bound.value, float) and math.isfinite(bound.value)
+    countable = bound.type == TIMESTAMP or (bound.type.is_integer and bound.type.kind is not Kind.HUGEINT)
+    return countable and isinstance(bound.value, int)
+
+
+def _number(value: Expression, leaf: Leaf) -> str:
+    text = spark_sql(value, leaf)
+    if value.type == TIMESTAMP:
+        return f"unix_micros({text})"
+    return f"CAST({text} AS {'DOUBLE' if value.type.is_floating else 'BIGINT'})"
+
+
+def signatures(conditions: Iterable[Condition]) -> Signatures:
+    """The shortest signatures for some conditions."""
+    distinct = sorted(set(conditions), key=lambda each: each.text)
+    columns: list[str] = []
+    decoders: dict[str, Decoder] = {}
+    for compared, group in _by_expression(distinct).items():
+        code = _code(compared, group)
+        if code is not None:
+            positions = {bound: position for position, bound in enumerate(sorted({e.bound for e in group}))}
+            decoders |= {e.text: (len(columns), e.comparison, positions[e.bound]) for e in group}
+            columns.append(code)
+    bits = [each for each in distinct if each.text not in decoders]
+    words = [bits[start : start + _WORD] for start in range(0, len(bits), _WORD)]
+    for word in words:
+        decoders |= {each.text: (len(columns), "bit", position) for position, each in enumerate(word)}
+        columns.append(" + ".join(f"CASE WHEN {e.text} THEN {1 << n}L ELSE 0L END" for n, e in enumerate(word)))
+    return Signatures(tuple(columns), decoders)
+
+
+def _by_expression(conditions: Sequence[Condition]) -> dict[str, list[Condition]]:
+    groups: dict[str, list[Condition]] = {}
+    for each in conditions:
+        if each.compared is not None:
+            groups.setdefault(each.compared, []).append(each)
+    return {compared: group for compared, group in groups.items() if len(group) >= _WORTH_A_CODE}
+
+
+def _code(value: str, conditions: Sequence[Condition]) -> str | None:
+    """The code of a value, or None if its bounds lie too close together to be looked up."""
+    bounds = sorted({each.bound for each in conditions})
+    steps = _steps({each.comparison for each in conditions})
+    code = _tree(value, bounds, steps, 0) if len(bounds) <= _MOST_IN_A_TREE else _grid(value, bounds, steps)
+    return None if code is None else f"CASE WHEN {value} IS NULL THEN -1 ELSE {code} END"
+
+
+#: Comparisons with a bound, each with what it adds to the code of a value that is just below the bound.
+_Steps = tuple[tuple[str, int], ...]
+
+
+def _steps(comparisons: Set[str]) -> _Steps:
+    """What tells values apart that some conditions tell apart."""
+    if comparisons <= {">", "<="}:
+        return ((">", 2),)
+    if comparisons <= {">=", "<"}:
+        return ((">=", 2),)
+    return ((">", 2), ("=", 1))
+
+
+def _tree(value: str, bounds: Sequence[float | int], steps: _Steps, code: int) -> str:
+    """The code of a value that has this one if it lies below all of these bounds."""
+    if not bounds:
+        return str(code)
+    middle = len(bounds) // 2
+    bound = _constant(bounds[middle])
+    whens = ""
+    for comparison, step in steps:
+        at = code + 2 * middle + step
+        found = str(at) if comparison == "=" else _tree(value, bounds[middle + 1 :], steps, at)
+        whens += f" WHEN {value} {comparison} {bound} THEN {found}"
+    return f"CASE{whens} ELSE {_tree(value, bounds[:middle], steps, code)} END"
+
+
+def _grid(value: str, bounds: Sequence[float | int], steps: _Steps) -> str | None:
+    """The code of a value by look-up, or None if its bounds lie too close together for that."""
+    low, high = float(bounds[0]), float(bounds[-1])
+    if not high > low:
+        return None
+    size = 1 << (2 * len(bounds)).bit_length()
+    while True:
+        scale = (size - 1) / (high - low)
+        # The very arithmetic that Spark does, so that a bound falls into the stretch of the values equal to it.
+        stretches = np.clip((np.array(bounds, dtype=np.float64) - low) * scale, 0, size - 1).astype(np.int64)
+        inside = int(np.bincount(stretches).max())
+        if inside <= 2 or size >= _LONGEST_GRID:
+            break
+        size *= 2
+    if inside > _MOST_INSIDE or not math.isfinite(scale):
+        return None
+    before = np.searchsorted(stretches, np.arange(size))
+    tables = [
+        ", ".join(
+            _constant(bounds[first + n]) if first + n < len(bounds) and stretches[first + n] == at else "NULL"
+            for at, first in enumerate(before.tolist())
+        )
+        for n in range(inside)
+    ]
+    at = f"CAST(least(greatest((CAST({value} AS DOUBLE) - {low!r}D) * {scale!r}D, 0D), {size - 1}D) AS INT)"
+    compared = (
+        "".join(f" WHEN {value} {comparison} array({table})[{at}] THEN {step}" for comparison, step in steps)
+        for table in tables
+    )
+    begun = f"array({', '.join(str(2 * each) for each in before.tolist())})[{at}]"
+    return begun + "".join(f" + CASE{each} ELSE 0 END" for each in compared)
+
+
+def _constant(bound: float | int) -> str:
+    return f"{bound!r}D" if isinstance(bound, float) else f"{bound}L"
+
+
+def satisfying(
+    decoders: Mapping[str, Decoder], codes: Sequence[NDArray[Any]], texts: Iterable[str], rows: int
+) -> NDArray[np.bool_]:
+    """Which of some signatures satisfy all of these conditions."""
+    result = np.ones(rows, dtype=bool)
+    for text in texts:
+        column, kind, position = decoders[text]
+        result &= _holds(codes[column], kind, position)
+    return result
+
+
+def _holds(codes: NDArray[Any], kind: str, position: int) -> NDArray[np.bool_]:
+    if kind == "bit":
+        return np.asarray((codes >> position) & 1 == 1)
+    first, end = span_of(kind, position)
+    return np.asarray(codes >= first if end is None else (codes >= first) & (codes < end))
+
+
+def span_of(comparison: str, position: int) -> Span:
+    """The codes of the values that compare so with a bound. NULL, which has the code -1, never does."""
+    equal = 2 * position + 1
+    spans: dict[str, Span] = {
+        "<": (0, equal),
+        "<=": (0, equal + 1),
+        ">": (equal + 1, None),
+        ">=": (equal, None),
+        "=": (equal, equal + 1),
+    }
+    return spans[comparison]
+
+
+def _hull(spans: Iterable[Span]) -> str:
+    """The least and the greatest code in some spans, as SQL."""
+    firsts, ends = zip(*spans, strict=True)
+    last = 2 * _LONGEST_GRID * _MOST_INSIDE if None in ends else max(ends) - 1
+    return f"{min(firsts)} AND {last}"

@@ -1,0 +1,223 @@
+"""Aggregates that never close: one record per group, grown by every cycle's partials, answered when it changes.
+
+Queries that take the same rows, group them by the same keys and began in the same cycle have their groups in common: a
+**cohort**. Its records are arrays by the number of the key, so that a cycle costs as much as it changes, whatever the
+groups that are at rest.
+
+    cycle           1       2       3                 records of a cohort
+    a's partials    2               5        →        a: 7, told in cycles 1 and 3
+    b's partials            4                         b: 4, told in cycle 2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from weft.algebra import Stream
+from weft.kernels.statistic import Columns
+from weft.kernels.statistics import settled
+from weft.runtime.failures.errors import MemoryLimit, megabytes
+from weft.runtime.stages.windows.answers import Closed, Part
+from weft.runtime.stages.windows.measures import Measure, latest_clock, rows_counted
+from weft.runtime.stages.windows.numbering import KeyNumbers
+from weft.runtime.stages.windows.partials import CELL, Partials
+from weft.runtime.stages.windows.rollup import RollUp
+from weft.runtime.stages.windows.shape import Woven
+from weft.runtime.stages.windows.total_files import CohortRows, CohortSpec, TotalsFile, encoded
+from weft.runtime.state.commits import Segment
+from weft.runtime.state.storage import Storage
+
+#: Groups that a cohort has room for at first.
+_FEWEST = 64
+
+
+class RunningTotals:
+    """The groups of all queries over one stream that never close. `first_cycles` are the cycles they began in."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        queries: Mapping[str, Woven],
+        first_cycles: Mapping[str, int],
+        before: RunningTotals | None = None,
+    ) -> None:
+        self.stream = stream
+        self.queries = dict(queries)
+        self._numbers: dict[tuple[str, ...], KeyNumbers] = dict(before._numbers) if before else {}
+        self._cohort_of = {name: _cohort(each, first_cycles[name]) for name, each in queries.items()}
+        measures: dict[CohortSpec, dict[str, Measure]] = {}
+        for name, each in queries.items():
+            measures.setdefault(self._cohort_of[name], {}).update((one.name, one) for one in each.all_measures)
+        self._cohorts: dict[CohortSpec, _Groups] = {}
+        for spec, wanted in measures.items():
+            known = before._cohorts.get(spec) if before else None
+            # Whoever shares a cohort began with it: measures may go, and none can come.
+            self._cohorts[spec] = known.limited_to(wanted) if known else _Groups(wanted)
+            self._numbers.setdefault(spec.keys, KeyNumbers(len(spec.keys)))
+        self._numbers = {spec.keys: self._numbers[spec.keys] for spec in self._cohorts}
+        self._changed: dict[CohortSpec, NDArray[np.int64]] = {}
+
+    def remember(self, files: Iterable[TotalsFile]) -> None:
+        """Take back what was kept of the groups; of one that was kept several times the last counts."""
+        for file in files:
+            for spec, rows in file.cohorts:
+                groups = self._cohorts.get(spec)
+                if groups is not None:
+                    groups.put(self._numbers[spec.keys].numbers(rows.keys, len(rows)), rows.records)
+
+    def check_memory(self, arrived: Partials, limit: int) -> None:
+        """Refuse partials whose groups would need more memory than the limit, before any of it is taken."""
+        most = {
+            keys: len(numbers) + arrived.number_of_keys(keys) if keys else 1 for keys, numbers in self._numbers.items()
+        }
+        needed = {spec: groups.bytes_for(most[spec.keys]) for spec, groups in self._cohorts.items()}
+        total = sum(needed.values())
+        if total > limit:
+            dearest = max(needed, key=lambda spec: needed[spec])
+            names = tuple(name for name, spec in self._cohort_of.items() if spec == dearest)
+            raise MemoryLimit(
+                f"the groups of stream '{self.stream.name}' that never close need about {megabytes(total)} MB in the "
+                f"driver, and max_state_mb allows {megabytes(limit)}; {megabytes(needed[dearest])} of them are for "
+                f"{', '.join(names[:5])}{' and others' if len(names) > 5 else ''}: SET max_state_mb higher, or give "
+                "queries over many keys a window",
+                names,
+            )
+
+    def take(self, arrived: Partials | None) -> dict[str, Part]:
+        """Take in a cycle's partials: for each query the groups that got a row, if there are any."""
+        self._changed = {}
+        if arrived is None or not len(arrived):
+            return {}
+        timeless = _of_one_cell(arrived)
+        changed: dict[CohortSpec, Part] = {}
+        for keys, specs in groupby(sorted(self._cohorts, key=_grouping), key=lambda spec: spec.keys):
+            columns = [timeless.key(key) for key in keys]
+            rolled = RollUp(timeless, self._numbers[keys].numbers(columns, len(timeless)))
+            for conditions, alike in groupby(specs, key=lambda spec: spec.conditions):
+                # Cohorts that differ in when they began take the same rows now.
+                cohorts = list(alike)
+                measures = {name: each for spec in cohorts for name, each in self._cohorts[spec].measures.items()}
+                found = rolled.cohort(conditions, measures, rows_counted().name)
+                if found is not None:
+                    for spec in cohorts:
+                        self._cohorts[spec].add(found.keys, found.records)
+                        self._changed[spec] = found.keys
+                        changed[spec] = self._answered(spec, found.keys)
+        return {name: changed[spec] for name, spec in self._cohort_of.items() if spec in changed}
+
+    def _answered(self, spec: CohortSpec, numbers: NDArray[np.int64]) -> Part:
+        records = self._cohorts[spec].of(numbers)
+        (clocks,) = records[latest_clock().name]
+        return Part(Closed(clocks, clocks, self._numbers[spec.keys].values(numbers), records), 0, len(clocks))
+
+    def changed(self) -> TotalsFile:
+        """The groups that the last cycle changed, with their new records."""
+        return self._file(self._changed)
+
+    def whole(self) -> TotalsFile:
+        """All groups."""
+        return self._file({spec: groups.present() for spec, groups in self._cohorts.items()})
+
+    def _file(self, numbers: Mapping[CohortSpec, NDArray[np.int64]]) -> TotalsFile:
+        return TotalsFile(
+            tuple(
+                (spec, CohortRows(self._numbers[spec.keys].values(which), self._cohorts[spec].of(which)))
+                for spec, which in numbers.items()
+                if len(which)
+            )
+        )
+
+
+def kept_in_files(
+    totals: RunningTotals, storage: Storage, segments: Sequence[Segment], path: str, most: int
+) -> list[Segment]:
+    """Write the groups that a cycle has changed; all of them instead, if that makes more files than `most`."""
+    if not totals.queries:
+        return []
+    changed = totals.changed()
+    if not len(changed):
+        return list(segments)
+    kept, written = (list(segments), changed) if len(segments) < most else ([], totals.whole())
+    storage.write_bytes(path, encoded(written))
+    return [*kept, Segment(path, len(written), None, None)]
+
+
+@dataclass
+class _Groups:
+    """The records of a cohort, by measure, as arrays by the number of the key; identities where there is no group."""
+
+    measures: Mapping[str, Measure]
+
+    def __post_init__(self) -> None:
+        self._room = 0
+        self._records: dict[str, Columns] = {
+            name: measure.statistic.empty(0) for name, measure in self.measures.items()
+        }
+
+    def limited_to(self, measures: Mapping[str, Measure]) -> _Groups:
+        """The same groups without the measures that nobody asks for any more."""
+        kept = _Groups(measures)
+        kept._room, kept._records = self._room, {name: self._records[name] for name in measures}
+        return kept
+
+    def bytes_for(self, keys: int) -> int:
+        """About the memory that so many groups need."""
+        fields = sum(len(measure.statistic.fields) for measure in self.measures.values())
+        return 8 * fields * max(keys, self._room)
+
+    def present(self) -> NDArray[np.int64]:
+        """The numbers of the groups that have rows."""
+        return np.flatnonzero(self._records[rows_counted().name][0]).astype(np.int64)
+
+    def of(self, numbers: NDArray[np.int64]) -> dict[str, Columns]:
+        """The records of some groups."""
+        return {name: tuple(column[numbers] for column in columns) for name, columns in self._records.items()}
+
+    def put(self, numbers: NDArray[np.int64], records: Mapping[str, Columns]) -> None:
+        """Make these the records of some groups."""
+        self._make_room(numbers)
+        for name, columns in self._records.items():
+            for into, values in zip(columns, records[name], strict=True):
+                into[numbers] = values
+
+    def add(self, numbers: NDArray[np.int64], records: Mapping[str, Columns]) -> None:
+        """Combine records into those of some groups, each named once."""
+        self._make_room(numbers)
+        known = self.of(numbers)
+        grown = {
+            name: settled(measure.statistic, measure.statistic.combine(known[name], records[name]))
+            for name, measure in self.measures.items()
+        }
+        self.put(numbers, grown)
+
+    def _make_room(self, numbers: NDArray[np.int64]) -> None:
+        needed = int(numbers.max()) + 1 if len(numbers) else 0
+        if needed <= self._room:
+            return
+        room = max(_FEWEST, needed, self._room * 3 // 2)
+        for name, measure in self.measures.items():
+            wider = measure.statistic.empty(room)
+            for into, values in zip(wider, self._records[name], strict=True):
+                into[: self._room] = values
+            self._records[name] = wider
+        self._room = room
+
+
+def _cohort(query: Woven, first_cycle: int) -> CohortSpec:
+    return CohortSpec(tuple(sorted({each.text for each in query.conditions})), query.keys, first_cycle)
+
+
+def _grouping(spec: CohortSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return spec.keys, spec.conditions
+
+
+def _of_one_cell(partials: Partials) -> Partials:
+    """Partials as if time were not cut: what a window's edges tell apart is one to whoever has no window."""
+    column = partials.table.column_names.index(CELL)
+    return replace(partials, table=partials.table.set_column(column, CELL, pa.array(np.zeros(len(partials), np.int64))))

@@ -1,0 +1,396 @@
+"""The windows of one partition group: partials of cells in, aggregates of closed windows out.
+
+    cells       |--|--|--|--|--|--|--|--|--|--|--|      as Spark delivers them
+    fragments   |-----|--------|-----|--------|--       as far as these windows tell them apart
+                              ^ front      ^ watermark
+
+Fragments that end before the watermark are in the kernels; partials of later ones wait. A late row of a fragment that
+is in the kernels is combined into it there, as long as some open window covers it.
+
+A tree is sparse or dense (`weft/kernels/density.py`). It begins sparse, since nobody knows yet how many keys will
+come, and becomes dense by itself when that is better. A dense tree has no partials left to become sparse with: whoever
+holds it lets it forget everything, and hands it the partials again from where they are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.algebra import Window
+from weft.kernels.density import Crowd, bytes_per_partial
+from weft.kernels.grouped import AnswerRows, Answers, GroupedWindows, bytes_per_key
+from weft.kernels.grouped import Partials as Fragments
+from weft.kernels.rows import ADD_FLOATS, ADD_INTS
+from weft.kernels.sparse import SparseWindows
+from weft.kernels.statistic import Array, Columns, Number, Statistic, fold
+from weft.windows import distinct_ranges, edges_between, fragment_at, most_partials, oldest_open_start, shared_edges
+
+#: Fragments that are taken in at once: what is dense in a call is as long as this, whatever the gaps in a stream.
+_AT_ONCE = 512
+
+
+@dataclass(frozen=True)
+class TreeSpec:
+    """What makes a tree: two with the same are the same."""
+
+    conditions: frozenset[str]
+    keys: tuple[str, ...]
+    #: The longest range first.
+    windows: tuple[Window, ...]
+    measures: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Cellwise:
+    """Partials by the start of their cell and the number of their key, and the records of each measure by its name."""
+
+    cells: NDArray[np.int64]
+    keys: NDArray[np.int64]
+    records: Mapping[str, Columns]
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    def where(self, wanted: NDArray[np.bool_]) -> Cellwise:
+        # Mostly nothing is late, and all are wanted.
+        if wanted.all():
+            return self
+        return Cellwise(self.cells[wanted], self.keys[wanted], _taken(self.records, wanted))
+
+    def between(self, first: int, last: int) -> Cellwise:
+        """Some neighbours; nothing is copied."""
+        return Cellwise(self.cells[first:last], self.keys[first:last], _taken(self.records, slice(first, last)))
+
+    def by_cell(self) -> Cellwise:
+        """The same, the oldest cells first; that is how they come, as long as they come from one cycle."""
+        if np.all(self.cells[1:] >= self.cells[:-1]):
+            return self
+        order = np.argsort(self.cells, kind="stable")
+        return Cellwise(self.cells[order], self.keys[order], _taken(self.records, order))
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Groups of closed instances: the position of each one's window, ascending; the end of its instance; the number of
+    its key, where the numbers in `block` come so many `times` over; its records."""
+
+    windows: NDArray[np.intp]
+    ends: NDArray[np.int64]
+    block: NDArray[np.int64]
+    records: Mapping[str, Columns]
+    times: int = 1
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    @cached_property
+    def keys(self) -> NDArray[np.int64]:
+        return self.block if self.times == 1 else np.tile(self.block, self.times)
+
+
+class Tree:
+    """Kernels over the fragments of some windows."""
+
+    def __init__(self, spec: TreeSpec, statistics: Mapping[str, Statistic], kernels: Mapping[str, str]) -> None:
+        self.spec = spec
+        self._statistics = {name: statistics[name] for name in spec.measures}
+        self.kernels = kernels
+        self._edges = shared_edges(spec.windows)
+        self.ranges = np.array([window.range for window in spec.windows], dtype=np.int64)
+        self._slides = np.array([window.slide for window in spec.windows], dtype=np.int64)
+        self._phases = np.array([window.origin + (window.range or 0) for window in spec.windows], dtype=np.int64)
+        self._capacity = most_partials(self._edges, int(self.ranges[0])) + 1
+        #: Kernels know ranges, each once, the longest first; windows of one range share what they find.
+        self._reaches = np.array(distinct_ranges(spec.windows), dtype=np.int64)
+        self._reach_of = np.searchsorted(-self._reaches, -self.ranges)
+        self._dense_key = bytes_per_key(self._statistics, kernels, self._capacity, len(self._reaches))
+        self._sparse_partial = bytes_per_partial(self._statistics)
+        self._frugal = False
+        #: Of which windows somebody wants to know.
+        self._wanted = np.ones(len(spec.windows), dtype=bool)
+        self.forget()
+
+    def ask_for(self, windows: Set[Window]) -> None:
+        """Answer for these of the windows from now on."""
+        self._wanted = np.array([each in windows for each in self.spec.windows], dtype=bool)
+
+    def forget(self) -> None:
+        """Begin anew, sparse."""
+        self._waiting: list[Cellwise] = []
+        self._windows: GroupedWindows | SparseWindows = SparseWindows(self._statistics, len(self._reaches))
+        self._start_over()
+
+    def _start_over(self) -> None:
+        self._windows = SparseWindows(self._statistics, len(self._reaches)) if self.is_sparse else self._dense(0)
+        self._front: int | None = None
+        #: Where the fragments in the kernels begin, the oldest first, and how many partials each has; and the number of
+        #: the oldest one.
+        self._begins = np.empty(0, dtype=np.int64)
+        self._sizes = np.empty(0, dtype=np.int64)
+        self._first = 0
+
+    def _dense(self, first: int) -> GroupedWindows:
+        return GroupedWindows(self._statistics, self.kernels, self._capacity, len(self._reaches), first)
+
+    # --- how much there is -------------------------------------------------------------------------------------------
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether partials are kept only where there are some."""
+        return isinstance(self._windows, SparseWindows)
+
+    @property
+    def number_of_keys(self) -> int:
+        """How many keys have partials in an open window."""
+        return self._windows.number_of_keys
+
+    def crowd(self, keys: int = 0, partials: int = 0) -> Crowd:
+        """Who is in the tree, or will be with so many more partials of so many keys."""
+        held = int(self._sizes.sum()) + sum(len(each) for each in self._waiting)
+        keys = max(keys, self.number_of_keys)
+        return Crowd(keys, held + partials, self._fragments(), self._capacity, self._dense_key, self._sparse_partial)
+
+    def _fragments(self) -> int:
+        """About how many fragments have partials: those in the windows, and those that partials wait for."""
+        waiting = [int(each.cells.max()) for each in self._waiting if len(each)]
+        if not waiting:
+            return len(self._begins)
+        since = self._front if self._front is not None else min(int(each.cells.min()) for each in self._waiting)
+        return len(self._begins) + most_partials(self._edges, max(1, max(waiting) - since))
+
+    def bytes_for(self, crowd: Crowd) -> int:
+        """About the memory that the tree needs for so many, in the form that it will have."""
+        sparse = self._frugal or crowd.is_better_sparse(self.is_sparse)
+        return crowd.sparse_bytes if sparse else crowd.dense_bytes
+
+    def is_outgrown_by(self, crowd: Crowd) -> bool:
+        """Whether the tree is dense and would be better off sparse."""
+        return not self.is_sparse and crowd.is_better_sparse(sparse_now=False)
+
+    def save_memory(self) -> bool:
+        """Be sparse from now on, whatever it costs in time. Gives whether everything had to be forgotten for it."""
+        self._frugal = True
+        if self.is_sparse:
+            return False
+        self.forget()
+        return True
+
+    def _settle(self, waiting: Cellwise) -> None:
+        """Become dense if that is better with what is waiting to come in."""
+        if not isinstance(self._windows, SparseWindows) or self._frugal:
+            return
+        if self.crowd(len(np.unique(waiting.keys))).is_better_sparse(sparse_now=True):
+            return
+        sparse, fragments = self._windows, self._windows.next - self._windows.first
+        dense, starts = self._dense(sparse.first), np.full((fragments, len(self._reaches)), sparse.first)
+        dense.slide(sparse.held(), fragments, starts, np.zeros_like(starts, dtype=bool))
+        self._windows = dense
+
+    # --- taking in and answering -------------------------------------------------------------------------------------
+
+    def take(self, arrived: Cellwise | None, before: int | None, until: int | None) -> Groups | None:
+        """Take in partials and go on to a watermark; `before` is what it was. Gives the groups that have closed.
+
+        Instances that end before `before`, or with it, have closed already and are not answered again.
+        """
+        if arrived is not None and before is not None:
+            arrived = arrived.where(arrived.cells >= self._oldest_open(before))
+        if arrived is not None and len(arrived):
+            self._waiting.append(self._amended(arrived))
+        if until is None or not (self._waiting or self._front is not None):
+            return None
+        waiting = _joined(self._waiting, self._statistics).by_cell()
+        # Partials that are kept come piece by piece, up to where the watermark has been all the time.
+        known = until if before is None else max(before, until)
+        self._set_off(waiting, known)
+        self._settle(waiting)
+        closed: list[Groups] = []
+        while self._front is not None:
+            edges = self._next_edges(waiting, until, known)
+            if not len(edges):
+                break
+            done = int(np.searchsorted(waiting.cells, edges[-1]))
+            closed.append(self._push(edges, waiting.between(0, done), before))
+            waiting = waiting.between(done, len(waiting))
+            if not len(waiting) and self._windows.is_empty:
+                self._start_over()
+        self._waiting = [waiting] if len(waiting) else []
+        return _in_order([each for each in closed if len(each)])
+
+    def _oldest_open(self, watermark: int) -> int:
+        """The start of the oldest instance that is open at a watermark: rows before it are late for all windows."""
+        return oldest_open_start(self.ranges, self._slides, self._phases, watermark)
+
+    def _set_off(self, waiting: Cellwise, watermark: int) -> None:
+        """Choose the first fragment: not after anything that is there, or that can still come for an open window."""
+        if self._front is None and len(waiting):
+            oldest = min(int(waiting.cells.min()), self._oldest_open(watermark))
+            self._front = fragment_at(self._edges, oldest).start
+
+    def _next_edges(self, waiting: Cellwise, until: int, watermark: int) -> NDArray[np.int64]:
+        """The ends of the next fragments that are complete at an instant, which is the watermark or before it."""
+        assert self._front is not None
+        if self._windows.is_empty and len(waiting):
+            # Nothing is in the kernels: what lies before the next partial need not be walked through.
+            oldest = min(int(waiting.cells.min()), self._oldest_open(watermark))
+            start = fragment_at(self._edges, oldest).start
+            if start > self._front:
+                self._start_over()
+                self._front = start
+        step = int(self._slides.min())
+        horizon = min(until, self._front + _AT_ONCE * step)
+        edges = edges_between(self._edges, self._front, horizon)
+        if not len(edges) and horizon < until:
+            edges = edges_between(self._edges, self._front, until)
+        return np.asarray(edges[:_AT_ONCE])
+
+    def _amended(self, arrived: Cellwise) -> Cellwise:
+        """Combine what is late into the fragments that the kernels hold; the rest comes back."""
+        if self._front is None:
+            return arrived
+        late = arrived.cells < self._front
+        held = late & (arrived.cells >= self._begins[0]) if len(self._begins) else np.zeros_like(late)
+        if held.any():
+            some = arrived.where(held)
+            fragments = np.searchsorted(self._begins, some.cells, side="right") - 1
+            at, keys, records = self._folded(fragments, some)
+            self._windows.absorb(self._first + at, keys, records)
+        return arrived.where(~late)
+
+    def _push(self, edges: NDArray[np.int64], partials: Cellwise, before: int | None) -> Groups:
+        begins = np.concatenate([[self._front], edges[:-1]])
+        self._begins = np.concatenate([self._begins, begins])
+        # Between a hopping window's instances nothing is asked, and the newest fragment is as good a start as any.
+        newest = np.arange(len(self._begins) - len(edges), len(self._begins))[:, None]
+        starts = np.minimum(np.searchsorted(self._begins, edges[:, None] - self._reaches), newest) + self._first
+        due = ((edges[:, None] - self._phases) % self._slides == 0) & self._wanted
+        if before is not None:
+            due &= edges[:, None] > before
+        asked = np.logical_or.reduceat(due, np.searchsorted(self._reach_of, np.arange(len(self._reaches))), axis=1)
+        fragments, keys, records = self._folded(np.searchsorted(edges, partials.cells, side="right"), partials)
+        self._sizes = np.append(self._sizes, np.bincount(fragments, minlength=len(edges)))
+        found = self._windows.slide(Fragments(fragments, keys, records), len(edges), starts, asked)
+        self._front = int(edges[-1])
+        gone = int(starts[-1].min()) - self._first
+        self._begins, self._sizes, self._first = self._begins[gone:], self._sizes[gone:], self._first + gone
+        window, fragment = np.nonzero(due.T)
+        answers = (np.cumsum(asked).reshape(asked.shape) - 1)[fragment, self._reach_of[window]]
+        if isinstance(found, Answers):
+            return self._whole_rows(found, answers, window, edges[fragment])
+        return _single_rows(found, answers, window, edges[fragment])
+
+    def _folded(
+        self, fragments: NDArray[np.intp], partials: Cellwise
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[str, Columns]]:
+        """Partials by fragment and key, one record for each."""
+        width = int(partials.keys.max()) + 1 if len(partials) else 1
+        codes, records = folded(fragments * width + partials.keys, partials.records, self._statistics)
+        return codes // width, codes % width, records
+
+    def _whole_rows(
+        self, found: Answers, answers: NDArray[np.intp], windows: NDArray[np.intp], ends: NDArray[np.int64]
+    ) -> Groups:
+        """The groups of some windows, window by window, from answers for all keys; groups without rows are none."""
+        (counted,) = found.records[self.spec.measures[0]]
+        counted = counted[answers]
+        # Whole rows of all keys are moved, and single entries only if some group is missing.
+        records = {name: tuple(column[answers].ravel() for column in of) for name, of in found.records.items()}
+        if counted.all():
+            width = len(found.keys)
+            return Groups(np.repeat(windows, width), np.repeat(ends, width), found.keys, records, len(answers))
+        instance, key = np.nonzero(counted)
+        records = _taken(records, instance * len(found.keys) + key)
+        return Groups(windows[instance], ends[instance], found.keys[key], records)
+
+
+def _single_rows(
+    found: AnswerRows, answers: NDArray[np.intp], windows: NDArray[np.intp], ends: NDArray[np.int64]
+) -> Groups:
+    """The groups of some windows, window by window, from answers key by key; those of an answer lie together."""
+    present, first, size = np.unique(found.answers, return_index=True, return_counts=True)
+    place = np.minimum(np.searchsorted(present, answers), max(0, len(present) - 1))
+    sizes = np.where(present[place] == answers, size[place], 0) if len(present) else np.zeros_like(answers)
+    instance = np.repeat(np.arange(len(answers)), sizes)
+    within = np.arange(len(instance)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    rows = first[place[instance]] + within if len(present) else instance
+    return Groups(windows[instance], ends[instance], found.keys[rows], _taken(found.records, rows))
+
+
+class Folding:
+    """How records are brought together by code: found once, used for every statistic."""
+
+    def __init__(self, codes: NDArray[np.int64]) -> None:
+        self._order: NDArray[np.intp] | None = None
+        #: The codes that there are, ascending.
+        self.codes = codes
+        self._is_first = np.ones(len(codes), dtype=bool)
+        if (codes[1:] > codes[:-1]).all():
+            # Partials mostly come in order, each by itself.
+            return
+        self._order = np.argsort(codes, kind="stable")
+        ordered = codes[self._order]
+        np.not_equal(ordered[1:], ordered[:-1], out=self._is_first[1:])
+        self.codes = ordered[self._is_first]
+
+    def combined(self, statistic: Statistic, records: Columns) -> Columns:
+        """One record for each code."""
+        if self._order is None:
+            return records
+        columns = tuple(column[self._order] for column in records)
+        if len(self.codes) == len(self._order):
+            return columns
+        combine = _REDUCERS.get(statistic.number) or (np.add if statistic.rows in (ADD_INTS, ADD_FLOATS) else None)
+        if combine is not None:
+            begins = np.flatnonzero(self._is_first)
+            return tuple(combine.reduceat(column, begins) for column in columns)
+        return fold(statistic, columns, np.cumsum(self._is_first) - 1, len(self.codes))
+
+
+def folded(
+    codes: NDArray[np.int64], records: Mapping[str, Columns], statistics: Mapping[str, Statistic]
+) -> tuple[NDArray[np.int64], dict[str, Columns]]:
+    """The records with equal codes combined: the codes, ascending, and one record each."""
+    folding = Folding(codes)
+    return folding.codes, {name: folding.combined(each, records[name]) for name, each in statistics.items()}
+
+
+_REDUCERS: dict[Number | None, np.ufunc] = {
+    Number.ADD: np.add,
+    Number.GREATEST: np.maximum,
+    Number.LEAST: np.minimum,
+}
+
+
+def _joined(parts: Sequence[Cellwise], statistics: Mapping[str, Statistic]) -> Cellwise:
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        nothing = np.empty(0, dtype=np.int64)
+        return Cellwise(nothing, nothing, {name: each.empty(0) for name, each in statistics.items()})
+    records = {name: concatenated([part.records[name] for part in parts]) for name in statistics}
+    cells, keys = concatenated([(part.cells, part.keys) for part in parts])
+    return Cellwise(cells, keys, records)
+
+
+def _in_order(parts: Sequence[Groups]) -> Groups | None:
+    """Groups of several slides, window by window."""
+    if len(parts) <= 1:
+        return parts[0] if parts else None
+    windows, ends, keys = concatenated([(part.windows, part.ends, part.keys) for part in parts])
+    order = np.argsort(windows, kind="stable")
+    records = {name: concatenated([part.records[name] for part in parts]) for name in parts[0].records}
+    return Groups(windows[order], ends[order], keys[order], _taken(records, order))
+
+
+def concatenated(parts: Sequence[Columns]) -> Columns:
+    """Records one after the other, column by column."""
+    return tuple(np.concatenate(columns) for columns in zip(*parts, strict=True))
+
+
+def _taken(records: Mapping[str, Columns], wanted: Array | slice) -> dict[str, Columns]:
+    return {name: tuple(column[wanted] for column in columns) for name, columns in records.items()}

@@ -1,0 +1,306 @@
+"""The weave of one stream: its reduction, and the trees that answer the queries."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from weft.algebra import Aggregate, Stream, Window
+from weft.kernels.density import Crowd
+from weft.plan.facts import Facts
+from weft.runtime.failures.errors import MemoryLimit, megabytes
+from weft.runtime.stages.windows.answers import Closed, Part, kinds_of
+from weft.runtime.stages.windows.carrying import carried_on
+from weft.runtime.stages.windows.groups import Grouping, cohorts, grouped
+from weft.runtime.stages.windows.hosts import KeySet
+from weft.runtime.stages.windows.measures import Measure, rows_counted
+from weft.runtime.stages.windows.numbering import KeyNumbers
+from weft.runtime.stages.windows.partials import Partials
+from weft.runtime.stages.windows.reduction import Reduction, reduction
+from weft.runtime.stages.windows.rollup import RollUp
+from weft.runtime.stages.windows.shape import Woven
+from weft.runtime.stages.windows.tree import Groups, Tree, TreeSpec
+from weft.windows import oldest_open_start
+
+#: So many keys are numbered before anybody looks how many of them are still live.
+_MANY_KEYS = 100_000
+
+#: An aggregate is computed for all windows of a tree at once if one in so many is asked for it.
+_MANY = 16
+
+
+class TooMuch(MemoryLimit):
+    """Windows need more memory than there is. `keys` is the key set that needs most of it, if there is one."""
+
+    def __init__(self, message: str, needing_most: tuple[str, ...], keys: KeySet | None) -> None:
+        super().__init__(message, needing_most)
+        self.keys = keys
+
+
+@dataclass
+class _Cohort:
+    """The trees of queries that take the same rows and group them by the same keys."""
+
+    conditions: tuple[str, ...]
+    keys: tuple[str, ...]
+    measures: dict[str, Measure] = field(default_factory=dict)
+    trees: list[Tree] = field(default_factory=list)
+
+
+class StreamWeave:
+    """What the woven queries of one stream share."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        queries: Mapping[str, Woven],
+        before: StreamWeave | None = None,
+        *,
+        facts: Facts | None = None,
+        grouping: Grouping | None = None,
+        away: frozenset[KeySet] = frozenset(),
+        newborn: frozenset[str] = frozenset(),
+    ) -> None:
+        """`grouping` is decided here unless given. Key sets that are `away` have their trees elsewhere.
+
+        Queries that are `newborn` answer for what is still to come, and need nothing that is kept.
+        """
+        self.stream = stream
+        self.queries = dict(queries)
+        self.away = away
+        #: How many keys those had when they were last counted.
+        self.keys_away: dict[KeySet, int] = dict(before.keys_away) if before else {}
+        #: Those that have a tree; the others never close, and only their rows are reduced here.
+        self.windowed = {name: each for name, each in queries.items() if not each.is_running}
+        self.running = {name: each for name, each in queries.items() if each.is_running}
+        self.kinds = kinds_of({name: each.select for name, each in queries.items()})
+        self.facts = Facts() if facts is None else facts
+        self.grouping: Grouping = grouped(self.windowed, self.facts) if grouping is None else grouping
+        numbers = before._numbers if before else {}
+        self._numbers: dict[KeySet, KeyNumbers] = {keys: each for keys, each in numbers.items() if keys not in away}
+        self._cohorts: dict[tuple[frozenset[str], tuple[str, ...]], _Cohort] = {}
+        self._trees: dict[TreeSpec, Tree] = {}
+        self._tree_of: dict[str, Tree] = {}
+        #: Trees that are new, and know nothing yet of what came before.
+        self._fresh: set[Tree] = set()
+        for (conditions, keys), names in cohorts(self.windowed).items():
+            if keys not in away:
+                cohort = self._cohorts[conditions, keys] = _Cohort(tuple(sorted(conditions)), keys)
+                self._plant(cohort, {name: self.windowed[name] for name in names}, before, newborn)
+                self._numbers.setdefault(keys, KeyNumbers(len(keys)))
+        members: dict[Tree, list[Woven]] = {}
+        for query, tree in self._tree_of.items():
+            members.setdefault(tree, []).append(queries[query])
+        self._common = {tree: _asked_by_many(tree, of) for tree, of in members.items()}
+        for tree, of in members.items():
+            tree.ask_for({each.window for each in of})
+
+    def _plant(
+        self, cohort: _Cohort, queries: Mapping[str, Woven], before: StreamWeave | None, newborn: frozenset[str]
+    ) -> None:
+        """Give a cohort its trees: those that there are already, as far as possible."""
+        place = frozenset(cohort.conditions), cohort.keys
+        planned = {
+            spec: {measure: choice.kernel for measure, choice in self.grouping.kernels[spec].items()}
+            for spec in dict.fromkeys(self.grouping.tree_of[name] for name in queries)
+        }
+        measures = {each.name: each for query in queries.values() for each in query.all_measures}
+        known: dict[TreeSpec, Tree] = {}
+        homes: Mapping[str, TreeSpec] | None = None
+        if before is not None and place in before._cohorts:
+            known = {tree.spec: tree for tree in before._cohorts[place].trees}
+            # A tree that goes on may have measures that nobody asks for any more.
+            measures = {**before._cohorts[place].measures, **measures}
+            # If what trees are chosen by is another now, they are best made anew.
+            homes = carried_on(planned, queries, newborn, known) if before.facts == self.facts else None
+        some_kernel = {measure: kernel for kernels in planned.values() for measure, kernel in kernels.items()}
+        for name, spec in (homes or {name: self.grouping.tree_of[name] for name in queries}).items():
+            if spec not in self._trees:
+                tree = known.get(spec)
+                if tree is None or (homes is None and tree.kernels != planned[spec]):
+                    kernels = planned.get(spec) or {measure: some_kernel[measure] for measure in spec.measures}
+                    tree = Tree(spec, {each: measures[each].statistic for each in spec.measures}, kernels)
+                    if homes is None:
+                        self._fresh.add(tree)
+                elif before is not None and tree in before._fresh:
+                    self._fresh.add(tree)
+                self._trees[spec] = tree
+                cohort.trees.append(tree)
+                cohort.measures |= {measure: measures[measure] for measure in spec.measures}
+            self._tree_of[name] = self._trees[spec]
+
+    @cached_property
+    def reduction(self) -> Reduction:
+        """How rows become the partials of all these queries."""
+        return reduction(self.stream, self.queries.values())
+
+    @cached_property
+    def windows(self) -> frozenset[Window]:
+        """The windows that close, each once."""
+        return frozenset(each.window for each in self.windowed.values())
+
+    def key_sets(self) -> dict[KeySet, dict[str, Woven]]:
+        """The queries that have windows, by what they group by."""
+        sets: dict[KeySet, dict[str, Woven]] = {}
+        for name, each in self.windowed.items():
+            sets.setdefault(each.keys, {})[name] = each
+        return sets
+
+    def needed_since(self, watermark: int | None) -> int | None:
+        """The least clock that an open window, or one that a late row can reach, still needs; None for all."""
+        if watermark is None:
+            return None
+        return oldest_open_start(*self._cadences, watermark)
+
+    @cached_property
+    def _cadences(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """The range and the slide of each window, and the end of one of its instances."""
+        numbers = [(each.range or 0, each.slide, each.origin + (each.range or 0)) for each in self.windows]
+        ranges, slides, ends = np.array(numbers, dtype=np.int64).T
+        return ranges, slides, ends
+
+    def key_counts(self) -> dict[tuple[str, ...], int]:
+        """How many different keys each grouping has had since numbers were last handed out."""
+        return {keys: len(numbers) for keys, numbers in self._numbers.items()} | {
+            keys: self.keys_away[keys] for keys in self.away if keys in self.keys_away
+        }
+
+    @property
+    def is_overgrown(self) -> bool:
+        """Whether most keys that have a number have no partials any more: numbers are best handed out anew."""
+        live: dict[tuple[str, ...], int] = {}
+        for tree in self._trees.values():
+            live[tree.spec.keys] = max(live.get(tree.spec.keys, 0), tree.number_of_keys)
+        return any(len(each) > _MANY_KEYS and len(each) > 4 * live.get(keys, 0) for keys, each in self._numbers.items())
+
+    def fit(self, arrived: Partials, limit: int) -> None:
+        """Give every tree the form that is best with what has arrived; refuse what does not fit into the limit.
+
+        A tree that changes forgets everything, and `remember` must come before `advance`.
+        """
+        cells = len(arrived.distinct_cells[0])
+        keys = {each: arrived.number_of_keys(each) for each in {tree.spec.keys for tree in self._trees.values()}}
+        crowds = {
+            tree: tree.crowd(keys[tree.spec.keys], min(len(arrived), keys[tree.spec.keys] * cells))
+            for tree in self._trees.values()
+        }
+        for tree, crowd in crowds.items():
+            if tree.is_outgrown_by(crowd):
+                tree.forget()
+                self._fresh.add(tree)
+        needed = {tree: tree.bytes_for(crowd) for tree, crowd in crowds.items()}
+        if sum(needed.values()) > limit:
+            self._save_memory(needed, crowds, limit)
+        if sum(needed.values()) > limit:
+            by_keys: Counter[KeySet] = Counter()
+            for tree, size in needed.items():
+                by_keys[tree.spec.keys] += size
+            dearest = next((keys for keys, _ in by_keys.most_common() if keys), None)
+            raise self._too_much(needed, limit, dearest)
+
+    def _save_memory(self, needed: dict[Tree, int], crowds: Mapping[Tree, Crowd], limit: int) -> None:
+        """Let trees be sparse until there is room, those first that save most by it."""
+        total = sum(needed.values())
+        for tree in sorted(needed, key=lambda each: crowds[each].sparse_bytes - needed[each]):
+            saved = needed[tree] - crowds[tree].sparse_bytes
+            if total > limit and saved > 0:
+                needed[tree], total = crowds[tree].sparse_bytes, total - saved
+                if tree.save_memory():
+                    self._fresh.add(tree)
+
+    def without(self, keys: KeySet) -> StreamWeave:
+        """The same weave with the trees of a key set elsewhere."""
+        away = self.away | {keys}
+        return StreamWeave(self.stream, self.queries, self, facts=self.facts, grouping=self.grouping, away=away)
+
+    def _too_much(self, needed: Mapping[Tree, int], limit: int, keys: KeySet | None) -> TooMuch:
+        dearest = max(needed, key=lambda tree: needed[tree])
+        names = tuple(name for name, tree in self._tree_of.items() if tree is dearest)
+        return TooMuch(
+            f"the open windows of stream '{self.stream.name}' need about {megabytes(sum(needed.values()))} MB in the "
+            f"driver, and max_state_mb allows {megabytes(limit)}; {megabytes(needed[dearest])} of them are for "
+            f"{', '.join(names[:5])}{' and others' if len(names) > 5 else ''}: SET max_state_mb higher, SET kernels "
+            "= auto, or drop queries with long ranges over many keys",
+            names,
+            keys,
+        )
+
+    def remember(self, history: Iterable[Partials], watermark: int | None) -> None:
+        """Bring trees that are new to where the others are, from the partials that are kept."""
+        if not self._fresh:
+            return
+        reached = None
+        for partials in history:
+            # What is kept came about in the order of time: trees take it in as it comes, and little has to wait.
+            newest = int(partials.cells.max()) - self.stream.delay
+            reached = newest if reached is None else max(reached, newest)
+            until = None if watermark is None else min(watermark, reached)
+            self._feed(partials, watermark, until, self._fresh)
+        for tree in self._fresh:
+            tree.take(None, watermark, watermark)
+        self._fresh = set()
+
+    def advance(self, arrived: Partials | None, before: int | None, until: int | None) -> dict[str, Part]:
+        """Take in a cycle's partials and go on to its watermark: what has closed for each query, if anything has."""
+        closed: dict[Tree, Groups | None] = {}
+        if arrived is not None and len(arrived):
+            closed = self._feed(arrived, before, until, None)
+        for tree in self._trees.values():
+            if tree not in closed:
+                closed[tree] = tree.take(None, before, until)
+        parts = {tree: {} if groups is None else self._parts(tree, groups) for tree, groups in closed.items()}
+        return {name: parts[tree][window] for name, (tree, window) in self._places.items() if window in parts[tree]}
+
+    @cached_property
+    def _places(self) -> dict[str, tuple[Tree, int]]:
+        """The tree of each query, and the position of its window there."""
+        trees = self._trees.values()
+        positions = {tree: {window: at for at, window in enumerate(tree.spec.windows)} for tree in trees}
+        return {name: (tree, positions[tree][self.windowed[name].window]) for name, tree in self._tree_of.items()}
+
+    def _feed(
+        self, partials: Partials, before: int | None, until: int | None, wanted: set[Tree] | None
+    ) -> dict[Tree, Groups | None]:
+        """Hand partials to the trees that are wanted, or to all of them."""
+        grouped_by: dict[tuple[str, ...], RollUp] = {}
+        closed = {}
+        for cohort in self._cohorts.values():
+            trees = [tree for tree in cohort.trees if wanted is None or tree in wanted]
+            if not trees or not partials.has(cohort.conditions, cohort.keys):
+                continue
+            if cohort.keys not in grouped_by:
+                columns = [partials.key(key) for key in cohort.keys]
+                numbers = self._numbers[cohort.keys].numbers(columns, len(partials))
+                grouped_by[cohort.keys] = RollUp(partials, numbers)
+            rolled = grouped_by[cohort.keys].cohort(cohort.conditions, cohort.measures, rows_counted().name)
+            for tree in trees:
+                closed[tree] = tree.take(rolled, before, until)
+        return closed
+
+    def _parts(self, tree: Tree, groups: Groups) -> dict[int, Part]:
+        """The groups of a tree, by the positions of their windows."""
+        keys: list[pa.Array] = self._numbers[tree.spec.keys].values(groups.block, groups.times)
+        starts = groups.ends - tree.ranges[groups.windows]
+        closed = Closed(starts, groups.ends, keys, groups.records, self._common[tree])
+        # The groups of a window lie together.
+        begins = np.flatnonzero(np.diff(groups.windows, prepend=-1))
+        present, bounds = groups.windows[begins], [*begins.tolist(), len(groups)]
+        return {
+            window: Part(closed, first, last - first)
+            for window, first, last in zip(present.tolist(), bounds, bounds[1:], strict=False)
+        }
+
+
+def _asked_by_many(tree: Tree, queries: Iterable[Woven]) -> frozenset[Aggregate]:
+    """The aggregates that are worth computing for all windows of a tree at once."""
+    windows: dict[Aggregate, set[Window]] = {}
+    for query in queries:
+        for aggregate in query.select.aggregates:
+            windows.setdefault(aggregate, set()).add(query.window)
+    return frozenset(each for each, of in windows.items() if _MANY * len(of) >= len(tree.spec.windows))

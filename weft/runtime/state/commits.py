@@ -1,0 +1,383 @@
+"""What is true after each cycle: commit records.
+
+    state/intents/<cycle>.json    before a cycle begins: the plan it will use and the heartbeats it will count
+    state/commits/<cycle>.json    after it: one record that makes all of its effects true at once
+
+A cycle whose commit exists is done and is never run again. One that has an intent but no commit is run again, with the
+same plan and from the same rows, whatever the crash left behind: nothing but a commit makes a file part of the state.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from operator import attrgetter
+from typing import Any
+
+from weft.plan.clockwork import Birth, Clock
+from weft.plan.network import is_table
+from weft.runtime.failures.errors import StorageError
+from weft.runtime.isolation.trouble import Lost, Trouble, Waiting, decoded_lost, decoded_trouble, decoded_waiting
+from weft.runtime.state import seals
+from weft.runtime.state.offsets import Offsets
+from weft.runtime.state.records import damaged, sealed
+from weft.runtime.state.seals import Seals
+from weft.runtime.state.storage import Storage
+
+#: How records are written.
+_FORMAT = 3
+
+#: Commits kept behind the newest one.
+_KEPT = 20
+#: The rate at which streams that may shed keep rows is so many of these: see `shedding.py`.
+WHOLE = 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Rows of one log that arrived in one cycle (or, after compaction, in several)."""
+
+    path: str
+    rows: int
+    min_clock: Clock
+    max_clock: Clock
+    #: Whether the rows are tagged, as ingesting writes them: their columns are in slots then (`rows.py`).
+    tagged: bool = False
+    #: How many rows arrived, where those that nobody looks for are not kept; 0 if all are.
+    arrived: int = 0
+
+    @property
+    def all_rows(self) -> int:
+        """How many rows it stands for."""
+        return self.arrived or self.rows
+
+
+@dataclass(frozen=True, slots=True)
+class StreamState:
+    """How far a stream has come: the largest clock seen, rows taken, and rows set aside, by reason."""
+
+    number: int
+    largest: Clock = None
+    rows: int = 0
+    late: int = 0
+    bad: int = 0
+    #: When the stream last had rows, on the clock of heartbeats; None without heartbeats.
+    touched: int | None = None
+    #: How many of `WHOLE` rows were kept in the newest cycle, and the largest clock that there was when rows were last
+    #: left out: see `shedding.py`.
+    kept: int = WHOLE
+    shed_until: Clock = None
+    #: Rows left out since the stream began.
+    shed: int = 0
+    #: Files that were gone before they were read.
+    missing_files: int = 0
+    #: Files that were set aside, because they cannot be read as declared.
+    bad_files: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class QueryState:
+    """When a query was created, and what each EMIT EMPTY in it counts from."""
+
+    number: int
+    first: int
+    largest: Mapping[str, Clock]
+    emit_from: Mapping[str, int] = field(default_factory=dict)
+    #: Whether it is answered from partials that it shares; decided once, when it is created.
+    woven: bool = False
+    #: Whether its relations are evaluated together with those of other queries; decided once too.
+    shared: bool = False
+    #: What it is evaluated as, if that is not how it is written: see `weft/runtime/pieces/roots.py`.
+    root: str = ""
+
+    @property
+    def birth(self) -> Birth:
+        return Birth(self.number, self.first, self.largest)
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyState:
+    """What the rows of a family of joins are labelled with in its log: see `weft/runtime/stages/joins/stage.py`.
+
+    For each node, by number: the cycle its label was first used in, and the first cycle from whose rows on it is in the
+    log with all its rows. They are all that its readers need of them, the selects by place: others may need rows that
+    lie further apart, or other columns.
+    """
+
+    legs: tuple[str, ...]
+    labels: Mapping[str, tuple[int, int]]
+    readers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def labels_by_node(self) -> dict[int, str]:
+        return {int(node): f"{node}.{since}" for node, (since, _) in self.labels.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """The whole state after a cycle."""
+
+    cycle: int
+    plan: int
+    streams: Mapping[str, StreamState] = field(default_factory=dict)
+    queries: Mapping[str, QueryState] = field(default_factory=dict)
+    #: How many answers each query has given so far: all that changes of most of them from cycle to cycle.
+    answered: Mapping[str, int] = field(default_factory=dict)
+    logs: Mapping[str, tuple[Segment, ...]] = field(default_factory=dict)
+    snapshots: Mapping[str, str] = field(default_factory=dict)
+    #: By the name of the family's log.
+    network: Mapping[str, FamilyState] = field(default_factory=dict)
+    #: Who evaluates each relation that queries share, by place: what it keeps is of no use to others.
+    evaluators: Mapping[str, str] = field(default_factory=dict)
+    #: The seals of all files that the commit names, by path; those of tables are in the records of their snapshots.
+    seals: Mapping[str, Seals] = field(default_factory=dict)
+    #: The queries whose sinks have not taken all answers, by name.
+    waiting: Mapping[str, Waiting] = field(default_factory=dict)
+    #: How many rows were late for each query and not for all others. Queries without such rows are not named.
+    late: Mapping[str, int] = field(default_factory=dict)
+    #: What tells the plan of that number from any other.
+    plan_digest: str = ""
+    #: Which rows of its sources the cycle had; None if they were handed over.
+    offsets: Offsets | None = None
+    #: The queries that are evaluated apart from the others since they failed: see `islands.py`.
+    islands: Mapping[str, Island] = field(default_factory=dict)
+    #: The cycles whose rows are kept for islands that are behind, oldest first.
+    held: tuple[Held, ...] = ()
+
+    @property
+    def paths(self) -> set[str]:
+        """The files and folders that the commit names, but for the snapshots of tables."""
+        segments = {each.path for log, segments in self.logs.items() if not is_table(log) for each in segments}
+        waiting = {path for each in self.waiting.values() for path in each.paths}
+        islands = {path for each in self.islands.values() for path in each.commit.paths}
+        held = {path for each in self.held for path in each.paths}
+        return segments | set(self.snapshots.values()) | waiting | islands | held
+
+    def of_query(self, name: str) -> Commit:
+        """The record that has the state of a query: this one, or that of its island."""
+        return next((each.commit for each in self.islands.values() if name in each.members), self)
+
+
+@dataclass(frozen=True, slots=True)
+class Island:
+    """Queries that are evaluated apart from the others since they failed: see `islands.py`.
+
+    `roots` are those that failed, with their numbers; `members` also those that read their answers. `commit` is their
+    state, of the cycle that they have come to. It lacks the rows of the cycles that are `lost`.
+    """
+
+    roots: Mapping[str, int]
+    members: tuple[str, ...]
+    commit: Commit
+    trouble: Trouble | None
+    #: The members that cannot be evaluated with the others, because they read queries whose state the island lacks.
+    blocked: tuple[str, ...] = ()
+    #: Whether the state is empty, and all queries begin with the next cycle.
+    is_anew: bool = False
+    lost: Lost | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A cycle that is kept for islands which are behind: so many rows, of so many bytes."""
+
+    cycle: int
+    rows: int
+    bytes: int
+
+    @property
+    def paths(self) -> list[str]:
+        return [held_rows(self.cycle), held_record(self.cycle)] if self.rows else [held_record(self.cycle)]
+
+
+def held_rows(cycle: int) -> str:
+    """Where the rows of a cycle are kept for islands that are behind."""
+    return f"held/{cycle:012d}/rows"
+
+
+def held_record(cycle: int) -> str:
+    """Where that is kept which a cycle was decided by."""
+    return f"held/{cycle:012d}/decision.json"
+
+
+def errors_of(commit: Commit) -> dict[str, Trouble]:
+    """What is wrong with the queries that are in error, by name."""
+    found = {name: each.trouble for name, each in commit.waiting.items() if each.trouble is not None}
+    for island in commit.islands.values():
+        for name in island.members:
+            trouble = _trouble_of(name, island)
+            if trouble is not None:
+                found[name] = trouble
+    return found
+
+
+def _trouble_of(name: str, island: Island) -> Trouble | None:
+    """What is wrong with a member of an island."""
+    if name in island.blocked:
+        return Trouble(
+            f"it reads {_quoted(island.roots)}, which is evaluated apart since it failed, and queries that are not: "
+            f"DROP it and {_quoted(island.roots)}, and CREATE them again",
+            0.0, 0, math.inf,
+        )  # fmt: skip
+    if island.trouble is None or name in island.roots:
+        return island.trouble
+    return replace(island.trouble, sentence=f"it reads {_quoted(island.roots)}: {island.trouble.sentence}")
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
+
+
+START = Commit(cycle=-1, plan=0)
+
+
+class CommitLog:
+    """The commit records of one state directory."""
+
+    def __init__(self, storage: Storage, project: str) -> None:
+        self._storage = storage
+        self._check_owner(project)
+        cycles = self._cycles("commits")
+        self.last = self._read(cycles[-1]) if cycles else START
+
+    def _check_owner(self, project: str) -> None:
+        """A state directory belongs to one project; mixing two would corrupt both."""
+        if self._storage.exists("owner.json"):
+            if self._storage.read_json("owner.json").get("project") != project:
+                raise StorageError(
+                    f"{self._storage.root} holds the state of another project; give this one a state directory of "
+                    "its own, or bring back the catalog that the state belongs to: weft init DIR --recover"
+                )
+        elif self._storage.names("commits"):
+            raise damaged(self._storage.path("owner.json"), "is missing, which says whose the commits are")
+        else:
+            self._storage.write_json("owner.json", {"project": project})
+
+    def _cycles(self, folder: str) -> list[int]:
+        return sorted(
+            int(name.removesuffix(".json"))
+            for name in self._storage.names(folder)
+            if name.removesuffix(".json").isdigit()
+        )
+
+    def _read(self, cycle: int) -> Commit:
+        return decode(self._storage.read_json(f"commits/{cycle:012d}.json"))
+
+    def intent(self, cycle: int) -> dict[str, Any] | None:
+        """What an interrupted attempt at this cycle had decided, if there was one."""
+        name = f"intents/{cycle:012d}.json"
+        return dict(self._storage.read_json(name)) if self._storage.exists(name) else None
+
+    def declare(self, cycle: int, intent: Mapping[str, Any]) -> None:
+        self._storage.write_json(f"intents/{cycle:012d}.json", dict(intent))
+
+    def draft(self, commit: Commit) -> None:
+        """Write a cycle's record, which does not count yet."""
+        self._storage.draft(_name(commit), sealed(_name(commit), _encode(commit)))
+
+    def commit(self, commit: Commit) -> None:
+        """Make a cycle true whose record is drafted. The rename inside is the one instant at which it happens."""
+        self._storage.publish(_name(commit))
+        self.last = commit
+        old = commit.cycle - _KEPT
+        if old >= 0:
+            for folder in ("commits", "intents"):
+                self._storage.delete(f"{folder}/{old:012d}.json")
+
+
+def _name(commit: Commit) -> str:
+    return f"commits/{commit.cycle:012d}.json"
+
+
+def _encode(commit: Commit) -> dict[str, Any]:
+    # Not `asdict`, which copies deeply: with thousands of queries that would be most of what a commit takes.
+    return {
+        "format": _FORMAT,
+        "cycle": commit.cycle,
+        "plan": commit.plan,
+        "plan_digest": commit.plan_digest,
+        "streams": {name: _fields(each) for name, each in commit.streams.items()},
+        "queries": {name: _fields(each) for name, each in commit.queries.items()},
+        "answered": commit.answered,
+        "late": commit.late,
+        "logs": {name: [_fields(each) for each in segments] for name, segments in commit.logs.items()},
+        "snapshots": commit.snapshots,
+        "network": {name: _fields(each) for name, each in commit.network.items()},
+        "evaluators": commit.evaluators,
+        "seals": seals.encoded(commit.seals),
+        "waiting": {name: asdict(each) for name, each in commit.waiting.items()},
+        "offsets": None if commit.offsets is None else commit.offsets.to_json(),
+        "islands": {key: _encode_island(each) for key, each in commit.islands.items()},
+        "held": [asdict(each) for each in commit.held],
+    }
+
+
+def _encode_island(island: Island) -> dict[str, Any]:
+    return {
+        "roots": island.roots,
+        "members": island.members,
+        "commit": _encode(island.commit),
+        "trouble": None if island.trouble is None else asdict(island.trouble),
+        "blocked": island.blocked,
+        "is_anew": island.is_anew,
+        "lost": None if island.lost is None else asdict(island.lost),
+    }
+
+
+def _decode_island(data: dict[str, Any]) -> Island:
+    return Island(
+        data["roots"],
+        tuple(data["members"]),
+        decode(data["commit"]),
+        decoded_trouble(data["trouble"]),
+        tuple(data["blocked"]),
+        data["is_anew"],
+        decoded_lost(data["lost"]),
+    )
+
+
+def _fields(record: StreamState | QueryState | Segment | FamilyState) -> dict[str, Any]:
+    slots = record.__slots__
+    return dict(zip(slots, _values(slots)(record), strict=True))
+
+
+@cache
+def _values(names: tuple[str, ...]) -> Callable[[object], tuple[Any, ...]]:
+    return attrgetter(*names)
+
+
+def decode(data: dict[str, Any]) -> Commit:
+    """A commit from its record."""
+    if data.get("format") != _FORMAT:
+        raise StorageError(
+            f"this state was written by another weft (format {data.get('format')}, this one has {_FORMAT}); "
+            "run it with the weft that wrote it"
+        )
+    return Commit(
+        cycle=data["cycle"],
+        plan=data["plan"],
+        plan_digest=data["plan_digest"],
+        streams={name: StreamState(**each) for name, each in data["streams"].items()},
+        queries={name: QueryState(**each) for name, each in data["queries"].items()},
+        answered=data["answered"],
+        late=data["late"],
+        logs={name: tuple(Segment(**each) for each in listed) for name, listed in data["logs"].items()},
+        snapshots=data["snapshots"],
+        network={name: _family_state(each) for name, each in data.get("network", {}).items()},
+        evaluators=data.get("evaluators", {}),
+        seals=seals.decoded(data["seals"]),
+        offsets=Offsets.from_json(data.get("offsets")),
+        waiting={name: decoded_waiting(each) for name, each in data["waiting"].items()},
+        islands={key: _decode_island(each) for key, each in data["islands"].items()},
+        held=tuple(Held(**each) for each in data["held"]),
+    )
+
+
+def _family_state(data: dict[str, Any]) -> FamilyState:
+    return FamilyState(
+        tuple(data["legs"]),
+        {node: (since, first) for node, (since, first) in data["labels"].items()},
+        {node: tuple(places) for node, places in data.get("readers", {}).items()},
+    )

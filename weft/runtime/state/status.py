@@ -1,0 +1,62 @@
+"""How far a project has come, as any process can see it: from its files, without Spark and without the lock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from weft.catalog import Catalog, find_writer
+from weft.runtime.isolation.trouble import Trouble
+from weft.runtime.state.commits import Commit, QueryState, decode, errors_of
+from weft.runtime.state.records import read_record
+
+
+@dataclass(frozen=True)
+class Status:
+    """The newest commit of a project, and who is writing to it, if anybody is."""
+
+    commit: Commit | None
+    writer: str | None
+
+
+def status(directory: Path) -> Status:
+    """The status of the project in `directory`."""
+    writer = find_writer(directory)
+    return Status(last_commit(directory), None if writer is None else writer.name)
+
+
+def last_commit(directory: Path) -> Commit | None:
+    """The newest commit of the project in `directory`; StorageError if its record is damaged."""
+    while True:
+        commits = sorted(each for each in (directory / "state" / "commits").glob("*.json") if each.stem.isdigit())
+        try:
+            return decode(read_record(commits[-1])) if commits else None
+        except FileNotFoundError:
+            # A running engine has committed twenty cycles since the folder was listed, and deleted this record.
+            continue
+
+
+def errors(directory: Path) -> dict[str, Trouble]:
+    """What is wrong with the queries of a project that are in error, by name."""
+    commit = last_commit(directory)
+    return {} if commit is None else errors_of(commit)
+
+
+def kept_apart(catalog: Catalog, shares: Callable[[QueryState], bool]) -> dict[str, str]:
+    """The queries of a project that sharing was off for when they began, or would be if they began now, and why.
+
+    `shares` says whether a query has shared since it began.
+    """
+    commit = last_commit(catalog.path.parent)
+    begun = {} if commit is None else commit.queries
+    off = catalog.setting("sharing", "on") == "off"
+    reasons = {}
+    for name, number in catalog.query_numbers().items():
+        state = begun.get(name)
+        if state is None or state.number != number:
+            if off:
+                reasons[name] = "sharing is off"
+        elif not shares(state):
+            reasons[name] = "sharing was off when it began"
+    return reasons

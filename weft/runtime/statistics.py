@@ -1,0 +1,306 @@
+"""What each cycle measures, kept in the catalog for the newest cycles and read back from any process.
+
+    cycle                seconds, answers, Spark jobs, and the seconds of each stage
+    stream:<name>        rows, late, bad, shed, partials, ticks, rates; and the stream's number
+    keys:<name>          how many different keys there have been, by key set
+    executors:<name>     the live partials of key sets whose kernels are on the executors
+    conditions:<name>    the share of rows that satisfies a condition, by its text
+    facts:<name>         what plans go by from then on, see `weft/plan/facts.py`
+    and of the network, see `weft/runtime/stages/joins/evidence.py`
+
+Statistics are about the past and nobody's answer depends on them: what goes wrong with them is logged, and the cycle
+goes on. All of them together cost a cycle about a millisecond.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from weft.algebra import Stream
+from weft.algebra.clocks import clock_type
+from weft.algebra.types import TIMESTAMP
+from weft.catalog import Catalog
+from weft.plan.facts import Facts, facts_of, key_set
+from weft.plan.sharing import CycleMeasured, Measured, StreamMeasured
+from weft.runtime.sources.readable import readable
+from weft.runtime.stages.joins.evidence import Numbers, evidence
+from weft.runtime.stages.windows.partials import Partials
+from weft.runtime.stages.windows.signatures import satisfying
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from weft.runtime.cycle import Answered
+    from weft.runtime.stages.windows.stage import Reduced
+    from weft.runtime.state.commits import Commit
+
+#: So many of the newest cycles are kept.
+KEPT: Final = 100
+
+#: A stream is as fast as it was in so many of the newest cycles in which its clock went on.
+_PACED_BY = 5
+
+#: Selectivities are told from so many partials at most, and of so many conditions in a cycle; more of them take turns.
+_SAMPLE = 4_096
+_CONDITIONS = 64
+
+_CYCLE = "cycle"
+_SECOND = 1_000_000
+#: Steps that are one stage to a user.
+_STAGES = {"rename": "commit", "after commit": "tidy"}
+#: Numbers of a cycle that are not the seconds of a stage.
+_OF_CYCLE = ("seconds", "answers", "jobs", "behind")
+#: Numbers of a stream's state that grow from cycle to cycle.
+_OF_STREAM = ("rows", "late", "bad", "shed")
+
+_log = logging.getLogger("weft")
+
+
+class Recorder:
+    """Times the stages of cycles and records what each of them measured."""
+
+    def __init__(self, catalog: Catalog, spark: SparkSession, on_step: Callable[[str, int], None]) -> None:
+        self._catalog = catalog
+        self._spark = spark
+        self._on_step = on_step
+        self._steps: list[tuple[str, float]] = []
+        self._jobs: int | None = None
+        self._ended: float | None = None
+        self._facts: dict[str, Facts] | None = None
+        #: The rows and ticks of each stream in the newest cycles, by the stream's number.
+        self._pace: dict[int, deque[tuple[int, int]]] = {}
+
+    def begin(self) -> None:
+        """A cycle begins."""
+        self._steps = [("begin", time.monotonic())]
+        self._jobs = _jobs_so_far(self._spark)
+
+    def facts(self) -> dict[str, Facts]:
+        """What is known of the streams: by now, or, if nothing has run yet, when the engine last ran."""
+        if self._facts is None:
+            self._facts = facts(self._catalog)
+        return self._facts
+
+    def step(self, step: str, cycle: int) -> None:
+        """A cycle has come to a step: what the engine's parts call."""
+        self._steps.append((step, time.monotonic()))
+        self._on_step(step, cycle)
+
+    def end(
+        self,
+        answered: Answered,
+        last: Commit,
+        streams: tuple[Stream, ...],
+        of_network: Callable[[], Numbers] = dict,
+        behind: float = 0.0,
+    ) -> None:
+        """A cycle is committed: record what it measured, come what may. By so many seconds the next one is late."""
+        now = time.monotonic()
+        try:
+            numbers = {_CYCLE: {**self._of_cycle(answered, now), "behind": behind}} | self._of_streams(
+                answered, last, streams, now
+            )
+            numbers |= of_network()
+            self._catalog.record_statistics(answered.commit.cycle, numbers, keep=KEPT)
+        except Exception:
+            _log.warning("the statistics of cycle %d are lost", answered.commit.cycle, exc_info=True)
+        self._ended = now
+
+    def _of_cycle(self, answered: Answered, now: float) -> dict[str, int | float]:
+        numbers: dict[str, int | float] = {
+            "seconds": now - self._steps[0][1],
+            "answers": sum(table.num_rows for table in answered.answers.values()),
+        }
+        jobs = _jobs_so_far(self._spark)
+        if jobs is not None and self._jobs is not None:
+            numbers["jobs"] = jobs - self._jobs
+        for (step, begun), (_, ended) in zip(self._steps, [*self._steps[1:], ("", now)], strict=True):
+            stage = _STAGES.get(step, step)
+            numbers[stage] = numbers.get(stage, 0.0) + ended - begun
+        return numbers
+
+    def _of_streams(self, answered: Answered, last: Commit, streams: tuple[Stream, ...], now: float) -> Numbers:
+        since = self._ended if self._ended is not None else self._steps[0][1]
+        numbers: Numbers = {}
+        for stream in streams:
+            name = stream.name
+            measured = _grown(stream, answered.commit, last)
+            if now > since:
+                measured["rows_per_second"] = measured["rows"] / (now - since)
+            reduced = answered.reduced.get(name)
+            keys: dict[str, int] = {}
+            if reduced is not None:
+                measured["partials"] = len(reduced.partials)
+                keys = _keys(reduced)
+                numbers[f"keys:{name}"] = dict(keys)
+                numbers[f"conditions:{name}"] = dict(selectivities(reduced.partials, answered.commit.cycle))
+            numbers[f"executors:{name}"] = {
+                key_set(of): host.partials for of, host in answered.hosts.get(name, {}).items() if host.on_executors
+            }
+            numbers[f"stream:{name}"] = measured
+            numbers[f"facts:{name}"] = dict(self._learn(name, measured, keys).numbers())
+        return {key: each for key, each in numbers.items() if each}
+
+    def _learn(self, stream: str, measured: Mapping[str, int | float], keys: Mapping[str, int]) -> Facts:
+        """What is known of a stream after a cycle."""
+        pace = self._pace.setdefault(int(measured["number"]), deque(maxlen=_PACED_BY))
+        if measured["ticks"] > 0:
+            pace.append((int(measured["rows"]), int(measured["ticks"])))
+        learnt = self.facts()[stream] = self.facts().get(stream, Facts()).seen(pace, keys)
+        return learnt
+
+
+def _grown(stream: Stream, commit: Commit, last: Commit) -> dict[str, int | float]:
+    """What a stream has grown by in a cycle."""
+    state, before = commit.streams[stream.name], last.streams.get(stream.name)
+    known = before if before is not None and before.number == state.number else None
+    numbers: dict[str, int | float] = {
+        field: getattr(state, field) - (getattr(known, field) if known else 0) for field in _OF_STREAM
+    }
+    numbers["number"] = state.number
+    largest = known.largest if known else None
+    numbers["ticks"] = 0 if state.largest is None or largest is None else state.largest - largest
+    if clock_type(stream) == TIMESTAMP and numbers["ticks"]:
+        numbers["rows_per_event_second"] = numbers["rows"] * _SECOND / numbers["ticks"]
+    return numbers
+
+
+def _keys(reduced: Reduced) -> dict[str, int]:
+    """How many different keys there have been, by key set; without keys there is one group, which says nothing."""
+    return {key_set(keys): count for keys, count in reduced.weave.key_counts().items() if keys}
+
+
+def selectivities(partials: Partials, cycle: int) -> dict[str, float]:
+    """The share of rows that satisfies a condition, of those conditions whose turn it is."""
+    texts = list(partials.layout.decoders)
+    if not texts or not len(partials):
+        return {}
+    first = cycle * _CONDITIONS % len(texts) if len(texts) > _CONDITIONS else 0
+    chosen = [*texts[first:], *texts[:first]][:_CONDITIONS]
+    every = -(-len(partials) // _SAMPLE)
+    rows = partials.row_counts[::every]
+    # Many partials have one and the same number in a column of signatures: conditions are read off the distinct ones.
+    columns = []
+    for number in range(partials.layout.signature_columns):
+        codes = np.asarray(partials.table[f"g{number}"].to_numpy())[::every].astype(np.int64)
+        distinct, which = np.unique(codes, return_inverse=True)
+        columns.append((distinct, np.bincount(which, weights=rows)))
+    shares = {}
+    for text in chosen:
+        codes, counts = columns[partials.layout.decoders[text][0]]
+        holds = satisfying(partials.layout.decoders, [each for each, _ in columns], [text], len(codes))
+        shares[text] = float(counts[holds].sum() / rows.sum())
+    return shares
+
+
+def _jobs_so_far(spark: SparkSession) -> int | None:
+    """How many jobs the Spark application has run; None where it does not tell.
+
+    Spark's own listeners would say which jobs are whose, at the price of a call from the JVM for every event.
+    """
+    try:
+        return int(spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs())
+    except Exception:
+        return None
+
+
+# -- reading back -----------------------------------------------------------------------------------------------------
+
+
+def facts(catalog: Catalog) -> dict[str, Facts]:
+    """What was known of each stream after the newest cycle."""
+    with catalog.transaction():
+        numbers = catalog.stream_numbers()
+        records = [_Records.of(catalog, each, numbers[each.name]) for each in catalog.streams()]
+    return {each.stream.name: facts_of(each.facts) for each in records if each.facts}
+
+
+def measured(catalog: Catalog) -> Measured:
+    """What the newest cycles measured. Columns go by their names."""
+    with catalog.transaction():
+        numbers = catalog.stream_numbers()
+        cycles = catalog.statistics(_CYCLE)
+        records = [_Records.of(catalog, each, numbers[each.name]) for each in catalog.streams()]
+    return Measured(
+        tuple(
+            CycleMeasured(
+                each.cycle,
+                float(each.numbers["seconds"]),
+                int(each.numbers["answers"]),
+                int(each.numbers["jobs"]) if "jobs" in each.numbers else None,
+                {stage: float(seconds) for stage, seconds in each.numbers.items() if stage not in _OF_CYCLE},
+                {of.stream.name: of.measured(each.cycle) for of in records if each.cycle in of.grown},
+                float(each.numbers.get("behind", 0.0)),
+            )
+            for each in cycles
+        ),
+        {of.stream.name: shares for of in records if (shares := of.selectivities())},
+        {of.stream.name: facts_of(of.facts) for of in records if of.facts},
+        evidence(catalog).document(),
+    )
+
+
+@dataclass(frozen=True)
+class _Records:
+    """What is recorded of one stream, by cycle."""
+
+    stream: Stream
+    grown: Mapping[int, Mapping[str, int | float]]
+    keys: Mapping[int, Mapping[str, int | float]]
+    shares: Mapping[int, Mapping[str, int | float]]
+    #: What was known after the newest cycle.
+    facts: Mapping[str, int | float]
+
+    @classmethod
+    def of(cls, catalog: Catalog, stream: Stream, number: int) -> _Records:
+        # Another stream may have had the name before.
+        grown = {n: each for n, each in _by_cycle(catalog, "stream", stream).items() if each["number"] == number}
+        keys, shares = (
+            {n: each for n, each in _by_cycle(catalog, kind, stream).items() if n in grown}
+            for kind in ("keys", "conditions")
+        )
+        known = [each for n, each in sorted(_by_cycle(catalog, "facts", stream).items()) if n in grown]
+        return cls(stream, grown, keys, shares, known[-1] if known else {})
+
+    def measured(self, cycle: int) -> StreamMeasured:
+        numbers = self.grown[cycle]
+        return StreamMeasured(
+            int(numbers["rows"]),
+            int(numbers["late"]),
+            int(numbers["bad"]),
+            int(numbers["partials"]) if "partials" in numbers else None,
+            int(numbers["ticks"]),
+            numbers.get("rows_per_event_second"),
+            numbers.get("rows_per_second"),
+            {readable(text, self.stream): int(count) for text, count in self.keys.get(cycle, {}).items()},
+            int(numbers.get("shed", 0)),
+        )
+
+    def selectivities(self) -> dict[str, float]:
+        """The newest share of each condition."""
+        shares = {text: share for of_cycle in self.shares.values() for text, share in of_cycle.items()}
+        return {readable(text, self.stream): float(share) for text, share in shares.items()}
+
+
+def _by_cycle(catalog: Catalog, kind: str, stream: Stream) -> dict[int, Mapping[str, int | float]]:
+    return {each.cycle: each.numbers for each in catalog.statistics(f"{kind}:{stream.name}")}
+
+
+def rates(measured: Measured) -> dict[str, Fraction]:
+    """Rows per tick of each stream, over all cycles that are kept."""
+    rows: dict[str, int] = {}
+    ticks: dict[str, int] = {}
+    for cycle in measured.cycles:
+        for name, each in cycle.streams.items():
+            if each.ticks:
+                rows[name] = rows.get(name, 0) + each.rows
+                ticks[name] = ticks.get(name, 0) + each.ticks
+    return {name: Fraction(rows[name], ticks[name]) for name in rows}
