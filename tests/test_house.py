@@ -1,4 +1,4 @@
-"""The structure of the code: what belongs to the product is used by it, and packages import each other in one direction."""
+"""The structure of the code: every module of the product is used by a command or by the library."""
 
 import ast
 from collections.abc import Iterator
