@@ -9,7 +9,7 @@ from weft.algebra import Query, Relation
 from weft.catalog import Catalog
 from weft.catalog.codec import dumps
 from weft.optimizer.network import NOTHING_KNOWN, Statistics, Supposed
-from weft.plan.clockwork import Birth, Registered
+from weft.plan.event_time import QueryStart, RunningQuery
 from weft.plan.normal import normalised
 from weft.plan.operand_order import with_ordered_operands
 from weft.plan.plain_names import without_names
@@ -26,11 +26,11 @@ from weft.runtime.state.status import kept_apart, last_commit
 class Project:
     """What is known of the queries that are explained, beside themselves: if they are those of a project.
 
-    `births` are those of queries that have begun; others begin in cycle `following`. `apart` has the reasons of queries
+    `starts` are those of queries that have begun; others begin in cycle `following`. `apart` has the reasons of queries
     that share nothing although they could; `measured` is what was counted.
     """
 
-    births: Mapping[str, Birth]
+    starts: Mapping[str, QueryStart]
     following: int = 0
     catalog: Catalog | None = None
     apart: Mapping[str, str] | None = None
@@ -46,14 +46,14 @@ class Project:
         if commit is None:
             return cls({}, 0, catalog, apart)
         numbers = catalog.query_numbers()
-        begun = {name: state.birth for name, state in commit.queries.items() if numbers.get(name) == state.number}
+        begun = {name: state.start for name, state in commit.queries.items() if numbers.get(name) == state.number}
         roots = {name: commit.queries[name].root for name in begun}
         return cls(begun, commit.cycle + 1, catalog, apart, Supposed(_kept_rows(commit)), roots)
 
-    def registered(self, query: Query) -> Registered:
+    def registered(self, query: Query) -> RunningQuery:
         """A query as the engine knows it, or will."""
-        birth = self.births.get(query.name, Birth(0, self.following, {}))
-        return Registered(replace(query, relation=normalised(query.relation)), birth)
+        start = self.starts.get(query.name, QueryStart(0, self.following, {}))
+        return RunningQuery(replace(query, relation=normalised(query.relation)), start)
 
     def with_beginning(self, roots: Mapping[str, str]) -> Project:
         """The same project with how queries are evaluated that are about to begin."""
@@ -79,8 +79,8 @@ def why_not_woven(query: Query) -> str | None:
     return None
 
 
-def _evaluator_of(registered: Registered, relation: Relation, place: Place) -> Evaluator:
-    return evaluator_for(relation, place, registered.birth.first, lambda query, number: why_not_woven(query) is None)
+def _evaluator_of(registered: RunningQuery, relation: Relation, place: Place) -> Evaluator:
+    return evaluator_for(relation, place, registered.start.first, lambda query, number: why_not_woven(query) is None)
 
 
 def _kept_rows(commit: Commit) -> dict[str, int]:

@@ -8,17 +8,17 @@ from weft.algebra import Relation, SetOperation
 from weft.catalog.codec import dumps
 from weft.explain.project import Project
 from weft.optimizer.share_set_columns import Chain, described, why_not
-from weft.plan.clockwork import Registered
+from weft.plan.event_time import RunningQuery
 from weft.plan.plain_names import without_names
 from weft.runtime.pieces.pieces import Evaluator, Piece
 from weft.runtime.pieces.roots import roots_of
 from weft.runtime.stages.sets.picking import picks_columns
 
 
-def put_together(project: Project, queries: Mapping[str, Registered]) -> dict[str, str]:
+def put_together(project: Project, queries: Mapping[str, RunningQuery]) -> dict[str, str]:
     """How the next cycle will put queries together that begin with it; those that stay as they are written are not
     among them."""
-    beginning = {name: each for name, each in queries.items() if name not in project.births}
+    beginning = {name: each for name, each in queries.items() if name not in project.starts}
     return {name: root.record for name, root in roots_of(beginning, beginning, {}).items() if root.record}
 
 

@@ -17,7 +17,7 @@ from weft.plan.sharing import (
     Apart,
     Measured,
     PlannedFor,
-    RunningQuery,
+    RunningAggregateQuery,
     SharedReduction,
     SharedStream,
     SharedTree,
@@ -70,7 +70,7 @@ def _woven(woven: WovenQuery) -> Document:
     }
 
 
-def _running(running: RunningQuery) -> Document:
+def _running(running: RunningAggregateQuery) -> Document:
     return {
         "stream": running.stream,
         "tree": None,

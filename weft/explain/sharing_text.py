@@ -17,8 +17,8 @@ from weft.plan.sharing import (
     CycleMeasured,
     Measured,
     PlannedFor,
+    RunningAggregateQuery,
     RunningCohort,
-    RunningQuery,
     SharedReduction,
     SharedStream,
     SharedTree,
@@ -198,7 +198,7 @@ def _query_lines(woven: WovenQuery, stream: SharedStream, measured: Measured) ->
         yield f"  {_apart_text(tree.apart, stream.clock)}"
 
 
-def _running_query_lines(query: RunningQuery, stream: SharedStream) -> Iterator[str]:
+def _running_query_lines(query: RunningAggregateQuery, stream: SharedStream) -> Iterator[str]:
     others = [name for name in query.cohort.queries if name != query.name]
     told = f"{other_queries(len(others))}{listed(others)}"
     yield f"woven over stream {stream.name}: groups that grow and never close"

@@ -27,8 +27,8 @@ from weft.plan.sharing import (
     Cohort,
     KernelChoice,
     PlannedFor,
+    RunningAggregateQuery,
     RunningCohort,
-    RunningQuery,
     SharedReduction,
     SharedStream,
     SharedTree,
@@ -77,7 +77,7 @@ def sharing(
             shapes.setdefault(source.name, {})[query.name] = shape
     explained = []
     found: dict[str, WovenQuery] = {}
-    running: dict[str, RunningQuery] = {}
+    running: dict[str, RunningAggregateQuery] = {}
     for name, of_stream in shapes.items():
         known = (facts or {}).get(name, Facts())
         parts = _StreamInParts.of(streams[name], of_stream, (rates or {}).get(name), known, hosts)
@@ -197,10 +197,10 @@ class _StreamInParts:
                 part = alone[name] / finals if finals else Fraction(1, len(tree.queries))
                 yield WovenQuery(name, stream.name, tree, reading + part * tree.final_cost, rows + alone[name])
 
-    def running_queries(self, stream: SharedStream) -> Iterator[RunningQuery]:
+    def running_queries(self, stream: SharedStream) -> Iterator[RunningAggregateQuery]:
         reading = (self.rate or Fraction(0)) * ROW / len(self.shapes)
         for cohort in stream.running:
-            yield from (RunningQuery(name, stream.name, cohort, reading) for name in cohort.queries)
+            yield from (RunningAggregateQuery(name, stream.name, cohort, reading) for name in cohort.queries)
 
     def _alone(self) -> dict[str, Fraction]:
         """What the kernels of each query would spend if there were no other."""

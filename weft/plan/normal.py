@@ -28,7 +28,7 @@ from weft.algebra import (
     WindowBound,
 )
 from weft.algebra.types import BOOLEAN
-from weft.plan.clockwork import is_windowed, passes_rows
+from weft.plan.event_time import is_windowed, passes_rows
 
 _JOINED, _GROUPS, _ROWS = "joined", "groups", "rows"
 

@@ -15,57 +15,42 @@ from weft.plan.plain_names import plainly_named
 class Plan:
     """Version `number` of what runs. Queries come after the queries whose answers they read.
 
-    `births`, `stream_births` and `table_births` have a number for each: what is dropped and created again is something
-    else, whatever its name. Tables are those that some query reads.
+    `query_numbers`, `stream_numbers` and `table_numbers` have a number for each: one that is dropped and created again
+    is another one, whatever its name. Tables are those that some query reads.
     """
 
     number: int
     streams: tuple[Stream, ...]
-    stream_births: tuple[int, ...]
+    stream_numbers: tuple[int, ...]
     queries: tuple[Query, ...]
-    births: tuple[int, ...]
+    query_numbers: tuple[int, ...]
     tables: tuple[Table, ...] = ()
-    table_births: tuple[int, ...] = ()
+    table_numbers: tuple[int, ...] = ()
 
     @property
-    def born(self) -> dict[str, int]:
+    def number_of(self) -> dict[str, int]:
         """The number of each query, by name."""
-        return {each.name: number for each, number in zip(self.queries, self.births, strict=True)}
+        return {each.name: number for each, number in zip(self.queries, self.query_numbers, strict=True)}
 
     def stream(self, name: str) -> Stream:
         return next(each for each in self.streams if each.name == name)
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What has to happen between two cycles to get from one plan to the next."""
-
-    created: tuple[str, ...]
-    dropped: tuple[str, ...]
-
-
-def diff(old: Plan | None, new: Plan) -> Change:
-    """The queries that a new plan adds and drops. One that was dropped and created again counts as both."""
-    before, after = old.born if old else {}, new.born
-    return Change(
-        created=tuple(name for name in after if before.get(name) != after[name]),
-        dropped=tuple(name for name in before if after.get(name) != before[name]),
-    )
 
 
 def build(
     number: int,
     streams: Mapping[int, Stream],
     queries: tuple[Query, ...],
-    born: Mapping[str, int],
-    tables_born: Mapping[str, int] | None = None,
+    number_of: Mapping[str, int],
+    table_number_of: Mapping[str, int] | None = None,
 ) -> Plan:
     """The plan that runs these queries, each as its own tree.
 
-    Streams come by number; `born` and `tables_born` have the numbers of queries and tables by name.
+    Streams come by number; `number_of` and `table_number_of` have the numbers of queries and tables by name.
     """
     shaped = tuple(replace(each, relation=plainly_named(normalised(each.relation)), text="") for each in queries)
-    births = tuple(born[each.name] for each in queries)
+    query_numbers = tuple(number_of[each.name] for each in queries)
     read = {leaf.name: leaf for each in queries for leaf in leaves(each.relation) if isinstance(leaf, Table)}
-    table_births = tuple((tables_born or {})[name] for name in read)
-    return Plan(number, tuple(streams.values()), tuple(streams), shaped, births, tuple(read.values()), table_births)
+    table_numbers = tuple((table_number_of or {})[name] for name in read)
+    return Plan(
+        number, tuple(streams.values()), tuple(streams), shaped, query_numbers, tuple(read.values()), table_numbers
+    )

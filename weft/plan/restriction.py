@@ -41,17 +41,19 @@ def with_read(plan: Plan, names: Collection[str]) -> frozenset[str]:
 
 def restricted(plan: Plan, names: Collection[str]) -> Plan:
     """A plan with some of its queries only, all of its streams, and the tables that these queries read."""
-    queries = [(each, birth) for each, birth in zip(plan.queries, plan.births, strict=True) if each.name in names]
+    queries = [
+        (each, number) for each, number in zip(plan.queries, plan.query_numbers, strict=True) if each.name in names
+    ]
     if len(queries) == len(plan.queries):
         return plan
     read = {name for each, _ in queries for name in tables_of(each)}
-    tables = [(each, birth) for each, birth in zip(plan.tables, plan.table_births, strict=True) if each.name in read]
+    tables = [(each, number) for each, number in zip(plan.tables, plan.table_numbers, strict=True) if each.name in read]
     return replace(
         plan,
         queries=tuple(each for each, _ in queries),
-        births=tuple(birth for _, birth in queries),
+        query_numbers=tuple(number for _, number in queries),
         tables=tuple(each for each, _ in tables),
-        table_births=tuple(birth for _, birth in tables),
+        table_numbers=tuple(number for _, number in tables),
     )
 
 

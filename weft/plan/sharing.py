@@ -150,7 +150,7 @@ class WovenQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class RunningQuery:
+class RunningAggregateQuery:
     """A query that never closes and shares partials with others.
 
     It costs its part of reading the rows; what it adds up is as much as changes in a cycle, whatever the clock says.
@@ -171,7 +171,7 @@ class Sharing:
 
     streams: tuple[SharedStream, ...] = ()
     woven: Mapping[str, WovenQuery] = field(default_factory=dict)
-    running: Mapping[str, RunningQuery] = field(default_factory=dict)
+    running: Mapping[str, RunningAggregateQuery] = field(default_factory=dict)
     not_woven: Mapping[str, str] = field(default_factory=dict)
     network: SharedNetwork = NO_NETWORK
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from weft.algebra import Source, Stream
 from weft.algebra.sources import leaves
-from weft.plan.clockwork import Birth, Registered
+from weft.plan.event_time import QueryStart, RunningQuery
 from weft.plan.network import is_table, log_of_table
 from weft.plan.plan import Plan
 from weft.runtime.pieces.pieces import Piece, kept_logs
@@ -20,14 +20,14 @@ def states_of(last: Commit, plan: Plan) -> dict[str, StreamState]:
     """How far each stream of the plan had come."""
     return {
         each.name: last.streams.get(each.name, StreamState(number))
-        for each, number in zip(plan.streams, plan.stream_births, strict=True)
+        for each, number in zip(plan.streams, plan.stream_numbers, strict=True)
     }
 
 
 def of_present_streams(last: Commit, plan: Plan) -> Commit:
     """The last commit without streams that are gone, or were created anew under their name."""
-    born = {each.name: number for each, number in zip(plan.streams, plan.stream_births, strict=True)}
-    streams = {name: state for name, state in last.streams.items() if born.get(name) == state.number}
+    number_of = {each.name: number for each, number in zip(plan.streams, plan.stream_numbers, strict=True)}
+    streams = {name: state for name, state in last.streams.items() if number_of.get(name) == state.number}
     gone = last.streams.keys() - streams.keys()
     logs = {log for name in gone for log in (f"stream {name}", partial_log(name), totals_of(name))}
     return _without_logs(replace(last, streams=streams), logs)
@@ -49,23 +49,23 @@ def _without_logs(last: Commit, gone: Collection[str]) -> Commit:
     return replace(last, logs=logs, network=network)
 
 
-def registered_queries(plan: Plan, last: Commit, cycle: int) -> dict[str, Registered]:
-    """The plan's queries with their births: recorded in the last commit, or now."""
+def registered_queries(plan: Plan, last: Commit, cycle: int) -> dict[str, RunningQuery]:
+    """The plan's queries with their starts: recorded in the last commit, or now."""
     largest = {name: state.largest for name, state in last.streams.items()}
     queries = {}
-    for each, number in zip(plan.queries, plan.births, strict=True):
+    for each, number in zip(plan.queries, plan.query_numbers, strict=True):
         known = last.queries.get(each.name)
         same = known is not None and known.number == number
-        queries[each.name] = Registered(each, known.birth if same and known else Birth(number, cycle, largest))
+        queries[each.name] = RunningQuery(each, known.start if same and known else QueryStart(number, cycle, largest))
     return queries
 
 
-def continued(last: Commit, queries: Mapping[str, Registered]) -> Commit:
+def continued(last: Commit, queries: Mapping[str, RunningQuery]) -> Commit:
     """The last commit as far as it concerns queries that go on: not those dropped, or created anew under their name."""
     going_on = {
         name: state
         for name, state in last.queries.items()
-        if name in queries and queries[name].birth.number == state.number
+        if name in queries and queries[name].start.number == state.number
     }
     answers = {f"answers {name}" for name in last.queries.keys() - going_on.keys()}
     gone = {str(last.queries[name].number) for name in last.queries.keys() - going_on.keys()}
@@ -81,7 +81,7 @@ def logged(plan: Plan, pieces: Iterable[Piece]) -> dict[str, Source]:
     return {f"stream {each.name}": each for each in plan.streams if each.backfill} | kept_logs(pieces)
 
 
-def reads_history(registered: Registered) -> bool:
+def reads_history(registered: RunningQuery) -> bool:
     """Whether a query reads a stream that keeps rows."""
     return any(isinstance(leaf, Stream) and leaf.backfill for leaf in leaves(registered.query.relation))
 

@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 
 from weft.algebra import Answers, Relation, Stream
 from weft.algebra.sources import leaves
-from weft.plan.clockwork import Registered
+from weft.plan.event_time import RunningQuery
 from weft.plan.facts import facts_of
 from weft.plan.network import log_of_table
 from weft.plan.plan import Plan
@@ -87,9 +87,9 @@ class Answered:
 class _Cast:
     """The queries of a plan by how they are evaluated: from partials as a whole, or not, and then perhaps shared."""
 
-    queries: Mapping[str, Registered]
-    whole: Mapping[str, Registered]
-    alone: Mapping[str, Registered]
+    queries: Mapping[str, RunningQuery]
+    whole: Mapping[str, RunningQuery]
+    alone: Mapping[str, RunningQuery]
     shared: set[str]
 
 
@@ -212,28 +212,28 @@ class CycleRunner:
             self._read = plan.number, frozenset(leaf.query for leaf in read if isinstance(leaf, Answers))
         return self._read[1]
 
-    def _pieces(self, queries: Mapping[str, Registered], shared: set[str], known: Commit) -> tuple[Piece, ...]:
+    def _pieces(self, queries: Mapping[str, RunningQuery], shared: set[str], known: Commit) -> tuple[Piece, ...]:
         """The relations of queries that are not woven as a whole."""
-        same = {name: (each.birth.number, each.birth.first, name in shared) for name, each in queries.items()}
+        same = {name: (each.start.number, each.start.first, name in shared) for name, each in queries.items()}
         if self._known_pieces[0] != same:
             self._known_pieces = same, self._found_pieces(queries, shared, known)
         return self._known_pieces[1]
 
-    def _found_pieces(self, queries: Mapping[str, Registered], shared: set[str], known: Commit) -> tuple[Piece, ...]:
-        numbers = {each.birth.number for each in queries.values()}
+    def _found_pieces(self, queries: Mapping[str, RunningQuery], shared: set[str], known: Commit) -> tuple[Piece, ...]:
+        numbers = {each.start.number for each in queries.values()}
         self._roots = {number: root for number, root in self._roots.items() if number in numbers}
-        others = {name: each for name, each in queries.items() if each.birth.number not in self._roots}
+        others = {name: each for name, each in queries.items() if each.start.number not in self._roots}
         roots = roots_of(others, shared, {name: state.root for name, state in known.queries.items()})
-        self._roots |= {queries[name].birth.number: root for name, root in roots.items()}
+        self._roots |= {queries[name].start.number: root for name, root in roots.items()}
 
-        def evaluator_of(registered: Registered, relation: Relation, place: Place) -> Evaluator:
+        def evaluator_of(registered: RunningQuery, relation: Relation, place: Place) -> Evaluator:
             if place.query >= 0:
                 return Evaluator.SPARK
             if place.log in known.evaluators:
                 return Evaluator(known.evaluators[place.log])
-            return evaluator_for(relation, place, registered.birth.first, self._stage.can_weave)
+            return evaluator_for(relation, place, registered.start.first, self._stage.can_weave)
 
-        roots = {name: self._roots[each.birth.number] for name, each in queries.items()}
+        roots = {name: self._roots[each.start.number] for name, each in queries.items()}
         return pieces_of(queries, roots, evaluator_of)
 
     def committed(self, commit: Commit) -> None:
@@ -253,29 +253,29 @@ class CycleRunner:
         path = f"{self._folders.of(cycle)}/history-{plan.streams.index(stream)}.parquet"
         return KeptRows(self._logs.read(stream, segments), path)
 
-    def _is_woven(self, name: str, registered: Registered, last: Commit, sharing: bool) -> bool:
+    def _is_woven(self, name: str, registered: RunningQuery, last: Commit, sharing: bool) -> bool:
         """Whether a query is answered from shared partials: as it was decided in its first cycle, which may be this."""
         state = last.queries.get(name)
         if state is not None:
             return state.woven
-        return sharing and self._stage.can_weave(registered.query, registered.birth.number)
+        return sharing and self._stage.can_weave(registered.query, registered.start.number)
 
     # -- weave --------------------------------------------------------------------------------------------------------
 
-    def _weave(self, plan: Plan, woven: Mapping[str, Registered], evaluation: Evaluation) -> dict[str, pa.Table]:
+    def _weave(self, plan: Plan, woven: Mapping[str, RunningQuery], evaluation: Evaluation) -> dict[str, pa.Table]:
         """What is answered from partials, with clocks."""
         work, counted_from = evaluation.work, {}
         for name, each in woven.items():
             relation = each.query.relation
             if emits_empty(relation):
-                place = Place(each.birth.number)
+                place = Place(each.start.number)
                 evaluation.note_first_rows(relation, place, each)
                 if place.log in work.emit_from:
                     counted_from[name] = work.emit_from[place.log]
         paths = {
-            each.name: self._folders.partials(work.clockwork.cycle, index) for index, each in enumerate(plan.streams)
+            each.name: self._folders.partials(work.event_time.cycle, index) for index, each in enumerate(plan.streams)
         }
-        return self._stage.answer(work.reduced, work.clockwork, woven, counted_from, paths)
+        return self._stage.answer(work.reduced, work.event_time, woven, counted_from, paths)
 
     # -- commit -------------------------------------------------------------------------------------------------------
 
@@ -285,8 +285,8 @@ class CycleRunner:
         plan: Plan,
         last: Commit,
         streams: Mapping[str, StreamState],
-        queries: Mapping[str, Registered],
-        whole: Mapping[str, Registered],
+        queries: Mapping[str, RunningQuery],
+        whole: Mapping[str, RunningQuery],
         pieces: Sequence[Piece],
         answers: Mapping[str, pa.Table],
         work: Work,
@@ -299,7 +299,7 @@ class CycleRunner:
         has_history = any(each.backfill for each in plan.streams)
         looking_back = [_as_piece(each) for each in whole.values() if has_history and reads_history(each)]
         rows_read = [each for each in pieces if each.evaluator is not Evaluator.WEAVE or reads_history(each.as_query)]
-        needs = self._expiry.needs(plan.streams, [*rows_read, *looking_back], work.clockwork)
+        needs = self._expiry.needs(plan.streams, [*rows_read, *looking_back], work.event_time)
         for log, source in logged(plan, pieces).items():
             arrived = [of[log] for of in (work.added, work.kept_late) if log in of]
             segments = [*last.logs.get(log, ()), *arrived]
@@ -334,12 +334,12 @@ class CycleRunner:
             counted_from.setdefault(int(place.partition(".")[0]), {})[place] = clock
         states = {}
         for name, each in cast.queries.items():
-            birth, number = each.birth, each.birth.number
+            start, number = each.start, each.start.number
             root = self._roots.get(number)
             places = (number,) if root is None else root.place.numbers
             counted = {place: clock for of in places for place, clock in counted_from.get(of, {}).items()}
             states[name] = QueryState(
-                number, birth.first, birth.largest, counted, name in cast.whole, name in cast.shared,
+                number, start.first, start.largest, counted, name in cast.whole, name in cast.shared,
                 "" if root is None else root.record,
             )  # fmt: skip
         return states
@@ -353,9 +353,9 @@ class CycleRunner:
         logs |= self._derived.keep(last, lambda number: f"{folder}/derived-{number}.parquet", _MOST_SEGMENTS)
         self._sets.check_memory()
         logs |= self._sets.keep(
-            last, work.clockwork, lambda number: f"{folder}/values-{number}.parquet", _MOST_SEGMENTS
+            last, work.event_time, lambda number: f"{folder}/values-{number}.parquet", _MOST_SEGMENTS
         )
-        for family, live in network.keeping.live(network.families, work.clockwork):
+        for family, live in network.keeping.live(network.families, work.event_time):
             segments = live
             if len(live) > _MOST_SEGMENTS:
                 self._on_step("compact", commit.cycle)
@@ -375,11 +375,11 @@ class CycleRunner:
         path = self._folders.partials(cycle, index)
         if stream.name in work.reduced and len(work.reduced[stream.name].partials):
             segments.append(self._stage.log.keep(work.reduced[stream.name].partials, path))
-        live = self._stage.live(stream.name, segments, work.clockwork.watermark(stream))
+        live = self._stage.live(stream.name, segments, work.event_time.watermark(stream))
         if len(small_ones(live)) <= _MOST_SEGMENTS:
             return live
         self._on_step("compact", cycle)
-        since = self._stage.needed_since(stream.name, work.clockwork.watermark(stream))
+        since = self._stage.needed_since(stream.name, work.event_time.watermark(stream))
         return self._stage.log.compacted(live, since, f"{self._folders.of(cycle)}/partials-{index}-compacted")
 
     def _totals_kept(self, cycle: int, index: int, stream: Stream, last: Commit) -> list[Segment]:
@@ -391,15 +391,15 @@ class CycleRunner:
         return self._stage.keep_totals(stream.name, segments, path, _MOST_SEGMENTS)
 
 
-def _is_shared(name: str, registered: Registered, last: Commit, sharing: bool) -> bool:
+def _is_shared(name: str, registered: RunningQuery, last: Commit, sharing: bool) -> bool:
     """Whether a query's relations are evaluated with those of others: as decided in its first cycle, perhaps this."""
     state = last.queries.get(name)
     return state.shared if state is not None else sharing and registered.query.sharing
 
 
-def _as_piece(registered: Registered) -> Piece:
+def _as_piece(registered: RunningQuery) -> Piece:
     """A query that is woven as a whole."""
-    return Piece(registered, registered.query.relation, Place(registered.birth.number), Evaluator.WEAVE)
+    return Piece(registered, registered.query.relation, Place(registered.start.number), Evaluator.WEAVE)
 
 
 def _rows_at_hand(pieces: Sequence[Piece], last: Commit, work: Work) -> int:

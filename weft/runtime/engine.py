@@ -400,13 +400,13 @@ class Engine:
         tables = plan_of(plan, here[""])[0] if here else None
         if tables is None:
             return None
-        _, wrong = self._tables.found(dict(zip(tables.table_births, tables.tables, strict=True)))
+        _, wrong = self._tables.found(dict(zip(tables.table_numbers, tables.tables, strict=True)))
         return next(iter(wrong.values()), None)
 
     def _deliver_late(self, key: str, caught: CaughtUp, running: Mapping[str, int]) -> None:
         """Deliver what an island has answered for a cycle that was held for it, and commit that it has."""
         plan, island, cycle = caught.plan, caught.island, caught.island.commit.cycle
-        answers = {name: table for name, table in caught.answers.items() if running.get(name) == plan.born[name]}
+        answers = {name: table for name, table in caught.answers.items() if running.get(name) == plan.number_of[name]}
         if any(is_published(each) for each in plan.queries if each.name in answers):
             # Subscribers take rows in the order of cycles, and are past this one.
             island = replace(island, lost=lost_with(island.lost, cycle))
@@ -451,7 +451,7 @@ class Engine:
         beside = [plan_of(plan, each)[0] for each in present(plan, self.last.islands).values() if each.trouble is None]
         needed = {each.name for part in (shared, *beside) for each in part.tables}
         tables = {
-            birth: each for birth, each in zip(plan.table_births, plan.tables, strict=True) if each.name in needed
+            number: each for number, each in zip(plan.table_numbers, plan.tables, strict=True) if each.name in needed
         }
         snapshots, wrong = self._tables.found(tables)
         evicted: dict[str, str] = {}
@@ -554,7 +554,9 @@ class Engine:
         found = told({**answered.answers, **beside.answers}, plan, commit)
         answered = replace(answered, answers=found, commit=commit)
         self._on_step("deliver", cycle)
-        commit = replace(commit, waiting=self._deliver(cycle, plan, found, of_present_queries(last.waiting, plan.born)))
+        commit = replace(
+            commit, waiting=self._deliver(cycle, plan, found, of_present_queries(last.waiting, plan.number_of))
+        )
         if self.publisher is not None:
             self.publisher.write(cycle, self._published(decision, commit, answered.answers))
         self._on_step("commit", cycle)
@@ -620,10 +622,10 @@ class Engine:
         self, cycle: int, plan: Plan, answers: Mapping[str, pa.Table], waiting: Mapping[str, Waiting], island: str = ""
     ) -> Mapping[str, Waiting]:
         """Hand the answers of a cycle to their sinks; what waits for sinks after that."""
-        queries, born = {each.name: each for each in plan.queries}, plan.born
+        queries, number_of = {each.name: each for each in plan.queries}, plan.number_of
         delivered = {name: table for name, table in answers.items() if not is_published(queries[name])}
         for name, table in delivered.items():
-            waiting = self._outbox.deliver(waiting, queries[name], born[name], table, cycle)
+            waiting = self._outbox.deliver(waiting, queries[name], number_of[name], table, cycle)
         self._files.write(cycle, delivered, island)
         return waiting
 
@@ -770,10 +772,10 @@ class Engine:
         registered = self._plans.registered_streams()
         intent = self._commits.intent(self.last.cycle + 1)
         begun = None if intent is None else self._plans.stored(intent["plan"])
-        self._is_finishing = begun is not None and tuple(registered)[: len(begun.streams)] != begun.stream_births
+        self._is_finishing = begun is not None and tuple(registered)[: len(begun.streams)] != begun.stream_numbers
         if begun is None or not self._is_finishing:
             return registered
-        return dict(zip(begun.stream_births, begun.streams, strict=True))
+        return dict(zip(begun.stream_numbers, begun.streams, strict=True))
 
     def _report(self, commit: Commit, last: Commit, answers: Mapping[str, pa.Table], seconds: float) -> None:
         delays = {each.name: each.delay for each in self._catalog.streams()}

@@ -20,7 +20,7 @@ from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as F
 
 from weft.algebra import Stream
-from weft.plan.clockwork import Clock, Clockwork, Registered
+from weft.plan.event_time import Clock, EventTime, RunningQuery
 from weft.runtime.columnar.rows import CLOCK, CORRUPT, clock_sql, columns
 from weft.runtime.continuity import Folders, logged, states_of
 from weft.runtime.decision import Decision
@@ -48,14 +48,14 @@ class Readers:
     """Whom the rows of a cycle are taken in for."""
 
     cycle: int
-    queries: Mapping[str, Registered]
+    queries: Mapping[str, RunningQuery]
     pieces: Sequence[Piece]
     network: NetworkPass
     #: The queries that are not answered from partials as a whole.
-    others: Mapping[str, Registered]
+    others: Mapping[str, RunningQuery]
 
-    def clockwork(self, before: Mapping[str, int | None], after: Mapping[str, int | None]) -> Clockwork:
-        return Clockwork(self.cycle, before, after, self.queries)
+    def event_time(self, before: Mapping[str, int | None], after: Mapping[str, int | None]) -> EventTime:
+        return EventTime(self.cycle, before, after, self.queries)
 
 
 class Ingest:
@@ -70,7 +70,7 @@ class Ingest:
         #: The streams of which each query may lose rows, by the query's number.
         self._lossy: dict[int, frozenset[str]] = {}
         #: Queries that are not woven as a whole, and those of them that may lose rows of each stream.
-        self._losses: tuple[object, Mapping[str, Mapping[str, Registered]]] = (None, {})
+        self._losses: tuple[object, Mapping[str, Mapping[str, RunningQuery]]] = (None, {})
 
     def take_in(self, batch: Batch | None, decision: Decision, last: Commit, readers: Readers) -> Taken:
         """Take in the rows of a batch."""
@@ -104,7 +104,7 @@ class Ingest:
         counted: Counter[str] = Counter()
         asked: list[tuple[Packed, Mapping[str, list[str]]]] = []
         for each in streams:
-            watermark = work.clockwork.watermark(each, after=False)
+            watermark = work.event_time.watermark(each, after=False)
             if watermark is None:
                 continue
             if each.name in work.reduced:
@@ -117,7 +117,7 @@ class Ingest:
             if segment is not None and segment.min_clock is not None and segment.min_clock < watermark:
                 losing = self._losing(each, readers)
                 if losing:
-                    asked.append(counting(each, losing, work.clockwork, work.new[f"stream {each.name}"]))
+                    asked.append(counting(each, losing, work.event_time, work.new[f"stream {each.name}"]))
         found = Asking(self._spark).collected([packed for packed, _ in asked])
         for packed, of_queries in asked:
             for name, of_query in of_queries.items():
@@ -130,20 +130,20 @@ class Ingest:
             return
         losing = {name: readers.queries[name].query.relation for name in work.late}
         for each in streams:
-            log, watermark = f"stream {each.name}", work.clockwork.watermark(each, after=False)
-            found = {name: late_conditions(relation, each, work.clockwork) for name, relation in losing.items()}
+            log, watermark = f"stream {each.name}", work.event_time.watermark(each, after=False)
+            found = {name: late_conditions(relation, each, work.event_time) for name, relation in losing.items()}
             losers = {name: conditions for name, conditions in found.items() if conditions}
             if log in work.new and watermark is not None and losers:
                 rows = self._spark.table(work.new[log]).where(f"{CLOCK} < {watermark}L")
                 write_late_letters(rows, each, losers, self._storage, readers.cycle)
 
-    def _losing(self, stream: Stream, readers: Readers) -> Mapping[str, Registered]:
+    def _losing(self, stream: Stream, readers: Readers) -> Mapping[str, RunningQuery]:
         """The queries not woven as a whole that may lose rows of a stream."""
         if self._losses[0] is not readers.others:
-            of_streams: dict[str, dict[str, Registered]] = {}
+            of_streams: dict[str, dict[str, RunningQuery]] = {}
             known, self._lossy = self._lossy, {}
             for name, each in readers.others.items():
-                number = each.birth.number
+                number = each.start.number
                 lossy = known[number] if number in known else streams_with_losses(each.query.relation)
                 self._lossy[number] = lossy
                 for lost in lossy:
@@ -178,7 +178,7 @@ class Ingest:
         plan = decision.plan
         states = states_of(last, plan)
         before = {name: state.largest for name, state in states.items()}
-        earlier = readers.clockwork(before, before)
+        earlier = readers.event_time(before, before)
         # A batch comes with a session of its own, whose settings are those of when the streaming query started. Its
         # files go by ours: with plans that are not compiled, they would be read row by row and not column by column.
         compile_plans(batch.session, True)
@@ -227,7 +227,7 @@ class Ingest:
             clocks = (state.largest, seen[name].latest, decision.heartbeats.get(name))
             largest = max((clock for clock in clocks if clock is not None), default=None)
             streams[name] = replace(state, largest=largest, rows=state.rows + seen[name].rows)
-        work = Work(readers.clockwork(before, {name: state.largest for name, state in streams.items()}))
+        work = Work(readers.event_time(before, {name: state.largest for name, state in streams.items()}))
         work.reduced = reduced
         work.lowest = {f"stream {name}": each.least for name, each in seen.items() if each.least is not None}
         work.passed = {f"stream {name}": each.rows for name, each in seen.items() if each.rows}
@@ -274,7 +274,7 @@ class Ingest:
         plan, cycle = decision.plan, readers.cycle
         states = states_of(last, plan)
         before = {name: state.largest for name, state in states.items()}
-        earlier = readers.clockwork(before, before)
+        earlier = readers.event_time(before, before)
         path = f"{self._folders.of(cycle)}/streams"
         measured: Mapping[str, int] = {}
         if batch is not None and batch.parts:
@@ -307,7 +307,7 @@ class Ingest:
             # An island reads what the shared plan reads, which has set these rows aside already.
             if (late or bad) and not self._folders.island:
                 write_dead_letters(self._spark, self._storage, each, index, path, cycle)
-        work = Work(readers.clockwork(before, {name: state.largest for name, state in streams.items()}))
+        work = Work(readers.event_time(before, {name: state.largest for name, state in streams.items()}))
         for index, each in enumerate(plan.streams):
             lowest = measured.get(f"least_{index}")
             if lowest is not None:
@@ -321,8 +321,8 @@ class Ingest:
         self,
         batch: Batch,
         latest: Clock,
-        clockwork: Clockwork,
-        queries: Mapping[str, Registered],
+        event_time: EventTime,
+        queries: Mapping[str, RunningQuery],
         path: str,
     ) -> dict[str, int]:
         """Write the rows of a batch, by stream and reason, in one job; what it tells of the streams."""
@@ -332,7 +332,7 @@ class Ingest:
         for part in batch.parts:
             # Each part is measured apart: what a row costs does not depend on how many other streams have rows.
             observation = Observation()
-            judged = judged_part(part, layout, latest, clockwork, queries)
+            judged = judged_part(part, layout, latest, event_time, queries)
             parts.append(judged.observe(observation, F.expr(measures_of_part(part.streams)).alias("measured")))
             observations.append(observation)
         rows = in_few_tasks(union_of(parts), len(parts))

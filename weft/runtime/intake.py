@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from weft.algebra import Field, Stream
 from weft.algebra.clocks import clock_type
 from weft.algebra.types import BIGINT, TIMESTAMP
-from weft.plan.clockwork import Clock, Clockwork, Registered
+from weft.plan.event_time import Clock, EventTime, RunningQuery
 from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, CORRUPT, STREAM, TICK, clock_bounds, clock_sql, column
 from weft.runtime.sinks.answers import Packed
 from weft.runtime.sources.batches import Part
@@ -24,8 +24,8 @@ def judged_part(
     part: Part,
     layout: Mapping[str, str],
     latest: Clock,
-    clockwork: Clockwork,
-    queries: Mapping[str, Registered],
+    event_time: EventTime,
+    queries: Mapping[str, RunningQuery],
 ) -> DataFrame:
     """Return rows with their clock, what they are judged by, and the reason if they cannot take part in anything.
 
@@ -40,9 +40,9 @@ def judged_part(
         reasons.append(f"{here} AND {CLOCK} NOT BETWEEN {least}L AND {most}L THEN 'clock out of range'")
         if is_instant and latest is not None:
             reasons.append(f"{here} AND {CLOCK} > {latest}L THEN 'clock ahead of time'")
-        watermark = clockwork.watermark(each, after=False)
+        watermark = event_time.watermark(each, after=False)
         judged.append(f"{here} THEN {'CAST(NULL AS BIGINT)' if watermark is None else f'{watermark}L'}")
-        late = late_everywhere(each, clockwork, queries)
+        late = late_everywhere(each, event_time, queries)
         if late is not None:
             reasons.append(f"{here} AND {late} THEN 'late'")
     with_clock = part.frame.withColumn(CLOCK, F.expr(_first_that_holds(clocks)))
@@ -53,7 +53,7 @@ def judged_part(
         CORRUPT,
         TICK,
         CLOCK,
-        f"{clockwork.cycle}L AS {ARRIVAL}",
+        f"{event_time.cycle}L AS {ARRIVAL}",
         f"{_first_that_holds(judged)} AS {BEFORE}",
         f"{STREAM} AS stream",
         f"CASE {bad} {' '.join(reasons)} ELSE 'none' END AS reason",

@@ -20,7 +20,7 @@ from hashlib import blake2b
 from weft.algebra import Answers, Input, Relation, Select, SetOperation, Source, Stream, Table
 from weft.algebra.sources import leaves, reads
 from weft.catalog.codec import dumps
-from weft.plan.clockwork import Birth
+from weft.plan.event_time import QueryStart
 from weft.plan.network import log_of_table
 
 
@@ -61,15 +61,15 @@ def log_of(source: Source, place: Place) -> str:
     return f"rows {place.log}"
 
 
-def shared_place(relation: Relation, birth: Birth) -> Place:
-    """The place of a relation that goes by its content, in queries with this birth."""
+def shared_place(relation: Relation, start: QueryStart) -> Place:
+    """The place of a relation that goes by its content, in queries with this start."""
     parts = {
-        step: shared_place(below, birth.below(relation, below))
+        step: shared_place(below, start.below(relation, below))
         for step, below in enumerate(reads(relation))
         if isinstance(below, (Select, SetOperation))
     }
-    looks_back = birth.backlog and any(isinstance(leaf, Stream) and leaf.backfill for leaf in leaves(relation))
-    described = f"{birth.first} {looks_back} {dumps(_shell(relation, parts))}"
+    looks_back = start.backlog and any(isinstance(leaf, Stream) and leaf.backfill for leaf in leaves(relation))
+    described = f"{start.first} {looks_back} {dumps(_shell(relation, parts))}"
     return Place(-1 - int.from_bytes(blake2b(described.encode(), digest_size=7).digest(), "big"), "", parts)
 
 

@@ -38,16 +38,16 @@ class Plans:
         known = self.newest
         streams = streams if streams is not None else self.registered_streams()
         with self._catalog.transaction():
-            born = self._catalog.running_numbers()
-            registered = (tuple(streams), self._catalog.stream_numbers(), born)
+            number_of = self._catalog.running_numbers()
+            registered = (tuple(streams), self._catalog.stream_numbers(), number_of)
             if known is None or self._made_for != registered:
                 queries = self._readable(streams)
-                born = {each.name: born[each.name] for each in queries}
+                number_of = {each.name: number_of[each.name] for each in queries}
                 self._made_for = registered
-                if known is not None and known.stream_births == tuple(streams) and known.born == born:
+                if known is not None and known.stream_numbers == tuple(streams) and known.number_of == number_of:
                     return known
                 number = known.number + 1 if known else 1
-                known = build(number, streams, queries, born, self._catalog.table_numbers())
+                known = build(number, streams, queries, number_of, self._catalog.table_numbers())
                 self._catalog.append_plan(known.number, known)
                 self.newest = known
         return known

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
-from weft.plan.clockwork import Clockwork, Registered
+from weft.plan.event_time import EventTime, RunningQuery
 from weft.plan.plan import Plan
 from weft.runtime.state.commits import Commit
 
@@ -80,9 +80,9 @@ def _open_windows(commit: Commit, plan: Plan | None) -> int:
         return 0
     largest = {name: state.largest for name, state in commit.streams.items()}
     registered = {
-        each.name: Registered(each, commit.queries[each.name].birth)
+        each.name: RunningQuery(each, commit.queries[each.name].start)
         for each in plan.queries
         if each.name in commit.queries
     }
-    clockwork = Clockwork(commit.cycle, largest, largest, registered)
-    return sum(clockwork.open_instances(each.query.relation) for each in registered.values())
+    event_time = EventTime(commit.cycle, largest, largest, registered)
+    return sum(event_time.open_instances(each.query.relation) for each in registered.values())

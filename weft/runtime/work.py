@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from weft.algebra import Relation, Source
-from weft.plan.clockwork import Clock, Clockwork, gives_answers
+from weft.plan.event_time import Clock, EventTime, gives_answers
 from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, column, columns, log_schema, slots
 from weft.runtime.continuity import Folders
 from weft.runtime.places import Place
@@ -29,7 +29,7 @@ from weft.runtime.state.storage import Storage
 class Work:
     """The views that a cycle has registered, and what it has found and written so far."""
 
-    clockwork: Clockwork
+    event_time: EventTime
     new: dict[str, str] = field(default_factory=dict)
     old: dict[str, str] = field(default_factory=dict)
     #: New rows that are in the driver, by log, with their clocks as the last column.
@@ -121,7 +121,7 @@ class Logs:
     def add_table(self, log: str, relation: Relation, table: pa.Table, work: Work) -> None:
         """Add rows that are in the driver, with their clocks, to a log."""
         rows = _logged(relation, table, work)
-        path = f"{self._folders.of(work.clockwork.cycle)}/rows-{len(work.added)}.parquet"
+        path = f"{self._folders.of(work.event_time.cycle)}/rows-{len(work.added)}.parquet"
         self._storage.write_bytes(path, parquet_file(rows))
         clocks = np.asarray(table[CLOCK])
         work.lowest[log] = int(clocks.min())
@@ -130,7 +130,7 @@ class Logs:
 
     def add_select(self, log: str, relation: Relation, text: str, work: Work) -> None:
         """Evaluate a select and add its rows, if there are any, to a log."""
-        cycle, before = work.clockwork.cycle, work.clockwork.watermark(relation, after=False)
+        cycle, before = work.event_time.cycle, work.event_time.watermark(relation, after=False)
         judged = "CAST(NULL AS BIGINT)" if before is None else f"{before}L"
         if before is not None and gives_answers(relation):
             # An answer is never late. One from history counts as if it had been given when its instance closed.
@@ -164,7 +164,7 @@ class Logs:
 
     def write_snapshot(self, place: str, text: str, work: Work) -> None:
         """Evaluate a select and make its rows the snapshot of a place."""
-        path = f"{self._folders.of(work.clockwork.cycle)}/snapshot-{len(work.written)}"
+        path = f"{self._folders.of(work.event_time.cycle)}/snapshot-{len(work.written)}"
         rows = self._spark.sql(text)
         rows.write.mode("overwrite").parquet(self._storage.path(path))
         self._schemas[path] = rows.schema
@@ -182,7 +182,7 @@ def memory_of(place: Place) -> str:
 
 def _logged(relation: Relation, table: pa.Table, work: Work) -> pa.Table:
     """Rows as a log has them, with the cycle and what they are judged by."""
-    cycle, before = work.clockwork.cycle, work.clockwork.watermark(relation, after=False)
+    cycle, before = work.event_time.cycle, work.event_time.watermark(relation, after=False)
     clocks = np.asarray(table[CLOCK])
     judged = pa.nulls(len(clocks), pa.int64())
     if before is not None:

@@ -1,6 +1,6 @@
 """Set operators inside queries: given what their operands emit in the oracle, they emit what it emits.
 
-Watermarks, horizons and closing instances are those of the engine's own clockwork.
+Watermarks, horizons and closing instances are those of the engine's own event_time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.oracle_script import Script
 from tests.oracle_values import row_key
 from tests.runtime.sets.drawn import rows_of, table
 from weft.algebra import Query, Select, Source
-from weft.plan.clockwork import Birth, Clock, Clockwork, Registered
+from weft.plan.event_time import Clock, EventTime, QueryStart, RunningQuery
 from weft.runtime.stages.sets.history import HistoryOperator
 from weft.runtime.stages.sets.instances import InstanceOperator
 
@@ -57,15 +57,15 @@ class Beside:
         self.is_windowed = query.relation.window is not None
         self.operator = (InstanceOperator if self.is_windowed else HistoryOperator)(query.relation)
         largest = {name: clock(standing.oracle.largest(name, standing.first - 1)) for name in standing.oracle.streams}
-        self.registered = Registered(query, Birth(0, standing.first, largest))
+        self.registered = RunningQuery(query, QueryStart(0, standing.first, largest))
 
-    def emitted(self, clockwork: Clockwork) -> Counter[object]:
+    def emitted(self, event_time: EventTime) -> Counter[object]:
         relation = self.query.relation
-        tables = [table(rows, relation.fields) if rows else None for rows in self._operands(clockwork.cycle)]
+        tables = [table(rows, relation.fields) if rows else None for rows in self._operands(event_time.cycle)]
         if self.is_windowed:
-            bounds = clockwork.closing(relation, self.registered.birth)
+            bounds = event_time.closing(relation, self.registered.start)
         else:
-            bounds = clockwork.watermark(relation, after=False), clockwork.watermark(relation)
+            bounds = event_time.watermark(relation, after=False), event_time.watermark(relation)
         emitted = self.operator.take(tables, *bounds)
         return Counter((row_key(values), end) for values, end in rows_of(emitted, relation.fields))
 
@@ -85,12 +85,12 @@ def clock(clock: float) -> Clock:
     return None if clock == BEGINNING else int(clock)
 
 
-def clockwork_of(script: Script, cycle: int, queries: Mapping[str, Registered]) -> Clockwork:
+def clockwork_of(script: Script, cycle: int, queries: Mapping[str, RunningQuery]) -> EventTime:
     before, after = (
         {name: clock(script.oracle.largest(name, each)) for name in script.oracle.streams}
         for each in (cycle - 1, cycle)
     )
-    return Clockwork(cycle, before, after, queries)
+    return EventTime(cycle, before, after, queries)
 
 
 @pytest.mark.parametrize("seed", range(150))
@@ -116,10 +116,10 @@ def test_operators_emit_what_the_oracle_emits(seed: int) -> None:
             for stream in ("l", "r")
         }
         script.cycle(**arriving)
-        clockwork = clockwork_of(script, cycle, {name: each.registered for name, each in beside.items()})
+        event_time = clockwork_of(script, cycle, {name: each.registered for name, each in beside.items()})
         for each in beside.values():
             expected = Counter((row_key(row.values), row.clock) for row in each.standing.answers(cycle))
-            assert each.emitted(clockwork) == expected, each.query.text
+            assert each.emitted(event_time) == expected, each.query.text
 
 
 def test_no_spark_is_needed() -> None:

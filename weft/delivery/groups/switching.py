@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from weft.algebra import Relation, Stream
 from weft.algebra.sources import leaves
 from weft.optimizer.group_results import Kind
-from weft.plan.clockwork import Birth, Clock, Clockwork
+from weft.plan.event_time import Clock, EventTime, QueryStart
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +38,18 @@ class Moment:
         return max((clock for clock in clocks if clock is not None), default=None)
 
     def watermark(self, relation: Relation) -> Clock:
-        return self._clockwork.watermark(relation)
+        return self._event_time.watermark(relation)
 
     def lacking(self, relation: Relation) -> Clock:
         """The last start of a window instance that an aggregate which begins now does not answer."""
         assert relation.window is not None
         assert relation.window.range is not None
-        horizon = self._clockwork.horizon(relation, Birth(0, self.cycle, self.largest))
+        horizon = self._event_time.horizon(relation, QueryStart(0, self.cycle, self.largest))
         return None if horizon is None else horizon - relation.window.range
 
     @property
-    def _clockwork(self) -> Clockwork:
-        return Clockwork(self.cycle, self.largest, self.largest, {})
+    def _event_time(self) -> EventTime:
+        return EventTime(self.cycle, self.largest, self.largest, {})
 
 
 def switch_place(kind: Kind, relation: Relation, reach: int, moment: Moment) -> int | None:

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from weft.algebra import Select, Stream
 from weft.algebra.sources import leaves
 from weft.federation.live.ledger import Ledger, Standing
-from weft.plan.clockwork import first_open_start, is_windowed, passes_rows
+from weft.plan.event_time import first_open_start, is_windowed, passes_rows
 
 
 def feeding_begins(ledger: Ledger, queries: Mapping[int, int]) -> dict[int, int]:

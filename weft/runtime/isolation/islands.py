@@ -101,8 +101,8 @@ class Islands:
         """Evaluate a cycle of an island: its new state, and the answers of its members."""
         plan, blocked = plan_of(decision.plan, island)
         unread = {
-            birth: each
-            for each, birth in zip(plan.tables, plan.table_births, strict=True)
+            number: each
+            for each, number in zip(plan.tables, plan.table_numbers, strict=True)
             if each.name not in decision.tables
         }
         tables = {**decision.tables, **self._tables.snapshots(unread)}
@@ -252,10 +252,14 @@ def present(plan: Plan, islands: Mapping[str, Island]) -> dict[str, Island]:
 def begun(plan: Plan, last: Commit, evicted: Mapping[str, str]) -> dict[str, Island]:
     """The islands of queries that are evicted from the shared plan; those with the same sentence are one island."""
     taken = {name for each in present(plan, last.islands).values() for name in each.members}
-    born = plan.born
+    number_of = plan.number_of
     found: dict[str, Island] = {}
     for sentence in dict.fromkeys(evicted.values()):
-        roots = {name: born[name] for name, each in evicted.items() if each == sentence and name in born.keys() - taken}
+        roots = {
+            name: number_of[name]
+            for name, each in evicted.items()
+            if each == sentence and name in number_of.keys() - taken
+        }
         members = with_readers(plan, roots) - taken
         if roots:
             needed = with_read(plan, members)
@@ -281,8 +285,8 @@ def plan_of(plan: Plan, island: Island) -> tuple[Plan, set[str]]:
 
     A query that is new may read, besides members, only queries whose state the island has.
     """
-    born, members = plan.born, set(island.members)
-    known = {name for name, state in island.commit.queries.items() if born.get(name) == state.number}
+    number_of, members = plan.number_of, set(island.members)
+    known = {name for name, state in island.commit.queries.items() if number_of.get(name) == state.number}
     blocked: set[str] = set()
     if not island.is_anew:
         for name in members - known:
@@ -293,8 +297,8 @@ def plan_of(plan: Plan, island: Island) -> tuple[Plan, set[str]]:
 
 
 def _roots(plan: Plan, island: Island) -> set[str]:
-    born = plan.born
-    return {name for name, number in island.roots.items() if born.get(name) == number}
+    number_of = plan.number_of
+    return {name for name, number in island.roots.items() if number_of.get(name) == number}
 
 
 def _begun_anew(island: Island, dropped: int, streams: Mapping[str, StreamState]) -> Island:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from weft.algebra import Relation, Select, Source, Stream
-from weft.plan.clockwork import Birth, Clock, Registered, gives_answers
+from weft.plan.event_time import Clock, QueryStart, RunningQuery, gives_answers
 from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, columns
 from weft.runtime.pieces.pieces import Evaluator, Piece
 from weft.runtime.places import Place, log_of
@@ -70,7 +70,7 @@ class Evaluation:
         """Give a query its answers, which come by position and with their clocks in the last column."""
         self.answers[name] = self._shown(name, table.remove_column(table.num_columns - 1))
         if name in self.work.read_by_others:
-            relation = self.work.clockwork.queries[name].query.relation
+            relation = self.work.event_time.queries[name].query.relation
             self.logs.add_table(f"answers {name}", relation, table, self.work)
             self.work.tables[f"answers {name}"] = table
 
@@ -87,7 +87,7 @@ class Evaluation:
 
     def _shown(self, name: str, table: pa.Table) -> pa.Table:
         """Rows with the names that a query's answers have."""
-        return table.rename_columns([each.name for each in self.work.clockwork.queries[name].query.relation.fields])
+        return table.rename_columns([each.name for each in self.work.event_time.queries[name].query.relation.fields])
 
     def _settle(self, piece: Piece, settled: set[str]) -> None:
         settled.add(piece.log)
@@ -114,7 +114,7 @@ class Evaluation:
 
     def _combine(self, piece: Piece) -> None:
         operands = [self._rows_here(log) for log in piece.inputs]
-        found = self.sets.answer(piece, operands, self.work.clockwork)
+        found = self.sets.answer(piece, operands, self.work.event_time)
         if found is not None:
             self.give(piece, found)
 
@@ -125,7 +125,7 @@ class Evaluation:
             for each in self.derived.pieces(log):
                 self.note_first_rows(each.relation, each.place, each.registered)
             self._derived[log] = self.derived.answer(
-                log, self._rows_here(log), self._kept_rows, self.work.clockwork, self.work.emit_from
+                log, self._rows_here(log), self._kept_rows, self.work.event_time, self.work.emit_from
             )
         if piece.place.log in self._derived[log]:
             self.give(piece, self._derived[log][piece.place.log])
@@ -153,7 +153,7 @@ class Evaluation:
             for log in sorted(read):
                 self.logs.add_select(log, piece.relation, text, self.work)
 
-    def note_first_rows(self, relation: Relation, place: Place, registered: Registered) -> None:
+    def note_first_rows(self, relation: Relation, place: Place, registered: RunningQuery) -> None:
         """Remember the smallest clock in the first cycle that has rows: EMIT EMPTY counts from it.
 
         What had closed before that cycle was not answered then, and is not later, when a query looks back.
@@ -162,23 +162,23 @@ class Evaluation:
         if not emits_empty(relation) or place.log in work.emit_from:
             return
         source = relation.inputs[0].source
-        lowest = self._first_kept_clock(source, registered.birth)
+        lowest = self._first_kept_clock(source, registered.start)
         log = log_of(source, place.below(0))
         if lowest is None and log in work.lowest:
             lowest = work.lowest[log]
-            watermark = work.clockwork.watermark(source, after=False)
+            watermark = work.event_time.watermark(source, after=False)
             # Answers for the history of streams are older, and not late: they come when there is a query that asks.
             if watermark is not None and not gives_answers(source):
                 lowest = max(lowest, watermark)
         if lowest is not None:
             work.emit_from[place.log] = lowest
 
-    def _first_kept_clock(self, source: Source, birth: Birth) -> Clock:
+    def _first_kept_clock(self, source: Source, start: QueryStart) -> Clock:
         """The smallest clock in the first cycle of the history that a query finds when it is created."""
         work = self.work
-        log = log_of(source, Place(birth.number))
-        horizon = work.clockwork.horizon(source, birth)
-        is_new = work.clockwork.cycle == birth.first
+        log = log_of(source, Place(start.number))
+        horizon = work.event_time.horizon(source, start)
+        is_new = work.event_time.cycle == start.first
         if not (isinstance(source, Stream) and source.backfill and is_new and log in work.old and horizon is not None):
             return None
         if log not in work.first_kept:
@@ -210,8 +210,8 @@ class Evaluation:
             for place, view in self.work.snapshots.items()
             if place.endswith(".memory")
         }
-        birth = piece.registered.birth
-        return Compiler(self.work.clockwork, self.work.views, birth, self.work.emit_from, known)
+        start = piece.registered.start
+        return Compiler(self.work.event_time, self.work.views, start, self.work.emit_from, known)
 
     def _of_spark(self, pieces: Sequence[Piece]) -> dict[str, pa.Table]:
         """The answers of queries that Spark evaluates one by one, in one job."""

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from weft.algebra import Query, Relation, Select, SetOperation, Source
 from weft.algebra.sources import reads
-from weft.plan.clockwork import Birth, Registered
+from weft.plan.event_time import QueryStart, RunningQuery
 from weft.runtime.places import Place, log_of
 from weft.runtime.stages.sql.compile import looks_again
 
@@ -40,12 +40,12 @@ class Root:
 
 @dataclass(frozen=True)
 class Piece:
-    """A relation at its place. `registered` is a query that it is in, with the relation's own birth.
+    """A relation at its place. `registered` is a query that it is in, with the relation's own start.
 
     All queries that it is in began together.
     """
 
-    registered: Registered
+    registered: RunningQuery
     relation: Relation
     place: Place
     evaluator: Evaluator
@@ -80,15 +80,17 @@ class Piece:
         return {log: source for log, source in self.sources if looks_again(self.relation, source)}
 
     @property
-    def as_query(self) -> Registered:
+    def as_query(self) -> RunningQuery:
         """The relation as if it was a query by itself, called like its log."""
-        return Registered(Query(self.log, self.relation, None), replace(self.registered.birth, number=self.place.query))
+        return RunningQuery(
+            Query(self.log, self.relation, None), replace(self.registered.start, number=self.place.query)
+        )
 
 
 def pieces_of(
-    queries: Mapping[str, Registered],
+    queries: Mapping[str, RunningQuery],
     roots: Mapping[str, Root],
-    evaluator_of: Callable[[Registered, Relation, Place], Evaluator],
+    evaluator_of: Callable[[RunningQuery, Relation, Place], Evaluator],
 ) -> tuple[Piece, ...]:
     """The relations of some queries, innermost first."""
     found: dict[str, Piece] = {}
@@ -96,18 +98,18 @@ def pieces_of(
     for name, registered in queries.items():
         root = roots[name]
         names.setdefault(root.place.log, []).append(name)
-        for relation, place, birth in _within(root.relation, root.place, registered.birth):
+        for relation, place, start in _within(root.relation, root.place, registered.start):
             if place.log not in found:
-                here = replace(registered, birth=birth)
+                here = replace(registered, start=start)
                 found[place.log] = Piece(here, relation, place, evaluator_of(here, relation, place))
     return _with_readers(replace(each, names=tuple(names.get(place, ()))) for place, each in found.items())
 
 
-def _within(relation: Relation, place: Place, birth: Birth) -> Iterator[tuple[Relation, Place, Birth]]:
+def _within(relation: Relation, place: Place, start: QueryStart) -> Iterator[tuple[Relation, Place, QueryStart]]:
     for step, each in enumerate(reads(relation)):
         if isinstance(each, (Select, SetOperation)):
-            yield from _within(each, place.below(step), birth.below(relation, each))
-    yield relation, place, birth
+            yield from _within(each, place.below(step), start.below(relation, each))
+    yield relation, place, start
 
 
 def _with_readers(pieces: Iterable[Piece]) -> tuple[Piece, ...]:

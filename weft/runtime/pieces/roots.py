@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from weft.algebra import Relation
 from weft.catalog.codec import dumps, loads
 from weft.optimizer.share_set_operators import arranged
-from weft.plan.clockwork import Registered
+from weft.plan.event_time import RunningQuery
 from weft.plan.operand_order import with_ordered_operands
 from weft.plan.plain_names import without_names
 from weft.runtime.pieces.pieces import Root
@@ -20,7 +20,7 @@ from weft.runtime.places import Place, shared_place
 
 
 def roots_of(
-    queries: Mapping[str, Registered], shared: Collection[str], recorded: Mapping[str, str]
+    queries: Mapping[str, RunningQuery], shared: Collection[str], recorded: Mapping[str, str]
 ) -> dict[str, Root]:
     """The roots of queries. `recorded` has what commits say of those that have begun.
 
@@ -34,18 +34,18 @@ def roots_of(
         found[name] = _shared_root(queries[name], relation, "" if is_told else dumps(relation))
     for name, each in queries.items():
         if name not in shared:
-            found[name] = Root(each.query.relation, Place(each.birth.number))
+            found[name] = Root(each.query.relation, Place(each.start.number))
         elif name in recorded:
             found[name] = recorded_root(each, recorded[name])
     return found
 
 
-def recorded_root(registered: Registered, record: str) -> Root:
+def recorded_root(registered: RunningQuery, record: str) -> Root:
     """The root of a query that shares, by what commits say of it: nothing if it is as it is written."""
     if record:
         return _shared_root(registered, loads(record), record)
     return _shared_root(registered, with_ordered_operands(without_names(registered.query.relation), dumps), "")
 
 
-def _shared_root(registered: Registered, relation: Relation, record: str) -> Root:
-    return Root(relation, shared_place(relation, registered.birth), record)
+def _shared_root(registered: RunningQuery, relation: Relation, record: str) -> Root:
+    return Root(relation, shared_place(relation, registered.start), record)

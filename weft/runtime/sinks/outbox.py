@@ -121,9 +121,9 @@ class Outbox:
         return waiting
 
 
-def of_present_queries(waiting: Mapping[str, Waiting], born: Mapping[str, int]) -> dict[str, Waiting]:
+def of_present_queries(waiting: Mapping[str, Waiting], number_of: Mapping[str, int]) -> dict[str, Waiting]:
     """The records of queries that are still registered."""
-    return {name: each for name, each in waiting.items() if born.get(name) == each.number}
+    return {name: each for name, each in waiting.items() if number_of.get(name) == each.number}
 
 
 def _oldest(waiting: Waiting) -> int:

@@ -14,7 +14,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from weft.algebra import Query, Sink
-from weft.plan.clockwork import Clock, Clockwork, Registered
+from weft.plan.event_time import Clock, EventTime, RunningQuery
 from weft.plan.plan import Plan
 from weft.runtime.state.commits import Commit
 
@@ -58,17 +58,17 @@ def published_rows(plan: Plan, commit: Commit, answers: Mapping[str, pa.Table]) 
     if not published:
         return []
     queries = {
-        each.name: Registered(each, commit.queries[each.name].birth)
+        each.name: RunningQuery(each, commit.queries[each.name].start)
         for each in plan.queries
         if each.name in commit.queries
     }
     largest = {name: state.largest for name, state in commit.streams.items()}
-    clockwork = Clockwork(commit.cycle, largest, largest, queries)
+    event_time = EventTime(commit.cycle, largest, largest, queries)
     found = []
     for each in published:
         assert each.sink is not None
         named = dict(each.sink.options)
-        watermark = clockwork.watermark(each.relation)
+        watermark = event_time.watermark(each.relation)
         rows = answers.get(each.name)
         found.append(PublishedRows(named["stream"], int(named["epoch"]), int(named["part"]), rows, watermark))
     return found

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from weft.algebra import Call, Column, Expression, Field, Relation, Select, SetOperation, Source, Stream
 from weft.algebra.sources import leaves
 from weft.algebra.types import BIGINT
-from weft.plan.clockwork import Clock, Clockwork, Registered, passes_rows
+from weft.plan.event_time import Clock, EventTime, RunningQuery, passes_rows
 from weft.runtime.columnar.expressions import spark_sql
 from weft.runtime.columnar.rows import CLOCK, column
 from weft.runtime.sinks.answers import Packed
@@ -35,37 +35,37 @@ class _Way:
     is_over: bool = False
 
 
-def late_conditions(source: Source, stream: Stream, clockwork: Clockwork) -> list[str]:
+def late_conditions(source: Source, stream: Stream, event_time: EventTime) -> list[str]:
     """Return, for each place where a relation loses late rows of a stream, which rows it loses, as Spark SQL."""
-    ways = _ways(source, stream, clockwork)
+    ways = _ways(source, stream, event_time)
     return [" AND ".join([way.late, *way.conditions]) for way in ways if way.is_over and way.late is not None]
 
 
-def _ways(source: Source, stream: Stream, clockwork: Clockwork) -> Iterator[_Way]:
+def _ways(source: Source, stream: Stream, event_time: EventTime) -> Iterator[_Way]:
     if isinstance(source, Stream) and source.name == stream.name:
         yield _Way({field.name: column(position) for position, field in enumerate(source.fields)}, ())
     elif isinstance(source, Select):
         for item in source.inputs:
-            for way in _ways(item.source, stream, clockwork):
-                yield way if way.is_over else _through_select(way, source, item.alias, item.source, clockwork)
+            for way in _ways(item.source, stream, event_time):
+                yield way if way.is_over else _through_select(way, source, item.alias, item.source, event_time)
     elif isinstance(source, SetOperation):
         for operand in (source.left, source.right):
-            for way in _ways(operand, stream, clockwork):
-                yield way if way.is_over else _through_operator(way, source, operand, clockwork)
+            for way in _ways(operand, stream, event_time):
+                yield way if way.is_over else _through_operator(way, source, operand, event_time)
 
 
-def _through_select(way: _Way, select: Select, alias: str, below: Source, clockwork: Clockwork) -> _Way:
+def _through_select(way: _Way, select: Select, alias: str, below: Source, event_time: EventTime) -> _Way:
     conjuncts = (_text(each, alias, way.columns) for each in conjuncts_of(select.where))
     conditions = (*way.conditions, *(text for text in conjuncts if text is not None))
     if not passes_rows(select):
-        return replace(way, conditions=conditions, late=late_at(select, below, clockwork), is_over=True)
+        return replace(way, conditions=conditions, late=late_at(select, below, event_time), is_over=True)
     outputs = {each.name: _text(each.expression, alias, way.columns) for each in select.outputs}
     return _Way({name: text for name, text in outputs.items() if text is not None}, conditions)
 
 
-def _through_operator(way: _Way, operation: SetOperation, operand: Source, clockwork: Clockwork) -> _Way:
+def _through_operator(way: _Way, operation: SetOperation, operand: Source, event_time: EventTime) -> _Way:
     if not passes_rows(operation):
-        return replace(way, late=late_at(operation, operand, clockwork), is_over=True)
+        return replace(way, late=late_at(operation, operand, event_time), is_over=True)
     names = zip(operation.fields, operand.fields, strict=True)
     return replace(way, columns={new.name: way.columns[old.name] for new, old in names if old.name in way.columns})
 
@@ -100,23 +100,23 @@ def _columns(expression: Expression) -> Iterator[Column]:
 
 
 def counting(
-    stream: Stream, queries: Mapping[str, Registered], clockwork: Clockwork, view: str
+    stream: Stream, queries: Mapping[str, RunningQuery], event_time: EventTime, view: str
 ) -> tuple[Packed, dict[str, list[str]]]:
     """Return the select that counts what queries lose of a stream's rows in a view, and which of its columns have the
     counts of each query."""
     columns: dict[str, str] = {}
     of_query: dict[str, list[str]] = {}
     for name, each in queries.items():
-        for condition in late_conditions(each.query.relation, stream, clockwork):
+        for condition in late_conditions(each.query.relation, stream, event_time):
             of_query.setdefault(name, []).append(columns.setdefault(condition, column(len(columns))))
     listed = ", ".join(f"count_if({text}) AS {name}" for text, name in columns.items())
     fields = tuple(Field(name, BIGINT) for name in columns.values())
-    text = f"SELECT {listed} FROM {view} WHERE {CLOCK} < {clockwork.watermark(stream, after=False)}L"
+    text = f"SELECT {listed} FROM {view} WHERE {CLOCK} < {event_time.watermark(stream, after=False)}L"
     return Packed(f"late {stream.name}", fields, text), of_query
 
 
-class _AnyTime(Clockwork):
-    """A clockwork in which every stream has a watermark."""
+class _AnyTime(EventTime):
+    """A event_time in which every stream has a watermark."""
 
     def watermark(self, source: Source, *, after: bool = True) -> Clock:
         return 0

@@ -9,22 +9,22 @@ from numpy.typing import NDArray
 
 from weft.algebra import Relation, Select, Source, Stream, Window
 from weft.algebra.sources import reads
-from weft.plan.clockwork import Clockwork, Registered, is_windowed, passes_rows
+from weft.plan.event_time import EventTime, RunningQuery, is_windowed, passes_rows
 from weft.runtime.columnar.rows import CLOCK
 
 
-def late_everywhere(stream: Stream, clockwork: Clockwork, queries: Mapping[str, Registered]) -> str | None:
+def late_everywhere(stream: Stream, event_time: EventTime, queries: Mapping[str, RunningQuery]) -> str | None:
     """The condition, as Spark SQL, that no query can take a row of the stream; None if some query takes every row."""
     verdicts: set[str] = set()
     for each in queries.values():
-        for verdict in _verdicts(each.query.relation, stream, clockwork):
+        for verdict in _verdicts(each.query.relation, stream, event_time):
             if verdict is None:
                 return None
             verdicts.add(verdict)
     return " AND ".join(sorted(verdicts)) or None
 
 
-def _verdicts(source: Source, stream: Stream, clockwork: Clockwork) -> Iterator[str | None]:
+def _verdicts(source: Source, stream: Stream, event_time: EventTime) -> Iterator[str | None]:
     """For every place where a relation reads the stream: when a row is late there; None for never.
 
     The first operator that does more than pass rows decides.
@@ -32,14 +32,14 @@ def _verdicts(source: Source, stream: Stream, clockwork: Clockwork) -> Iterator[
     if isinstance(source, Stream) and source.name == stream.name:
         yield None
     for below in reads(source):
-        for verdict in _verdicts(below, stream, clockwork):
+        for verdict in _verdicts(below, stream, event_time):
             passes = passes_rows(below)
-            yield late_at(source, below, clockwork) if passes else verdict  # type: ignore[arg-type]
+            yield late_at(source, below, event_time) if passes else verdict  # type: ignore[arg-type]
 
 
-def late_at(relation: Relation, below: Source, clockwork: Clockwork) -> str | None:
+def late_at(relation: Relation, below: Source, event_time: EventTime) -> str | None:
     """The condition, as Spark SQL, that a row which a relation reads comes too late for it; None for never."""
-    watermark = clockwork.watermark(below, after=False)
+    watermark = event_time.watermark(below, after=False)
     if watermark is None:
         return None
     if isinstance(relation, Select):
@@ -52,7 +52,7 @@ def late_at(relation: Relation, below: Source, clockwork: Clockwork) -> str | No
     if relation.retain is None or relation.retain.ticks is None:
         return None
     # All operands are judged by the one watermark of the relation.
-    least = clockwork.watermark(relation, after=False)
+    least = event_time.watermark(relation, after=False)
     return None if least is None else f"({CLOCK} < {least}L)"
 
 

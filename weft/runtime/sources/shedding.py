@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from weft.algebra import Stream
 from weft.algebra.clocks import clock_type
 from weft.algebra.types import TIMESTAMP
-from weft.plan.clockwork import Clock
+from weft.plan.event_time import Clock
 from weft.runtime.columnar.rows import CORRUPT, STREAM, clock_bounds, clock_sql, slots
 from weft.runtime.continuity import of_present_streams, states_of
 from weft.runtime.decision import Decision

@@ -74,7 +74,7 @@ def sources(
     say: Callable[[str], None] = lambda sentence: None,
     allowed: Sequence[str] | None = None,
 ) -> Sources:
-    """Return the sources of all streams, which are given by their births, with a tick each second if asked.
+    """Return the sources of all streams, which are given by their numbers, with a tick each second if asked.
 
     `replays` is where the files of replayed streams are cut into steps. `say` takes sentences about folders that do not
     exist yet. `allowed` are the folders that streams may be read from, if the project limits them.
@@ -82,7 +82,7 @@ def sources(
     read_by_number = list(enumerate(streams.items()))
     files = {at: each for at, (_, each) in read_by_number if each.name not in frames and _is_of_files(each)}
     others = {at: each for at, (_, each) in read_by_number if at not in files}
-    births = {at: birth for at, (birth, _) in read_by_number}
+    numbers = {at: number for at, (number, _) in read_by_number}
     layout = slots_of(others.values())
     parts = []
     for index, stream in {**files, **others}.items():
@@ -90,9 +90,9 @@ def sources(
         if refused is not None:
             raise SourceError(f"stream '{stream.name}' cannot be read: {refused}")
         # Spark wants all sources named or none, and a DataFrame from Python may have no name.
-        name = None if frames else f"stream_{births[index]}"
+        name = None if frames else f"stream_{numbers[index]}"
         if index in files:
-            rows = _files(spark, stream, name, replays / str(births[index]), say)
+            rows = _files(spark, stream, name, replays / str(numbers[index]), say)
             parts.append(rows.select(F.lit(index).alias(STREAM), *_nothing(layout)))
         else:
             handed = frames.get(stream.name)

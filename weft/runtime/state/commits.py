@@ -16,7 +16,7 @@ from functools import cache
 from operator import attrgetter
 from typing import Any
 
-from weft.plan.clockwork import Birth, Clock
+from weft.plan.event_time import Clock, QueryStart
 from weft.plan.network import is_table
 from weft.runtime.failures.errors import StorageError
 from weft.runtime.isolation.trouble import Lost, Trouble, Waiting, decoded_lost, decoded_trouble, decoded_waiting
@@ -93,8 +93,8 @@ class QueryState:
     root: str = ""
 
     @property
-    def birth(self) -> Birth:
-        return Birth(self.number, self.first, self.largest)
+    def start(self) -> QueryStart:
+        return QueryStart(self.number, self.first, self.largest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from weft.algebra import Select, SetOperation, Stream, Table
-from weft.plan.clockwork import Clock, Clockwork, first_open_start, is_windowed
+from weft.plan.event_time import Clock, EventTime, first_open_start, is_windowed
 from weft.runtime.pieces.pieces import Piece
 from weft.runtime.places import Place
 from weft.runtime.stages.sql.running import has_partials
@@ -36,41 +36,41 @@ class Expiry:
 
     _bounds: dict[str, Bounds] = field(default_factory=dict)
 
-    def needs(self, streams: Iterable[Stream], pieces: Iterable[Piece], clockwork: Clockwork) -> Needs:
+    def needs(self, streams: Iterable[Stream], pieces: Iterable[Piece], event_time: EventTime) -> Needs:
         """What relations need after a cycle, and what BACKFILL keeps for later ones."""
         since: dict[str, Clock] = {}
-        for log, least in self._all_uses(streams, pieces, clockwork):
+        for log, least in self._all_uses(streams, pieces, event_time):
             known = since.get(log, least)
             since[log] = None if least is None or known is None else min(known, least)
         return Needs(since)
 
     def _all_uses(
-        self, streams: Iterable[Stream], pieces: Iterable[Piece], clockwork: Clockwork
+        self, streams: Iterable[Stream], pieces: Iterable[Piece], event_time: EventTime
     ) -> Iterator[tuple[str, Clock]]:
         for each in pieces:
-            yield from self._uses(each, clockwork)
+            yield from self._uses(each, event_time)
         for stream in streams:
             if stream.backfill:
-                largest = clockwork.after.get(stream.name)
+                largest = event_time.after.get(stream.name)
                 yield f"stream {stream.name}", None if largest is None else largest - stream.backfill
 
-    def _uses(self, piece: Piece, clockwork: Clockwork) -> Iterator[tuple[str, Clock]]:
+    def _uses(self, piece: Piece, event_time: EventTime) -> Iterator[tuple[str, Clock]]:
         relation = piece.relation
         for position, (log, source) in enumerate(piece.sources):
             if isinstance(relation, SetOperation):
                 if relation.window is not None:
-                    watermark = clockwork.watermark(relation)
+                    watermark = event_time.watermark(relation)
                     yield log, None if watermark is None else watermark + 1
             elif len(relation.inputs) > 1:
                 # Who meets tables alone has met all that there is in the cycle of its arrival.
                 if len(relation.flowing) > 1 and not isinstance(source, Table):
-                    yield log, self._needed_by_join(relation, piece.place, position, clockwork)
+                    yield log, self._needed_by_join(relation, piece.place, position, event_time)
             elif is_windowed(relation) and relation.window is not None:
-                yield log, first_open_start(relation.window, clockwork.watermark(relation))
+                yield log, first_open_start(relation.window, event_time.watermark(relation))
             elif relation.is_grouped and not has_partials(relation):
                 yield log, None
 
-    def _needed_by_join(self, select: Select, place: Place, position: int, clockwork: Clockwork) -> Clock:
+    def _needed_by_join(self, select: Select, place: Place, position: int, event_time: EventTime) -> Clock:
         """A row is needed while some other input can still get a row in time that meets it."""
         if place.log not in self._bounds:
             self._bounds[place.log] = meeting_bounds(select.inputs, select.where)
@@ -78,7 +78,7 @@ class Expiry:
         for other, bound in enumerate(self._bounds[place.log][position]):
             if other == position or isinstance(select.inputs[other].source, Table):
                 continue
-            watermark = clockwork.watermark(select.inputs[other].source)
+            watermark = event_time.watermark(select.inputs[other].source)
             if bound is None or watermark is None:
                 return None
             least = watermark - bound if least is None else min(least, watermark - bound)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from weft.algebra import Select, Source, Stream
 from weft.algebra.sources import leaves
-from weft.plan.clockwork import Clockwork, looks_back
+from weft.plan.event_time import EventTime, looks_back
 from weft.runtime.pieces.pieces import Piece
 from weft.runtime.stages.groups.row_partials import RowPartials, Rows, row_partials
 from weft.runtime.stages.groups.shape import Derived, derived
@@ -46,9 +46,9 @@ class _Group:
 
         All over the rows of a log that looks back began together.
         """
-        births = [each.registered.birth for each in self.pieces.values()]
+        starts = [each.registered.start for each in self.pieces.values()]
         has_history = any(isinstance(leaf, Stream) and leaf.backfill for leaf in leaves(self.source))
-        return has_history and looks_back(self.source) and any(cycle <= each.first and each.backlog for each in births)
+        return has_history and looks_back(self.source) and any(cycle <= each.first and each.backlog for each in starts)
 
     def partials(self, table: pa.Table) -> RowPartials:
         return row_partials(Rows(self.source.fields, table), self.queries.values())
@@ -90,7 +90,7 @@ class DerivedStage:
         if known is not None:
             return known
         assert isinstance(piece.relation, Select)
-        return derived(piece.relation, piece.inputs[0], piece.registered.birth.first)
+        return derived(piece.relation, piece.inputs[0], piece.registered.start.first)
 
     def _group(self, log: str, pieces: Mapping[str, Piece], last: Commit) -> _Group:
         known = self._groups.get(log)
@@ -112,7 +112,7 @@ class DerivedStage:
         last: Commit,
     ) -> RunningTotals:
         running = {place: each for place, each in shapes.items() if each.is_running}
-        firsts = {place: pieces[place].registered.birth.first for place in running}
+        firsts = {place: pieces[place].registered.start.first for place in running}
         totals = RunningTotals(stream, running, firsts, known.totals if known else None)
         if known is None and running:
             files = last.logs.get(totals_of(stream.name), ())
@@ -124,7 +124,7 @@ class DerivedStage:
         log: str,
         rows: pa.Table | None,
         kept: KeptRows,
-        clockwork: Clockwork,
+        event_time: EventTime,
         counted_from: Mapping[str, int],
     ) -> dict[str, pa.Table]:
         """The answers of the aggregates over a log, by place, each with its clock as the last column.
@@ -132,8 +132,8 @@ class DerivedStage:
         `counted_from` has, for those that say EMIT EMPTY, the clock from which on every instance is answered.
         """
         group = self._groups[log]
-        before, until = (clockwork.watermark(group.source, after=after) for after in (False, True))
-        if group.looks_back(clockwork.cycle):
+        before, until = (event_time.watermark(group.source, after=after) for after in (False, True))
+        if group.looks_back(event_time.cycle):
             # What had closed before comes now, from the history of streams, and nothing of it is late.
             before = None
         arrived = group.partials(rows) if rows is not None and rows.num_rows else None
@@ -145,7 +145,7 @@ class DerivedStage:
         closed = group.weave.advance(arrived, before, until)
         for place, shape in group.weave.windowed.items():
             piece = group.pieces[place]
-            after, _ = clockwork.closing(piece.relation, piece.registered.birth)
+            after, _ = event_time.closing(piece.relation, piece.registered.start)
             mine = [closed[place].since(after)] if place in closed else []
             if place in counted_from and until is not None:
                 mine = [with_empty_instances(shape, mine, counted_from[place], after, until)]

@@ -170,7 +170,7 @@ class CurrentNetwork:
 
 def _asked(pieces: Mapping[str, Piece]) -> dict[str, Asked]:
     return {
-        place: Asked(piece.relation, piece.registered.birth.first)
+        place: Asked(piece.relation, piece.registered.start.first)
         for place, piece in pieces.items()
         if isinstance(piece.relation, Select)
     }

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from weft.plan.clockwork import Clock
+from weft.plan.event_time import Clock
 from weft.runtime.columnar.ordinals import Mask, Numbers
 from weft.runtime.stages.joins.keys import KeyNumbers
 from weft.runtime.stages.joins.pairs import Ordered, Positions, ordered

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from weft.plan.clockwork import Clock, Clockwork
+from weft.plan.event_time import Clock, EventTime
 from weft.runtime.columnar.expressions import spark_type
 from weft.runtime.sinks.sinks import parquet_file
 from weft.runtime.stages.joins.asking import Asking
@@ -193,9 +193,9 @@ class Keeping:
             segments.setdefault(prepared.family.name, []).append(segment)
         return labelled
 
-    def live(self, families: Sequence[Prepared], clockwork: Clockwork) -> Iterator[tuple[Prepared, list[Segment]]]:
+    def live(self, families: Sequence[Prepared], event_time: EventTime) -> Iterator[tuple[Prepared, list[Segment]]]:
         """The segments of each family that somebody may still need after this cycle."""
-        self._since = {each.family.name: needed_since(each.reach, clockwork) for each in families}
+        self._since = {each.family.name: needed_since(each.reach, event_time) for each in families}
         for each in families:
             if each.family.feeding and each.sides:
                 since = self.needed_since(each)

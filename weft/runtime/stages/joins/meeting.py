@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.algebra import Input, Select, Source, Table
-from weft.plan.clockwork import Clock, Clockwork
+from weft.plan.event_time import Clock, EventTime
 from weft.runtime.stages.joins.families import Family
 from weft.windows.meeting import Bounds, meeting_bounds
 
@@ -67,11 +67,11 @@ def reach_of(uses: Iterable[Use]) -> dict[Source, int | None]:
     return reach
 
 
-def needed_since(reach: Mapping[Source, int | None], clockwork: Clockwork) -> Clock:
+def needed_since(reach: Mapping[Source, int | None], event_time: EventTime) -> Clock:
     """The least clock of a row that is still needed: some row that is on time could meet it. None if all are."""
     least: list[int] = []
     for source, ticks in reach.items():
-        watermark = clockwork.watermark(source)
+        watermark = event_time.watermark(source)
         if watermark is None or ticks is None:
             return None
         least.append(watermark - ticks)

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from weft.algebra.types import INTERVAL
-from weft.plan.clockwork import Clock
+from weft.plan.event_time import Clock
 from weft.runtime.columnar.rows import ARRIVAL, CLOCK, column
 from weft.runtime.sinks.answers import Packed
 from weft.runtime.stages.joins.asking import Asking

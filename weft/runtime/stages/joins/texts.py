@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from weft.algebra import DataType, Field
 from weft.algebra.types import BIGINT, BOOLEAN
-from weft.plan.clockwork import Clock
+from weft.plan.event_time import Clock
 from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, column
 from weft.runtime.sinks.answers import Packed
 from weft.runtime.stages.joins.conditions import Columns, clock_of, column_of

@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 
 from weft.algebra import Relation, Select, SetOperation, SetOperator
-from weft.plan.clockwork import Clock
+from weft.plan.event_time import Clock
 from weft.runtime.columnar.rows import CLOCK
 from weft.runtime.stages.sets.tables import (
     LEFT,

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from weft.algebra import Field, SetOperation, SetOperator
-from weft.plan.clockwork import Clock
+from weft.plan.event_time import Clock
 from weft.runtime.columnar.row_encoding import Encoding
 from weft.runtime.columnar.rows import CLOCK
 from weft.runtime.stages.sets.tables import (
@@ -59,7 +59,7 @@ class InstanceOperator:
     def take(self, operands: Sequence[pa.Table | None], after: Clock, until: Clock) -> pa.Table | None:
         """The answers of the instances whose end lies in (after, until]; None for none.
 
-        These are the bounds that `Clockwork.closing` gives. Rows of instances up to `after` count no more: they were
+        These are the bounds that `EventTime.closing` gives. Rows of instances up to `after` count no more: they were
         answered before, or lack rows from before the query was there.
         """
         rows, sides = together(operands, self._schema)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from weft.algebra import Relation, Select, SetOperator
-from weft.plan.clockwork import Clockwork
+from weft.plan.event_time import EventTime
 from weft.runtime.failures.errors import MemoryLimit, megabytes
 from weft.runtime.pieces.pieces import Piece
 from weft.runtime.places import Place
@@ -73,20 +73,20 @@ class SetsStage:
         operator.remember(pq.ParquetFile(each).read() for each in files)
         return operator
 
-    def answer(self, piece: Piece, operands: Sequence[pa.Table | None], clockwork: Clockwork) -> pa.Table | None:
+    def answer(self, piece: Piece, operands: Sequence[pa.Table | None], event_time: EventTime) -> pa.Table | None:
         """What an operator emits for the new rows of its operands, which come with their clocks."""
-        found = self._taken(piece, [None if each is None else by_position(each) for each in operands], clockwork)
+        found = self._taken(piece, [None if each is None else by_position(each) for each in operands], event_time)
         return None if found is None else shown(found, piece.relation.fields)
 
-    def _taken(self, piece: Piece, rows: Sequence[pa.Table | None], clockwork: Clockwork) -> pa.Table | None:
+    def _taken(self, piece: Piece, rows: Sequence[pa.Table | None], event_time: EventTime) -> pa.Table | None:
         relation = piece.relation
         if _passes_through(relation):
             return picked(relation, rows) if isinstance(relation, Select) else union_all(relation, rows)
         operator = self._operators[piece.place.log]
         self._took.add(piece.place.log)
         if isinstance(operator, InstanceOperator):
-            return operator.take(rows, *clockwork.closing(relation, piece.registered.birth))
-        before, after = (clockwork.watermark(relation, after=when) for when in (False, True))
+            return operator.take(rows, *event_time.closing(relation, piece.registered.start))
+        before, after = (event_time.watermark(relation, after=when) for when in (False, True))
         return operator.take(rows, before, after)
 
     def check_memory(self) -> None:
@@ -103,14 +103,14 @@ class SetsStage:
             )
 
     def keep(
-        self, last: Commit, clockwork: Clockwork, path: Callable[[int], str], most: int
+        self, last: Commit, event_time: EventTime, path: Callable[[int], str], most: int
     ) -> Iterator[tuple[str, tuple[Segment, ...]]]:
         """Write what a cycle has added: the logs, and their files. All that a log needs is written instead, if that
         makes more files than `most`."""
         for number, (place, operator) in enumerate(self._operators.items()):
             piece = self._pieces[place]
             name = memory_log(piece.place)
-            since = needed_since(piece.relation, clockwork.watermark(piece.relation))
+            since = needed_since(piece.relation, event_time.watermark(piece.relation))
             segments = [
                 each
                 for each in last.logs.get(name, ())

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from weft.algebra import Field, Relation, SetOperation
 from weft.algebra.types import INTERVAL
-from weft.plan.clockwork import Clock
+from weft.plan.event_time import Clock
 from weft.runtime.columnar.arrow_types import arrow_type
 from weft.runtime.columnar.rows import CLOCK, column
 

@@ -33,7 +33,7 @@ from weft.algebra import (
 )
 from weft.algebra.sources import reads
 from weft.algebra.types import TIMESTAMP, DataType
-from weft.plan.clockwork import Birth, Clock, Clockwork, is_windowed
+from weft.plan.event_time import Clock, EventTime, QueryStart, is_windowed
 from weft.runtime.columnar.expressions import Leaf, aggregate_sql, spark_sql, spark_type
 from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, column, columns
 from weft.runtime.places import Place, log_of
@@ -78,9 +78,9 @@ def looks_again(relation: Relation, source: Source) -> bool:
 class Compiler:
     """Compiles the relations of one query for one cycle."""
 
-    clockwork: Clockwork
+    event_time: EventTime
     views: Views
-    birth: Birth
+    start: QueryStart
     #: The clock that EMIT EMPTY counts from, by place.
     emit_from: Mapping[str, int]
     #: The view of what an operator over history knew before this cycle, by place.
@@ -96,7 +96,7 @@ class Compiler:
             return f"SELECT {columns(source.fields)}{CLOCK} FROM {self.views.new[log]}"
         if isinstance(source, (Stream, Table, Answers)) or log in self.views.old or log in self.views.given:
             return None
-        return replace(self, birth=self.birth.below(relation, source)).computed(source, inner)
+        return replace(self, start=self.start.below(relation, source)).computed(source, inner)
 
     def computed(self, relation: Relation, place: Place) -> str | None:
         """The rows that a relation emits in this cycle, computed from what it reads."""
@@ -126,7 +126,7 @@ class Compiler:
         """The answers of the instances that close in this cycle, computed from all rows that they cover."""
         window = select.window
         assert window is not None
-        after, until = self.clockwork.closing(select, self.birth)
+        after, until = self.event_time.closing(select, self.start)
         if until is None or (after is not None and until <= after):
             return None
         source = select.inputs[0].source
@@ -163,8 +163,8 @@ class Compiler:
 
     def _since_birth(self, select: Select) -> str:
         """Rows from before the query count only as far as the stream keeps history for it."""
-        horizon = self.clockwork.horizon(select.inputs[0].source, self.birth)
-        first = self.birth.first
+        horizon = self.event_time.horizon(select.inputs[0].source, self.start)
+        first = self.start.first
         if first == 0:
             return ""
         return (
@@ -243,8 +243,8 @@ class Compiler:
         if isinstance(item.source, Table):
             return f"(SELECT {columns(item.source.fields)}{CLOCK} FROM {table}) AS t{position}"
         conditions = []
-        if self.birth.first > 0:
-            conditions.append(f"{ARRIVAL} >= {self.birth.first}")
+        if self.start.first > 0:
+            conditions.append(f"{ARRIVAL} >= {self.start.first}")
         if select.is_bounded:
             conditions.append(f"({BEFORE} IS NULL OR {CLOCK} >= {BEFORE})")
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
@@ -292,13 +292,13 @@ class Compiler:
             return None
         leaf = _input_leaf(select)
         keys = [f"{spark_sql(key, leaf)} AS k{i}" for i, key in enumerate(select.keys)]
-        since = f"{ARRIVAL} >= {self.birth.first}"
+        since = f"{ARRIVAL} >= {self.start.first}"
         where = f"{since} AND {spark_sql(select.where, leaf)}" if select.where is not None else since
         listed = [*keys, *_aggregated(select.aggregates, leaf), f"max({CLOCK}) AS {CLOCK}", f"max({ARRIVAL}) AS last"]
         grouping = ", ".join(spark_sql(key, leaf) for key in select.keys)
         group_by = f" GROUP BY {grouping}" if grouping else ""
         inner = f"SELECT {', '.join(listed)} FROM {rows} AS t0 WHERE {where}{group_by}"
-        return f"SELECT * FROM ({inner}) WHERE last = {self.clockwork.cycle}"
+        return f"SELECT * FROM ({inner}) WHERE last = {self.event_time.cycle}"
 
     def delta(self, select: Select, place: Place) -> str | None:
         """The new rows of a running aggregate as partials, to be merged into its snapshot."""
@@ -317,7 +317,9 @@ class Compiler:
 
     def _history(self, relation: Relation, place: Place) -> history.History:
         """The operator over history, with what it remembers from before this cycle."""
-        return history.History(relation, self.snapshots.get(place.log), self.clockwork.watermark(relation, after=False))
+        return history.History(
+            relation, self.snapshots.get(place.log), self.event_time.watermark(relation, after=False)
+        )
 
     def remembered(self, relation: Relation, place: Place) -> str | None:
         """What an operator over history knows after this cycle, as a select that its next snapshot is made of."""
@@ -327,18 +329,18 @@ class Compiler:
             operands = [self.emitted(relation, place, step) for step in (0, 1)]
         if not any(operands):
             return None
-        return self._history(relation, place).remembered(operands, self.clockwork.watermark(relation))
+        return self._history(relation, place).remembered(operands, self.event_time.watermark(relation))
 
     def _on_instances(self, operation: SetOperation, place: Place) -> str | None:
         """The operator on the instances that have now closed for both operands."""
-        after, until = self.clockwork.closing(operation, self.birth)
+        after, until = self.event_time.closing(operation, self.start)
         if until is None or (after is not None and until <= after):
             return None
         closing = f"{CLOCK} <= {until}L" + (f" AND {CLOCK} > {after}L" if after is not None else "")
         sides = []
         for step, operand in enumerate((operation.left, operation.right)):
             rows = self.views.all(log_of(operand, place.below(step)), len(operand.fields))
-            since = f"{ARRIVAL} >= {self.birth.first}"
+            since = f"{ARRIVAL} >= {self.start.first}"
             sides.append(
                 f"SELECT {columns(operand.fields)}{CLOCK} FROM {rows} WHERE {closing} AND {since}" if rows else None
             )

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from weft.algebra import Relation, Retain, Select, SetOperator
-from weft.plan.clockwork import Clock
+from weft.plan.event_time import Clock
 from weft.runtime.columnar.rows import CLOCK, column, columns
 
 _PASSED = 2

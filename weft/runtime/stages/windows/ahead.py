@@ -60,8 +60,8 @@ def left(directory: Path) -> Left:
             data = (_sealed(directory / "state" / each.path, commit.seals[each.path]) for each in files)
             weave.remember((piece for each in data for piece in partials.pieces(each)), largest - stream.delay)
             weaves[stream.name] = weave
-    born = plan.born
-    return Left(commit.cycle, weaves, {born[name]: shape for name, shape in shapes.items()})
+    number_of = plan.number_of
+    return Left(commit.cycle, weaves, {number_of[name]: shape for name, shape in shapes.items()})
 
 
 def _sealed(file: Path, seals: Seals) -> bytes:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from weft.plan.clockwork import Clock
+from weft.plan.event_time import Clock
 from weft.runtime.stages.windows.executors import Files, files_by_layout
 from weft.runtime.stages.windows.partials import Layout, Partials, decoded, encoded, joined, pieces
 from weft.runtime.state.commits import Segment

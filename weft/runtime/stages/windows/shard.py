@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from weft.algebra import Query, Stream
-from weft.plan.clockwork import Clock
+from weft.plan.event_time import Clock
 from weft.runtime.stages.windows.answers import answers
 from weft.runtime.stages.windows.groups import Grouping
 from weft.runtime.stages.windows.partials import CELL, Layout, Partials

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from weft.algebra import Query, Stream
-from weft.plan.clockwork import Clock, Clockwork, Registered, first_open_start
+from weft.plan.event_time import Clock, EventTime, RunningQuery, first_open_start
 from weft.plan.facts import Facts
 from weft.runtime.sources.lateness import closed_for
 from weft.runtime.stages.windows import total_files
@@ -82,7 +82,7 @@ def _together(tables: Sequence[pa.Table]) -> pa.Table:
 class _Wanted:
     """Queries as they were asked for, and by stream: their shapes, and what those that have windows group by."""
 
-    queries: Mapping[str, Registered]
+    queries: Mapping[str, RunningQuery]
     shapes: Mapping[str, Mapping[str, Woven]]
     key_sets: Mapping[str, Sequence[KeySet]]
 
@@ -136,7 +136,7 @@ class WovenStage:
         self,
         last: Commit,
         streams: Sequence[Stream],
-        queries: Mapping[str, Registered],
+        queries: Mapping[str, RunningQuery],
         kept_rows: Callable[[Stream], KeptRows | None],
         facts: Mapping[str, Facts],
     ) -> None:
@@ -149,7 +149,7 @@ class WovenStage:
         beginning: frozenset[str] = frozenset()
         if queries is not self._wanted.queries:
             self._wanted = self._wishes(queries)
-            beginning = frozenset(name for name, each in queries.items() if each.birth.first > last.cycle)
+            beginning = frozenset(name for name, each in queries.items() if each.start.first > last.cycle)
         wanted = self._wanted.shapes
         self._past, self._kept = {}, {}
         self.log.begin(each.path for name in wanted for each in last.logs.get(log_of(name), ()))
@@ -209,10 +209,10 @@ class WovenStage:
         weave.remember(self.log.pieces(segments), watermark)
         self._kept[stream.name] = segments
 
-    def _wishes(self, queries: Mapping[str, Registered]) -> _Wanted:
+    def _wishes(self, queries: Mapping[str, RunningQuery]) -> _Wanted:
         shapes: dict[str, dict[str, Woven]] = {}
         for name, each in queries.items():
-            shape = self._shape(each.query, each.birth.number)
+            shape = self._shape(each.query, each.start.number)
             assert isinstance(shape, Woven)
             shapes.setdefault(shape.stream, {})[name] = shape
         key_sets = {
@@ -259,9 +259,9 @@ class WovenStage:
         self._past[stream.name] = closed_before(stream, new, past, watermark)
         return (self.log.keep(past.partials, kept.path),)
 
-    def _running(self, weave: StreamWeave, registered: Mapping[str, Registered], last: Commit) -> RunningTotals:
+    def _running(self, weave: StreamWeave, registered: Mapping[str, RunningQuery], last: Commit) -> RunningTotals:
         """The groups of a stream's queries that never close, as the last commit has them."""
-        queries, first_cycles = weave.running, {name: registered[name].birth.first for name in weave.running}
+        queries, first_cycles = weave.running, {name: registered[name].start.first for name in weave.running}
         known = self._totals.get(weave.stream.name)
         if known is not None and known.stream != weave.stream:
             # Another stream has the name now.
@@ -294,8 +294,8 @@ class WovenStage:
     def answer(
         self,
         reduced: Mapping[str, Reduced],
-        clockwork: Clockwork,
-        queries: Mapping[str, Registered],
+        event_time: EventTime,
+        queries: Mapping[str, RunningQuery],
         counted_from: Mapping[str, int],
         paths: Mapping[str, str],
     ) -> dict[str, pa.Table]:
@@ -311,9 +311,9 @@ class WovenStage:
                 self._make_room(name, arrived)
                 self._totals[name].check_memory(arrived, self._hosting.max_state)
             weave = self._weaves[name]
-            before = clockwork.watermark(weave.stream, after=False)
+            before = event_time.watermark(weave.stream, after=False)
             weave.remember(self.log.pieces(self._kept.get(name, ())), before)
-            until = clockwork.watermark(weave.stream)
+            until = event_time.watermark(weave.stream)
             closed = weave.advance(arrived, before, until)
             past = self._past.get(name, {})
             parts = {query: [part] for query, part in self._totals[name].take(arrived).items()}
@@ -321,7 +321,7 @@ class WovenStage:
                 mine = [*past.get(query, ()), closed[query]] if query in closed else past.get(query, [])
                 if not mine and query not in counted_from:
                     continue
-                after = self._answered_after(shape, queries[query], clockwork, before)
+                after = self._answered_after(shape, queries[query], event_time, before)
                 parts[query] = [part.since(after) for part in mine]
                 if query in counted_from and until is not None:
                     parts[query] = [with_empty_instances(shape, parts[query], counted_from[query], after, until)]
@@ -329,18 +329,18 @@ class WovenStage:
                 shape = weave.queries[query]
                 kind = weave.kinds[query]
                 found[query] = [answers(shape.select, shape.measures, part, kind) for part in of_query if len(part)]
-        for query, table in self._answered_on_executors(reduced, clockwork, queries, paths).items():
+        for query, table in self._answered_on_executors(reduced, event_time, queries, paths).items():
             found.setdefault(query, []).append(table)
         whole = {query: _together(tables) for query, tables in found.items() if tables}
         return {query: table for query, table in whole.items() if table.num_rows}
 
-    def _answered_after(self, shape: Woven, query: Registered, clockwork: Clockwork, before: Clock) -> Clock:
+    def _answered_after(self, shape: Woven, query: RunningQuery, event_time: EventTime, before: Clock) -> Clock:
         """The instant after which instances end that a query is answered for."""
-        if query.birth.number in self._grown_up:
+        if query.start.number in self._grown_up:
             return before
-        after, _ = clockwork.closing(shape.select, query.birth)
+        after, _ = event_time.closing(shape.select, query.start)
         if after is not None and after == before:
-            self._grown_up.add(query.birth.number)
+            self._grown_up.add(query.start.number)
         return after
 
     def _make_room(self, name: str, arrived: Partials) -> None:
@@ -365,15 +365,15 @@ class WovenStage:
     def _answered_on_executors(
         self,
         reduced: Mapping[str, Reduced],
-        clockwork: Clockwork,
-        queries: Mapping[str, Registered],
+        event_time: EventTime,
+        queries: Mapping[str, RunningQuery],
         paths: Mapping[str, str],
     ) -> Mapping[str, pa.Table]:
         """The answers of key sets that live there; one Spark job if some window of them closes, and none otherwise."""
         wanted: list[Wanted] = []
         files: list[Files] = []
         for name, weave in self._weaves.items():
-            asked = [self._asked(weave, keys, clockwork, queries) for keys in weave.away]
+            asked = [self._asked(weave, keys, event_time, queries) for keys in weave.away]
             if any(asked):
                 wanted += [each for each in asked if each is not None]
                 arrived = reduced[name].partials if name in reduced and len(reduced[name].partials) else None
@@ -387,11 +387,11 @@ class WovenStage:
         return found.answers
 
     def _asked(
-        self, weave: StreamWeave, keys: KeySet, clockwork: Clockwork, queries: Mapping[str, Registered]
+        self, weave: StreamWeave, keys: KeySet, event_time: EventTime, queries: Mapping[str, RunningQuery]
     ) -> Wanted | None:
         """What a cycle asks of a key set; None if no window closes."""
         shapes = weave.key_sets()[keys]
-        before, until = clockwork.watermark(weave.stream, after=False), clockwork.watermark(weave.stream)
+        before, until = event_time.watermark(weave.stream, after=False), event_time.watermark(weave.stream)
         windows = {each.window for each in shapes.values()}
         if until is None or (before is not None and not any(instances_ending(each, before, until) for each in windows)):
             return None
@@ -405,7 +405,7 @@ class WovenStage:
                 plan({name: queries[name].query for name in shapes}, weave.grouping.of(shapes)),
                 before,
                 until,
-                {name: self._answered_after(each, queries[name], clockwork, before) for name, each in shapes.items()},
+                {name: self._answered_after(each, queries[name], event_time, before) for name, each in shapes.items()},
             ),
         )
 

@@ -16,7 +16,7 @@ Clock = int | None
 
 
 @dataclass(frozen=True, slots=True)
-class Birth:
+class QueryStart:
     """When a query was created: its number, its first cycle, and the largest clock of each stream before it.
 
     `backlog` says whether instances that had closed before the first cycle are answered in it, as far as history
@@ -28,8 +28,8 @@ class Birth:
     largest: Mapping[str, Clock]
     backlog: bool = True
 
-    def below(self, relation: Relation, source: Source) -> Birth:
-        """The birth of what a relation with this birth reads.
+    def below(self, relation: Relation, source: Source) -> QueryStart:
+        """The start of what a relation reads that starts like this.
 
         Windows look back, and selections pass on what had closed. Whatever else puts rows together begins with the
         query, and what had closed before is none of its rows.
@@ -39,21 +39,21 @@ class Birth:
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
+class RunningQuery:
     """A query that runs, and when it was created."""
 
     query: Query
-    birth: Birth
+    start: QueryStart
 
 
 @dataclass(frozen=True)
-class Clockwork:
+class EventTime:
     """Time in one cycle: the largest clocks before and after it, and the queries whose answers others read."""
 
     cycle: int
     before: Mapping[str, Clock]
     after: Mapping[str, Clock]
-    queries: Mapping[str, Registered]
+    queries: Mapping[str, RunningQuery]
 
     def watermark(self, source: Source, *, after: bool = True) -> Clock:
         """A relation's watermark after the cycle, or after the one before it."""
@@ -65,11 +65,11 @@ class Clockwork:
         marks = [self.watermark(below, after=after) for below in flows(source)]
         return None if None in marks else min(mark for mark in marks if mark is not None)
 
-    def closing(self, relation: Relation, birth: Birth) -> tuple[Clock, Clock]:
+    def closing(self, relation: Relation, start: QueryStart) -> tuple[Clock, Clock]:
         """The window instances whose end lies in (after, until] close in this cycle; no `until` means none do."""
-        is_first = self.cycle <= birth.first
-        closed = None if is_first and birth.backlog else self.watermark(relation, after=False)
-        horizon = self.horizon(relation, birth)
+        is_first = self.cycle <= start.first
+        closed = None if is_first and start.backlog else self.watermark(relation, after=False)
+        horizon = self.horizon(relation, start)
         bounds = [each for each in (closed, horizon) if each is not None]
         return (max(bounds) if bounds else None), self.watermark(relation)
 
@@ -91,31 +91,31 @@ class Clockwork:
             return self._newest_under(self.queries[source.query].query.relation)
         return _latest(*(self._newest_under(below) for below in flows(source)))
 
-    def horizon(self, source: Source, birth: Birth) -> Clock:
+    def horizon(self, source: Source, start: QueryStart) -> Clock:
         """The clock after which a relation lacks none of its rows, although the query was not always there.
 
         A stream lacks what came before the query was created and is older than its history. Who does not look back
         lacks everything up to the largest clock seen then. An answer lacks nothing if the whole instance does not.
         """
         if isinstance(source, Stream):
-            largest = birth.largest.get(source.name)
+            largest = start.largest.get(source.name)
             return None if largest is None else largest - source.backfill
         if isinstance(source, Answers):
             parent = self.queries[source.query]
-            return _latest(self.horizon(parent.query.relation, parent.birth), self._largest_under(source, birth))
-        lacking = _latest(*(self.horizon(below, birth) for below in flows(source)))
+            return _latest(self.horizon(parent.query.relation, parent.start), self._largest_under(source, start))
+        lacking = _latest(*(self.horizon(below, start) for below in flows(source)))
         if not looks_back(source):
-            lacking = _latest(lacking, self._largest_under(source, birth))
+            lacking = _latest(lacking, self._largest_under(source, start))
         if isinstance(source, Select) and is_windowed(source):
             return None if lacking is None else lacking + _range(source)
         return lacking
 
-    def _largest_under(self, source: Source, birth: Birth) -> Clock:
+    def _largest_under(self, source: Source, start: QueryStart) -> Clock:
         if isinstance(source, Stream):
-            return birth.largest.get(source.name)
+            return start.largest.get(source.name)
         if isinstance(source, Answers):
-            return self._largest_under(self.queries[source.query].query.relation, birth)
-        return _latest(*(self._largest_under(below, birth) for below in flows(source)))
+            return self._largest_under(self.queries[source.query].query.relation, start)
+        return _latest(*(self._largest_under(below, start) for below in flows(source)))
 
 
 def _latest(*clocks: Clock) -> Clock:
