@@ -4,8 +4,7 @@ loom = weft.open("project")
 loom.execute(open("app.sql").read())
 """
 
-from weft.loom import Loom
-from weft.registration import Outcome
+from weft.loom import Loom, Outcome
 from weft.sql.errors import SqlError
 
 __version__ = "0.1.0"

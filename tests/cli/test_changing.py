@@ -19,7 +19,7 @@ import pytest
 
 from tests.runtime.projects import PATIENCE, write_rows
 from weft.catalog import Catalog, CatalogError
-from weft.changes import change
+from weft.loom import change
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 

@@ -14,8 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tests.runtime.projects import PATIENCE, Live, live, rows_of, run_to_the_end, write_rows
-from weft.changes import change
-from weft.loom import Loom
+from weft.loom import Loom, change
 from weft.runtime.failures.errors import EngineError, SourceError
 from weft.runtime.sources import replay
 from weft.runtime.state.answer_files import AnswerFiles

@@ -36,7 +36,7 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from weft import algebra
+from weft.algebra import expressions, relations, types
 from weft.catalog.errors import CodecError
 
 #: What `encode` makes: a plain value, or a table of rows.
@@ -215,4 +215,6 @@ def _getter(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
     return lambda value: tuple(getattr(value, name) for name in names)
 
 
-register(*(member for member in vars(algebra).values() if isinstance(member, type)))
+for _module in (types, expressions, relations):
+    _own = (each for each in vars(_module).values() if getattr(each, "__module__", None) == _module.__name__)
+    register(*(each for each in _own if isinstance(each, type)))

@@ -34,7 +34,7 @@ class NameInUse(CatalogError):
 class CatalogLocked(CatalogError):
     """Another writer has the directory open; `holder` is what it wrote about itself.
 
-    `answers` says whether that process carries out what others ask for: see `weft/changes.py`.
+    `answers` says whether that process carries out what others ask for: see `weft/loom/loom.py`.
     """
 
     def __init__(self, directory: Path, holder: str, *, answers: bool = False) -> None:

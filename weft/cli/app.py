@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import io
 import sys
+from importlib.metadata import version
 from typing import Annotated
 
 import typer
 
-from weft import __version__
 from weft.cli.check import check
 from weft.cli.coordinator import coordinator
 from weft.cli.demo import demo
@@ -43,13 +43,13 @@ app.add_typer(federation, name="federation")
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"weft {__version__}")
+        typer.echo(f"weft {version('weft')}")
         raise typer.Exit
 
 
 @app.callback()
 def _options(
-    version: Annotated[
+    show_version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from weft.catalog import Catalog
-from weft.changes import change
 from weft.cli.output import (
     SITE_FILE,
     Failure,
@@ -20,6 +19,7 @@ from weft.cli.output import (
     print_outcomes,
 )
 from weft.cli.register import registered_in_federation
+from weft.loom import change
 from weft.sql.errors import did_you_mean
 
 

@@ -21,7 +21,7 @@ from weft.cli.output import (
     print_text,
     read_script,
 )
-from weft.loom import explained
+from weft.loom.inspection import explained
 from weft.plan.sharing import Measured
 from weft.sql.binder import EXPLAIN_FORMATS
 from weft.sql.check import check

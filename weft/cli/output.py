@@ -17,8 +17,7 @@ from rich.text import Text
 from weft.algebra.secrets import shown
 from weft.catalog import CATALOG_FILE, CatalogError
 from weft.catalog.copies import refuse_lost
-from weft.loom import Loom
-from weft.registration import Outcome
+from weft.loom import Loom, Outcome
 from weft.runtime.failures.errors import EngineError
 from weft.sql import Problem
 

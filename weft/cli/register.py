@@ -6,7 +6,6 @@ from pathlib import Path
 
 import typer
 
-from weft.changes import change
 from weft.cli.check import report_document
 from weft.cli.output import (
     PROBLEMS,
@@ -22,7 +21,7 @@ from weft.cli.output import (
     read_script,
     require_project,
 )
-from weft.registration import Registration
+from weft.loom import Registration, change
 
 
 def register(file: ScriptArgument, project: ProjectOption = Path(), as_json: JsonOption = False) -> None:

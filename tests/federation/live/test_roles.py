@@ -28,7 +28,7 @@ from weft.federation.live.landing import Landing
 from weft.federation.live.ledger import Ledger, Stay
 from weft.federation.live.letters import Letter, letter_bytes, letter_of, small_enough
 from weft.federation.live.store import Store
-from weft.registration import Registration
+from weft.loom.registration import Registration
 
 ENTRIES = (
     Joined("j", "n1"),

@@ -17,7 +17,7 @@ from weft.federation.live.entries import Entry
 from weft.federation.live.letters import Letter
 from weft.federation.live.requests import asked
 from weft.federation.live.site import SiteProcess, SiteSettings
-from weft.registration import Registration
+from weft.loom.registration import Registration
 
 GOOD = """
 CREATE VIEW high AS SELECT n, price FROM trades WHERE price > 3;

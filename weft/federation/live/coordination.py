@@ -44,7 +44,7 @@ from weft.federation.live.store import Store
 from weft.federation.live.wire import COORDINATOR, Wire, reply_box, source_box
 from weft.federation.model.network import network_of
 from weft.federation.topology import Topology
-from weft.registration import Outcome, Registration
+from weft.loom.registration import Outcome, Registration
 from weft.sql import Problem, SqlError, dialect, split, statements
 from weft.sql.repetition import bind_or_repeat
 

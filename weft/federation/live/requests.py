@@ -10,7 +10,7 @@ from weft.federation.errors import FederationError
 from weft.federation.live.letters import Letter, letter_bytes, letter_of
 from weft.federation.live.scripts import ScriptRefused
 from weft.federation.live.wire import COORDINATOR, Wire, reply_box
-from weft.registration import Registration
+from weft.loom.registration import Registration
 
 _LOOK_EVERY = 0.05
 

@@ -13,7 +13,7 @@ from weft.federation.errors import FederationError
 from weft.federation.live.batch_files import check_format
 from weft.federation.live.ledger import Ledger
 from weft.federation.model.network import NetworkGraph
-from weft.registration import Registration
+from weft.loom.registration import Registration
 from weft.sql import dialect, split, statements
 from weft.sql.check import Report, check
 from weft.sql.errors import Code, Problem

@@ -11,30 +11,24 @@ loom.execute('''
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
-from weft.algebra import Field, Query, Stream, Table
-from weft.algebra.clocks import clock_type
-from weft.algebra.secrets import shown, shown_sql, shown_value
-from weft.catalog import Catalog, View
+from weft.algebra import Query, Stream, Table
+from weft.algebra.secrets import shown_value
+from weft.catalog import Catalog, CatalogError, CatalogLocked, View, find_writer
 from weft.catalog.database import PATIENCE
-from weft.explain.sharing_json import shared_document
-from weft.explain.sharing_text import shared_query_text, shared_text
 from weft.files.private_files import private_folder
-from weft.plan.sharing import Measured
-from weft.plan.text import duration_text, relation_lines, window_text
-from weft.registration import Answering, Outcome, Registration
+from weft.loom import inspection
+from weft.loom.registration import Answering, Outcome, Registration
 from weft.sql import Problem, SqlError, bind_or_repeat, object_names, parse, split, statements
-from weft.sql.binder import SETTINGS
 from weft.sql.check import check
 
 if TYPE_CHECKING:
@@ -45,12 +39,17 @@ if TYPE_CHECKING:
 
     from weft.delivery import Subscriber
     from weft.delivery.groups.control import Control
-    from weft.explain.project import Project
     from weft.runtime.engine import Engine
     from weft.runtime.progress import Progress
     from weft.runtime.sources.tables import GivenRows
     from weft.runtime.stages.windows.ahead import Left
 
+
+#: Seconds within which a running process answers, unless it hangs.
+_LIMIT: Final = 60.0
+
+#: Seconds between two looks for the answer.
+_PAUSE: Final = 0.03
 
 _log = logging.getLogger("weft")
 
@@ -103,7 +102,7 @@ class Loom:
         outcomes = []
         for piece in split(script):
             try:
-                outcomes.append(self._execute_one(piece.text))
+                outcomes.append(self._apply(bind_or_repeat(parse(piece.text), self.catalog, piece.text)))
             except SqlError as error:
                 raise error.shifted(piece.start) from None
         return outcomes
@@ -129,53 +128,7 @@ class Loom:
 
         `format` is TEXT, JSON, MERMAID, DOT or SVG: the last three are pictures.
         """
-        from weft.delivery.groups.explanation import delivered, delivered_document, delivered_text
-        from weft.explain.project import Project
-        from weft.runtime.stages.windows.hosts import recorded_hosts
-        from weft.runtime.state.status import kept_apart
-        from weft.runtime.statistics import measured
-
-        queries = self._explained_queries()
-        chosen = None if query is None else self.catalog.query(query)
-        found = None if chosen is None else delivered(self.catalog, chosen.name)
-        if found is not None and found.parts and chosen not in queries:
-            chosen = found.parts[0].query
-        known = measured(self.catalog)
-        apart, hosts = kept_apart(self.catalog, lambda state: state.woven), recorded_hosts(self.catalog)
-        text = explained(queries, chosen, known, format, apart, hosts, Project.of(self.catalog))
-        if query is not None and format == "TEXT":
-            text = "\n\n".join([*self._state_of(self.catalog.query(query).name), text])
-        if found is not None and format == "TEXT":
-            return f"{delivered_text(found)}\n\n{text}"
-        if found is not None and format == "JSON":
-            return json.dumps({**json.loads(text), "delivery": delivered_document(found)}, indent=2, ensure_ascii=False)
-        return text
-
-    def _state_of(self, query: str) -> list[str]:
-        """Whether a query is in error, or evaluated apart from the others since it was, as sentences."""
-        if not (self.directory / "state" / "commits").exists():
-            return []
-        from weft.runtime.state.commits import errors_of
-        from weft.runtime.state.status import last_commit
-
-        commit = last_commit(self.directory)
-        error = None if commit is None else errors_of(commit).get(query)
-        if error is not None:
-            return [f"{query} is in error: {error.sentence}"]
-        if commit is not None and any(query in each.members for each in commit.islands.values()):
-            return [f"{query} is evaluated apart from the others since it was in error, and shares nothing with them"]
-        return []
-
-    def _explained_queries(self) -> tuple[Query, ...]:
-        """What is evaluated: queries, and representatives in the place of those that go to subscribers.
-
-        Members that have not been grouped yet stand for themselves.
-        """
-        grouped = {each.number for each in self.catalog.deliveries.itineraries()}
-        ungrouped = {name for name, number in self.catalog.members().items() if number not in grouped}
-        running = self.catalog.running()
-        known = {each.name for each in running}
-        return (*running, *(each for each in self.catalog.queries() if each.name in ungrouped - known))
+        return inspection.explain(self.catalog, query, format)
 
     # -- running ------------------------------------------------------------------------------------------------------
 
@@ -344,9 +297,6 @@ class Loom:
 
     # -- statements ---------------------------------------------------------------------------------------------------
 
-    def _execute_one(self, text: str) -> Outcome:
-        return self._apply(bind_or_repeat(parse(text), self.catalog, text))
-
     def _apply(self, statement: statements.Statement) -> Outcome:
         if isinstance(statement, statements.CreateStream):
             self.catalog.add_stream(statement.stream)
@@ -361,7 +311,13 @@ class Loom:
             self.catalog.add_query(statement.query)
             return Outcome(f"query {statement.query.name} created{_noted(statement.notes)}")
         if isinstance(statement, statements.Drop):
-            self._drop(statement)
+            drop = {
+                "STREAM": self.catalog.drop_stream,
+                "TABLE": self.catalog.drop_table,
+                "VIEW": self.catalog.drop_view,
+                "QUERY": self.catalog.drop_query,
+            }[statement.kind]
+            drop(statement.name)
             if statement.kind == "STREAM":
                 self._follow_streams()
             return Outcome(f"{statement.kind.lower()} {statement.name} dropped")
@@ -371,9 +327,9 @@ class Loom:
             self.catalog.set_setting(statement.name, statement.value)
             return Outcome(f"{statement.name} = {shown_value(statement.name, statement.value)}")
         if isinstance(statement, statements.Show):
-            return self._show(statement.kind)
+            return inspection.show(self.catalog, statement.kind)
         if isinstance(statement, statements.Describe):
-            return self._describe(statement.name)
+            return inspection.describe(self.catalog, statement.name)
         if isinstance(statement, statements.Explain):
             return Outcome(self.explain(statement.query, format=statement.format))
         return Outcome(statement.reason)
@@ -406,49 +362,6 @@ class Loom:
 
         return {name: each.sentence for name, each in errors(self.directory).items()}
 
-    def _drop(self, statement: statements.Drop) -> None:
-        drop = {
-            "STREAM": self.catalog.drop_stream,
-            "TABLE": self.catalog.drop_table,
-            "VIEW": self.catalog.drop_view,
-            "QUERY": self.catalog.drop_query,
-        }[statement.kind]
-        drop(statement.name)
-
-    def _show(self, kind: str) -> Outcome:
-        if kind == "STREAMS":
-            rows = [
-                (each.name, each.format, each.clock, duration_text(each.delay, clock_type(each)))
-                for each in self.catalog.streams()
-            ]
-            return _table(("stream", "format", "clock", "watermark delay"), rows)
-        if kind == "TABLES":
-            tables = [
-                (each.name, each.format, shown(dict(each.options).get("path", ""))) for each in self.catalog.tables()
-            ]
-            return _table(("table", "format", "path"), tables)
-        if kind == "VIEWS":
-            return _table(("view", "definition"), [(each.name, _one_line(each.text)) for each in self.catalog.views()])
-        if kind == "QUERIES":
-            listed = [(each.name, _window(each), _one_line(each.text)) for each in self.catalog.queries()]
-            return _table(("query", "window", "definition"), listed)
-        known = dict.fromkeys(SETTINGS, "")
-        known |= {name: shown_value(name, str(value)) for name, value in self.catalog.settings().items()}
-        return _table(("setting", "value"), list(known.items()))
-
-    def _describe(self, name: str) -> Outcome:
-        stream, table = self.catalog.find_stream(name), self.catalog.find_table(name)
-        if stream is not None:
-            delay = duration_text(stream.delay, clock_type(stream))
-            message = f"stream {stream.name} from {stream.format}; clock {stream.clock}, rows late by up to {delay}"
-            return replace(_columns(stream.fields), message=message)
-        if table is not None:
-            return replace(_columns(table.fields), message=f"table {table.name} from {table.format}")
-        relation = self.catalog.find_view(name)
-        kind = "query" if relation is None else "view"
-        relation = relation or self.catalog.query(name).relation
-        return replace(_columns(relation.fields), message=f"{kind} {name}\n" + "\n".join(relation_lines(relation)))
-
 
 def _refuse_bad_name(name: str) -> None:
     refused = object_names.refusal(name)
@@ -478,56 +391,51 @@ def _left(directory: Path) -> Left:
     return left(directory)
 
 
-def explained(
-    queries: Sequence[Query],
-    query: Query | None,
-    measured: Measured,
-    format: str,
-    apart: Mapping[str, str] | None = None,
-    hosts: Callable[[str, tuple[str, ...]], str | None] = lambda stream, keys: None,
-    project: Project | None = None,
-) -> str:
-    """How a query, or all of them, are evaluated if all of them run together. Spark is not needed for that.
-
-    `apart` has the reasons of queries that are not woven although they could be; `hosts` says where kernels live;
-    `project` is what else is known of the queries, if they are those of a project.
-    """
-    from weft.explain.joins import shared_network
-    from weft.explain.project import Project
-    from weft.explain.windows import sharing
-    from weft.runtime.statistics import rates
-
-    found = sharing(queries, rates(measured), apart, measured.facts, hosts)
-    woven = found.woven.keys() | found.running.keys()
-    chosen = queries if query is None else (query,)
-    name = query.name if query is not None else None
-    found = replace(found, network=shared_network(queries, project or Project({}), woven, name))
-    if format == "JSON":
-        return json.dumps(shared_document(chosen, found, measured), indent=2, ensure_ascii=False)
-    if format != "TEXT":
-        from weft.explain.drawing import drawing
-        from weft.explain.pictures import PICTURES
-
-        return PICTURES[format](drawing(found, [each.name for each in chosen]))
-    return shared_text(queries, found, measured) if query is None else shared_query_text(query, found, measured)
-
-
-def _columns(fields: Sequence[Field]) -> Outcome:
-    return _table(("column", "type"), [(field.name, str(field.type)) for field in fields])
-
-
-def _table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Outcome:
-    return Outcome(f"{len(rows)} row{'s' * (len(rows) != 1)}", columns, tuple(rows))
-
-
 def _noted(notes: Sequence[Problem]) -> str:
     return "".join(f"; {sentence}" for sentence in dict.fromkeys(note.message for note in notes))
 
 
-def _one_line(text: str) -> str:
-    return " ".join(shown_sql(text).split())
+def change(directory: Path, script: str, limit: float = _LIMIT) -> Registration:
+    """Carry out a script in the project in `directory`, all of it or nothing.
+
+    If a process runs the project, that process carries it out. If it ends before it has done so, this one does.
+    """
+    while True:
+        try:
+            with Loom.open(directory) as loom:
+                return loom.register(script)
+        except CatalogLocked as locked:
+            if not locked.answers:
+                raise
+            found = _ask(directory, script, locked.holder, limit)
+            if found is not None:
+                return found
 
 
-def _window(query: Query) -> str:
-    window = query.relation.window
-    return window_text(window, query.relation.clock_type) if window is not None else "-"
+def _ask(directory: Path, script: str, holder: str, limit: float) -> Registration | None:
+    """What the process that runs a project answers; None if it has ended and nothing was done.
+
+    Raises CatalogError if it does not answer, or cannot carry out the script.
+    """
+    with Catalog.open(directory, write=False) as catalog:
+        number = catalog.submit(script)
+        end = time.monotonic() + limit
+        try:
+            while (answer := catalog.request(number).answer) is None:
+                is_late = time.monotonic() > end
+                if (is_late or find_writer(directory) is None) and catalog.withdraw(number):
+                    if not is_late:
+                        return None
+                    raise CatalogError(
+                        f"{holder} runs {directory} and did not answer within {limit:.0f} s; nothing was changed; "
+                        "repeat, or stop it first"
+                    )
+                time.sleep(_PAUSE)
+        except KeyboardInterrupt:
+            catalog.withdraw(number)
+            raise
+        catalog.forget_request(number)
+    found = Registration.from_text(answer)
+    if found.failure:
+        raise CatalogError(found.failure)
+    return found

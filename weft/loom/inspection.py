@@ -1,0 +1,163 @@
+"""Answers EXPLAIN, SHOW and DESCRIBE from what is registered, measured and committed. Spark is not needed for that."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from weft.algebra import Field, Query
+from weft.algebra.clocks import clock_type
+from weft.algebra.secrets import shown, shown_sql, shown_value
+from weft.catalog import Catalog
+from weft.explain.sharing_json import shared_document
+from weft.explain.sharing_text import shared_query_text, shared_text
+from weft.loom.registration import Outcome
+from weft.plan.sharing import Measured
+from weft.plan.text import duration_text, relation_lines, window_text
+from weft.sql.binder import SETTINGS
+
+if TYPE_CHECKING:
+    from weft.explain.project import Project
+
+
+def explain(catalog: Catalog, query: str | None, format: str) -> str:
+    """How a query of a project, or all of them, are evaluated and what they share."""
+    from weft.delivery.groups.explanation import delivered, delivered_document, delivered_text
+    from weft.explain.project import Project
+    from weft.runtime.stages.windows.hosts import recorded_hosts
+    from weft.runtime.state.status import kept_apart
+    from weft.runtime.statistics import measured
+
+    queries = _evaluated(catalog)
+    chosen = None if query is None else catalog.query(query)
+    found = None if chosen is None else delivered(catalog, chosen.name)
+    if found is not None and found.parts and chosen not in queries:
+        chosen = found.parts[0].query
+    apart = kept_apart(catalog, lambda state: state.woven)
+    text = explained(queries, chosen, measured(catalog), format, apart, recorded_hosts(catalog), Project.of(catalog))
+    if query is not None and format == "TEXT":
+        text = "\n\n".join([*_state_of(catalog, catalog.query(query).name), text])
+    if found is not None and format == "TEXT":
+        return f"{delivered_text(found)}\n\n{text}"
+    if found is not None and format == "JSON":
+        return json.dumps({**json.loads(text), "delivery": delivered_document(found)}, indent=2, ensure_ascii=False)
+    return text
+
+
+def _evaluated(catalog: Catalog) -> tuple[Query, ...]:
+    """The queries that are evaluated, with representatives in the place of those that go to subscribers.
+
+    A query that has no representative yet is listed itself.
+    """
+    grouped = {each.number for each in catalog.deliveries.itineraries()}
+    ungrouped = {name for name, number in catalog.members().items() if number not in grouped}
+    running = catalog.running()
+    known = {each.name for each in running}
+    return (*running, *(each for each in catalog.queries() if each.name in ungrouped - known))
+
+
+def _state_of(catalog: Catalog, query: str) -> list[str]:
+    """Whether a query is in error, or evaluated apart from the others since it was, as sentences."""
+    directory = catalog.path.parent
+    if not (directory / "state" / "commits").exists():
+        return []
+    from weft.runtime.state.commits import errors_of
+    from weft.runtime.state.status import last_commit
+
+    commit = last_commit(directory)
+    error = None if commit is None else errors_of(commit).get(query)
+    if error is not None:
+        return [f"{query} is in error: {error.sentence}"]
+    if commit is not None and any(query in each.members for each in commit.islands.values()):
+        return [f"{query} is evaluated apart from the others since it was in error, and shares nothing with them"]
+    return []
+
+
+def explained(
+    queries: Sequence[Query],
+    query: Query | None,
+    measured: Measured,
+    format: str,
+    apart: Mapping[str, str] | None = None,
+    hosts: Callable[[str, tuple[str, ...]], str | None] = lambda stream, keys: None,
+    project: Project | None = None,
+) -> str:
+    """How a query, or all of them, are evaluated if all of them run together.
+
+    `apart` has the reasons of queries that are not woven although they could be; `hosts` says where kernels live;
+    `project` is what else is known of the queries, if they are those of a project.
+    """
+    from weft.explain.joins import shared_network
+    from weft.explain.project import Project
+    from weft.explain.windows import sharing
+    from weft.runtime.statistics import rates
+
+    found = sharing(queries, rates(measured), apart, measured.facts, hosts)
+    woven = found.woven.keys() | found.running.keys()
+    chosen = queries if query is None else (query,)
+    name = query.name if query is not None else None
+    found = replace(found, network=shared_network(queries, project or Project({}), woven, name))
+    if format == "JSON":
+        return json.dumps(shared_document(chosen, found, measured), indent=2, ensure_ascii=False)
+    if format != "TEXT":
+        from weft.explain.drawing import drawing
+        from weft.explain.pictures import PICTURES
+
+        return PICTURES[format](drawing(found, [each.name for each in chosen]))
+    return shared_text(queries, found, measured) if query is None else shared_query_text(query, found, measured)
+
+
+def show(catalog: Catalog, kind: str) -> Outcome:
+    """The table of all STREAMS, TABLES, VIEWS, QUERIES or SETTINGS."""
+    if kind == "STREAMS":
+        streams = [
+            (each.name, each.format, each.clock, duration_text(each.delay, clock_type(each)))
+            for each in catalog.streams()
+        ]
+        return _table(("stream", "format", "clock", "watermark delay"), streams)
+    if kind == "TABLES":
+        tables = [(each.name, each.format, shown(dict(each.options).get("path", ""))) for each in catalog.tables()]
+        return _table(("table", "format", "path"), tables)
+    if kind == "VIEWS":
+        return _table(("view", "definition"), [(each.name, _one_line(each.text)) for each in catalog.views()])
+    if kind == "QUERIES":
+        queries = [(each.name, window_of(each), _one_line(each.text)) for each in catalog.queries()]
+        return _table(("query", "window", "definition"), queries)
+    known = dict.fromkeys(SETTINGS, "")
+    known |= {name: shown_value(name, str(value)) for name, value in catalog.settings().items()}
+    return _table(("setting", "value"), list(known.items()))
+
+
+def describe(catalog: Catalog, name: str) -> Outcome:
+    """The columns of a stream, table, view or query, and where its rows come from."""
+    stream, table = catalog.find_stream(name), catalog.find_table(name)
+    if stream is not None:
+        delay = duration_text(stream.delay, clock_type(stream))
+        message = f"stream {stream.name} from {stream.format}; clock {stream.clock}, rows late by up to {delay}"
+        return replace(_columns(stream.fields), message=message)
+    if table is not None:
+        return replace(_columns(table.fields), message=f"table {table.name} from {table.format}")
+    relation = catalog.find_view(name)
+    kind = "query" if relation is None else "view"
+    relation = relation or catalog.query(name).relation
+    return replace(_columns(relation.fields), message=f"{kind} {name}\n" + "\n".join(relation_lines(relation)))
+
+
+def window_of(query: Query) -> str:
+    """The window of a query as tables show it."""
+    window = query.relation.window
+    return "-" if window is None else window_text(window, query.relation.clock_type)
+
+
+def _columns(fields: Sequence[Field]) -> Outcome:
+    return _table(("column", "type"), [(field.name, str(field.type)) for field in fields])
+
+
+def _table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Outcome:
+    return Outcome(f"{len(rows)} row{'s' * (len(rows) != 1)}", columns, tuple(rows))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(shown_sql(text).split())
