@@ -7,11 +7,12 @@ assignment.json     the worker of each fragment
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from weft.files.atomic import write_atomically
 
 _PROVIDER, _ASSIGNMENT = "provider.json", "assignment.json"
 
@@ -52,10 +53,4 @@ def read_assignment(directory: Path) -> dict[str, str]:
 
 
 def _replace(path: Path, content: Mapping[str, Any]) -> None:
-    """A reader sees the file before or after, and nothing in between; a crash leaves one of the two."""
-    draft = path.with_suffix(".draft")
-    with draft.open("w") as file:
-        json.dump(content, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
+    write_atomically(path, json.dumps(content, indent=1).encode(), is_private=False)

@@ -14,6 +14,7 @@ from typing import Final
 from zlib import crc32
 
 from weft.catalog.errors import CatalogCorrupt, CatalogLost, CatalogMissing
+from weft.files.atomic import publish
 
 #: The name of the copy in the state directory.
 COPY_FILE: Final = "catalog.copy"
@@ -51,7 +52,7 @@ def put_back(directory: Path, catalog: Path) -> Path | None:
         # They were asked for by processes that have ended.
         connection.execute("DELETE FROM requests")
     replaced = _set_aside(catalog)
-    fresh.replace(catalog)
+    publish(fresh, catalog)
     return replaced
 
 

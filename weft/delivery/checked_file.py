@@ -8,7 +8,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from weft.files.private_files import private
+from weft.files.atomic import write_atomically
 
 
 class Damaged(ValueError):
@@ -18,7 +18,7 @@ class Damaged(ValueError):
 def write_checked(path: Path, document: object) -> None:
     """Write a document with its checksum, so that the file is there whole, or as it was."""
     text = _text(document)
-    write_whole(path, _text({"check": zlib.crc32(text), "document": document}))
+    write_atomically(path, _text({"check": zlib.crc32(text), "document": document}))
 
 
 def read_checked(path: Path) -> dict[str, Any] | None:
@@ -34,20 +34,6 @@ def read_checked(path: Path) -> dict[str, Any] | None:
     if zlib.crc32(_text(document)) != check:
         raise Damaged("the checksum does not fit its content")
     return document
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that it is on the disk whole, or as it was. This user alone can read it."""
-    draft = path.with_name(f".{path.name}.draft")
-    try:
-        with open(draft, "wb", opener=private) as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-    except OSError:
-        draft.unlink(missing_ok=True)
-        raise
 
 
 def move_marker(folder: Path, kind: str, before: int | None, now: int) -> None:

@@ -24,10 +24,11 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeVar
 
 from weft.delivery import itinerary
-from weft.delivery.checked_file import Damaged, marker, move_marker, read_checked, write_checked, write_whole
+from weft.delivery.checked_file import Damaged, marker, move_marker, read_checked, write_checked
 from weft.delivery.errors import DamagedLog, LogError
 from weft.delivery.itinerary import Itinerary
 from weft.delivery.parcel import Head, Parcel, checked_head, decode, encode, read_head
+from weft.files.atomic import write_atomically
 from weft.files.private_files import private_folder
 
 Found = TypeVar("Found")
@@ -334,7 +335,7 @@ def write_json(path: Path, document: object) -> None:
 
 def _write(path: Path, data: bytes) -> None:
     try:
-        write_whole(path, data)
+        write_atomically(path, data)
     except OSError as error:
         raise _unwritable(path, error) from error
 

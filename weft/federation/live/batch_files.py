@@ -24,6 +24,7 @@ from weft.algebra.clocks import clock_type
 from weft.algebra.types import TIMESTAMP
 from weft.federation.errors import FederationError
 from weft.federation.live.store import Store
+from weft.files.atomic import publish
 from weft.files.private_files import private_folder
 from weft.runtime.columnar.arrow_types import arrow_type
 from weft.runtime.sources import replay
@@ -97,7 +98,7 @@ class BatchFiles:
         path = self._path(number)
         draft = path.with_suffix(".draft")
         pq.write_table(rows, draft)
-        os.replace(draft, path)
+        publish(draft, path)
         with self._store.transaction():
             self._store.rows("INSERT INTO batches VALUES (?, ?, ?, ?, ?)", self.stream.name, number, name, clock, bad)
         return number

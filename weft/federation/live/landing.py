@@ -9,7 +9,6 @@ says which batch a cycle is. A batch that comes again, after a crash, finds its 
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,9 +18,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from weft.delivery.checked_file import Damaged, read_checked, write_checked, write_whole
+from weft.delivery.checked_file import Damaged, read_checked, write_checked
 from weft.federation.errors import FederationError
 from weft.federation.live.place_file import FEED_AGAIN
+from weft.files.atomic import publish, write_atomically
 from weft.files.private_files import private_folder
 from weft.runtime.state.seals import Seal, fault, seal_of
 
@@ -82,7 +82,7 @@ class Landing:
         seal = _write_durably(rows, draft / "rows.parquet") if has_rows else None
         mark = {"place": place, "stream": stream, "rows": has_rows, "seal": seal, "clocks": dict(clocks)}
         write_checked(draft / "mark.json", mark)
-        os.replace(draft, self._path(cycle))
+        publish(draft, self._path(cycle))
         self._cycles.append(cycle)
         return self.landed(cycle)
 
@@ -117,7 +117,7 @@ def _write_durably(rows: pa.Table | None, path: Path) -> Seal:
     sink = pa.BufferOutputStream()
     pq.write_table(rows, sink)
     data = sink.getvalue().to_pybytes()
-    write_whole(path, data)
+    write_atomically(path, data)
     return seal_of(data)
 
 

@@ -26,12 +26,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from weft.delivery.checked_file import marker, move_marker, write_whole
+from weft.delivery.checked_file import marker, move_marker
 from weft.delivery.parcel import stream_of, table_of
 from weft.federation.errors import FederationError
 from weft.federation.live.letters import Letter, letter_bytes, small_enough
 from weft.federation.live.place_file import FEED_AGAIN
 from weft.federation.live.wire import Wire, home_box
+from weft.files.atomic import write_atomically
 from weft.files.private_files import private_folder
 
 _LENGTH = struct.Struct(">I")
@@ -93,7 +94,7 @@ class Outbox:
             self._mark_written(before)
             return
         body = _PREVIOUS.pack(-1 if before is None else before) + b"".join(chunks)
-        write_whole(path, _LENGTH.pack(zlib.crc32(body)) + body)
+        write_atomically(path, _LENGTH.pack(zlib.crc32(body)) + body)
         self._mark_written(cycle)
 
     def committed(self, cycle: int) -> None:

@@ -26,12 +26,12 @@ import pyarrow.parquet as pq
 from weft.algebra import Stream
 from weft.algebra.clocks import clock_type
 from weft.algebra.types import TIMESTAMP
+from weft.files.atomic import flush_all, publish
 from weft.files.private_files import private_folder
 from weft.runtime.columnar.arrow_types import arrow_type
 from weft.runtime.failures.errors import SourceError
-from weft.runtime.state.disk import flush, flush_all, seal_of_file
 from weft.runtime.state.records import damaged, read_record, sealed
-from weft.runtime.state.seals import Seal, fault
+from weft.runtime.state.seals import Seal, fault, seal_of_file
 from weft.sql import durations
 
 FORMAT = "replay"
@@ -59,9 +59,7 @@ def prepare(stream: Stream, folder: Path) -> Path:
         # What is not cut to the end, or not on disk, does not have the name.
         draft = folder.with_name(f".{folder.name}.draft")
         _cut_anew(stream, draft, target.name)
-        flush_all(draft)
-        draft.rename(folder)
-        flush(folder.parent)
+        publish(draft, folder)
     elif damages := _damages(folder):
         _mend(stream, folder, target, damages)
     return ready

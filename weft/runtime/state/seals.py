@@ -7,10 +7,14 @@ seals; a folder, which Spark's tasks have written, must hold the sealed files an
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NamedTuple, TypeAlias
 from zlib import crc32
 
 from weft.runtime.state.records import damaged
+
+#: Bytes of a file that are read at once.
+_READ_AT_ONCE = 1 << 20
 
 
 class Seal(NamedTuple):
@@ -27,6 +31,15 @@ Seals: TypeAlias = Mapping[str, Seal]
 def seal_of(data: bytes) -> Seal:
     """Return the seal of a file that has these bytes."""
     return Seal(len(data), crc32(data))
+
+
+def seal_of_file(path: Path) -> Seal:
+    """Return the seal of a file."""
+    size = checksum = 0
+    with path.open("rb") as file:
+        while piece := file.read(_READ_AT_ONCE):
+            size, checksum = size + len(piece), crc32(piece, checksum)
+    return Seal(size, checksum)
 
 
 def fault(seal: Seal, found: Seal | None) -> str | None:

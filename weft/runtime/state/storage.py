@@ -10,11 +10,11 @@ from typing import Any, Protocol, Self
 
 from pyspark.sql import SparkSession
 
+from weft.files.atomic import draft_path, flush, flush_all, make_folder, publish, write_draft
 from weft.files.private_files import private_folder
 from weft.runtime.failures.errors import StorageError
-from weft.runtime.state.disk import flush, flush_all, make_folder, seal_of_file
 from weft.runtime.state.records import opened, sealed
-from weft.runtime.state.seals import Seal
+from weft.runtime.state.seals import Seal, seal_of_file
 
 
 def local_uri(path: Path) -> str:
@@ -83,18 +83,16 @@ class Storage:
     def draft(self, name: str, data: bytes) -> None:
         """Write what a file will hold under a temporary name, which readers of the folder pass over."""
         try:
-            self._files.write(_draft(name), data)
+            self._files.draft(name, data)
         except Exception as error:
             raise self._unwritable(name, error) from error
 
     def publish(self, name: str) -> None:
         """Give a drafted file its name, in place of an older one."""
         try:
-            renamed = self._files.rename(_draft(name), name)
+            self._files.publish(name)
         except Exception as error:
             raise self._unwritable(name, error) from error
-        if not renamed:
-            raise StorageError(f"{self.path(name)} could not be put in place; nothing was committed")
 
     def _unwritable(self, name: str, error: Exception) -> StorageError:
         return StorageError(
@@ -113,8 +111,8 @@ class _Files(Protocol):
     def exists(self, name: str) -> bool: ...
     def names(self, folder: str) -> list[str]: ...
     def read(self, name: str) -> bytes: ...
-    def write(self, name: str, data: bytes) -> None: ...
-    def rename(self, old: str, new: str) -> bool: ...
+    def draft(self, name: str, data: bytes) -> None: ...
+    def publish(self, name: str) -> None: ...
     def delete(self, name: str) -> None: ...
     def seals(self, name: str) -> Iterator[tuple[str, Seal]]: ...
     def persist(self, name: str) -> None: ...
@@ -140,19 +138,14 @@ class _LocalFiles:
     def read(self, name: str) -> bytes:
         return (self._root / name).read_bytes()
 
-    def write(self, name: str, data: bytes) -> None:
+    def draft(self, name: str, data: bytes) -> None:
         path = self._root / name
         make_folder(path.parent)
-        with path.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        write_draft(path, data, is_private=False)
 
-    def rename(self, old: str, new: str) -> bool:
-        path = self._root / new
-        os.replace(self._root / old, path)
-        flush(path.parent)
-        return True
+    def publish(self, name: str) -> None:
+        path = self._root / name
+        publish(draft_path(path), path, is_flushed=True)
 
     def delete(self, name: str) -> None:
         path = self._root / name
@@ -204,18 +197,19 @@ class _HadoopFiles:
         finally:
             stream.close()
 
-    def write(self, name: str, data: bytes) -> None:
-        out = self._hadoop.create(self._at(name), True)
+    def draft(self, name: str, data: bytes) -> None:
+        out = self._hadoop.create(self._at(_draft(name)), True)
         try:
             out.write(bytearray(data))
             out.hsync()
         finally:
             out.close()
 
-    def rename(self, old: str, new: str) -> bool:
-        if self.exists(new):
-            self._hadoop.delete(self._at(new), False)
-        return bool(self._hadoop.rename(self._at(old), self._at(new)))
+    def publish(self, name: str) -> None:
+        if self.exists(name):
+            self._hadoop.delete(self._at(name), False)
+        if not self._hadoop.rename(self._at(_draft(name)), self._at(name)):
+            raise OSError("the draft could not be renamed")
 
     def delete(self, name: str) -> None:
         self._hadoop.delete(self._at(name), True)
