@@ -29,8 +29,7 @@ from tests.oracle_script import Script
 from tests.oracle_values import row_key
 from tests.peers import Values
 from weft.algebra import Emission, KeyRef, Query, Select, Stream, WindowBound
-from weft.algebra.clocks import clock_type
-from weft.algebra.versions import emission
+from weft.algebra.properties import clock_type, emission
 from weft.sql import NamesInMemory, read, statements
 
 #: Constructs whose answers do not depend on how rows are cut into cycles, as long as none is late. Of the versions that

@@ -9,8 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from bench.network_workloads.query import WorkloadQuery
-from weft.demo.data import write_parquet
-from weft.demo.queries import streams
+from weft.demo.workload import streams, write_parquet
 
 SEED = 2013
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from weft.algebra import Answers, Query, Relation
+from weft.algebra.properties import leaves, name_of
 from weft.algebra.relations import Select
-from weft.algebra.sources import leaves, name_of
 
 
 def groups(queries: Sequence[Query]) -> tuple[tuple[str, ...], ...]:

@@ -15,7 +15,7 @@ from tests.oracle_script import Script
 from tests.oracle_values import row_key
 from tests.sql.given import given_names
 from weft.algebra import Query
-from weft.algebra.clocks import clock_column
+from weft.algebra.properties import clock_column
 from weft.plan.normal import normalised
 from weft.plan.text import query_text
 from weft.sql import parse

@@ -40,7 +40,7 @@ def test_an_archive_is_made_in_a_process_of_its_own(spark: SparkSession, tmp_pat
 def test_warming_up_makes_an_archive_of_sparks_classes(tmp_path: Path) -> None:
     code = (
         "from pathlib import Path\n"
-        "from weft.cli.warm_up import _run_some_queries\n"
+        "from weft.cli.run import _run_some_queries\n"
         "from weft.runtime.spark.class_archive import make_archive\n"
         f"make_archive(Path({str(tmp_path / 'classes.jsa')!r}), _run_some_queries)\n"
     )

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from tests.golden import FIXTURES
 from weft.algebra import Query, Stream, Table
-from weft.algebra.clocks import clock_column, clock_type
+from weft.algebra.properties import clock_column, clock_type
 from weft.plan.text import duration_text, query_text, relation_lines
 from weft.sql import NamesInMemory, Problem, SqlError, bind, parse, read, split, statements
 from weft.sql.select import bind_relation

@@ -15,7 +15,7 @@ from itertools import count
 from typing import Any, Final, TypeAlias, TypeVar
 
 from weft.algebra import Answers, Query, Relation, Stream, Table
-from weft.algebra.sources import leaves, name_of
+from weft.algebra.properties import leaves, name_of
 from weft.catalog.canonical import canonical_form
 from weft.catalog.codec import dumps
 from weft.catalog.database import Database, Row

@@ -9,23 +9,11 @@ from typing import Annotated
 
 import typer
 
-from weft.cli.check import check
-from weft.cli.coordinator import coordinator
-from weft.cli.demo import demo
-from weft.cli.drop import drop
-from weft.cli.edge import edge
-from weft.cli.explain import explain
-from weft.cli.federation import federation
-from weft.cli.init import init
-from weft.cli.provider import provider
-from weft.cli.queries import queries
-from weft.cli.register import register
-from weft.cli.results import results
-from weft.cli.run import run
-from weft.cli.status import status
-from weft.cli.tail import tail
-from weft.cli.token import token
-from weft.cli.warm_up import warm_up
+from weft.cli.federation import coordinator, federation, provider
+from weft.cli.projects import check, drop, init, queries, register
+from weft.cli.reports import explain, results, status
+from weft.cli.run import demo, run, warm_up
+from weft.cli.subscribers import edge, tail, token
 
 app = typer.Typer(
     name="weft",

@@ -1,7 +1,9 @@
-"""`weft federation`: what a federation does, and what it would do."""
+"""`weft provider`, `coordinator` and `federation`: taking part in a federation, and seeing what it does."""
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from weft.cli.output import Failure, JsonOption, failing_clearly, print_json, print_table, print_text
+from weft.cli.run import spark_settings
 
 AddressOption = Annotated[
     str,
@@ -157,3 +160,72 @@ def _print_said(said: list[str], as_json: bool) -> None:
         print_json({"ok": True, "said": said})
     else:
         print_text("\n".join(said))
+
+
+def provider(
+    site: Annotated[str, typer.Argument(help="The site's name in the topology.")],
+    federation: AddressOption,
+    directory: Annotated[Path, typer.Option("--project", metavar="DIR", help="The site's own directory.")],
+    source_only: Annotated[
+        bool, typer.Option("--source-only", help="Run no queries: only send the streams of this site.")
+    ] = False,
+    master: Annotated[str | None, typer.Option(help="Spark master; local[*] unless given.")] = None,
+    conf: Annotated[list[str] | None, typer.Option(metavar="spark.x=y", help="A setting of Spark; repeatable.")] = None,
+    heartbeat: Annotated[float, typer.Option(help="Seconds between two signs of life.")] = 10.0,
+) -> None:
+    """Take part in a federation: run the queries that it gives to this site, and bring its users their answers."""
+    with federating_clearly(as_json=False):
+        from weft.federation.live.nats_wire import NatsWire
+        from weft.federation.live.place_file import Membership, checked_address, write_membership
+        from weft.federation.live.site import SiteProcess, SiteSettings
+
+        server, name = checked_address(federation)
+        settings = spark_settings(conf or [])
+        write_membership(directory, Membership(site, federation))
+        make_engine = None
+        if not source_only:
+            from weft.federation.live.spark_engine import spark_engines
+
+            make_engine = spark_engines(master, settings)
+        process = SiteProcess(
+            SiteSettings(site, directory, lambda: NatsWire(server, name), heartbeat), make_engine, print_text
+        )
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: process.stop())
+        print_text(f"{site} takes part in {name}; Ctrl-C stops it after the batch that is running")
+        process.run()
+
+
+def coordinator(
+    topology: Annotated[Path, typer.Argument(metavar="TOPOLOGY", help="A YAML file of sites and links.")],
+    federation: AddressOption,
+    directory: Annotated[Path, typer.Option("--state", metavar="DIR", help="Where it notes how far it has come.")],
+    patience: Annotated[
+        float, typer.Option(help="Seconds of silence after which a provider has failed: three heartbeats.")
+    ] = 30.0,
+    every: Annotated[
+        float, typer.Option(help="Seconds between two rounds of redistribution; 0 leaves them to you.")
+    ] = 0.0,
+) -> None:
+    """Decide where the queries of a federation run. What it has decided is with the broker: it may be restarted."""
+    with federating_clearly(as_json=False):
+        from weft.federation.live.coordination import Coordination
+        from weft.federation.live.nats_wire import NatsWire
+        from weft.federation.live.place_file import checked_address
+        from weft.federation.live.site import run_role
+        from weft.federation.topology import read_topology
+
+        server, name = checked_address(federation)
+        coordination = Coordination(
+            read_topology(topology),
+            directory,
+            NatsWire(server, name),
+            patience=patience,
+            every=every or None,
+            say=print_text,
+        )
+        stopped = threading.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: stopped.set())
+        print_text(f"coordinating {name}; Ctrl-C stops it")
+        run_role(coordination, stopped, print_text)

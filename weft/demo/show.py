@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from weft.algebra import Column, Query, Select, Stream
 from weft.algebra.types import TIMESTAMP
-from weft.demo.cpu import cpu_seconds
-from weft.demo.data import write_airports, write_parquet
-from weft.demo.one_by_one import OneByOne, run_one_by_one, sample_of
-from weft.demo.queries import ALL, queries, streams, tables
+from weft.demo.workload import ALL, queries, streams, tables, write_airports, write_parquet
 from weft.loom import Loom
 from weft.plan.text import clock_text
 from weft.runtime.progress import Progress as CycleProgress
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 
 #: How much of the year each cycle takes, and how many cycles that makes.
 STEP = "91 days"
@@ -139,3 +145,82 @@ def _cost(totals: Totals, count: int, wall: float, cpu: float, alone: OneByOne) 
         shown.add_row(f"all {count} one by one, extrapolated from these", f"{each * count:,.0f} s of CPU time")
         shown.add_row("ratio, extrapolated", f"{each * count / cpu:.0f} ×")
     return shown
+
+
+#: How many queries are run alone.
+SAMPLE = 3
+
+
+@dataclass(frozen=True)
+class OneByOne:
+    """What some queries took, each as a Spark streaming query of its own, one after the other."""
+
+    queries: int
+    cpu: float
+
+
+def sample_of(queries: Sequence[Query]) -> list[Query]:
+    """A few of the dashboards, spread over all of them."""
+    windowed = [
+        each
+        for each in queries
+        if isinstance(each.relation, Select)
+        and each.relation.window
+        and isinstance(each.relation.inputs[0].source, Stream)
+    ]
+    return windowed[:: max(1, len(windowed) // SAMPLE)][:SAMPLE]
+
+
+def run_one_by_one(spark: SparkSession, files: Path, queries: Sequence[Query]) -> OneByOne:
+    """Run queries over the files of their stream, a file in each micro-batch, and throw the answers away."""
+    spent = cpu_seconds()
+    for query in queries:
+        with TemporaryDirectory(prefix="weft-alone-") as checkpoint:
+            _run(spark, files, query, checkpoint)
+    return OneByOne(len(queries), cpu_seconds() - spent)
+
+
+def _run(spark: SparkSession, files: Path, query: Query, checkpoint: str) -> None:
+    from pyspark.sql import functions as F
+
+    from weft.runtime.columnar.expressions import aggregate_sql, quoted, spark_sql, spark_type
+
+    def leaf(expression: object) -> str:
+        assert isinstance(expression, Column)
+        return quoted(expression.name)
+
+    select = query.relation
+    assert isinstance(select, Select)
+    stream, window = select.inputs[0].source, select.window
+    assert isinstance(stream, Stream)
+    assert window is not None
+    schema = ", ".join(f"{quoted(field.name)} {spark_type(field.type)}" for field in stream.fields)
+    rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(files))
+    rows = rows.withWatermark(stream.clock, f"{stream.delay} microseconds")
+    if select.where is not None:
+        rows = rows.where(spark_sql(select.where, leaf))
+    instances = F.window(stream.clock, f"{window.range} microseconds", f"{window.slide} microseconds")
+    keys = [F.expr(spark_sql(key, leaf)) for key in select.keys]
+    aggregates = [F.expr(aggregate_sql(each, leaf)).alias(f"a{n}") for n, each in enumerate(select.aggregates)]
+    answers = rows.groupBy(instances, *keys).agg(*aggregates)
+    writer = answers.writeStream.format("noop").outputMode("append").trigger(availableNow=True)
+    writer.option("checkpointLocation", checkpoint).start().awaitTermination()
+
+
+def cpu_seconds() -> float:
+    """CPU seconds of this process and all its descendants, so Spark's included; of this process alone without /proc."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    parents: dict[int, int] = {}
+    used: dict[int, float] = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        pid = int(entry.parent.name)
+        parents[pid] = int(fields[1])
+        used[pid] = (int(fields[11]) + int(fields[12])) / ticks
+    mine = {os.getpid()}
+    while grown := {pid for pid, parent in parents.items() if parent in mine} - mine:
+        mine |= grown
+    return sum(used.get(pid, 0.0) for pid in mine) or time.process_time()

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from weft.algebra import Select
-from weft.algebra.clocks import clock_type
+from weft.algebra.properties import clock_type
 from weft.algebra.relations import Table
 from weft.algebra.types import BIGINT
 from weft.catalog import Catalog

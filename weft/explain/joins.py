@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from weft.algebra import DataType, Query, Relation, Select, Stream, Table
-from weft.algebra.clocks import clock_type
+from weft.algebra.properties import clock_type
 from weft.algebra.types import BIGINT
 from weft.explain.condition_text import Leg, column_text, disjunction_text, named_legs
 from weft.explain.join_orders import JoinOrders

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from weft.algebra import Query, Stream
-from weft.algebra.clocks import clock_type
+from weft.algebra.properties import clock_type
 from weft.kernels.algorithms import ALGORITHMS
 from weft.kernels.choice import Choice
 from weft.kernels.cost import MEASURED_PRICES, cost_per_tick

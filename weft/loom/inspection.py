@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.algebra import Field, Query
-from weft.algebra.clocks import clock_type
+from weft.algebra.properties import clock_type
 from weft.algebra.secrets import shown, shown_sql, shown_value
 from weft.catalog import Catalog
 from weft.explain.sharing_json import shared_document

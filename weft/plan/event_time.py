@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from weft.algebra import Answers, Query, Relation, Select, SetOperation, SetOperator, Source, Stream, Window
-from weft.algebra.sources import flows
+from weft.algebra.properties import flows
 
 Clock = int | None
 

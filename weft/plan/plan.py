@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from weft.algebra import Query, Stream, Table
-from weft.algebra.sources import leaves
+from weft.algebra.properties import leaves
 from weft.plan.normal import normalised
 from weft.plan.plain_names import plainly_named
 

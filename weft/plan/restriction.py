@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from weft.algebra import Answers, Query, Table
-from weft.algebra.sources import leaves
+from weft.algebra.properties import leaves
 from weft.plan.plan import Plan
 
 

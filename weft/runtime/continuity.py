@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from weft.algebra import Source, Stream
-from weft.algebra.sources import leaves
+from weft.algebra.properties import leaves
 from weft.plan.event_time import QueryStart, RunningQuery
 from weft.plan.network import is_table, log_of_table
 from weft.plan.plan import Plan

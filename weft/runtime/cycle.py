@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from weft.algebra import Answers, Relation, Stream
-from weft.algebra.sources import leaves
+from weft.algebra.properties import leaves
 from weft.plan.event_time import RunningQuery
 from weft.plan.facts import facts_of
 from weft.plan.network import log_of_table

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from weft.algebra import Field, Stream
-from weft.algebra.clocks import clock_type
+from weft.algebra.properties import clock_type
 from weft.algebra.types import BIGINT, TIMESTAMP
 from weft.plan.event_time import Clock, EventTime, RunningQuery
 from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, CORRUPT, STREAM, TICK, clock_bounds, clock_sql, column

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
 from weft.algebra import Answers, Input, Relation, Select, SetOperation, Source, Stream, Table
-from weft.algebra.sources import leaves, reads
+from weft.algebra.properties import leaves, reads
 from weft.catalog.codec import dumps
 from weft.plan.event_time import QueryStart
 from weft.plan.network import log_of_table

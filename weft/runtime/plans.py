@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from weft.algebra import Answers, Query, Stream, Table
-from weft.algebra.sources import leaves, name_of
+from weft.algebra.properties import leaves, name_of
 from weft.catalog import Catalog
 from weft.plan.plan import Plan, build
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from weft.algebra import Stream
-from weft.algebra.clocks import clock_type
+from weft.algebra.properties import clock_type
 from weft.algebra.types import TIMESTAMP
 from weft.catalog import Catalog
 from weft.plan.facts import Facts, facts_of, key_set

@@ -11,8 +11,8 @@ from __future__ import annotations
 from sqlglot import exp
 
 from weft.algebra import Field, Query, Sink, Stream, Table
-from weft.algebra.clocks import clock_column
 from weft.algebra.expressions import Call, Column, Expression, Literal
+from weft.algebra.properties import clock_column
 from weft.algebra.types import BIGINT, TIMESTAMP, Kind
 from weft.sql import allowed_paths, dialect, durations, expressions, fixed_settings, object_names, statements
 from weft.sql.errors import Code, Problem, did_you_mean

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from weft.algebra import Query, Relation, Stream, Table
-from weft.algebra.sources import leaves, name_of
+from weft.algebra.properties import leaves, name_of
 from weft.sql.folders import folder_of
 
 

@@ -32,10 +32,9 @@ from weft.algebra import (
     Table,
     Window,
 )
-from weft.algebra.clocks import answer_window, clock_column, clock_type
 from weft.algebra.expressions import Call, Column, Expression, KeyRef, Literal, WindowBound
+from weft.algebra.properties import answer_window, clock_column, clock_type, emission
 from weft.algebra.types import BOOLEAN, TIMESTAMP, DataType
-from weft.algebra.versions import emission
 from weft.sql import dialect, durations, expressions, functions, limits, unsupported
 from weft.sql.coercion import cast, common_type, comparison_type
 from weft.sql.errors import Code, Problem, SqlError, did_you_mean

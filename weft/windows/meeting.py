@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from weft.algebra.clocks import clock_column
 from weft.algebra.expressions import Call, Column, Expression, Literal
+from weft.algebra.properties import clock_column
 from weft.algebra.relations import Input
 from weft.algebra.types import Kind
 

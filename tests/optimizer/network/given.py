@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from weft.algebra import Select, Stream, Table
-from weft.algebra.sources import name_of
+from weft.algebra.properties import name_of
 from weft.optimizer.network import Planner
 from weft.plan.network import log_of_table
 from weft.plan.normal import normalised

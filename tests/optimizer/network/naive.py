@@ -10,7 +10,7 @@ from typing import TypeAlias
 from tests.oracle_expressions import Scope, holds
 from tests.oracle_windows import meet
 from weft.algebra import Select, Value
-from weft.algebra.clocks import clock_column
+from weft.algebra.properties import clock_column
 from weft.plan.network import CLOCK, Network, Result
 from weft.predicates import condition_of
 

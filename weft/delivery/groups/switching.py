@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from weft.algebra import Relation, Stream
-from weft.algebra.sources import leaves
+from weft.algebra.properties import leaves
 from weft.optimizer.group_results import Kind
 from weft.plan.event_time import Clock, EventTime, QueryStart
 

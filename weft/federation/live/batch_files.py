@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from weft.algebra import Stream
-from weft.algebra.clocks import clock_type
+from weft.algebra.properties import clock_type
 from weft.algebra.types import TIMESTAMP
 from weft.federation.errors import FederationError
 from weft.federation.live.store import Store

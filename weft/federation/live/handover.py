@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from weft.algebra import Select, Stream
-from weft.algebra.sources import leaves
+from weft.algebra.properties import leaves
 from weft.federation.live.ledger import Ledger, Standing
 from weft.plan.event_time import first_open_start, is_windowed, passes_rows
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from weft.algebra import Answers, Query, Stream
-from weft.algebra.sources import leaves
+from weft.algebra.properties import leaves
 from weft.federation.errors import FederationError
 from weft.federation.live.entries import Batch, Created, Declared, Dropped, Entry, Handover, Joined, Left, Moved
 from weft.federation.live.interest import Interest, together, wanted_by

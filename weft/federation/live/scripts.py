@@ -8,7 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from weft.algebra import Query, Stream, Table
-from weft.algebra.sources import leaves
+from weft.algebra.properties import leaves
 from weft.federation.errors import FederationError
 from weft.federation.live.batch_files import check_format
 from weft.federation.live.ledger import Ledger

@@ -21,7 +21,7 @@ from weft.algebra import (
     Window,
     WindowBound,
 )
-from weft.algebra.clocks import clock_column
+from weft.algebra.properties import clock_column
 from weft.optimizer.group_results.changes import Kind, Part, Representative
 from weft.optimizer.group_results.conditions import condition_of_boxes, condition_of_regions
 from weft.optimizer.group_results.forms import Family, Form

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
 from weft.algebra import Call, Column, Expression, Literal, Select, Window
-from weft.algebra.clocks import clock_column, clock_type
+from weft.algebra.properties import clock_column, clock_type
 from weft.algebra.types import BIGINT, TIMESTAMP
 from weft.plan.network import CLOCK
 from weft.predicates import Domain, Facts, clock_facts

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from weft.algebra import Field, Stream
-from weft.algebra.clocks import clock_type
+from weft.algebra.properties import clock_type
 from weft.algebra.types import TIMESTAMP
 from weft.runtime.columnar.expressions import spark_type
 

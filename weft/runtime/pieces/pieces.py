@@ -8,7 +8,7 @@ from enum import Enum
 from functools import cached_property
 
 from weft.algebra import Query, Relation, Select, SetOperation, Source
-from weft.algebra.sources import reads
+from weft.algebra.properties import reads
 from weft.plan.event_time import QueryStart, RunningQuery
 from weft.runtime.places import Place, log_of
 from weft.runtime.stages.sql.compile import looks_again

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from weft.algebra import Answers, Query, Stream
-from weft.algebra.sources import leaves
+from weft.algebra.properties import leaves
 from weft.plan.plan import Plan
 from weft.runtime.state.commits import WHOLE, Commit, StreamState
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from weft.algebra import Call, Column, Expression, Field, Relation, Select, SetOperation, Source, Stream
-from weft.algebra.sources import leaves
+from weft.algebra.properties import leaves
 from weft.algebra.types import BIGINT
 from weft.plan.event_time import Clock, EventTime, RunningQuery, passes_rows
 from weft.runtime.columnar.expressions import spark_sql

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.algebra import Relation, Select, Source, Stream, Window
-from weft.algebra.sources import reads
+from weft.algebra.properties import reads
 from weft.plan.event_time import EventTime, RunningQuery, is_windowed, passes_rows
 from weft.runtime.columnar.rows import CLOCK
 

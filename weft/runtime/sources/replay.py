@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from weft.algebra import Stream
-from weft.algebra.clocks import clock_type
+from weft.algebra.properties import clock_type
 from weft.algebra.types import TIMESTAMP
 from weft.files.atomic import flush_all, publish
 from weft.files.private_files import private_folder

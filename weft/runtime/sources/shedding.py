@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from weft.algebra import Stream
-from weft.algebra.clocks import clock_type
+from weft.algebra.properties import clock_type
 from weft.algebra.types import TIMESTAMP
 from weft.plan.event_time import Clock
 from weft.runtime.columnar.rows import CORRUPT, STREAM, clock_bounds, clock_sql, slots

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from weft.algebra import Select, Source, Stream
-from weft.algebra.sources import leaves
+from weft.algebra.properties import leaves
 from weft.plan.event_time import EventTime, looks_back
 from weft.runtime.pieces.pieces import Piece
 from weft.runtime.stages.groups.row_partials import RowPartials, Rows, row_partials

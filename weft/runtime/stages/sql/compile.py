@@ -31,7 +31,7 @@ from weft.algebra import (
     Window,
     WindowBound,
 )
-from weft.algebra.sources import reads
+from weft.algebra.properties import reads
 from weft.algebra.types import TIMESTAMP, DataType
 from weft.plan.event_time import Clock, EventTime, QueryStart, is_windowed
 from weft.runtime.columnar.expressions import Leaf, aggregate_sql, spark_sql, spark_type

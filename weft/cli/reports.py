@@ -1,31 +1,86 @@
-"""`weft status`: how far a project has come."""
+"""`weft results`, `status` and `explain`: what a project answers, how far it is, and how its queries are evaluated."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from weft.algebra import Stream
-from weft.algebra.clocks import clock_type
+import typer
+
+from weft.algebra import Query, Stream
+from weft.algebra.properties import clock_type
 from weft.cli.output import (
+    PROBLEMS,
+    Failure,
     JsonOption,
     ProjectOption,
     failing_clearly,
     open_project,
     print_json,
+    print_report,
     print_table,
     print_text,
+    read_script,
 )
+from weft.cli.projects import report_document
+from weft.cli.subscribers import delivering_clearly
 from weft.explain.sharing_json import measured_document
+from weft.loom.inspection import explained
+from weft.plan.sharing import Measured
 from weft.plan.text import clock_text
+from weft.sql.binder import EXPLAIN_FORMATS
+from weft.sql.check import check
+from weft.sql.errors import did_you_mean
 
 if TYPE_CHECKING:
     from weft.catalog import Catalog
     from weft.runtime.state.commits import Commit
+
+
+def results(
+    query: Annotated[str, typer.Argument(help="The query's name.")],
+    project: ProjectOption = Path(),
+    last: Annotated[int, typer.Option(help="How many of the newest answers.")] = 20,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the newest answers of a query; with --json, one JSON object per line."""
+    from weft.runtime.sinks.kept import kept_by, sentences
+    from weft.runtime.sinks.results import DamagedAnswers
+
+    with delivering_clearly(as_json):
+        with open_project(project, write=False) as loom:
+            found = loom.catalog.find_query(query)
+            if found is None:
+                hint = did_you_mean(query, [each.name for each in loom.catalog.queries()], "weft queries lists them")
+                raise Failure(f"query '{query}' is unknown; {hint}")
+            with warnings.catch_warnings(record=True) as damages:
+                warnings.simplefilter("always", DamagedAnswers)
+                answers = loom.results(found.name)
+        for each in damages:
+            typer.echo(f"weft: {each.message}", err=True)
+
+        shown = answers.slice(max(0, answers.num_rows - last))
+        if as_json:
+            from weft.runtime.sinks.sinks import json_lines
+
+            typer.echo(json_lines(shown).decode(), nl=False)
+            for sentence in sentences(kept_by(answers)):
+                typer.echo(sentence, err=True)
+            return
+        rows = [[_text(value) for value in row.values()] for row in shown.to_pylist()]
+        print_table(answers.column_names, rows)
+        print_text(f"the last {shown.num_rows} of {answers.num_rows:,} answers")
+        for sentence in sentences(kept_by(answers)):
+            print_text(sentence)
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value).removesuffix("+00:00")
 
 
 def status(project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
@@ -210,3 +265,77 @@ def _last_cycle(cycles: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 def _watermark(largest: int | None, stream: Stream | None) -> str | None:
     return None if largest is None or stream is None else clock_text(largest - stream.delay, clock_type(stream))
+
+
+def explain(
+    query: Annotated[str | None, typer.Argument(help="A query's name; all of them if left out.")] = None,
+    project: Annotated[
+        Path | None, typer.Option("--project", metavar="DIR", help="The project's directory (default: here).")
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", metavar="FILE", help="Explain the queries of a file, not of a project.")
+    ] = None,
+    as_json: JsonOption = False,
+    format_: Annotated[
+        str | None, typer.Option("--format", metavar="FORMAT", help="text, json, mermaid, dot or svg (default: text).")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="FILE", help="Write to a file, not to the terminal.")
+    ] = None,
+) -> None:
+    """Show how a query, or all of them, are evaluated, and what they share. Spark need not run."""
+    if file is not None and project is not None:
+        raise typer.BadParameter("give --project or --file, not both")
+    format_ = _format(format_, as_json)
+    as_json = format_ == "JSON"
+    with failing_clearly(as_json):
+        if file is not None:
+            known = _queries_of_file(file, as_json)
+            text = explained(known, _chosen(known, query), Measured(), format_)
+        else:
+            with open_project(project or Path(), write=False) as loom:
+                chosen = _chosen(loom.catalog.queries(), query)
+                text = loom.explain(chosen.name if chosen is not None else None, format=format_)
+        if output is not None:
+            output.write_text(f"{text}\n", encoding="utf-8")
+    if output is not None:
+        return
+    if format_ == "TEXT":
+        print_text(text)
+    else:
+        typer.echo(text)
+
+
+def _format(named: str | None, as_json: bool) -> str:
+    """What EXPLAIN calls the format that is asked for."""
+    format_ = (named or ("json" if as_json else "text")).upper()
+    if format_ not in EXPLAIN_FORMATS:
+        listed = ", ".join(EXPLAIN_FORMATS).lower()
+        raise typer.BadParameter(f"there is no format '{named}'; give one of {listed}")
+    if as_json and format_ != "JSON":
+        raise typer.BadParameter(f"give --json or --format {named}, not both")
+    return format_
+
+
+def _queries_of_file(file: Path, as_json: bool) -> Sequence[Query]:
+    script = read_script(file)
+    report = check(script)
+    if not report.ok:
+        if as_json:
+            print_json(report_document(report, script, str(file)))
+        else:
+            print_report(report, script, str(file))
+        raise typer.Exit(PROBLEMS)
+    return report.queries
+
+
+def _chosen(known: Sequence[Query], name: str | None) -> Query | None:
+    """The query that is named; None if all of them are meant."""
+    if name is None:
+        return None
+    for each in known:
+        if each.name.lower() == name.lower():
+            return each
+    names = [each.name for each in known]
+    advice = did_you_mean(name, names, f"there are {', '.join(names[:8])}" if names else "there are none yet")
+    raise Failure(f"query '{name}' is unknown; {advice}")

@@ -1,0 +1,274 @@
+"""`weft init`, `check`, `register`, `drop` and `queries`: what a project has registered."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from weft.algebra import Query
+from weft.algebra.properties import leaves, name_of
+from weft.catalog import CATALOG_FILE, Catalog
+from weft.cli.output import (
+    PROBLEMS,
+    SITE_FILE,
+    Failure,
+    Findings,
+    JsonOption,
+    ProjectOption,
+    ScriptArgument,
+    failing_clearly,
+    open_project,
+    print_json,
+    print_outcomes,
+    print_report,
+    print_table,
+    print_text,
+    problem_document,
+    read_script,
+    require_project,
+)
+from weft.explain.json import query_document
+from weft.loom import Loom, Registration, change
+from weft.plan.text import window_text
+from weft.sql.check import check as check_script
+from weft.sql.errors import did_you_mean
+
+#: What a new project's `app.sql` says. It needs no data: Spark's rate source makes rows by itself.
+STARTER = """\
+-- A stream: where rows come from, which column is their clock, and how late they may be.
+-- Spark's rate source makes rows by itself. To read files, write for example
+--   USING parquet OPTIONS (path 'data/ticks')
+CREATE STREAM ticks (timestamp TIMESTAMP, value BIGINT)
+WATERMARK FOR timestamp AS timestamp - INTERVAL 1 SECOND
+USING rate OPTIONS (rowsPerSecond 10);
+
+-- A continuous query: one answer for every window, as soon as the window is over.
+CREATE CONTINUOUS QUERY per_minute AS
+SELECT COUNT(*) AS ticks, MAX(value) AS newest
+FROM ticks [RANGE 1 MINUTE SLIDE 10 SECONDS];
+
+-- Other queries over the same stream share its work.
+CREATE CONTINUOUS QUERY last_digits AS
+SELECT value % 10 AS digit, COUNT(*) AS ticks
+FROM ticks [RANGE 2 MINUTES SLIDE 20 SECONDS]
+GROUP BY value % 10;
+"""
+
+
+def init(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where the project lives.")] = Path(),
+    recover: Annotated[
+        bool, typer.Option("--recover", help="Bring a lost or old catalog back from the copy that the state keeps.")
+    ] = False,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FOLDER", help="Let statements read and write files in this folder alone; repeatable."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Create a project: a catalog, and an app.sql to start from. With --allow, limit what its statements may name."""
+    if recover:
+        _recover(directory, as_json)
+        return
+    created = []
+    with failing_clearly(as_json):
+        if directory.exists() and not directory.is_dir():
+            raise Failure(f"{directory} is a file; give a directory for the project")
+        catalog, script = directory / CATALOG_FILE, directory / "app.sql"
+        if not catalog.exists():
+            created.append(str(catalog))
+        with Loom.open(directory) as loom:
+            if allow:
+                loom.catalog.allow_paths(allow)
+        if not script.exists():
+            script.write_text(STARTER, encoding="utf-8")
+            created.append(str(script))
+    option = "" if directory == Path() else f" --project {directory}"
+    following = [f"weft check {script}", f"weft register {script}{option}", f"weft explain{option}"]
+    if as_json:
+        print_json({"ok": True, "project": str(directory), "created": created, "next": following})
+        return
+    for path in created:
+        print_text(f"created {path}")
+    if not created:
+        print_text(f"{directory} is a project already")
+    print_text("\nnext, edit " + str(script) + " and run:\n  " + "\n  ".join(following))
+
+
+def _recover(directory: Path, as_json: bool) -> None:
+    with failing_clearly(as_json):
+        if not directory.is_dir():
+            raise Failure(f"{directory} is not a directory; give that of the project")
+        replaced = Catalog.recover(directory)
+        with Catalog.open(directory) as catalog:
+            queries = len(catalog.queries())
+    if as_json:
+        print_json({"ok": True, "project": str(directory), "queries": queries, "replaced": replaced and str(replaced)})
+        return
+    print_text(f"{directory / CATALOG_FILE} is back, with {queries:,} quer{'y' if queries == 1 else 'ies'}")
+    if replaced is not None:
+        print_text(f"the file that was there is now {replaced}")
+
+
+def check(
+    file: ScriptArgument,
+    project: Annotated[
+        Path | None, typer.Option("--project", metavar="DIR", help="Check on top of what this project has registered.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check a file of SQL: every problem with its line, without starting Spark."""
+    with failing_clearly(as_json):
+        script = read_script(file)
+        with open_project(project, write=False) if project is not None else nullcontext() as loom:
+            report = check_script(script, loom.catalog if loom is not None else None)
+    if as_json:
+        print_json(report_document(report, script, str(file)))
+    else:
+        print_report(report, script, str(file))
+    if not report.ok:
+        raise typer.Exit(PROBLEMS)
+
+
+def report_document(report: Findings, script: str, file: str) -> dict[str, Any]:
+    """What a check found, for machines."""
+    return {
+        "ok": report.ok,
+        "file": file,
+        "good": report.good_count,
+        "skipped": report.skipped,
+        "problems": [problem_document(problem, script) for problem in report.problems],
+        "notes": [problem_document(note, script) for note in report.notes],
+    }
+
+
+def register(file: ScriptArgument, project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
+    """Run the statements of a file: all of them, or none if one has a problem. The project may be running."""
+    with failing_clearly(as_json):
+        script = read_script(file)
+        if (project / SITE_FILE).exists():
+            _show(registered_in_federation(script, project, as_json), script, file, as_json)
+            return
+        require_project(project)
+        report = change(project, script)
+    _show(report, script, file, as_json)
+
+
+def _show(report: Registration, script: str, file: Path, as_json: bool) -> None:
+    if as_json:
+        results = [{"message": each.message, "columns": each.columns, "rows": each.rows} for each in report.outcomes]
+        print_json({**report_document(report, script, str(file)), "outcomes": results})
+    elif report.ok:
+        print_outcomes(report.outcomes)
+    else:
+        print_report(report, script, str(file))
+        print_text("nothing was registered")
+    if not report.ok:
+        raise typer.Exit(PROBLEMS)
+
+
+def registered_in_federation(script: str, site: Path, as_json: bool) -> Registration:
+    """Carry out statements at a site of a federation. The coordinator says where queries run, and why."""
+    from weft.cli.federation import ask, federating_clearly
+    from weft.federation.live.place_file import find_membership
+    from weft.federation.live.scripts import ScriptRefused
+
+    with federating_clearly(as_json):
+        known = find_membership(site)
+        assert known is not None
+        try:
+            answer = ask("statement", known.address, site, at=known.site, text=script)
+        except ScriptRefused as refused:
+            return refused.registration
+    return Registration.from_text(answer["registration"])
+
+
+def drop(
+    name: Annotated[str, typer.Argument(help="The name of a query, stream, table or view.")],
+    project: ProjectOption = Path(),
+    as_json: JsonOption = False,
+) -> None:
+    """Drop a query, stream, table or view. The project may be running."""
+    with failing_clearly(as_json):
+        quoted = "`" + name.replace("`", "``") + "`"
+        if (project / SITE_FILE).exists():
+            done = registered_in_federation(f"DROP {_kind_in_federation(project, name)} {quoted}", project, as_json)
+        else:
+            with open_project(project, write=False) as loom:
+                kind = _kind(loom.catalog, name)
+            done = change(project, f"DROP {kind} {quoted}")
+        if not done.ok:
+            problem = done.problems[0]
+            raise Failure(f"{problem.message}; {problem.hint}")
+    if as_json:
+        print_json({"ok": True, "dropped": name})
+    else:
+        print_outcomes(done.outcomes)
+
+
+def _kind_in_federation(site: Path, name: str) -> str:
+    from weft.cli.federation import ask, federating_clearly
+
+    with federating_clearly(as_json=False):
+        found = ask("status", None, site)["status"]
+    for kind, listed in (("CONTINUOUS QUERY", found["queries"]), ("STREAM", found["streams"])):
+        if name.lower() in {each["name"].lower() for each in listed}:
+            return kind
+    return "VIEW"
+
+
+def _kind(catalog: Catalog, name: str) -> str:
+    found = {
+        "CONTINUOUS QUERY": catalog.find_query(name),
+        "STREAM": catalog.find_stream(name),
+        "TABLE": catalog.find_table(name),
+        "VIEW": catalog.find_view(name),
+    }
+    for kind, definition in found.items():
+        if definition is not None:
+            return kind
+    hint = did_you_mean(name, catalog.known_names(), "weft queries lists the queries")
+    raise Failure(f"nothing is called '{name}'; {hint}")
+
+
+def queries(project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
+    """List the continuous queries of a project."""
+    with failing_clearly(as_json), open_project(project, write=False) as loom:
+        registered = loom.catalog.queries()
+        errors = loom.errors()
+    if as_json:
+        print_json(
+            [{**query_document(each), "reads": _reads(each), "error": errors.get(each.name)} for each in registered]
+        )
+    elif registered:
+        rows = [
+            (
+                each.name,
+                "error" if each.name in errors else "good",
+                _window(each),
+                ", ".join(_reads(each)),
+                _columns(each),
+            )
+            for each in registered
+        ]
+        print_table(("query", "state", "window", "reads", "columns"), rows)
+        for name, sentence in errors.items():
+            print_text(f"query {name} is in error: {sentence}")
+    else:
+        print_text("no queries yet; register a file with: weft register app.sql")
+
+
+def _window(query: Query) -> str:
+    window = query.relation.window
+    return "-" if window is None else window_text(window, query.relation.clock_type)
+
+
+def _reads(query: Query) -> list[str]:
+    return list(dict.fromkeys(name_of(leaf) for leaf in leaves(query.relation)))
+
+
+def _columns(query: Query) -> str:
+    return ", ".join(field.name for field in query.relation.fields)
