@@ -41,7 +41,7 @@ from weft.runtime.progress import Progress
 from weft.runtime.spark.session import session
 from weft.runtime.stages.joins.current import CurrentNetwork
 from weft.runtime.stages.joins.evidence import evidence, observed_before
-from weft.runtime.stages.windows.hosts import hosting
+from weft.runtime.stages.windows.kernel_placement import hosting
 
 #: The first cycles of a run do not count.
 COLD = 2

@@ -14,7 +14,7 @@ from tests.peers import difference
 from tests.runtime.workload_run import Crash, Run, values_of
 from weft.runtime.cycle import Answered, CycleRunner
 from weft.runtime.decision import Decision
-from weft.runtime.stages.windows import totals
+from weft.runtime.stages.windows import running_aggregates as totals
 from weft.runtime.state.commits import Commit, errors_of
 
 pytestmark = pytest.mark.spark

@@ -32,9 +32,9 @@ from weft.plan.shared_network import (
 )
 from weft.predicates import Disjunction
 from weft.runtime.pieces.pieces import Evaluator, Piece, selects_of
-from weft.runtime.stages.groups.shape import derived
+from weft.runtime.stages.groups.row_aggregates import derived
 from weft.runtime.stages.joins.families import Families, families_of
-from weft.runtime.stages.windows.shape import NotWoven
+from weft.runtime.stages.windows.woven_queries import NotWoven
 
 #: What queries cost alone is worked out for so many of them at most: each is planned once more for that.
 _MOST_ALONE = 200

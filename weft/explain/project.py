@@ -17,7 +17,7 @@ from weft.runtime.pieces.choice import evaluator_for
 from weft.runtime.pieces.pieces import Evaluator, Piece, Root, pieces_of
 from weft.runtime.pieces.roots import recorded_root
 from weft.runtime.places import Place
-from weft.runtime.stages.windows.shape import NotWoven, woven
+from weft.runtime.stages.windows.woven_queries import NotWoven, woven
 from weft.runtime.state.commits import Commit
 from weft.runtime.state.status import kept_apart, last_commit
 

@@ -35,16 +35,14 @@ from weft.plan.sharing import (
     Sharing,
     WovenQuery,
 )
-from weft.runtime.sources.readable import readable
-from weft.runtime.stages.windows.cells import edges_of
-from weft.runtime.stages.windows.groups import SOME_KEYS, Grouping, Terms, finest_rate, grouped, lanes_of, terms
-from weft.runtime.stages.windows.groups import asked_of as asked
-from weft.runtime.stages.windows.hosts import Hosts, no_host_told
-from weft.runtime.stages.windows.measures import REDUCED_CLOCK
+from weft.runtime.columnar.rows import with_names
+from weft.runtime.stages.windows.kernel_placement import Hosts, no_host_told
 from weft.runtime.stages.windows.partials import LATEST, LEAST
-from weft.runtime.stages.windows.reduction import Reduction, reduction
-from weft.runtime.stages.windows.shape import NotWoven, Woven, woven
-from weft.runtime.stages.windows.tree import TreeSpec
+from weft.runtime.stages.windows.reduction import Reduction, edges_of, reduction
+from weft.runtime.stages.windows.tree_choice import SOME_KEYS, Grouping, Terms, finest_rate, grouped, lanes_of, terms
+from weft.runtime.stages.windows.tree_choice import asked_of as asked
+from weft.runtime.stages.windows.window_tree import TreeSpec
+from weft.runtime.stages.windows.woven_queries import REDUCED_CLOCK, NotWoven, Woven, woven
 from weft.windows import EdgeSet, edge_rate, shared_edges
 
 
@@ -217,7 +215,7 @@ class _StreamInParts:
         return costs
 
     def readable(self, text: str) -> str:
-        return readable(text, self.source)
+        return with_names(text, self.source)
 
     def _terms(self, cohort: _CohortInParts) -> Terms:
         """What the trees of a cohort were weighed by."""

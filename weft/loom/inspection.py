@@ -26,7 +26,7 @@ def explain(catalog: Catalog, query: str | None, format: str) -> str:
     """How a query of a project, or all of them, are evaluated and what they share."""
     from weft.delivery.groups.explanation import delivered, delivered_document, delivered_text
     from weft.explain.project import Project
-    from weft.runtime.stages.windows.hosts import recorded_hosts
+    from weft.runtime.stages.windows.kernel_placement import recorded_hosts
     from weft.runtime.state.status import kept_apart
     from weft.runtime.statistics import measured
 

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from weft.delivery.groups.control import Control
     from weft.runtime.engine import Engine
     from weft.runtime.progress import Progress
-    from weft.runtime.sources.tables import GivenRows
-    from weft.runtime.stages.windows.ahead import Left
+    from weft.runtime.sources.table_snapshots import GivenRows
+    from weft.runtime.stages.windows.warm_start import Left
 
 
 #: Seconds within which a running process answers, unless it hangs.
@@ -138,7 +138,7 @@ class Loom:
         The declaration is kept; the DataFrame is not: attach it again after opening the project anew.
         """
         from weft.runtime.engine import refuse_other_sources
-        from weft.runtime.sources.sources import stream_of
+        from weft.runtime.sources.scan import stream_of
 
         refuse_other_sources(self.directory, named=False)
         _refuse_bad_name(name)
@@ -157,7 +157,7 @@ class Loom:
         Its rows are read when the loom starts. The declaration is kept, the rows are not: attach them again after
         opening the project anew.
         """
-        from weft.runtime.sources.tables import table_of
+        from weft.runtime.sources.table_snapshots import table_of
 
         _refuse_bad_name(name)
         table = table_of(name, rows)
@@ -386,7 +386,7 @@ def _turns_taken_quickly() -> Iterator[None]:
 
 def _left(directory: Path) -> Left:
     """What the last process has left. The engine's modules are loaded here, while Spark starts."""
-    from weft.runtime.stages.windows.ahead import left
+    from weft.runtime.stages.windows.warm_start import left
 
     return left(directory)
 

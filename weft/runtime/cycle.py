@@ -51,12 +51,12 @@ from weft.runtime.stages.joins.conditions import clock_of_rows
 from weft.runtime.stages.joins.current import CurrentNetwork
 from weft.runtime.stages.joins.stage import NetworkPass
 from weft.runtime.stages.sets.stage import SetsStage
-from weft.runtime.stages.windows.ahead import Ahead
 from weft.runtime.stages.windows.backfill import KeptRows
-from weft.runtime.stages.windows.hosts import Host, Hosting, KeySet
+from weft.runtime.stages.windows.kernel_placement import Host, Hosting, KeySet
 from weft.runtime.stages.windows.partial_log import small_ones
 from weft.runtime.stages.windows.stage import Reduced, WovenStage, totals_of
 from weft.runtime.stages.windows.stage import log_of as partial_log
+from weft.runtime.stages.windows.warm_start import Ahead
 from weft.runtime.state.commits import Commit, QueryState, Segment, StreamState
 from weft.runtime.state.expiry import Expiry
 from weft.runtime.state.storage import Storage

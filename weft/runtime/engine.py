@@ -50,18 +50,17 @@ from weft.runtime.sinks.outbox import FOLDER as WAITING
 from weft.runtime.sinks.outbox import Outbox, of_present_queries
 from weft.runtime.sinks.publishing import PublishedRows, Publisher, is_published, published_rows
 from weft.runtime.sources import replay
-from weft.runtime.sources.batch_files import Faults, file_at_fault, look_at, sentences, together
+from weft.runtime.sources.bad_files import Faults, file_at_fault, gone, look_at, sentences, together, vanished
 from weft.runtime.sources.batches import Batch, BatchReader
+from weft.runtime.sources.scan import Sources, sources
 from weft.runtime.sources.shedding import Arrived, arrived, following, kept_rows, pace_of, rested, with_kept
-from weft.runtime.sources.sources import Sources, sources
-from weft.runtime.sources.tables import GivenRows, Tables
-from weft.runtime.sources.vanished import gone, vanished
+from weft.runtime.sources.table_snapshots import GivenRows, Tables
 from weft.runtime.spark.executors_check import check_executors
 from weft.runtime.spark.probe import Probe
 from weft.runtime.stages.joins.current import CurrentNetwork
 from weft.runtime.stages.joins.evidence import observed_before
-from weft.runtime.stages.windows.ahead import Ahead
-from weft.runtime.stages.windows.hosts import hosting
+from weft.runtime.stages.windows.kernel_placement import hosting
+from weft.runtime.stages.windows.warm_start import Ahead
 from weft.runtime.state.answer_files import AnswerFiles
 from weft.runtime.state.catalog_copy import CatalogCopy, check_catalog
 from weft.runtime.state.checkpoint import Checkpoint, check_is_same_batch, is_repeated, made_anew

@@ -30,8 +30,12 @@ from weft.runtime.sinks.answers import Packed
 from weft.runtime.sinks.dead_letter import write_dead_letters, write_late_letters
 from weft.runtime.sinks.sinks import parquet_file
 from weft.runtime.sources.batches import Batch
-from weft.runtime.sources.late_rows import counted_in_partials, counting, late_conditions, streams_with_losses
-from weft.runtime.sources.lateness import late_everywhere
+from weft.runtime.sources.late_rows import (
+    counting,
+    late_conditions,
+    late_everywhere,
+    streams_with_losses,
+)
 from weft.runtime.spark.session import compile_plans, in_few_tasks, union_of
 from weft.runtime.stages.joins.asking import Asking
 from weft.runtime.stages.joins.stage import NetworkPass
@@ -108,8 +112,8 @@ class Ingest:
             if watermark is None:
                 continue
             if each.name in work.reduced:
-                reduced, shapes = work.reduced[each.name], self._stage.shapes(each.name)
-                for name, count in counted_in_partials(reduced, watermark, shapes).items():
+                reduced = work.reduced[each.name]
+                for name, count in reduced.weave.late_rows(reduced.partials, watermark).items():
                     # What queries that are not woven as a whole are made of may be woven: see below.
                     if name in readers.queries and name not in readers.others:
                         counted[name] += count

@@ -16,7 +16,7 @@ from weft.plan.event_time import Clock, EventTime, RunningQuery
 from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, CORRUPT, STREAM, TICK, clock_bounds, clock_sql, column
 from weft.runtime.sinks.answers import Packed
 from weft.runtime.sources.batches import Part
-from weft.runtime.sources.lateness import late_everywhere
+from weft.runtime.sources.late_rows import late_everywhere
 from weft.runtime.state.commits import StreamState
 
 

@@ -30,7 +30,7 @@ from weft.algebra.types import TIMESTAMP
 from weft.catalog import Catalog
 from weft.plan.facts import Facts, facts_of, key_set
 from weft.plan.sharing import CycleMeasured, Measured, StreamMeasured
-from weft.runtime.sources.readable import readable
+from weft.runtime.columnar.rows import with_names
 from weft.runtime.stages.joins.evidence import Numbers, evidence
 from weft.runtime.stages.windows.partials import Partials
 from weft.runtime.stages.windows.signatures import satisfying
@@ -280,14 +280,14 @@ class _Records:
             int(numbers["ticks"]),
             numbers.get("rows_per_event_second"),
             numbers.get("rows_per_second"),
-            {readable(text, self.stream): int(count) for text, count in self.keys.get(cycle, {}).items()},
+            {with_names(text, self.stream): int(count) for text, count in self.keys.get(cycle, {}).items()},
             int(numbers.get("shed", 0)),
         )
 
     def selectivities(self) -> dict[str, float]:
         """The newest share of each condition."""
         shares = {text: share for of_cycle in self.shares.values() for text, share in of_cycle.items()}
-        return {readable(text, self.stream): float(share) for text, share in shares.items()}
+        return {with_names(text, self.stream): float(share) for text, share in shares.items()}
 
 
 def _by_cycle(catalog: Catalog, kind: str, stream: Stream) -> dict[int, Mapping[str, int | float]]:

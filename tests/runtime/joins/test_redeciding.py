@@ -21,7 +21,7 @@ from weft.explain.sharing_json import measured_document
 from weft.optimizer.network import Kind, Observed, Patience
 from weft.runtime.stages.joins.current import CurrentNetwork
 from weft.runtime.stages.joins.evidence import evidence, observed_before
-from weft.runtime.stages.windows.hosts import hosting
+from weft.runtime.stages.windows.kernel_placement import hosting
 from weft.runtime.statistics import measured
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compacting_early")]

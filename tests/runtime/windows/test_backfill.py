@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.runtime.windows.test_hosts import on_executors, with_setting
+from tests.runtime.windows.test_kernel_placement import on_executors, with_setting
 from tests.runtime.workload_run import Run
 
 pytestmark = pytest.mark.spark

@@ -22,11 +22,10 @@ from weft.explain.windows import sharing
 from weft.loom import explained
 from weft.plan.sharing import ROW, CycleMeasured, Measured, StreamMeasured
 from weft.runtime.columnar.expressions import spark_type
-from weft.runtime.columnar.rows import CORRUPT, column
-from weft.runtime.sources.readable import readable
+from weft.runtime.columnar.rows import CORRUPT, column, with_names
 from weft.runtime.stages.windows.reduction import reduction
-from weft.runtime.stages.windows.shape import woven
-from weft.runtime.stages.windows.weave import StreamWeave
+from weft.runtime.stages.windows.stream_weave import StreamWeave
+from weft.runtime.stages.windows.woven_queries import woven
 from weft.sql import NamesInMemory, read, split, statements
 
 FOLDER = FIXTURES / "explain"
@@ -255,10 +254,10 @@ def test_no_queries_share_nothing() -> None:
 
 def test_columns_are_named_and_strings_are_left_alone() -> None:
     stream = _given().streams["trades"]
-    assert readable("(c1 = 'c1 isn\\'t c2') AND c3 > c10c AND c4", stream) == (
+    assert with_names("(c1 = 'c1 isn\\'t c2') AND c3 > c10c AND c4", stream) == (
         "(symbol = 'c1 isn\\'t c2') AND price > c10c AND qty"
     )
-    assert readable("c4 + c5", stream) == "qty + c5"
+    assert with_names("c4 + c5", stream) == "qty + c5"
 
 
 @pytest.mark.spark

@@ -13,8 +13,8 @@ from weft.algebra import Value
 from weft.loom import Loom
 from weft.plan.facts import Facts
 from weft.plan.normal import normalised
-from weft.runtime.stages.windows.groups import Grouping, grouped
-from weft.runtime.stages.windows.shape import Woven, woven
+from weft.runtime.stages.windows.tree_choice import Grouping, grouped
+from weft.runtime.stages.windows.woven_queries import Woven, woven
 from weft.runtime.statistics import facts
 
 _STREAM = "CREATE STREAM trades (n BIGINT, sym STRING, qty BIGINT) WATERMARK FOR n AS n - 20 USING memory;"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.runtime.workload_run import Run, batch_of
-from weft.runtime.stages.windows import weave
+from weft.runtime.stages.windows import stream_weave as weave
 from weft.runtime.state.commits import errors_of
 
 pytestmark = pytest.mark.spark

@@ -13,8 +13,7 @@ from pyspark.sql import SparkSession
 from weft.algebra import Call, Column, Expression, Literal, Window
 from weft.algebra.types import BIGINT, BOOLEAN, DOUBLE, STRING
 from weft.runtime.columnar.expressions import spark_sql
-from weft.runtime.stages.windows.cells import cell_sql, edges_of
-from weft.runtime.stages.windows.reduction import packing
+from weft.runtime.stages.windows.reduction import cell_sql, edges_of, packing
 from weft.runtime.stages.windows.signatures import conditions_of, satisfying, signatures
 from weft.windows import edges_between
 

@@ -12,9 +12,9 @@ from weft.algebra.types import BIGINT
 from weft.kernels.statistic import Columns
 from weft.kernels.statistics import COUNT, extreme
 from weft.runtime.stages.windows import rollup
-from weft.runtime.stages.windows.measures import Measure
 from weft.runtime.stages.windows.partials import CELL, Layout, Partials
 from weft.runtime.stages.windows.rollup import RollUp
+from weft.runtime.stages.windows.woven_queries import Measure
 
 _COUNTED, _TOTAL, _TOP = "count(1)", "sum(v)", "max(v)"
 

@@ -33,6 +33,10 @@ _INSTANTS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 _ORDINALS = (-(2**62), 2**62)
 
 
+#: A column by position, or a string literal, whose text is left alone.
+_COLUMN = re.compile(r"'(?:[^'\\]|\\.)*'|\bc(\d+)\b", re.DOTALL)
+
+
 def clock_bounds(stream: Stream) -> tuple[int, int]:
     """The least and the greatest clock that a row of the stream may have."""
     return _INSTANTS if clock_type(stream) == TIMESTAMP else _ORDINALS
@@ -41,6 +45,17 @@ def clock_bounds(stream: Stream) -> tuple[int, int]:
 def column(position: int) -> str:
     """The name of a column by position."""
     return f"c{position}"
+
+
+def with_names(text: str, stream: Stream) -> str:
+    """A text of Spark SQL over a stream's rows, with its columns by name instead of by position."""
+
+    def named(found: re.Match[str]) -> str:
+        if found[1] is None or int(found[1]) >= len(stream.fields):
+            return found[0]
+        return stream.fields[int(found[1])].name
+
+    return _COLUMN.sub(named, text)
 
 
 def clock_sql(stream: Stream, *, tagged: bool = False) -> str:

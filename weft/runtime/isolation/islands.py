@@ -37,9 +37,9 @@ from weft.runtime.isolation.culprits import is_attributable
 from weft.runtime.isolation.trouble import Trouble, lost_with
 from weft.runtime.sinks.kept import told
 from weft.runtime.sources.batches import Batch, Part
-from weft.runtime.sources.tables import Tables
+from weft.runtime.sources.table_snapshots import Tables
 from weft.runtime.stages.joins.current import CurrentNetwork
-from weft.runtime.stages.windows.hosts import hosting
+from weft.runtime.stages.windows.kernel_placement import hosting
 from weft.runtime.state.commits import Commit, Held, Island, StreamState, held_record, held_rows
 from weft.runtime.state.storage import Storage
 

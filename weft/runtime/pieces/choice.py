@@ -8,9 +8,9 @@ from weft.algebra import Query, Relation, Select, SetOperation, Stream
 from weft.optimizer.network import is_shareable
 from weft.runtime.pieces.pieces import Evaluator
 from weft.runtime.places import Place, log_of
-from weft.runtime.stages.groups.shape import derived
+from weft.runtime.stages.groups.row_aggregates import derived
 from weft.runtime.stages.sets.picking import picks_columns
-from weft.runtime.stages.windows.shape import NotWoven
+from weft.runtime.stages.windows.woven_queries import NotWoven
 
 
 def evaluator_for(relation: Relation, place: Place, first: int, can_weave: Callable[[Query, int], bool]) -> Evaluator:

@@ -1,18 +1,22 @@
 """The rows of a micro-batch, in parts.
 
 Spark fixes the offsets of all streams together, by one streaming query over the union of their sources. It plans that
-union anew for each micro-batch, so the plan should be small: a stream of files has one column in it, which is never
+union again for each micro-batch, so the plan should be small: a stream of files has one column in it, which is never
 computed.
 
     streams of files     each is read by a plan of its own, which begins with its new files; without new files it costs
                          nothing
     all other streams    come as Spark hands them over, together in one part, with the ticks of the heartbeat
+
+A stream that another process reads comes as an external batch: Parquet files of rows, with the clocks that the whole
+stream has reached. One external batch is one cycle, even if it has no row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -22,8 +26,9 @@ from weft.algebra import Stream
 from weft.runtime.columnar.rows import CORRUPT, STREAM, TICK, column, slots, slots_of
 from weft.runtime.failures.errors import EngineError
 from weft.runtime.sources import replay
-from weft.runtime.sources.sources import Sources, tagging
+from weft.runtime.sources.scan import Sources, declared, tagging
 from weft.runtime.spark.session import union_of
+from weft.runtime.state.storage import local_uri
 
 #: The leaves of a micro-batch's plan: the new files of a source, and rows that are in the plan itself, mostly none.
 _FILES, _ROWS = "LogicalRelation", "LocalRelation"
@@ -168,3 +173,14 @@ def _with_all_columns(rows: DataFrame) -> DataFrame:
     plan, session = rows._jdf, rows.sparkSession
     made = session._jsparkSession.internalCreateDataFrame(plan.queryExecution().toRdd(), plan.schema(), False)
     return DataFrame(made, session)
+
+
+def told_batch(spark: SparkSession, streams: Sequence[Stream], files: Mapping[str, Path]) -> Batch | None:
+    """The rows of Parquet files, by stream; None if there are none."""
+    parts = []
+    for index, stream in enumerate(streams):
+        if stream.name in files:
+            rows = spark.read.schema(declared(stream.fields)).parquet(local_uri(files[stream.name]))
+            tagged = rows.select(*tagging(rows.columns, stream, index, slots_of([stream])))
+            parts.append(Part({index: stream}, tagged, is_cheap=True))
+    return Batch(parts) if parts else None

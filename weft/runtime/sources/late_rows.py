@@ -1,8 +1,8 @@
-"""Rows that are late for one query and not for all: no answer of that query counts them, so they are counted here.
+"""Rows that come too late: which of them no query can use, and which are lost to single queries and counted for them.
 
 A query loses a row where its relation reads the stream, at the first operator that does more than pass rows. The row is
-counted if it satisfies the conditions on the way there that can be told from it alone: those of the selections that it
-passes, and the operator's own. Queries that are woven know it of partials; for others, Spark counts the rows of the
+counted if it satisfies the conditions on the way there that can be evaluated on it alone: those of the selections that
+it passes, and the operator's own. Queries over partials count them there; for the others, Spark counts the rows of the
 stream's log that are older than its watermark.
 """
 
@@ -11,16 +11,72 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from weft.algebra import Call, Column, Expression, Field, Relation, Select, SetOperation, Source, Stream
-from weft.algebra.properties import leaves
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.algebra import Call, Column, Expression, Field, Relation, Select, SetOperation, Source, Stream, Window
+from weft.algebra.properties import leaves, reads
 from weft.algebra.types import BIGINT
-from weft.plan.event_time import Clock, EventTime, RunningQuery, passes_rows
+from weft.plan.event_time import Clock, EventTime, RunningQuery, is_windowed, passes_rows
 from weft.runtime.columnar.expressions import spark_sql
 from weft.runtime.columnar.rows import CLOCK, column
 from weft.runtime.sinks.answers import Packed
-from weft.runtime.sources.lateness import closed_for, late_at
-from weft.runtime.stages.windows.shape import Woven
-from weft.runtime.stages.windows.stage import Reduced
+
+
+def late_everywhere(stream: Stream, event_time: EventTime, queries: Mapping[str, RunningQuery]) -> str | None:
+    """The condition, as Spark SQL, that no query can take a row of the stream; None if some query takes every row."""
+    verdicts: set[str] = set()
+    for each in queries.values():
+        for verdict in _verdicts(each.query.relation, stream, event_time):
+            if verdict is None:
+                return None
+            verdicts.add(verdict)
+    return " AND ".join(sorted(verdicts)) or None
+
+
+def _verdicts(source: Source, stream: Stream, event_time: EventTime) -> Iterator[str | None]:
+    """For every place where a relation reads the stream: when a row is late there; None for never.
+
+    The first operator that does more than pass rows decides.
+    """
+    if isinstance(source, Stream) and source.name == stream.name:
+        yield None
+    for below in reads(source):
+        for verdict in _verdicts(below, stream, event_time):
+            passes = passes_rows(below)
+            yield late_at(source, below, event_time) if passes else verdict  # type: ignore[arg-type]
+
+
+def late_at(relation: Relation, below: Source, event_time: EventTime) -> str | None:
+    """The condition, as Spark SQL, that a row which a relation reads comes too late for it; None for never."""
+    watermark = event_time.watermark(below, after=False)
+    if watermark is None:
+        return None
+    if isinstance(relation, Select):
+        if len(relation.flowing) > 1:
+            return f"({CLOCK} < {watermark}L)" if relation.is_bounded else None
+        if is_windowed(relation) and relation.window is not None:
+            return _window_closed(relation.window, watermark)
+        if relation.is_grouped:
+            return None
+    if relation.retain is None or relation.retain.ticks is None:
+        return None
+    # All operands are judged by the one watermark of the relation.
+    least = event_time.watermark(relation, after=False)
+    return None if least is None else f"({CLOCK} < {least}L)"
+
+
+def closed_for(window: Window, clocks: NDArray[np.int64], watermark: int) -> NDArray[np.bool_]:
+    """For some clocks, that some instance covers the clock and the last one that does has closed."""
+    assert window.range is not None
+    into = (clocks - window.origin) % window.slide
+    return np.asarray((into < window.range) & (clocks - into + window.range <= watermark))
+
+
+def _window_closed(window: Window, watermark: int) -> str:
+    """That some instance covers the row and the last one that does has closed."""
+    into = f"pmod({CLOCK} - {window.origin}L, {window.slide}L)"
+    return f"({into} < {window.range}L AND {CLOCK} - {into} + {window.range}L <= {watermark}L)"
 
 
 @dataclass(frozen=True)
@@ -127,22 +183,3 @@ def streams_with_losses(relation: Relation) -> frozenset[str]:
     any_time = _AnyTime(0, {}, {}, {})
     streams = {leaf for leaf in leaves(relation) if isinstance(leaf, Stream)}
     return frozenset(each.name for each in streams if late_conditions(relation, each, any_time))
-
-
-def counted_in_partials(reduced: Reduced, watermark: int, queries: Mapping[str, Woven]) -> dict[str, int]:
-    """Return how many rows each query loses that is answered from partials of new rows."""
-    partials = reduced.partials
-    cells, which = partials.distinct_cells
-    if not (cells < watermark).any():
-        return {}
-    closed = {window: closed_for(window, cells, watermark) for window in reduced.weave.windows}
-    closed = {window: late for window, late in closed.items() if late.any()}
-    if not closed:
-        return {}
-    found = {}
-    for name, each in queries.items():
-        if each.window in closed:
-            takes = partials.signatures_satisfying([condition.text for condition in each.conditions])
-            late = closed[each.window][which] & takes[partials.signature_numbers]
-            found[name] = int(partials.row_counts[late].sum())
-    return {name: count for name, count in found.items() if count}

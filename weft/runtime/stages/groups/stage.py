@@ -15,15 +15,13 @@ from weft.algebra import Select, Source, Stream
 from weft.algebra.properties import leaves
 from weft.plan.event_time import EventTime, looks_back
 from weft.runtime.pieces.pieces import Piece
-from weft.runtime.stages.groups.row_partials import RowPartials, Rows, row_partials
-from weft.runtime.stages.groups.shape import Derived, derived
+from weft.runtime.stages.groups.row_aggregates import Derived, RowPartials, Rows, derived, row_partials
 from weft.runtime.stages.windows import total_files
-from weft.runtime.stages.windows.answers import answers
-from weft.runtime.stages.windows.empty_instances import with_empty_instances
-from weft.runtime.stages.windows.shape import Woven
+from weft.runtime.stages.windows.running_aggregates import RunningTotals, kept_in_files
 from weft.runtime.stages.windows.stage import totals_of
-from weft.runtime.stages.windows.totals import RunningTotals, kept_in_files
-from weft.runtime.stages.windows.weave import StreamWeave
+from weft.runtime.stages.windows.stream_weave import StreamWeave
+from weft.runtime.stages.windows.window_answers import answers, with_empty_instances
+from weft.runtime.stages.windows.woven_queries import Woven
 from weft.runtime.state.commits import Commit, Segment
 from weft.runtime.state.storage import Storage
 

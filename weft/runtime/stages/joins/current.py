@@ -22,7 +22,7 @@ from weft.runtime.stages.joins.keeping import Keeping
 from weft.runtime.stages.joins.observing import Observing
 from weft.runtime.stages.joins.prepared import Asked, Prepared, prepared
 from weft.runtime.stages.joins.stage import NetworkPass
-from weft.runtime.stages.windows.hosts import Hosting, Kernels
+from weft.runtime.stages.windows.kernel_placement import Hosting, Kernels
 from weft.runtime.state.commits import Commit, Segment
 from weft.runtime.state.storage import Storage
 

@@ -25,11 +25,11 @@ from pyspark.sql import functions as F
 
 from weft.algebra import Stream
 from weft.runtime.columnar.rows import BEFORE, CLOCK, CORRUPT
-from weft.runtime.stages.windows.answers import Part
 from weft.runtime.stages.windows.partials import Layout, Partials, without_clocks
 from weft.runtime.stages.windows.reduction import JUDGED, Reduction
-from weft.runtime.stages.windows.shape import Woven
-from weft.runtime.stages.windows.weave import StreamWeave
+from weft.runtime.stages.windows.stream_weave import StreamWeave
+from weft.runtime.stages.windows.window_answers import Part
+from weft.runtime.stages.windows.woven_queries import Woven
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""Partials as they leave Spark and as they are kept: tables that say themselves what their columns are.
+"""Partials as they leave Spark and as they are stored: tables that describe their columns.
 
-A file of partials is good for any plan: whoever reads it finds keys, conditions and aggregates by their texts. A query
-that needs what a file does not have came after the file, and its windows need nothing from it.
+A file of partials serves any plan: readers find keys, conditions and aggregates by their texts. A query that needs what
+a file does not have came after the file, and its windows need nothing from it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from weft.kernels.statistic import Columns
-from weft.runtime.stages.windows.measures import Measure, rows_counted
 from weft.runtime.stages.windows.signatures import Decoder, satisfying, widths_of
+from weft.runtime.stages.windows.woven_queries import Measure, rows_counted
 
 CELL = "cell"
 #: The largest clock and the smallest, which only the cycle that rows arrive in asks for.

@@ -1,37 +1,96 @@
-"""From rows to partials: one native Spark aggregation for a stream.
+"""Reduces rows to partials: one native Spark aggregation for a stream, whatever the number of queries.
 
     SELECT k0, …, g0, …, cell, latest, least, p0, … FROM rows GROUP BY k0, …, g0, …, cell
 
-`cell` is the fragment of time, NULL for rows whose clock is of no use; g are the numbers of the signature; k the
-keys of all queries together, the finest grouping; p the aggregates that measures are read from, each once.
+`cell` is the slice of time: the edges of all windows of the stream cut time into slices, so that the partial of a slice
+serves all of them. A slice is named by its start, which Spark computes from the row's clock alone; it is NULL for rows
+without a usable clock. The text holds no date and no watermark, so that Spark compiles it once and not in every cycle.
+g are the numbers of the signature; k the keys of all queries together, the finest grouping; p the aggregates that
+measures are read from, each once.
 
-Cells begin at least a second apart, say, which is a million microseconds, and signatures have a few dozen numbers. The
-numbers then travel in the last digits of the cell: one column less for every row to be found by, and to be compared.
+Slices begin at least a second apart, say, which is a million microseconds, and signatures have a few dozen numbers. The
+numbers then travel in the last digits of the slice: one column less to hash and compare for every row.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from math import gcd, lcm
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.algebra import Stream
+from weft.algebra import Stream, Window
 from weft.runtime.columnar.rows import CORRUPT, clock_bounds, clock_sql
-from weft.runtime.stages.windows.cells import cell_sql, edges_of, starts_of
-from weft.runtime.stages.windows.measures import REDUCED_CLOCK, texts_of
 from weft.runtime.stages.windows.partials import CELL, LATEST, LEAST, Layout
-from weft.runtime.stages.windows.shape import Woven
 from weft.runtime.stages.windows.signatures import Signatures, signatures
-from weft.windows import EdgeSet, ResidueClass
+from weft.runtime.stages.windows.woven_queries import REDUCED_CLOCK, Woven, texts_of
+from weft.windows import EdgeSet, ResidueClass, reduced, shared_edges
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+
+#: So many classes of edges are compared one by one; more are looked up in a table, or made one class that has them all.
+_FEW = 12
+#: The longest table: one entry for each stretch between two multiples of the common divisor, for a whole period.
+_TABLE = 7_200
+
+
+def edges_of(windows: Iterable[Window]) -> EdgeSet:
+    """The edges of all windows, by as few classes as say it."""
+    return reduced(shared_edges(set(windows)))
+
+
+def cell_sql(edges: EdgeSet, clock: str) -> str:
+    """The start of the cell that a row with this clock is in, as Spark SQL."""
+    classes = sorted(edges)
+    if not classes:
+        # No window cuts time: everything is one cell.
+        return "0L"
+    if len(classes) == 1:
+        return _since_last(classes[0], clock)
+    if len(classes) <= _FEW:
+        return f"greatest({', '.join(_since_last(each, clock) for each in classes)})"
+    period, finest = _period(classes), starts_of(edges)
+    assert finest is not None
+    if period // finest.modulus <= _TABLE:
+        return _looked_up(classes, period, finest, clock)
+    # More cells than there need be, and still no window has an edge inside one of them.
+    return _since_last(finest, clock)
+
+
+def starts_of(edges: EdgeSet) -> ResidueClass | None:
+    """The class of widest spacing that all cells begin in; None if no window cuts time."""
+    classes = sorted(edges)
+    if not classes:
+        return None
+    first = classes[0].residue
+    step = reduce(gcd, (number for each in classes for number in (each.modulus, each.residue - first)), 0)
+    return ResidueClass(step, first % step)
+
+
+def _since_last(edge_class: ResidueClass, clock: str) -> str:
+    shifted = clock if not edge_class.residue else f"{clock} - {edge_class.residue}L"
+    return f"({clock} - pmod({shifted}, {edge_class.modulus}L))"
+
+
+def _period(classes: Sequence[ResidueClass]) -> int:
+    return lcm(*(each.modulus for each in classes))
+
+
+def _looked_up(classes: Sequence[ResidueClass], period: int, finest: ResidueClass, clock: str) -> str:
+    """How long ago the last edge was, for each of the stretches of a period."""
+    step, offset = finest
+    instants = range(offset, period, step)
+    ago = [min((instant - each.residue) % each.modulus for each in classes) for instant in instants]
+    into = f"pmod({clock} - {offset}L, {period}L)"
+    table = ", ".join(f"{each}L" for each in ago)
+    return f"({clock} - pmod({into}, {step}L) - array({table})[CAST({into} div {step}L AS INT)])"
 
 
 #: The column of kept rows' partials that says what they were judged by.

@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.kernels.statistic import Columns, Statistic
-from weft.runtime.stages.windows.measures import Measure
 from weft.runtime.stages.windows.partials import Partials
 from weft.runtime.stages.windows.signatures import Decoder, span_of
-from weft.runtime.stages.windows.tree import Cellwise, Folding, folded
+from weft.runtime.stages.windows.window_tree import Cellwise, Folding, folded
+from weft.runtime.stages.windows.woven_queries import Measure
 
 #: Entries of the layout by group and interval that are worth it.
 _LARGEST_LAYOUT = 8_000_000

@@ -16,11 +16,11 @@ import pyarrow as pa
 
 from weft.algebra import Query, Stream
 from weft.plan.event_time import Clock
-from weft.runtime.stages.windows.answers import answers
-from weft.runtime.stages.windows.groups import Grouping
 from weft.runtime.stages.windows.partials import CELL, Layout, Partials
-from weft.runtime.stages.windows.shape import Woven, woven
-from weft.runtime.stages.windows.weave import StreamWeave
+from weft.runtime.stages.windows.stream_weave import StreamWeave
+from weft.runtime.stages.windows.tree_choice import Grouping
+from weft.runtime.stages.windows.window_answers import answers
+from weft.runtime.stages.windows.woven_queries import Woven, woven
 
 #: Which source a row is from, which key set it is for, and the start of its cell; other columns are named by `Source`.
 SOURCE, KEY_SET = "source", "key_set"

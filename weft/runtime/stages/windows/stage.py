@@ -14,20 +14,27 @@ from pyspark.sql import DataFrame, SparkSession
 from weft.algebra import Query, Stream
 from weft.plan.event_time import Clock, EventTime, RunningQuery, first_open_start
 from weft.plan.facts import Facts
-from weft.runtime.sources.lateness import closed_for
+from weft.runtime.sources.late_rows import closed_for
 from weft.runtime.stages.windows import total_files
-from weft.runtime.stages.windows.ahead import Ahead, Left
-from weft.runtime.stages.windows.answers import Part, answers
 from weft.runtime.stages.windows.backfill import KeptRows, closed_before, history
-from weft.runtime.stages.windows.empty_instances import with_empty_instances
 from weft.runtime.stages.windows.executors import Executors, Files, Wanted
-from weft.runtime.stages.windows.hosts import Host, Hosting, Kernels, KeySet, crowded_out, host_of, partials_by
+from weft.runtime.stages.windows.kernel_placement import (
+    Host,
+    Hosting,
+    Kernels,
+    KeySet,
+    crowded_out,
+    host_of,
+    partials_by,
+)
 from weft.runtime.stages.windows.partial_log import PartialLog
 from weft.runtime.stages.windows.partials import LATEST, LEAST, Partials, without_clockless, without_clocks
-from weft.runtime.stages.windows.shape import NotWoven, Woven, woven
+from weft.runtime.stages.windows.running_aggregates import RunningTotals, kept_in_files
 from weft.runtime.stages.windows.shard import Asked, plan
-from weft.runtime.stages.windows.totals import RunningTotals, kept_in_files
-from weft.runtime.stages.windows.weave import StreamWeave, TooMuch
+from weft.runtime.stages.windows.stream_weave import StreamWeave, TooMuch
+from weft.runtime.stages.windows.warm_start import Ahead, Left
+from weft.runtime.stages.windows.window_answers import Part, answers, with_empty_instances
+from weft.runtime.stages.windows.woven_queries import NotWoven, Woven, woven
 from weft.runtime.state.commits import Commit, Segment
 from weft.runtime.state.storage import Storage
 from weft.windows import instances_ending

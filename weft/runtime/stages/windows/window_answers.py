@@ -1,4 +1,7 @@
-"""From the aggregates of closed windows to the rows of answers."""
+"""Turns the aggregates of closed windows into the rows of answers.
+
+With EMIT EMPTY, instances that close without a row are answered as well, with counts of 0 and NULLs.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from weft.algebra import Aggregate, AggregateRef, Column, Expression, KeyRef, Select, WindowBound
+from weft.algebra import Aggregate, AggregateRef, Column, Expression, KeyRef, Select, Window, WindowBound
 from weft.kernels.functions import FUNCTIONS, Signature
 from weft.kernels.statistic import Array, Columns, Values
 from weft.runtime.columnar.arrow_types import arrow_type
 from weft.runtime.columnar.rows import CLOCK
 from weft.runtime.columnar.rows import column as position_name
 from weft.runtime.columnar.values import arrow, physical
-from weft.runtime.stages.windows.expressions import computed
-from weft.runtime.stages.windows.measures import Measure
+from weft.runtime.stages.windows.array_expressions import computed
+from weft.runtime.stages.windows.woven_queries import Measure, Woven
+from weft.windows import instance, instances_ending
 
 
 @dataclass
@@ -204,3 +208,34 @@ def _all_valid(values: Array) -> Values:
 
 def _as_type(values: pa.Array, type_: pa.DataType) -> pa.Array:
     return values if values.type == type_ else values.cast(type_)
+
+
+_NONE = np.empty(0, dtype=np.int64)
+
+
+def with_empty_instances(
+    query: Woven, closed: Sequence[Part], counted_from: int, after: int | None, until: int
+) -> Part:
+    """What has closed for an ungrouped query, and identities for all other instances that end in (after, until].
+
+    They begin with the first one that ends after `counted_from`.
+    """
+    present = np.concatenate([_NONE, *(part.numbers(part.closed.ends) for part in closed)])
+    ends = _ends(query.window, counted_from if after is None else max(counted_from, after), until)
+    empty = np.setdiff1d(ends, present, assume_unique=True)
+    records = {}
+    for each in query.all_measures:
+        known = [tuple(map(part.numbers, part.closed.records[each.name])) for part in closed]
+        columns = zip(*known, each.statistic.empty(len(empty)), strict=True)
+        records[each.name] = tuple(np.concatenate(column) for column in columns)
+    every = np.concatenate([present, empty])
+    assert query.window.range is not None
+    return Part(Closed(every - query.window.range, every, [], records), 0, len(every))
+
+
+def _ends(window: Window, after: int, until: int) -> NDArray[np.int64]:
+    numbers = instances_ending(window, after, until)
+    if not numbers:
+        return _NONE
+    first, last = (instance(window, number).end for number in (numbers[0], numbers[-1]))
+    return np.arange(first, last + 1, window.slide, dtype=np.int64)

@@ -1,12 +1,12 @@
-"""Aggregates that never close: one record per group, grown by every cycle's partials, answered when it changes.
+"""Running aggregates: one record per group, which never closes, grows by every cycle's partials, and is answered then.
 
 Queries that take the same rows, group them by the same keys and began in the same cycle have their groups in common: a
-**cohort**. Its records are arrays by the number of the key, so that a cycle costs as much as it changes, whatever the
-groups that are at rest.
+**cohort**. Its records are arrays by the number of the key, so that a cycle costs as much as it changes, however many
+groups are at rest.
 
     cycle           1       2       3                 records of a cohort
-    a's partials    2               5        →        a: 7, told in cycles 1 and 3
-    b's partials            4                         b: 4, told in cycle 2
+    a's partials    2               5        →        a: 7, answered in cycles 1 and 3
+    b's partials            4                         b: 4, answered in cycle 2
 """
 
 from __future__ import annotations
@@ -23,13 +23,12 @@ from weft.algebra import Stream
 from weft.kernels.statistic import Columns
 from weft.kernels.statistics import settled
 from weft.runtime.failures.errors import MemoryLimit, megabytes
-from weft.runtime.stages.windows.answers import Closed, Part
-from weft.runtime.stages.windows.measures import Measure, latest_clock, rows_counted
 from weft.runtime.stages.windows.numbering import KeyNumbers
 from weft.runtime.stages.windows.partials import CELL, Partials
 from weft.runtime.stages.windows.rollup import RollUp
-from weft.runtime.stages.windows.shape import Woven
 from weft.runtime.stages.windows.total_files import CohortRows, CohortSpec, TotalsFile, encoded
+from weft.runtime.stages.windows.window_answers import Closed, Part
+from weft.runtime.stages.windows.woven_queries import Measure, Woven, latest_clock, rows_counted
 from weft.runtime.state.commits import Segment
 from weft.runtime.state.storage import Storage
 

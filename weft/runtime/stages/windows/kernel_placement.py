@@ -1,7 +1,7 @@
-"""Where kernels live: in the driver, or on the executors, by the keys that queries of a stream group by.
+"""Places kernels in the driver or on the executors, by the keys that queries of a stream group by.
 
 All queries of a stream with the same grouping keys are in one place. In the driver their windows stay from cycle to
-cycle, and a cycle costs what it brings. On the executors they are made anew from the partial log (`executors.py`): a
+cycle, and a cycle costs what it brings. On the executors they are rebuilt from the partial log (`executors.py`): a
 cycle costs what is live, but no single machine has to hold it. Answers are the same.
 """
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from tests.runtime.windows.dashboards import disagreement, story
 from tests.runtime.workload_run import Run
 from weft.kernels import density
-from weft.runtime.stages.windows.hosts import Hosting, Kernels, host_of, partials_by, recorded_host
+from weft.runtime.stages.windows.kernel_placement import Hosting, Kernels, host_of, partials_by, recorded_host
 from weft.runtime.stages.windows.partials import Layout, Partials
 
 TRADES = "CREATE STREAM trades (n BIGINT, sym STRING, qty BIGINT) WATERMARK FOR n AS n - 5 USING memory;"

@@ -1,6 +1,6 @@
-"""Made ahead: while Spark starts, what the last commit has left comes back into memory.
+"""Restores in memory what the last commit left, while Spark starts.
 
-Nothing is decided here. The first cycle takes over what fits what it was told to run, and makes the rest itself.
+Nothing is decided here. The first cycle takes over what fits its own plan, and builds the rest itself.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from weft.kernels.warm import warm_up
 from weft.plan.facts import Facts
 from weft.plan.plan import Plan
 from weft.runtime.stages.windows import partials
-from weft.runtime.stages.windows.hosts import fits_the_driver, hosting
-from weft.runtime.stages.windows.shape import NotWoven, Woven, woven
-from weft.runtime.stages.windows.weave import StreamWeave
+from weft.runtime.stages.windows.kernel_placement import fits_the_driver, hosting
+from weft.runtime.stages.windows.stream_weave import StreamWeave
+from weft.runtime.stages.windows.woven_queries import NotWoven, Woven, woven
 from weft.runtime.state.commits import Commit
 from weft.runtime.state.seals import Seals, check, seal_of
 from weft.runtime.state.status import last_commit

@@ -16,7 +16,7 @@ from weft.kernels import density
 from weft.kernels.density import Crowd
 from weft.kernels.statistic import Columns
 from weft.kernels.statistics import COUNT, MOMENTS, SUM_OF_DOUBLES, extreme
-from weft.runtime.stages.windows.tree import Cellwise, Groups, Tree, TreeSpec
+from weft.runtime.stages.windows.window_tree import Cellwise, Groups, Tree, TreeSpec
 
 T = TypeVar("T")
 

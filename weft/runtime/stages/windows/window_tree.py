@@ -1,15 +1,15 @@
-"""The windows of one partition group: partials of cells in, aggregates of closed windows out.
+"""A window tree: partials of slices in, aggregates of closed windows out, for the windows of one cut.
 
-    cells       |--|--|--|--|--|--|--|--|--|--|--|      as Spark delivers them
-    fragments   |-----|--------|-----|--------|--       as far as these windows tell them apart
-                              ^ front      ^ watermark
+    slices       |--|--|--|--|--|--|--|--|--|--|--|      as Spark delivers them
+    fragments    |-----|--------|-----|--------|--       as far as these windows tell them apart
+                               ^ front      ^ watermark
 
 Fragments that end before the watermark are in the kernels; partials of later ones wait. A late row of a fragment that
 is in the kernels is combined into it there, as long as some open window covers it.
 
-A tree is sparse or dense (`weft/kernels/density.py`). It begins sparse, since nobody knows yet how many keys will
-come, and becomes dense by itself when that is better. A dense tree has no partials left to become sparse with: whoever
-holds it lets it forget everything, and hands it the partials again from where they are kept.
+A tree is sparse or dense (`weft/kernels/density.py`). It begins sparse, since the number of keys is not yet known, and
+becomes dense when that is better. A dense tree has no partials left to become sparse with: its owner lets it forget
+everything, and feeds it the partials again from where they are stored.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from tests.runtime.projects import rows_of, run_to_the_end, write_rows
 from weft.loom import Loom
 from weft.runtime.failures.errors import EngineError
-from weft.runtime.stages.windows.ahead import left
+from weft.runtime.stages.windows.warm_start import left
 from weft.runtime.state.status import last_commit
 
 pytestmark = pytest.mark.spark
@@ -80,7 +80,7 @@ def test_a_process_that_has_loaded_nothing_else_makes_trees_ahead(spark: SparkSe
         run_to_the_end(loom)
     # The other modules of the engine are loaded meanwhile, or after it: nothing may depend on them.
     program = (
-        "import pathlib, sys; from weft.runtime.stages.windows.ahead import left; "
+        "import pathlib, sys; from weft.runtime.stages.windows.warm_start import left; "
         "print(*left(pathlib.Path(sys.argv[1])).weaves, 'weft.runtime.engine' in sys.modules)"
     )
     told = subprocess.run([sys.executable, "-c", program, project], capture_output=True, text=True, check=True)

@@ -8,9 +8,9 @@ import pytest
 
 from tests.runtime.workload_run import Run
 from weft.algebra import Window
-from weft.runtime.stages.windows.carrying import carried_on
-from weft.runtime.stages.windows.shape import Woven
-from weft.runtime.stages.windows.tree import Tree, TreeSpec
+from weft.runtime.stages.windows.tree_choice import carried_on
+from weft.runtime.stages.windows.window_tree import Tree, TreeSpec
+from weft.runtime.stages.windows.woven_queries import Woven
 
 TRADES = "CREATE STREAM trades (n BIGINT, sym STRING, qty BIGINT) WATERMARK FOR n AS n - 3 USING memory;"
 

@@ -15,8 +15,7 @@ from pyarrow import parquet as pq
 
 from weft.algebra import Field, Stream
 from weft.algebra.types import BIGINT, DOUBLE, INT, STRING, TIMESTAMP, TINYINT, DataType, decimal
-from weft.runtime.sources.file_check import FileCheck, Looked
-from weft.runtime.sources.source_files import SourceFiles
+from weft.runtime.sources.source_files import FileCheck, Looked, SourceFiles
 
 FIELDS = (Field("ts", TIMESTAMP), Field("x", BIGINT))
 INSTANTS = pa.array([datetime(2024, 1, 1, tzinfo=UTC)], pa.timestamp("us", "UTC"))

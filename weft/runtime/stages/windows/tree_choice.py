@@ -2,11 +2,19 @@
 
 What decides are nanoseconds: of kernels, for as many keys as there are, and of reading partials, of which there are as
 many as rows come (see `Terms`). Answers do not depend on any of it.
+
+Trees are reused when queries come and go. One window more or less makes another plan, and to build its trees takes all
+partials that are stored, for windows that were there before. So trees go on as they are:
+
+    a window goes     its tree no longer answers it
+    a window comes    it answers for what is still to come, in a tree of its own, which needs nothing that is stored
+
+until most of a tree is unused, or there are too many of them; and until another process takes over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, lru_cache
@@ -22,10 +30,9 @@ from weft.optimizer import acq
 from weft.optimizer.plan_cost import Costing, Levels, by_nanoseconds
 from weft.optimizer.weave import Weaving, weave
 from weft.plan.facts import Facts, nearest_power
-from weft.runtime.stages.windows.cells import edges_of
-from weft.runtime.stages.windows.measures import Measure
-from weft.runtime.stages.windows.shape import Woven
-from weft.runtime.stages.windows.tree import TreeSpec
+from weft.runtime.stages.windows.reduction import edges_of
+from weft.runtime.stages.windows.window_tree import TreeSpec
+from weft.runtime.stages.windows.woven_queries import Measure, Woven
 from weft.windows import edge_rate, shared_edges
 
 #: How many keys a grouped query is taken to have until it has been seen.
@@ -196,3 +203,39 @@ def _kernels(spec: TreeSpec, measures: Mapping[str, Measure], keys: int) -> dict
         name: choose(measure.statistic, ranges=len(spec.windows), keys=keys, cost=nanoseconds_per_edge)
         for name, measure in measures.items()
     }
+
+
+#: So many trees more than planned are kept for a cohort.
+_MORE_TREES = 3
+
+
+def carried_on(
+    planned: Collection[TreeSpec], queries: Mapping[str, Woven], newborn: Set[str], known: Iterable[TreeSpec]
+) -> dict[str, TreeSpec] | None:
+    """The trees that answer the queries of a cohort, if those that are `known` go on; None if they had better not.
+
+    One of them at most is new. It serves queries that are `newborn`: what is kept is no concern of theirs. Those that
+    are known come in the order in which they were made: where two have a window, the older one has more of its past.
+    """
+    homes: dict[str, TreeSpec] = {}
+    needs = {name: {each.name for each in query.all_measures} for name, query in queries.items()}
+    for spec in known:
+        windows, measures = set(spec.windows), set(spec.measures)
+        for name, query in queries.items():
+            if name not in homes and query.window in windows and measures >= needs[name]:
+                homes[name] = spec
+    young = queries.keys() - homes.keys()
+    if not homes or not young <= newborn:
+        return None
+    for spec in set(homes.values()):
+        asked = {queries[name].window for name, home in homes.items() if home == spec}
+        if 2 * len(asked) < len(spec.windows):
+            return None
+    if young:
+        conditions, keys = next((each.conditions, each.keys) for each in planned)
+        asked_for = sorted({queries[name].window for name in young}, key=longest_first)
+        needed = {measure for name in young for measure in needs[name]}
+        # In the order of those that are planned, since the first one counts rows.
+        in_order = dict.fromkeys(each for spec in planned for each in spec.measures if each in needed)
+        homes |= dict.fromkeys(young, TreeSpec(conditions, keys, tuple(asked_for), tuple(in_order)))
+    return homes if len(set(homes.values())) <= len(planned) + _MORE_TREES else None

@@ -15,17 +15,16 @@ from weft.algebra import Aggregate, Stream, Window
 from weft.kernels.density import Crowd
 from weft.plan.facts import Facts
 from weft.runtime.failures.errors import MemoryLimit, megabytes
-from weft.runtime.stages.windows.answers import Closed, Part, kinds_of
-from weft.runtime.stages.windows.carrying import carried_on
-from weft.runtime.stages.windows.groups import Grouping, cohorts, grouped
-from weft.runtime.stages.windows.hosts import KeySet
-from weft.runtime.stages.windows.measures import Measure, rows_counted
+from weft.runtime.sources.late_rows import closed_for
+from weft.runtime.stages.windows.kernel_placement import KeySet
 from weft.runtime.stages.windows.numbering import KeyNumbers
 from weft.runtime.stages.windows.partials import Partials
 from weft.runtime.stages.windows.reduction import Reduction, reduction
 from weft.runtime.stages.windows.rollup import RollUp
-from weft.runtime.stages.windows.shape import Woven
-from weft.runtime.stages.windows.tree import Groups, Tree, TreeSpec
+from weft.runtime.stages.windows.tree_choice import Grouping, carried_on, cohorts, grouped
+from weft.runtime.stages.windows.window_answers import Closed, Part, kinds_of
+from weft.runtime.stages.windows.window_tree import Groups, Tree, TreeSpec
+from weft.runtime.stages.windows.woven_queries import Measure, Woven, rows_counted
 from weft.windows import oldest_open_start
 
 #: So many keys are numbered before anybody looks how many of them are still live.
@@ -151,6 +150,20 @@ class StreamWeave:
         for name, each in self.windowed.items():
             sets.setdefault(each.keys, {})[name] = each
         return sets
+
+    def late_rows(self, partials: Partials, watermark: int) -> dict[str, int]:
+        """The number of rows among new partials that each query loses because its windows have closed."""
+        slices, which = partials.distinct_cells
+        if not (slices < watermark).any():
+            return {}
+        closed = {window: closed_for(window, slices, watermark) for window in self.windows}
+        lost = {}
+        for name, each in self.windowed.items():
+            if closed[each.window].any():
+                takes = partials.signatures_satisfying([condition.text for condition in each.conditions])
+                late = closed[each.window][which] & takes[partials.signature_numbers]
+                lost[name] = int(partials.row_counts[late].sum())
+        return {name: count for name, count in lost.items() if count}
 
     def needed_since(self, watermark: int | None) -> int | None:
         """The least clock that an open window, or one that a late row can reach, still needs; None for all."""

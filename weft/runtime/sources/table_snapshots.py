@@ -1,14 +1,14 @@
-"""Tables: rows that do not flow, kept in the state directory as they were when the engine started.
+"""Snapshots of tables: their rows as they were when the engine started, in the state directory.
 
     state/tables/<number>-<digest>/        a snapshot: the rows of one table, as Parquet
-    state/tables/<number>-<digest>.json    that it is complete, its rows, its seals, and what it was read from
+    state/tables/<number>-<digest>.json    marks it complete: the count of rows, the seals, and what it was read from
 
-The digest is that of where the rows came from: the declaration, and the path, size and time of every file. As long as
-it is the same, a start finds the snapshot and reads nothing, unless the snapshot is damaged: then the rows are read
-again, which are the same ones. Every cycle writes down which snapshots it goes by, before
-it begins; so a second attempt joins the same rows, whatever has become of the files meanwhile.
+The digest is that of where the rows came from: the declaration, and the path, size and time of every file. While it
+stays the same, a start finds the snapshot and reads nothing, unless the snapshot is damaged: then the same rows are
+read again. Every cycle writes down its snapshots before it begins, so a second attempt joins the same rows, whatever
+has become of the files meanwhile.
 
-A snapshot is a log of one segment: its rows have a clock before all clocks and arrive after all cycles. So they are
+A snapshot is a log of one segment. Its rows have a clock before all clocks and arrive after all cycles, so they are
 never the newest of a combination, nor the earliest to arrive, and never late.
 """
 
@@ -32,8 +32,8 @@ from weft.algebra import Field, Table
 from weft.runtime.columnar.expressions import quoted, spark_type
 from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, CORRUPT, column
 from weft.runtime.failures.errors import SourceError, StorageError
-from weft.runtime.sources.sources import PYTHON, TEXTUAL, declared, fields_of
-from weft.runtime.sources.table_files import check_table_files
+from weft.runtime.sources.scan import PYTHON, TEXTUAL, declared, fields_of
+from weft.runtime.sources.source_files import check_table_files
 from weft.runtime.spark.session import in_session
 from weft.runtime.state.commits import Segment
 from weft.runtime.state.records import damaged

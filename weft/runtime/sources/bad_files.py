@@ -1,26 +1,32 @@
-"""The files of a batch: which of them cannot be read as declared, and the rows of the others.
+"""Files that cannot be read as declared are set aside, and the others are read.
 
-Spark decides which files a batch has. Before a cycle begins, the driver looks at each of them (`file_check.py`), and
-the cycle's intent names those that are set aside; so a second attempt sets the same ones aside. A file that looks good
-and at which a job fails all the same is added then, and the cycle is run again.
+Spark decides which files a batch has. Before a cycle begins, the driver looks at each of them (`source_files.py`). The
+cycle's intent names those that are set aside, so a second attempt sets the same ones aside. If a job fails at a file
+that looked good, the file is added to them, and the cycle is run again.
 
 A CSV file with a header is read by the names in it: files whose columns are in another order than the declaration are
 read apart, each order by a schema of its own.
+
+Spark writes down the files of a cycle before it reads them, and passes over those that are missing by then. A file that
+stopped the stream may be taken away before the next attempt; one that goes for any other reason takes its rows with it.
+Missing files are therefore counted and reported.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, TypeAlias
+from urllib.parse import unquote, urlsplit
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 
 from weft.algebra import Stream
 from weft.runtime.columnar.expressions import quoted, spark_type
@@ -29,9 +35,8 @@ from weft.runtime.failures.errors import SourceError
 from weft.runtime.failures.failures import failed_file, plain_path
 from weft.runtime.failures.reasons import reason_of
 from weft.runtime.sources.batches import Batch, Part, StreamFiles
-from weft.runtime.sources.file_check import FileCheck, Looked
-from weft.runtime.sources.source_files import SourceFiles
-from weft.runtime.sources.sources import TEXTUAL, declared, reading_options, tagging
+from weft.runtime.sources.scan import TEXTUAL, declared, reading_options, tagging
+from weft.runtime.sources.source_files import FileCheck, Looked, SourceFiles
 from weft.sql.sources import BAD_FILES, SET_ASIDE, STOP
 
 #: Why files are set aside, by the name of the stream and their path.
@@ -207,3 +212,36 @@ def _fault_of_reading(files: StreamFiles, path: str) -> str:
     except (PySparkException, Py4JError) as error:
         return f"cannot be read to its end: {reason_of(error)}"
     return ""
+
+
+def vanished(spark: SparkSession, files: Mapping[str, Sequence[str]], *, everywhere: bool) -> dict[str, list[str]]:
+    """Return the files that do not exist, by source; sources without such files are left out.
+
+    Files of other machines are looked for only if asked: each takes a request.
+    """
+    found = {}
+    for source, paths in files.items():
+        gone = [path for path in paths if _is_gone(spark, path, everywhere)]
+        if gone:
+            found[source] = gone
+    return found
+
+
+def _is_gone(spark: SparkSession, path: str, everywhere: bool) -> bool:
+    parts = urlsplit(path)
+    if parts.scheme in ("", "file"):
+        return not os.path.exists(unquote(parts.path))
+    if not everywhere:
+        return False
+    java = spark.sparkContext._jvm
+    place = java.org.apache.hadoop.fs.Path(java.java.net.URI(path))
+    return not place.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()).exists(place)
+
+
+def gone(stream: str, cycle: int, files: Sequence[str]) -> str:
+    """Return the sentence that says which files of a stream are gone."""
+    more = f" and {len(files) - 3} more" if len(files) > 3 else ""
+    return (
+        f"stream '{stream}' lacks the rows of {len(files)} file{'s' * (len(files) != 1)} of cycle {cycle}, which "
+        f"{'were' if len(files) != 1 else 'was'} gone before the cycle was over: {', '.join(files[:3])}{more}"
+    )

@@ -1,7 +1,7 @@
-"""Streams as streaming DataFrames, and all of them together as one.
+"""Streams as streaming DataFrames, and their union.
 
-A union of the rows of all streams lets one micro-batch fix the offsets of all of them. How rows are read then, and what
-they look like: `batches.py` and `rows.py`.
+One union of the rows of all streams lets one micro-batch fix the offsets of all of them. `batches.py` says how rows are
+then read, and `runtime/columnar/rows.py` what they look like.
 """
 
 from __future__ import annotations
