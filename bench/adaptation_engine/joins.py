@@ -41,7 +41,7 @@ from weft.runtime.progress import Progress
 from weft.runtime.spark.session import session
 from weft.runtime.stages.joins.current import CurrentNetwork
 from weft.runtime.stages.joins.evidence import evidence, observed_before
-from weft.runtime.stages.windows.kernel_placement import hosting
+from weft.runtime.stages.windows.kernel_placement import placement_settings
 
 #: The first cycles of a run do not count.
 COLD = 2
@@ -184,7 +184,7 @@ def _run(name: str, rows: Path, scale: Scale, rare: str | None, change_in: int |
 
 
 def _network(loom: Loom, rare: str | None, change_in: int | None) -> CurrentNetwork:
-    hosted, catalog = hosting(loom.catalog), loom.catalog
+    hosted, catalog = placement_settings(loom.catalog), loom.catalog
     if rare is None:
         return CurrentNetwork(hosted, catalog, observed_before(catalog))
     told = Told(rare)

@@ -16,51 +16,51 @@ from weft.runtime import engine as engines
 from weft.runtime.columnar.rows import CORRUPT
 from weft.runtime.sinks.kept import Kept, kept_by
 from weft.runtime.sources.batches import Batch
-from weft.runtime.sources.shedding import LEAST, Pace, following, kept_rows, rested
+from weft.runtime.sources.shedding import LEAST, ShedRate, after_idle, rate_after, without_shed_rows
 from weft.runtime.state.commits import WHOLE
 
 INTERVAL = 10.0
 
 
-def after(pace: Pace, *seconds: float, interval: float | None = INTERVAL) -> Pace:
+def after(pace: ShedRate, *seconds: float, interval: float | None = INTERVAL) -> ShedRate:
     for each in seconds:
-        pace = following(pace, each, interval)
+        pace = rate_after(pace, each, interval)
     return pace
 
 
 def test_cycles_that_keep_falling_behind_lead_to_fewer_rows() -> None:
-    assert after(Pace(), 20, 20).kept == WHOLE
-    assert after(Pace(), 20, 20, 20).kept == int(WHOLE * 0.85 / 2)
-    assert after(Pace(), 20, 20, 5, 20, 20).kept == WHOLE
+    assert after(ShedRate(), 20, 20).kept == WHOLE
+    assert after(ShedRate(), 20, 20, 20).kept == int(WHOLE * 0.85 / 2)
+    assert after(ShedRate(), 20, 20, 5, 20, 20).kept == WHOLE
 
 
 def test_without_an_interval_nothing_is_late() -> None:
-    assert after(Pace(), 1e6, 1e6, 1e6, 1e6, interval=None) == Pace()
+    assert after(ShedRate(), 1e6, 1e6, 1e6, 1e6, interval=None) == ShedRate()
 
 
 def test_how_far_cycles_are_behind_adds_up_and_is_made_up_for() -> None:
-    assert after(Pace(), 12, 13).behind == pytest.approx(5)
-    assert after(Pace(), 12, 13, 7).behind == pytest.approx(2)
-    assert after(Pace(), 12, 13, 7, 5).behind == 0
+    assert after(ShedRate(), 12, 13).behind == pytest.approx(5)
+    assert after(ShedRate(), 12, 13, 7).behind == pytest.approx(2)
+    assert after(ShedRate(), 12, 13, 7, 5).behind == 0
 
 
 def test_a_time_in_which_nothing_waited_makes_up_for_everything() -> None:
-    pace = after(Pace(), 20, 20, 20)
-    assert rested(pace, INTERVAL, INTERVAL) == pace, "the next cycle may have waited for its time"
-    assert rested(pace, 2 * INTERVAL, INTERVAL) == Pace(pace.kept, 0.0, pace.in_a_row)
-    assert after(rested(pace, 2 * INTERVAL, INTERVAL), 6, 6, 6).kept > pace.kept
+    pace = after(ShedRate(), 20, 20, 20)
+    assert after_idle(pace, INTERVAL, INTERVAL) == pace, "the next cycle may have waited for its time"
+    assert after_idle(pace, 2 * INTERVAL, INTERVAL) == ShedRate(pace.kept, 0.0, pace.in_a_row)
+    assert after(after_idle(pace, 2 * INTERVAL, INTERVAL), 6, 6, 6).kept > pace.kept
 
 
 def test_more_rows_are_kept_when_all_has_been_made_up_for() -> None:
-    pace = after(Pace(), 20, 20, 20)
+    pace = after(ShedRate(), 20, 20, 20)
     assert after(pace, 6, 6, 6, 6, 6, 6, 6).kept == pace.kept, "there are thirty seconds to make up for"
     recovered = after(pace, *[6.0] * 30)
-    assert recovered == Pace(WHOLE, 0.0, recovered.in_a_row)
+    assert recovered == ShedRate(WHOLE, 0.0, recovered.in_a_row)
 
 
 @given(st.lists(st.floats(0, 1e4), max_size=60))
 def test_the_rate_stays_within_its_bounds(seconds: list[float]) -> None:
-    pace = after(Pace(), *seconds)
+    pace = after(ShedRate(), *seconds)
     assert LEAST <= pace.kept <= WHOLE
     assert pace.behind >= 0
 
@@ -94,7 +94,7 @@ class Shed:
         run = self.run
         batch = batch_of(run.spark, run.loom.catalog.streams(), rows_of(number))
         assert batch is not None
-        kept = kept_rows(batch, self._kept[number], number)
+        kept = without_shed_rows(batch, self._kept[number], number)
         expected = run.oracle.oracle.cycle(_by_stream(kept), {})
         run.crash_at = crash_at
         actual = run._survived(batch, {})
@@ -118,7 +118,7 @@ def rates(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """What each cycle keeps, instead of what follows from how long cycles take."""
     listed = [1_024, 512, 256, 256, 1_024, 1_024]
     cycles = iter(listed[1:])
-    monkeypatch.setattr(engines, "following", lambda pace, seconds, interval: Pace(next(cycles, WHOLE)))
+    monkeypatch.setattr(engines, "following", lambda pace, seconds, interval: ShedRate(next(cycles, WHOLE)))
     return listed
 
 
@@ -158,7 +158,7 @@ def test_another_cycle_leaves_out_other_rows(spark: SparkSession, tmp_path: Path
         batch = batch_of(spark, streams, {"f": [{"n": n, "k": n} for n in range(1_000)]})
         assert batch is not None
         kept = [
-            frozenset(row.c0 for row in kept_rows(batch, 512, cycle).part_of(0).rows(0).collect())
+            frozenset(row.c0 for row in without_shed_rows(batch, 512, cycle).part_of(0).rows(0).collect())
             for cycle in (1, 1, 2)
         ]
         assert kept[0] == kept[1] != kept[2]

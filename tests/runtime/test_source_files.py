@@ -15,13 +15,13 @@ from pyarrow import parquet as pq
 
 from weft.algebra import Field, Stream
 from weft.algebra.types import BIGINT, DOUBLE, INT, STRING, TIMESTAMP, TINYINT, DataType, decimal
-from weft.runtime.sources.source_files import FileCheck, Looked, SourceFiles
+from weft.runtime.sources.source_files import FileCheck, FileFindings, SourceFiles
 
 FIELDS = (Field("ts", TIMESTAMP), Field("x", BIGINT))
 INSTANTS = pa.array([datetime(2024, 1, 1, tzinfo=UTC)], pa.timestamp("us", "UTC"))
 
 
-def look(path: Path, format_: str, *fields: Field, **options: str) -> Looked:
+def look(path: Path, format_: str, *fields: Field, **options: str) -> FileFindings:
     stream = Stream("s", fields or FIELDS, "ts", 0, format_, tuple(options.items()))
     # Files on a local disk are read without Spark.
     return FileCheck(stream).look(SourceFiles(None).at(f"file:{path}"))  # type: ignore[arg-type]
@@ -97,7 +97,7 @@ def test_the_schema_of_a_wide_file_is_read_wherever_it_begins(tmp_path: Path) ->
 def test_a_header_gives_the_names_in_the_order_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
 
-    def header(text: str, **options: str) -> Looked:
+    def header(text: str, **options: str) -> FileFindings:
         path.write_bytes(text.encode(options.get("encoding", "utf-8")))
         return look(path, "csv", header="true", **options)
 
@@ -106,7 +106,7 @@ def test_a_header_gives_the_names_in_the_order_of_the_file(tmp_path: Path) -> No
     assert header("\n\n# no\nx;ts\n", sep=";", comment="#").header == ("x", "ts")
     assert header("x\tts\n", delimiter="\\t").header == ("x", "ts")
     assert header("x,ts\n1,2\n", encoding="UTF-16").header == ("x", "ts")
-    assert header("") == Looked()
+    assert header("") == FileFindings()
     assert header("ts,y\n1,2\n").fault == "has no column x in its header"
     assert header("ts,x,X\n").fault == "has column x 2 times in its header"
     assert look(path, "csv").header is None

@@ -19,7 +19,7 @@ from tests.runtime.workload_run import Run
 from weft.catalog import Catalog
 from weft.loom import Loom
 from weft.plan.sharing import CycleMeasured, Measured, StreamMeasured
-from weft.runtime.stages.windows.partials import CELL, Layout, Partials
+from weft.runtime.stages.windows.partials import SLICE, Layout, Partials
 from weft.runtime.stages.windows.signatures import Condition, satisfying, signatures
 from weft.runtime.state.commits import START, Commit, StreamState
 from weft.runtime.state.status import kept_apart
@@ -40,7 +40,7 @@ def _partials(conditions: Sequence[Condition], codes: Sequence[Sequence[int]], r
     signed = signatures(conditions)
     layout = Layout((), dict(signed.decoders), len(signed.columns), ("count(1)",))
     columns = {f"g{number}": pa.array(column, pa.int64()) for number, column in enumerate(codes)}
-    return Partials(layout, pa.table({CELL: pa.array([0] * len(rows)), **columns, "p0": pa.array(rows, pa.int64())}))
+    return Partials(layout, pa.table({SLICE: pa.array([0] * len(rows)), **columns, "p0": pa.array(rows, pa.int64())}))
 
 
 def test_the_share_of_rows_that_satisfies_a_condition() -> None:

@@ -20,7 +20,7 @@ from weft.catalog import Catalog
 from weft.loom import Loom
 from weft.runtime.columnar.rows import CORRUPT, STREAM, TICK, slots, slots_of
 from weft.runtime.engine import Engine, state_directory
-from weft.runtime.sources.batches import Batch, Part
+from weft.runtime.sources.batches import Batch, BatchPart
 from weft.runtime.stages.joins.current import CurrentNetwork
 
 #: The steps after which a second attempt finds the cycle undone.
@@ -47,7 +47,7 @@ def batch_of(
 
 def _part(
     spark: SparkSession, streams: Mapping[int, Stream], tables: Mapping[int, pa.Table], *, is_cheap: bool
-) -> Part:
+) -> BatchPart:
     layout = slots_of(streams.values())
     found = []
     for index, stream in streams.items():
@@ -57,7 +57,7 @@ def _part(
         tags = pa.array([index] * table.num_rows, pa.int32())
         found.append(pa.table({STREAM: tags, **dict(zip(own.column_names, own.columns, strict=True)), **nothing}))
     rows = pa.concat_tables(found, promote_options="default").select([STREAM, *layout, CORRUPT, TICK])
-    return Part(streams, spark.createDataFrame(rows), is_cheap=is_cheap)
+    return BatchPart(streams, spark.createDataFrame(rows), is_cheap=is_cheap)
 
 
 def values_of(table: pa.Table | None, relation: Relation) -> list[tuple[Value, ...]]:

@@ -107,7 +107,7 @@ def test_a_link_that_leads_out_later_is_refused_when_it_is_opened(limited: Loom)
     """Sources and sinks are refused before anything is read or written, so no Spark is needed."""
     from weft.runtime.failures.errors import SinkError, SourceError
     from weft.runtime.sources.scan import sources
-    from weft.runtime.sources.table_snapshots import Tables
+    from weft.runtime.sources.table_snapshots import TableSnapshots
     from weft.runtime.state.sink_owner import take_folder
 
     base = limited.directory.parent
@@ -123,7 +123,7 @@ def test_a_link_that_leads_out_later_is_refused_when_it_is_opened(limited: Loom)
     with pytest.raises(SourceError, match="stream 's' cannot be read: the path 'data/s' lies outside"):
         sources(spark, {1: catalog.stream("s")}, {}, base / "replay", allowed=allowed)
     with pytest.raises(SourceError, match="table 't' cannot be read: the path 'data/t' lies outside"):
-        Tables(spark, spark, {}, allowed).snapshots({1: catalog.table("t")})
+        TableSnapshots(spark, spark, {}, allowed).snapshots({1: catalog.table("t")})
     with pytest.raises(SinkError, match="the path 'out/q' lies outside"):
         take_folder(spark, catalog, catalog.query("q"))
     assert list((base / "outside").iterdir()) == []

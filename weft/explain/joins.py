@@ -32,7 +32,7 @@ from weft.plan.shared_network import (
 )
 from weft.predicates import Disjunction
 from weft.runtime.pieces.pieces import Evaluator, Piece, selects_of
-from weft.runtime.stages.groups.row_aggregates import derived
+from weft.runtime.stages.groups.row_aggregates import row_aggregate
 from weft.runtime.stages.joins.families import Families, families_of
 from weft.runtime.stages.windows.woven_queries import NotWoven
 
@@ -90,7 +90,7 @@ def _why_by_itself(relation: Relation) -> str:
     if isinstance(relation.inputs[0].source, Stream):
         return why_not_woven(Query("", relation, None)) or ""
     try:
-        derived(relation, "", 0)
+        row_aggregate(relation, "", 0)
     except NotWoven as reason:
         return str(reason)
     return ""

@@ -36,10 +36,18 @@ from weft.plan.sharing import (
     WovenQuery,
 )
 from weft.runtime.columnar.rows import with_names
-from weft.runtime.stages.windows.kernel_placement import Hosts, no_host_told
+from weft.runtime.stages.windows.kernel_placement import PlacementNotes, no_placement_note
 from weft.runtime.stages.windows.partials import LATEST, LEAST
 from weft.runtime.stages.windows.reduction import Reduction, edges_of, reduction
-from weft.runtime.stages.windows.tree_choice import SOME_KEYS, Grouping, Terms, finest_rate, grouped, lanes_of, terms
+from weft.runtime.stages.windows.tree_choice import (
+    SOME_KEYS,
+    CostTerms,
+    TreeChoice,
+    choose_trees,
+    cost_terms,
+    finest_rate,
+    lanes_of,
+)
 from weft.runtime.stages.windows.tree_choice import asked_of as asked
 from weft.runtime.stages.windows.window_tree import TreeSpec
 from weft.runtime.stages.windows.woven_queries import REDUCED_CLOCK, NotWoven, Woven, woven
@@ -51,7 +59,7 @@ def sharing(
     rates: Mapping[str, Fraction] | None = None,
     apart: Mapping[str, str] | None = None,
     facts: Mapping[str, Facts] | None = None,
-    hosts: Hosts = no_host_told,
+    hosts: PlacementNotes = no_placement_note,
 ) -> Sharing:
     """What some queries share if they run together.
 
@@ -109,18 +117,18 @@ class _StreamInParts:
     shapes: Mapping[str, Woven]
     rate: Fraction | None
     facts: Facts
-    hosts: Hosts
-    grouping: Grouping
+    hosts: PlacementNotes
+    grouping: TreeChoice
     members: Mapping[TreeSpec, tuple[str, ...]]
     cohorts: tuple[_CohortInParts, ...]
     edge_rate: Fraction
 
     @classmethod
     def of(
-        cls, stream: Stream, shapes: Mapping[str, Woven], rate: Fraction | None, facts: Facts, hosts: Hosts
+        cls, stream: Stream, shapes: Mapping[str, Woven], rate: Fraction | None, facts: Facts, hosts: PlacementNotes
     ) -> _StreamInParts:
         windowed = {name: each for name, each in shapes.items() if not each.is_running}
-        grouping = grouped(windowed, facts)
+        grouping = choose_trees(windowed, facts)
         members: dict[TreeSpec, list[str]] = {}
         for name in windowed:
             members.setdefault(grouping.tree_of[name], []).append(name)
@@ -209,7 +217,7 @@ class _StreamInParts:
                 continue
             likes = shape.window, shape.all_measures, shape.keys
             if likes not in known:
-                grouping = grouped({name: shape}, self.facts)
+                grouping = choose_trees({name: shape}, self.facts)
                 known[likes] = self._final_cost(grouping.tree_of[name], grouping)
             costs[name] = known[likes]
         return costs
@@ -217,10 +225,10 @@ class _StreamInParts:
     def readable(self, text: str) -> str:
         return with_names(text, self.source)
 
-    def _terms(self, cohort: _CohortInParts) -> Terms:
+    def _terms(self, cohort: _CohortInParts) -> CostTerms:
         """What the trees of a cohort were weighed by."""
         everyone = (asked(self.shapes[name]) for spec in cohort.specs for name in self.members[spec])
-        return terms(cohort.specs[0].keys, lanes_of(everyone), self.edge_rate, self.facts)
+        return cost_terms(cohort.specs[0].keys, lanes_of(everyone), self.edge_rate, self.facts)
 
     def _edges(self) -> EdgeSet:
         return edges_of(each.window for each in self.shapes.values() if not each.is_running)
@@ -269,7 +277,7 @@ class _StreamInParts:
             cohort.first + place: _weighed(nearest, cohort.first) for place, nearest in nearest_neighbours(plan).items()
         }
 
-    def _final_cost(self, spec: TreeSpec, grouping: Grouping) -> Fraction:
+    def _final_cost(self, spec: TreeSpec, grouping: TreeChoice) -> Fraction:
         """What the kernels of a tree spend: each of them answers all windows of the tree."""
         asked_of_all, rate = demand(spec.windows), edge_rate(shared_edges(spec.windows))
         keys = self.facts.number_of_keys(spec.keys) or SOME_KEYS

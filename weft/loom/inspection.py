@@ -26,7 +26,7 @@ def explain(catalog: Catalog, query: str | None, format: str) -> str:
     """How a query of a project, or all of them, are evaluated and what they share."""
     from weft.delivery.groups.explanation import delivered, delivered_document, delivered_text
     from weft.explain.project import Project
-    from weft.runtime.stages.windows.kernel_placement import recorded_hosts
+    from weft.runtime.stages.windows.kernel_placement import recorded_placements
     from weft.runtime.state.status import kept_apart
     from weft.runtime.statistics import measured
 
@@ -36,7 +36,9 @@ def explain(catalog: Catalog, query: str | None, format: str) -> str:
     if found is not None and found.parts and chosen not in queries:
         chosen = found.parts[0].query
     apart = kept_apart(catalog, lambda state: state.woven)
-    text = explained(queries, chosen, measured(catalog), format, apart, recorded_hosts(catalog), Project.of(catalog))
+    text = explained(
+        queries, chosen, measured(catalog), format, apart, recorded_placements(catalog), Project.of(catalog)
+    )
     if query is not None and format == "TEXT":
         text = "\n\n".join([*_state_of(catalog, catalog.query(query).name), text])
     if found is not None and format == "TEXT":

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from weft.runtime.engine import Engine
     from weft.runtime.progress import Progress
     from weft.runtime.sources.table_snapshots import GivenRows
-    from weft.runtime.stages.windows.warm_start import Left
+    from weft.runtime.stages.windows.warm_start import RestoredState
 
 
 #: Seconds within which a running process answers, unless it hangs.
@@ -384,11 +384,11 @@ def _turns_taken_quickly() -> Iterator[None]:
         sys.setswitchinterval(usual)
 
 
-def _left(directory: Path) -> Left:
+def _left(directory: Path) -> RestoredState:
     """What the last process has left. The engine's modules are loaded here, while Spark starts."""
-    from weft.runtime.stages.windows.warm_start import left
+    from weft.runtime.stages.windows.warm_start import restored
 
-    return left(directory)
+    return restored(directory)
 
 
 def _noted(notes: Sequence[Problem]) -> str:

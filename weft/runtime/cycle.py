@@ -51,12 +51,12 @@ from weft.runtime.stages.joins.conditions import clock_of_rows
 from weft.runtime.stages.joins.current import CurrentNetwork
 from weft.runtime.stages.joins.stage import NetworkPass
 from weft.runtime.stages.sets.stage import SetsStage
-from weft.runtime.stages.windows.backfill import KeptRows
-from weft.runtime.stages.windows.kernel_placement import Host, Hosting, KeySet
+from weft.runtime.stages.windows.backfill import StoredRows
+from weft.runtime.stages.windows.kernel_placement import KeySet, Placement, PlacementSettings
 from weft.runtime.stages.windows.partial_log import small_ones
 from weft.runtime.stages.windows.stage import Reduced, WovenStage, totals_of
 from weft.runtime.stages.windows.stage import log_of as partial_log
-from weft.runtime.stages.windows.warm_start import Ahead
+from weft.runtime.stages.windows.warm_start import PendingRestore
 from weft.runtime.state.commits import Commit, QueryState, Segment, StreamState
 from weft.runtime.state.expiry import Expiry
 from weft.runtime.state.storage import Storage
@@ -80,7 +80,7 @@ class Answered:
     #: The new rows of each stream as partials, for statistics.
     reduced: Mapping[str, Reduced] = field(default_factory=dict)
     #: Where the kernels of each key set live, by stream.
-    hosts: Mapping[str, Mapping[KeySet, Host]] = field(default_factory=dict)
+    hosts: Mapping[str, Mapping[KeySet, Placement]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -101,8 +101,8 @@ class CycleRunner:
         spark: SparkSession,
         storage: Storage,
         on_step: Step | None = None,
-        hosting: Hosting | None = None,
-        ahead: Ahead | None = None,
+        hosting: PlacementSettings | None = None,
+        ahead: PendingRestore | None = None,
         network: CurrentNetwork | None = None,
         folders: Folders | None = None,
     ) -> None:
@@ -110,7 +110,7 @@ class CycleRunner:
         self._spark = spark
         self._storage = storage
         self._on_step = on_step or (lambda step, cycle: None)
-        self._hosting = hosting or Hosting()
+        self._hosting = hosting or PlacementSettings()
         self._logs = Logs(spark, storage, self._folders)
         self._stage = WovenStage(spark, storage, self._hosting, ahead)
         self._ingest = Ingest(spark, storage, self._logs, self._stage, self._folders)
@@ -244,14 +244,14 @@ class CycleRunner:
         self._derived.committed(commit.cycle)
         self._sets.committed(commit.cycle)
 
-    def _kept_rows(self, stream: Stream, plan: Plan, last: Commit, cycle: int) -> KeptRows | None:
+    def _kept_rows(self, stream: Stream, plan: Plan, last: Commit, cycle: int) -> StoredRows | None:
         """The rows that a stream has kept for queries that are new, if it has any."""
         segments = last.logs.get(f"stream {stream.name}", ())
         if not segments:
             return None
         compile_plans(self._spark, sum(each.rows for each in segments) > _WORTH_COMPILING)
         path = f"{self._folders.of(cycle)}/history-{plan.streams.index(stream)}.parquet"
-        return KeptRows(self._logs.read(stream, segments), path)
+        return StoredRows(self._logs.read(stream, segments), path)
 
     def _is_woven(self, name: str, registered: RunningQuery, last: Commit, sharing: bool) -> bool:
         """Whether a query is answered from shared partials: as it was decided in its first cycle, which may be this."""

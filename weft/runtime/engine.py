@@ -50,17 +50,33 @@ from weft.runtime.sinks.outbox import FOLDER as WAITING
 from weft.runtime.sinks.outbox import Outbox, of_present_queries
 from weft.runtime.sinks.publishing import PublishedRows, Publisher, is_published, published_rows
 from weft.runtime.sources import replay
-from weft.runtime.sources.bad_files import Faults, file_at_fault, gone, look_at, sentences, together, vanished
+from weft.runtime.sources.bad_files import (
+    Faults,
+    check_batch,
+    file_at_fault,
+    missing_files,
+    missing_files_message,
+    sentences,
+    together,
+)
 from weft.runtime.sources.batches import Batch, BatchReader
 from weft.runtime.sources.scan import Sources, sources
-from weft.runtime.sources.shedding import Arrived, arrived, following, kept_rows, pace_of, rested, with_kept
-from weft.runtime.sources.table_snapshots import GivenRows, Tables
+from weft.runtime.sources.shedding import (
+    ArrivedRows,
+    after_idle,
+    count_arrived,
+    rate_after,
+    rate_of,
+    with_shed_rows,
+    without_shed_rows,
+)
+from weft.runtime.sources.table_snapshots import GivenRows, TableSnapshots
 from weft.runtime.spark.executors_check import check_executors
 from weft.runtime.spark.probe import Probe
 from weft.runtime.stages.joins.current import CurrentNetwork
 from weft.runtime.stages.joins.evidence import observed_before
-from weft.runtime.stages.windows.kernel_placement import hosting
-from weft.runtime.stages.windows.warm_start import Ahead
+from weft.runtime.stages.windows.kernel_placement import placement_settings
+from weft.runtime.stages.windows.warm_start import PendingRestore
 from weft.runtime.state.answer_files import AnswerFiles
 from weft.runtime.state.catalog_copy import CatalogCopy, check_catalog
 from weft.runtime.state.checkpoint import Checkpoint, check_is_same_batch, is_repeated, made_anew
@@ -104,7 +120,7 @@ class Engine:
         *,
         on_step: Step | None = None,
         memory_limit: int = 100_000,
-        ahead: Ahead | None = None,
+        ahead: PendingRestore | None = None,
         network: CurrentNetwork | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -136,7 +152,7 @@ class Engine:
         self._replays = catalog.path.parent / "replay"
         self._query: StreamingQuery | None = None
         self._interval: float | None = None
-        self._pace = pace_of(self._commits.last)
+        self._pace = rate_of(self._commits.last)
         #: When the newest cycle was over.
         self._over_since: float | None = None
         #: Reads the batches of the streaming query, as soon as it has begun: its first batch may come before that.
@@ -161,7 +177,7 @@ class Engine:
         self.frames: dict[str, DataFrame] = {}
         #: The rows of tables that Python code hands over, by name.
         self.tables: dict[str, GivenRows] = {}
-        self._tables = Tables(spark, self._storage, self.tables, catalog.allowed_paths())
+        self._tables = TableSnapshots(spark, self._storage, self.tables, catalog.allowed_paths())
         self._islands = Islands(spark, self._storage, catalog, self._tables, self._on_step)
         self.listeners: list[Callable[[Progress], None]] = []
         #: Takes sentences for people.
@@ -535,7 +551,7 @@ class Engine:
         if is_repeated(last, cycle, offsets):
             return {}
         if self._over_since is not None:
-            self._pace = rested(self._pace, self._clock() - self._over_since, self._interval)
+            self._pace = after_idle(self._pace, self._clock() - self._over_since, self._interval)
         if self.publisher is not None:
             self.publisher.wait_for_room()
         started = self._clock()
@@ -545,7 +561,7 @@ class Engine:
         plan = decision.plan
         beside = self._islands.run(batch, cycle, decision, last)
         self._tell_of(beside.failures)
-        commit = with_kept(answered.commit, last, decision, came)
+        commit = with_shed_rows(answered.commit, last, decision, came)
         streams = self._with_missing_files(commit, decision, everywhere=is_repeated_attempt)
         streams = self._with_bad_files(streams, decision, cycle)
         commit = replace(commit, streams=streams, offsets=decision.offsets, plan_digest=decision.plan_digest)
@@ -573,7 +589,7 @@ class Engine:
         for path in (*garbage(last, answered.commit), *outdated(last.offsets, commit.offsets)):
             self._storage.delete(path)
         seconds = self._clock() - started
-        self._pace = following(self._pace, seconds, self._interval)
+        self._pace = rate_after(self._pace, seconds, self._interval)
         of_network = partial(self._network.recorded, cycle)
         self._recorder.end(answered, last, plan.streams, of_network, self._pace.behind)
         self._report(answered.commit, last, answered.answers, seconds)
@@ -582,9 +598,9 @@ class Engine:
 
     def _attempted(
         self, batch: Batch | None, cycle: int, heartbeats: Mapping[str, int], offsets: Offsets | None
-    ) -> tuple[Decision, Answered, Mapping[str, Arrived], Batch | None]:
+    ) -> tuple[Decision, Answered, Mapping[str, ArrivedRows], Batch | None]:
         """Decide what a cycle goes by, and run it; again without a file at which it fails, if there is one."""
-        looked = None if batch is None else look_at(batch)
+        looked = None if batch is None else check_batch(batch)
         for name, columns in () if looked is None else looked.ignored.items():
             if name not in self._ignoring:
                 self._ignoring.add(name)
@@ -594,9 +610,9 @@ class Engine:
             self._on_step("begin", cycle)
             try:
                 readable = None if looked is None else looked.readable(decision.bad_files)
-                came = {} if readable is None else arrived(readable, decision)
+                came = {} if readable is None else count_arrived(readable, decision)
                 if readable is not None:
-                    readable = kept_rows(readable, decision.kept, cycle)
+                    readable = without_shed_rows(readable, decision.kept, cycle)
                 answered, decision = self._evaluated(readable, cycle, decision, self.last)
                 return decision, answered, came, readable
             except Exception as error:
@@ -610,11 +626,11 @@ class Engine:
         """The streams of a commit, with the files of the cycle counted that were gone before they were read."""
         streams = dict(commit.streams)
         files = decision.offsets and new_files(self._storage, decision.offsets, self.last.offsets)
-        for source, paths in vanished(self._spark, files or {}, everywhere=everywhere).items():
+        for source, paths in missing_files(self._spark, files or {}, everywhere=everywhere).items():
             name = next((each for each, state in streams.items() if source == f"stream_{state.number}"), None)
             if name is not None:
                 streams[name] = replace(streams[name], missing_files=streams[name].missing_files + len(paths))
-                self._tell(gone(name, commit.cycle, paths))
+                self._tell(missing_files_message(name, commit.cycle, paths))
         return streams
 
     def _deliver(
@@ -703,9 +719,9 @@ class Engine:
         self._run_anew(None, None)
         return True
 
-    def _run_anew(self, network: CurrentNetwork | None, ahead: Ahead | None) -> None:
+    def _run_anew(self, network: CurrentNetwork | None, ahead: PendingRestore | None) -> None:
         """Make what runs cycles, as the last commit and the catalog have it."""
-        hosted = hosting(self._catalog)
+        hosted = placement_settings(self._catalog)
         self._network = network or CurrentNetwork(hosted, self._catalog, observed_before(self._catalog))
         self._runner = CycleRunner(self._spark, self._storage, self._on_step, hosted, ahead, self._network)
 

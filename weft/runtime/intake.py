@@ -15,13 +15,13 @@ from weft.algebra.types import BIGINT, TIMESTAMP
 from weft.plan.event_time import Clock, EventTime, RunningQuery
 from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, CORRUPT, STREAM, TICK, clock_bounds, clock_sql, column
 from weft.runtime.sinks.answers import Packed
-from weft.runtime.sources.batches import Part
+from weft.runtime.sources.batches import BatchPart
 from weft.runtime.sources.late_rows import late_everywhere
 from weft.runtime.state.commits import StreamState
 
 
 def judged_part(
-    part: Part,
+    part: BatchPart,
     layout: Mapping[str, str],
     latest: Clock,
     event_time: EventTime,

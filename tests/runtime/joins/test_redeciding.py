@@ -21,7 +21,7 @@ from weft.explain.sharing_json import measured_document
 from weft.optimizer.network import Kind, Observed, Patience
 from weft.runtime.stages.joins.current import CurrentNetwork
 from weft.runtime.stages.joins.evidence import evidence, observed_before
-from weft.runtime.stages.windows.kernel_placement import hosting
+from weft.runtime.stages.windows.kernel_placement import placement_settings
 from weft.runtime.statistics import measured
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compacting_early")]
@@ -52,7 +52,7 @@ class Shaken:
         self.decisions = 0
 
     def __call__(self, catalog: Catalog) -> CurrentNetwork:
-        self.network = CurrentNetwork(hosting(catalog), catalog, Fickle(self._pick), whim=self._whim)
+        self.network = CurrentNetwork(placement_settings(catalog), catalog, Fickle(self._pick), whim=self._whim)
         return self.network
 
     def _whim(self, cycle: int, places: Sequence[str]) -> Iterable[str]:
@@ -97,7 +97,7 @@ HASTY = Patience(sustained=1, interval=2)
 
 
 def watching(catalog: Catalog) -> CurrentNetwork:
-    return CurrentNetwork(hosting(catalog), catalog, observed_before(catalog), HASTY)
+    return CurrentNetwork(placement_settings(catalog), catalog, observed_before(catalog), HASTY)
 
 
 def rows_that_meet(cycle: int, pair: str) -> dict[str, list[tuple[int, int, int]]]:
@@ -192,7 +192,9 @@ def test_an_older_select_finds_its_columns_in_a_node_that_was_kept_for_another(
     run = Run(
         spark,
         tmp_path,
-        network=lambda catalog: CurrentNetwork(hosting(catalog), catalog, told, whim=lambda cycle, places: chosen),
+        network=lambda catalog: CurrentNetwork(
+            placement_settings(catalog), catalog, told, whim=lambda cycle, places: chosen
+        ),
     )
     run.execute(STREAMS + CHAIN.format(name="first", shown="a.k", more=" AND a.n <= c.n + 3"))
     try:

@@ -13,7 +13,7 @@ from weft.algebra import Value
 from weft.loom import Loom
 from weft.plan.facts import Facts
 from weft.plan.normal import normalised
-from weft.runtime.stages.windows.tree_choice import Grouping, grouped
+from weft.runtime.stages.windows.tree_choice import TreeChoice, choose_trees
 from weft.runtime.stages.windows.woven_queries import Woven, woven
 from weft.runtime.statistics import facts
 
@@ -100,30 +100,30 @@ def shapes(tmp_path: Path) -> Iterator[dict[str, Woven]]:
         yield {each.name: woven(replace(each, relation=normalised(each.relation))) for each in loom.catalog.queries()}
 
 
-def _windows(grouping: Grouping) -> list[int]:
+def _windows(grouping: TreeChoice) -> list[int]:
     return sorted(len(spec.windows) for spec in grouping.kernels)
 
 
 def test_the_more_partials_the_fewer_trees(shapes: dict[str, Woven]) -> None:
-    numbers = [len(grouped(shapes, Facts(rows=step, ticks=12)).kernels) for step in range(-10, 4)]
+    numbers = [len(choose_trees(shapes, Facts(rows=step, ticks=12)).kernels) for step in range(-10, 4)]
     assert numbers == sorted(numbers, reverse=True)
     assert numbers[0] > numbers[-1] == 1
 
 
 def test_rows_beyond_what_the_finest_cut_holds_change_nothing(shapes: dict[str, Woven]) -> None:
     known = {"c1": 2}
-    assert grouped(shapes, Facts(8, 12, known)).tree_of == grouped(shapes, Facts(20, 12, known)).tree_of
+    assert choose_trees(shapes, Facts(8, 12, known)).tree_of == choose_trees(shapes, Facts(20, 12, known)).tree_of
 
 
 def test_short_cycles_are_a_reason_for_fewer_trees(shapes: dict[str, Woven]) -> None:
-    long, short = (grouped(shapes, Facts(-10, ticks)) for ticks in (12, 2))
+    long, short = (choose_trees(shapes, Facts(-10, ticks)) for ticks in (12, 2))
     assert len(short.kernels) < len(long.kernels)
 
 
 def test_every_query_has_a_tree_with_its_window_whatever_the_facts(shapes: dict[str, Woven]) -> None:
     for rows in range(-12, 6, 3):
         for keys in range(0, 10, 3):
-            found = grouped(shapes, Facts(rows, 8, {"c1": keys}))
+            found = choose_trees(shapes, Facts(rows, 8, {"c1": keys}))
             assert found.tree_of.keys() == shapes.keys()
             assert all(shapes[name].window in spec.windows for name, spec in found.tree_of.items())
             assert sum(_windows(found)) == len(shapes)
@@ -131,5 +131,5 @@ def test_every_query_has_a_tree_with_its_window_whatever_the_facts(shapes: dict[
 
 def test_kernels_are_chosen_for_as_many_keys_as_there_are(shapes: dict[str, Woven]) -> None:
     for step, told in ((0, "one key,"), (5, "1,024 keys,"), (10, "1,048,576 keys,")):
-        found = grouped(shapes, Facts(4, 12, {"c1": step}))
+        found = choose_trees(shapes, Facts(4, 12, {"c1": step}))
         assert all(told in choice.reason for chosen in found.kernels.values() for choice in chosen.values())

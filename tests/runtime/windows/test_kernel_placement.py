@@ -13,7 +13,13 @@ from pyspark.sql import SparkSession
 from tests.runtime.windows.dashboards import disagreement, story
 from tests.runtime.workload_run import Run
 from weft.kernels import density
-from weft.runtime.stages.windows.kernel_placement import Hosting, Kernels, host_of, partials_by, recorded_host
+from weft.runtime.stages.windows.kernel_placement import (
+    Kernels,
+    PlacementSettings,
+    placement_of,
+    recorded_placement,
+    slices_and_keys,
+)
 from weft.runtime.stages.windows.partials import Layout, Partials
 
 TRADES = "CREATE STREAM trades (n BIGINT, sym STRING, qty BIGINT) WATERMARK FOR n AS n - 5 USING memory;"
@@ -141,38 +147,50 @@ def test_sixty_dashboards_on_either_host_answer_like_the_oracle(spark: SparkSess
 
 
 def test_a_key_set_stays_where_it_is_between_half_the_limit_and_the_limit() -> None:
-    hosting = Hosting(max_driver_partials=100)
-    assert [host_of(("k",), partials, hosting).on_executors for partials in (50, 100, 101)] == [False, False, True]
-    there = [host_of(("k",), partials, hosting, on_executors_now=True) for partials in (50, 51, 101)]
+    hosting = PlacementSettings(max_driver_partials=100)
+    assert [placement_of(("k",), partials, hosting).on_executors for partials in (50, 100, 101)] == [False, False, True]
+    there = [placement_of(("k",), partials, hosting, on_executors_now=True) for partials in (50, 51, 101)]
     assert [host.on_executors for host in there] == [False, True, True]
     assert str(there[1]) == "on the executors: 51 live partials, max_driver_partials = 100"
 
 
 def test_a_setting_decides_for_all_but_those_that_have_no_keys() -> None:
     for kernels in (Kernels.DRIVER, Kernels.EXECUTORS):
-        asked = Hosting(kernels, max_driver_partials=100)
-        assert host_of(("k",), 50, asked).on_executors is (kernels is Kernels.EXECUTORS)
-        assert host_of(("k",), 500, asked).on_executors is (kernels is Kernels.EXECUTORS)
-        assert not host_of((), 500, asked).on_executors
+        asked = PlacementSettings(kernels, max_driver_partials=100)
+        assert placement_of(("k",), 50, asked).on_executors is (kernels is Kernels.EXECUTORS)
+        assert placement_of(("k",), 500, asked).on_executors is (kernels is Kernels.EXECUTORS)
+        assert not placement_of((), 500, asked).on_executors
 
 
 def test_what_explain_says_of_a_host_follows_from_what_was_recorded() -> None:
-    hosting = Hosting(max_driver_partials=100)
-    assert str(recorded_host(("a", "b"), {"a, b": 60.0}, hosting)) == (
+    hosting = PlacementSettings(max_driver_partials=100)
+    assert str(recorded_placement(("a", "b"), {"a, b": 60.0}, hosting)) == (
         "on the executors: 60 live partials, max_driver_partials = 100"
     )
-    assert str(recorded_host(("a",), {"a, b": 60.0}, hosting)) == "in the driver: few live partials"
-    assert str(recorded_host(("a",), {"a": 7.0}, hosting)) == (
+    assert str(recorded_placement(("a",), {"a, b": 60.0}, hosting)) == "in the driver: few live partials"
+    assert str(recorded_placement(("a",), {"a": 7.0}, hosting)) == (
         "on the executors: its windows need more memory than max_state_mb allows in the driver"
     )
-    assert str(recorded_host((), {}, Hosting(Kernels.EXECUTORS))) == "in the driver: without keys there is one group"
-    assert str(recorded_host(("a",), {}, Hosting(Kernels.EXECUTORS))) == "on the executors: kernels = executors"
+    assert (
+        str(recorded_placement((), {}, PlacementSettings(Kernels.EXECUTORS)))
+        == "in the driver: without keys there is one group"
+    )
+    assert (
+        str(recorded_placement(("a",), {}, PlacementSettings(Kernels.EXECUTORS)))
+        == "on the executors: kernels = executors"
+    )
 
 
 def test_partials_are_counted_by_cell_and_key() -> None:
     table = pa.table({"cell": [0, 0, 0, 5, 5], "k0": ["a", "a", None, "a", None], "k1": [1, 2, 1, 1, 1]})
     partials = Partials(Layout(("c1", "c2"), {}, 0, ()), table)
-    assert [partials_by(keys, partials) for keys in [("c1",), ("c1", "c2"), ("c2",), ("c9",), ()]] == [4, 5, 3, 0, 2]
+    assert [slices_and_keys(keys, partials) for keys in [("c1",), ("c1", "c2"), ("c2",), ("c9",), ()]] == [
+        4,
+        5,
+        3,
+        0,
+        2,
+    ]
 
 
 # --- dense or sparse -------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from weft.runtime.stages.windows.partial_log import PartialLog
-from weft.runtime.stages.windows.partials import CELL, Layout, Partials, decoded, encoded, joined, pieces
+from weft.runtime.stages.windows.partials import SLICE, Layout, Partials, decoded, encoded, joined, pieces
 from weft.runtime.state.commits import Segment
 from weft.runtime.state.storage import Storage
 
@@ -21,7 +21,7 @@ def test_pieces_of_a_large_file_come_in_the_order_of_cells_whatever_order_it_has
     numbers = np.arange(rows)
     # Cycles follow each other, and the cells of each are in no order.
     cells = numbers // 150_000 * 60 + numbers * 7919 % 60
-    table = pa.table({"k0": pa.array([f"s{n % 5}" for n in range(rows)]), CELL: cells, "p0": numbers})
+    table = pa.table({"k0": pa.array([f"s{n % 5}" for n in range(rows)]), SLICE: cells, "p0": numbers})
     found = list(pieces(encoded(Partials(Layout(("c1",), {}, 0, ("sum(c2)",)), table))))
     assert len(found) > 1
     for earlier, later in pairwise(found):
@@ -33,11 +33,11 @@ def test_pieces_of_a_large_file_come_in_the_order_of_cells_whatever_order_it_has
 def test_files_come_together_whether_signatures_were_packed_into_cells_or_not() -> None:
     layout = Layout(("c1",), {"(c0 > 1L)": (0, ">", 0)}, 1, ("count(1)",))
     # As Spark delivers them, and as they come out of cells: another order, a wider type.
-    plain = pa.table({"k0": ["a"], "g0": pa.array([2], pa.int32()), CELL: [10], "p0": [7]})
-    unpacked = pa.table({"k0": ["b"], CELL: [20], "p0": [8], "g0": pa.array([0], pa.int64())})
+    plain = pa.table({"k0": ["a"], "g0": pa.array([2], pa.int32()), SLICE: [10], "p0": [7]})
+    unpacked = pa.table({"k0": ["b"], SLICE: [20], "p0": [8], "g0": pa.array([0], pa.int64())})
     written = [decoded(encoded(Partials(layout, table))) for table in (plain, unpacked)]
     (together,) = joined(written)
-    assert together.table.to_pydict() == {"k0": ["a", "b"], "g0": [2, 0], CELL: [10, 20], "p0": [7, 8]}
+    assert together.table.to_pydict() == {"k0": ["a", "b"], "g0": [2, 0], SLICE: [10, 20], "p0": [7, 8]}
 
 
 @pytest.mark.spark
@@ -46,7 +46,7 @@ def test_small_files_become_one_and_large_ones_stay_as_they_are(spark: SparkSess
     layout = Layout((), {}, 0, ("count(1)",))
 
     def kept(name: str, first: int, rows: int) -> Segment:
-        table = pa.table({CELL: np.arange(first, first + rows), "p0": np.ones(rows, dtype=np.int64)})
+        table = pa.table({SLICE: np.arange(first, first + rows), "p0": np.ones(rows, dtype=np.int64)})
         return log.keep(Partials(layout, table), name)
 
     small, large, late = kept("a", 0, 10), kept("b", 10, 50_000), kept("c", 60_000, 10)

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from weft.algebra import Call, Column, Expression, Literal, Window
 from weft.algebra.types import BIGINT, BOOLEAN, DOUBLE, STRING
 from weft.runtime.columnar.expressions import spark_sql
-from weft.runtime.stages.windows.reduction import cell_sql, edges_of, packing
+from weft.runtime.stages.windows.reduction import edges_of, packing, slice_sql
 from weft.runtime.stages.windows.signatures import conditions_of, satisfying, signatures
 from weft.windows import edges_between
 
@@ -33,7 +33,7 @@ def test_no_window_has_an_edge_inside_a_cell(spark: SparkSession, name: str) -> 
     edges = edges_of(WINDOWS[name])
     clocks = [-1000, -61, -60, -1, 0, 1, 1_700_000_000_000_123, *range(-5, 300)]
     rows = spark.createDataFrame(pa.table({"t": pa.array(clocks, pa.int64())}))
-    found = rows.selectExpr("t", f"{cell_sql(edges, 't')} AS cell").toArrow().to_pydict()
+    found = rows.selectExpr("t", f"{slice_sql(edges, 't')} AS cell").toArrow().to_pydict()
     for clock, cell in zip(found["t"], found["cell"], strict=True):
         assert cell <= clock
         assert len(edges_between(edges, cell, clock)) == 0, (cell, clock)
@@ -148,7 +148,7 @@ def test_a_signature_comes_back_out_of_the_cell_it_was_packed_into(
     )
     names = [f"g{place}" for place in range(len(signed.columns))]
     numbers = spark.createDataFrame(rows).selectExpr(
-        f"{cell_sql(edges, 't')} AS apart",
+        f"{slice_sql(edges, 't')} AS apart",
         *(f"{text} AS {name}" for text, name in zip(signed.columns, names, strict=True)),
     )
     packed = numbers.selectExpr(

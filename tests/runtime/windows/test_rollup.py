@@ -12,7 +12,7 @@ from weft.algebra.types import BIGINT
 from weft.kernels.statistic import Columns
 from weft.kernels.statistics import COUNT, extreme
 from weft.runtime.stages.windows import rollup
-from weft.runtime.stages.windows.partials import CELL, Layout, Partials
+from weft.runtime.stages.windows.partials import SLICE, Layout, Partials
 from weft.runtime.stages.windows.rollup import RollUp
 from weft.runtime.stages.windows.woven_queries import Measure
 
@@ -67,7 +67,7 @@ def _drawn(seed: int, rows: int) -> list[tuple[int, int, int, int, int, int, int
 
 def _partials(drawn: list[tuple[int, int, int, int, int, int, int]]) -> Partials:
     cells, bits, codes, keys, counts, totals, tops = (pa.array(each, pa.int64()) for each in zip(*drawn, strict=True))
-    columns = {CELL: cells, "g0": bits, "g1": codes, "k0": keys}
+    columns = {SLICE: cells, "g0": bits, "g1": codes, "k0": keys}
     return Partials(_LAYOUT, pa.table({**columns, "p0": counts, "p1": totals, "p2": tops}))
 
 

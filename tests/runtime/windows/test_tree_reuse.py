@@ -8,8 +8,8 @@ import pytest
 
 from tests.runtime.workload_run import Run
 from weft.algebra import Window
-from weft.runtime.stages.windows.tree_choice import carried_on
-from weft.runtime.stages.windows.window_tree import Tree, TreeSpec
+from weft.runtime.stages.windows.tree_choice import reuse_trees
+from weft.runtime.stages.windows.window_tree import TreeSpec, WindowTree
 from weft.runtime.stages.windows.woven_queries import Woven
 
 TRADES = "CREATE STREAM trades (n BIGINT, sym STRING, qty BIGINT) WATERMARK FOR n AS n - 3 USING memory;"
@@ -26,7 +26,7 @@ def rows(first: int) -> list[tuple[int, str, int]]:
     return [(first + step, "abc"[step % 3], step * 7 % 5) for step in range(-3, 8)]
 
 
-def trees(run: Run) -> set[Tree]:
+def trees(run: Run) -> set[WindowTree]:
     return set(run.engine._runner._stage._weaves["trades"]._trees.values())
 
 
@@ -96,24 +96,24 @@ def queries(**ranges: int) -> dict[str, Woven]:
 
 def test_windows_that_are_there_stay_and_those_that_are_new_get_one_tree() -> None:
     old = spec(9, 6, 3)
-    homes = carried_on([spec(9, 7, 6, 5)], queries(a=9, b=6, c=5, d=7), {"c", "d"}, [old])
+    homes = reuse_trees([spec(9, 7, 6, 5)], queries(a=9, b=6, c=5, d=7), {"c", "d"}, [old])
     assert homes == {"a": old, "b": old, "c": spec(7, 5), "d": spec(7, 5)}
 
 
 def test_a_query_that_needs_what_is_kept_and_has_no_tree_has_all_made_anew() -> None:
-    assert carried_on([spec(9, 5)], queries(a=9, c=5), set(), [spec(9)]) is None
+    assert reuse_trees([spec(9, 5)], queries(a=9, c=5), set(), [spec(9)]) is None
 
 
 def test_a_measure_that_no_tree_has_is_no_window_that_is_there() -> None:
-    assert carried_on([spec(9)], queries(a=9), set(), [spec(9, measures=("sum(x)",))]) is None
+    assert reuse_trees([spec(9)], queries(a=9), set(), [spec(9, measures=("sum(x)",))]) is None
 
 
 def test_too_many_trees_are_made_one() -> None:
     known = [spec(each) for each in (2, 3, 4, 5)]
     there = queries(a=2, b=3, c=4, d=5)
-    assert carried_on([spec(5, 4, 3, 2)], there, set(), known) is not None
-    assert carried_on([spec(6, 5, 4, 3, 2)], {**there, **queries(e=6)}, {"e"}, known) is None
+    assert reuse_trees([spec(5, 4, 3, 2)], there, set(), known) is not None
+    assert reuse_trees([spec(6, 5, 4, 3, 2)], {**there, **queries(e=6)}, {"e"}, known) is None
 
 
 def test_nothing_to_go_on_with_is_nothing() -> None:
-    assert carried_on([spec(9)], queries(a=9), {"a"}, []) is None
+    assert reuse_trees([spec(9)], queries(a=9), {"a"}, []) is None

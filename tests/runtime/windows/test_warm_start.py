@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from tests.runtime.projects import rows_of, run_to_the_end, write_rows
 from weft.loom import Loom
 from weft.runtime.failures.errors import EngineError
-from weft.runtime.stages.windows.warm_start import left
+from weft.runtime.stages.windows.warm_start import restored
 from weft.runtime.state.status import last_commit
 
 pytestmark = pytest.mark.spark
@@ -44,7 +44,7 @@ def test_a_second_process_goes_on_with_the_trees_made_ahead(spark: SparkSession,
         run_to_the_end(loom)
     commit = last_commit(project)
     assert commit is not None
-    made = left(project)
+    made = restored(project)
     assert (made.cycle, set(made.weaves["readings"].windowed)) == (commit.cycle, {"totals", "large"})
     _write(folder, range(3, 5))
     with Loom.open(project) as loom:
@@ -80,8 +80,8 @@ def test_a_process_that_has_loaded_nothing_else_makes_trees_ahead(spark: SparkSe
         run_to_the_end(loom)
     # The other modules of the engine are loaded meanwhile, or after it: nothing may depend on them.
     program = (
-        "import pathlib, sys; from weft.runtime.stages.windows.warm_start import left; "
-        "print(*left(pathlib.Path(sys.argv[1])).weaves, 'weft.runtime.engine' in sys.modules)"
+        "import pathlib, sys; from weft.runtime.stages.windows.warm_start import restored; "
+        "print(*restored(pathlib.Path(sys.argv[1])).weaves, 'weft.runtime.engine' in sys.modules)"
     )
     told = subprocess.run([sys.executable, "-c", program, project], capture_output=True, text=True, check=True)
     assert told.stdout.split() == ["readings", "False"]
@@ -90,4 +90,4 @@ def test_a_process_that_has_loaded_nothing_else_makes_trees_ahead(spark: SparkSe
 def test_nothing_is_made_ahead_of_a_first_cycle(tmp_path: Path) -> None:
     with Loom.open(tmp_path / "project") as loom:
         loom.execute(SCRIPT.format(folder=tmp_path))
-    assert left(tmp_path / "project").cycle is None
+    assert restored(tmp_path / "project").cycle is None

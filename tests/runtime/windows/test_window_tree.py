@@ -16,7 +16,7 @@ from weft.kernels import density
 from weft.kernels.density import Crowd
 from weft.kernels.statistic import Columns
 from weft.kernels.statistics import COUNT, MOMENTS, SUM_OF_DOUBLES, extreme
-from weft.runtime.stages.windows.window_tree import Cellwise, Groups, Tree, TreeSpec
+from weft.runtime.stages.windows.window_tree import InstanceGroups, SlicePartials, TreeSpec, WindowTree
 
 T = TypeVar("T")
 
@@ -30,12 +30,12 @@ USUAL = density.FEW, density.SMALL, density.SPARSE_BELOW, density.DENSE_ABOVE
 DENSE, SPARSE, CHANGING = (-1, 1 << 60, 0, 0), (-1, -2, 0, 0), (-1, -2, 3, 4)
 
 
-def tree(windows: list[tuple[int, int]]) -> Tree:
+def tree(windows: list[tuple[int, int]]) -> WindowTree:
     ordered = sorted((Window(range_, slide) for range_, slide in windows), key=lambda each: -(each.range or 0))
-    return Tree(TreeSpec(frozenset(), ("k",), tuple(ordered), tuple(STATISTICS)), STATISTICS, KERNELS)
+    return WindowTree(TreeSpec(frozenset(), ("k",), tuple(ordered), tuple(STATISTICS)), STATISTICS, KERNELS)
 
 
-def cellwise(rng: np.random.Generator, clock: int, number: int, crowd: int) -> Cellwise:
+def cellwise(rng: np.random.Generator, clock: int, number: int, crowd: int) -> SlicePartials:
     """Random partials of cells of one tick, around a clock."""
     codes = np.unique(rng.integers(-9, 4, number) * crowd + rng.integers(0, crowd, number))
     ones, values = np.ones(len(codes)), rng.normal(size=len(codes))
@@ -45,7 +45,7 @@ def cellwise(rng: np.random.Generator, clock: int, number: int, crowd: int) -> C
         "moments": (ones, values, ones * 0),
         "max": (rng.integers(-99, 99, len(codes)),),
     }
-    return Cellwise(clock + codes // crowd, codes % crowd, records)
+    return SlicePartials(clock + codes // crowd, codes % crowd, records)
 
 
 class Followed:
@@ -54,7 +54,7 @@ class Followed:
     def __init__(self, windows: list[tuple[int, int]], form: Form) -> None:
         self.form = form
         self.tree = self._with_form(lambda: tree(windows))
-        self.log: list[Cellwise] = []
+        self.log: list[SlicePartials] = []
         self.forgot = 0
         self.answered: list[tuple[object, ...]] = []
         self.rounded: list[np.ndarray] = []
@@ -66,10 +66,10 @@ class Followed:
         finally:
             density.FEW, density.SMALL, density.SPARSE_BELOW, density.DENSE_ABOVE = USUAL
 
-    def take(self, arrived: Cellwise, before: int | None, until: int) -> None:
+    def take(self, arrived: SlicePartials, before: int | None, until: int) -> None:
         self._with_form(lambda: self._take(arrived, before, until))
 
-    def _take(self, arrived: Cellwise, before: int | None, until: int) -> None:
+    def _take(self, arrived: SlicePartials, before: int | None, until: int) -> None:
         if self.tree.is_outgrown_by(self.tree.crowd(len(np.unique(arrived.keys)), len(arrived))):
             self.tree.forget()
             self.forgot += 1
@@ -81,7 +81,7 @@ class Followed:
         if found is not None:
             self._note(found)
 
-    def take_up(self, log: list[Cellwise], before: int, behind: int) -> None:
+    def take_up(self, log: list[SlicePartials], before: int, behind: int) -> None:
         """Take in a log piece by piece, as far as the newest partial goes, or not so far; what is behind comes late."""
         self.log = list(log)
         for each in log:
@@ -89,7 +89,7 @@ class Followed:
             assert self._with_form(partial(self.tree.take, each, before, until)) is None
         assert self._with_form(partial(self.tree.take, None, before, before)) is None
 
-    def _note(self, groups: Groups) -> None:
+    def _note(self, groups: InstanceGroups) -> None:
         assert np.all(np.diff(groups.windows) >= 0)
         order = np.lexsort((groups.keys, groups.ends, groups.windows))
         exact = [groups.windows, groups.ends, groups.keys, *groups.records["rows"], *groups.records["max"]]

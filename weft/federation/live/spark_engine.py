@@ -69,9 +69,9 @@ class SparkEngine:
                 self._catalog.set_setting(_APPLIED, place)
 
     def cycle(self, number: int, rows: Mapping[str, Path], clocks: Mapping[str, int]) -> None:
-        from weft.runtime.sources.batches import told_batch
+        from weft.runtime.sources.batches import external_batch
 
-        batch = told_batch(self._spark, self._catalog.streams(), rows)
+        batch = external_batch(self._spark, self._catalog.streams(), rows)
         self._engine.cycle(batch, number, clocks)
 
     def close(self) -> None:

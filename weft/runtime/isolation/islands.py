@@ -36,10 +36,10 @@ from weft.runtime.failures.reasons import reason_of
 from weft.runtime.isolation.culprits import is_attributable
 from weft.runtime.isolation.trouble import Trouble, lost_with
 from weft.runtime.sinks.kept import told
-from weft.runtime.sources.batches import Batch, Part
-from weft.runtime.sources.table_snapshots import Tables
+from weft.runtime.sources.batches import Batch, BatchPart
+from weft.runtime.sources.table_snapshots import TableSnapshots
 from weft.runtime.stages.joins.current import CurrentNetwork
-from weft.runtime.stages.windows.kernel_placement import hosting
+from weft.runtime.stages.windows.kernel_placement import placement_settings
 from weft.runtime.state.commits import Commit, Held, Island, StreamState, held_record, held_rows
 from weft.runtime.state.storage import Storage
 
@@ -66,7 +66,9 @@ class CaughtUp:
 class Islands:
     """Evaluates the islands of one engine."""
 
-    def __init__(self, spark: SparkSession, storage: Storage, catalog: Catalog, tables: Tables, on_step: Step) -> None:
+    def __init__(
+        self, spark: SparkSession, storage: Storage, catalog: Catalog, tables: TableSnapshots, on_step: Step
+    ) -> None:
         self._spark = spark
         self._storage = storage
         self._catalog = catalog
@@ -183,7 +185,7 @@ class Islands:
         types_ = {STREAM: "INT", **slots_of(plan.streams), CORRUPT: "STRING", TICK: "BIGINT"}
         schema = ", ".join(f"{name} {type_}" for name, type_ in types_.items())
         rows = self._spark.read.schema(schema).parquet(self._storage.path(held_rows(cycle)))
-        return Batch([Part(dict(enumerate(plan.streams)), rows)])
+        return Batch([BatchPart(dict(enumerate(plan.streams)), rows)])
 
     def _record(self, cycle: int) -> dict[str, Any]:
         record: dict[str, Any] = self._storage.read_json(held_record(cycle))
@@ -220,7 +222,7 @@ def sentence_of(error: Exception) -> str:
 
 def runner_for(spark: SparkSession, storage: Storage, catalog: Catalog, state: Commit, folders: Folders) -> CycleRunner:
     """A runner that begins with a state and shares nothing with others but files."""
-    hosted = hosting(catalog)
+    hosted = placement_settings(catalog)
     # Labels in the logs go by the numbers of nodes: nodes of this network have others.
     known = (int(node) for each in state.network.values() for node in each.labels)
     network = CurrentNetwork(hosted, folders=folders, first_node=max(known, default=0) + 1)

@@ -8,7 +8,7 @@ from weft.algebra import Query, Relation, Select, SetOperation, Stream
 from weft.optimizer.network import is_shareable
 from weft.runtime.pieces.pieces import Evaluator
 from weft.runtime.places import Place, log_of
-from weft.runtime.stages.groups.row_aggregates import derived
+from weft.runtime.stages.groups.row_aggregates import row_aggregate
 from weft.runtime.stages.sets.picking import picks_columns
 from weft.runtime.stages.windows.woven_queries import NotWoven
 
@@ -32,7 +32,7 @@ def _reads_a_stream(select: Select) -> bool:
 
 def _can_be_derived(select: Select, place: Place, first: int) -> bool:
     try:
-        derived(select, log_of(select.inputs[0].source, place.below(0)), first)
+        row_aggregate(select, log_of(select.inputs[0].source, place.below(0)), first)
     except NotWoven:
         return False
     return True

@@ -34,9 +34,9 @@ from weft.runtime.columnar.rows import CORRUPT, slots_of
 from weft.runtime.failures.errors import SourceError
 from weft.runtime.failures.failures import failed_file, plain_path
 from weft.runtime.failures.reasons import reason_of
-from weft.runtime.sources.batches import Batch, Part, StreamFiles
+from weft.runtime.sources.batches import Batch, BatchPart, StreamFiles
 from weft.runtime.sources.scan import TEXTUAL, declared, reading_options, tagging
-from weft.runtime.sources.source_files import FileCheck, Looked, SourceFiles
+from weft.runtime.sources.source_files import FileCheck, FileFindings, SourceFiles
 from weft.sql.sources import BAD_FILES, SET_ASIDE, STOP
 
 #: Why files are set aside, by the name of the stream and their path.
@@ -52,7 +52,7 @@ _AT_ONCE = 8
 
 
 @dataclass(frozen=True)
-class LookedBatch:
+class CheckedBatch:
     """A batch, what is wrong with its files, and the columns of CSV files that are not in the declared order."""
 
     batch: Batch
@@ -65,7 +65,7 @@ class LookedBatch:
         """Return the batch without the files that are set aside."""
         return Batch([self._readable(part, faults) for part in self.batch.parts])
 
-    def _readable(self, part: Part, faults: Faults) -> Part:
+    def _readable(self, part: BatchPart, faults: Faults) -> BatchPart:
         files = part.files
         if files is None:
             return part
@@ -81,7 +81,7 @@ class LookedBatch:
         return replace(part, frame=reduce(DataFrame.unionAll, rows))
 
 
-def look_at(batch: Batch) -> LookedBatch:
+def check_batch(batch: Batch) -> CheckedBatch:
     """Look at every file of a batch; SourceError if one cannot be read and its stream is to stop then."""
     faults: dict[str, dict[str, str]] = {}
     headers: dict[str, tuple[str, ...]] = {}
@@ -99,7 +99,7 @@ def look_at(batch: Batch) -> LookedBatch:
                 others = [name for name in looked.header if name.lower() not in expected]
                 ignored.setdefault(files.stream.name, {}).update(dict.fromkeys(others))
         _refuse_if_asked(files.stream, faults.get(files.stream.name, {}))
-    return LookedBatch(batch, faults, headers, {name: tuple(names) for name, names in ignored.items() if names})
+    return CheckedBatch(batch, faults, headers, {name: tuple(names) for name, names in ignored.items() if names})
 
 
 def file_at_fault(batch: Batch, error: BaseException, known: Faults) -> dict[str, dict[str, str]]:
@@ -132,10 +132,10 @@ def _files_of(batch: Batch) -> list[StreamFiles]:
     return [part.files for part in batch.parts if part.files is not None]
 
 
-def _looked(check: FileCheck, files: StreamFiles) -> dict[str, Looked]:
+def _looked(check: FileCheck, files: StreamFiles) -> dict[str, FileFindings]:
     source = SourceFiles(files.frame.sparkSession)
 
-    def look(path: str) -> Looked:
+    def look(path: str) -> FileFindings:
         return check.look(source.at(path))
 
     if len(files.paths) <= _AT_ONCE:
@@ -214,7 +214,7 @@ def _fault_of_reading(files: StreamFiles, path: str) -> str:
     return ""
 
 
-def vanished(spark: SparkSession, files: Mapping[str, Sequence[str]], *, everywhere: bool) -> dict[str, list[str]]:
+def missing_files(spark: SparkSession, files: Mapping[str, Sequence[str]], *, everywhere: bool) -> dict[str, list[str]]:
     """Return the files that do not exist, by source; sources without such files are left out.
 
     Files of other machines are looked for only if asked: each takes a request.
@@ -238,7 +238,7 @@ def _is_gone(spark: SparkSession, path: str, everywhere: bool) -> bool:
     return not place.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()).exists(place)
 
 
-def gone(stream: str, cycle: int, files: Sequence[str]) -> str:
+def missing_files_message(stream: str, cycle: int, files: Sequence[str]) -> str:
     """Return the sentence that says which files of a stream are gone."""
     more = f" and {len(files) - 3} more" if len(files) > 3 else ""
     return (

@@ -53,7 +53,7 @@ class StreamFiles:
 
 
 @dataclass(frozen=True)
-class Part:
+class BatchPart:
     """Tagged rows of some streams, by their numbers in the plan."""
 
     streams: Mapping[int, Stream]
@@ -83,7 +83,7 @@ class Part:
 class Batch:
     """The rows of a micro-batch. A stream that is in no part has none."""
 
-    parts: Sequence[Part]
+    parts: Sequence[BatchPart]
 
     @property
     def streams(self) -> dict[int, Stream]:
@@ -101,7 +101,7 @@ class Batch:
         sizes = [part.size for part in self.parts]
         return all(size is not None for size in sizes) and sum(size or 0 for size in sizes) <= _SMALL
 
-    def part_of(self, index: int) -> Part:
+    def part_of(self, index: int) -> BatchPart:
         """Return the part that has the rows of a stream."""
         return next(part for part in self.parts if index in part.streams)
 
@@ -140,10 +140,10 @@ class BatchReader:
             elif not _is_empty(leaf):
                 raise EngineError(f"Spark reads the files of stream '{stream.name}' by a plan that is unknown: {kind}")
         if sources.must_be_read or not all(map(_is_empty, others)):
-            parts.append(Part(sources.others, batch))
+            parts.append(BatchPart(sources.others, batch))
         return Batch(parts)
 
-    def _files(self, index: int, stream: Stream, leaf: Any, session: Any) -> Part:
+    def _files(self, index: int, stream: Stream, leaf: Any, session: Any) -> BatchPart:
         """Return the rows of the new files of a stream."""
         files = DataFrame(session._jsparkSession.baseRelationToDataFrame(leaf.relation()), session)
         if index not in self._tagging:
@@ -152,7 +152,7 @@ class BatchReader:
         rows = files.select(*self._tagging[index])
         size = int(leaf.relation().sizeInBytes())
         own = None if stream.format == replay.FORMAT else _own_files(index, stream, files, leaf.relation())
-        return Part({index: stream}, rows, is_cheap=is_columnar, is_text=not is_columnar, size=size, files=own)
+        return BatchPart({index: stream}, rows, is_cheap=is_columnar, is_text=not is_columnar, size=size, files=own)
 
 
 def _own_files(index: int, stream: Stream, frame: DataFrame, relation: Any) -> StreamFiles:
@@ -175,12 +175,12 @@ def _with_all_columns(rows: DataFrame) -> DataFrame:
     return DataFrame(made, session)
 
 
-def told_batch(spark: SparkSession, streams: Sequence[Stream], files: Mapping[str, Path]) -> Batch | None:
+def external_batch(spark: SparkSession, streams: Sequence[Stream], files: Mapping[str, Path]) -> Batch | None:
     """The rows of Parquet files, by stream; None if there are none."""
     parts = []
     for index, stream in enumerate(streams):
         if stream.name in files:
             rows = spark.read.schema(declared(stream.fields)).parquet(local_uri(files[stream.name]))
             tagged = rows.select(*tagging(rows.columns, stream, index, slots_of([stream])))
-            parts.append(Part({index: stream}, tagged, is_cheap=True))
+            parts.append(BatchPart({index: stream}, tagged, is_cheap=True))
     return Batch(parts) if parts else None

@@ -80,7 +80,7 @@ def _window_closed(window: Window, watermark: int) -> str:
 
 
 @dataclass(frozen=True)
-class _Way:
+class _RowPath:
     """A way of a stream's rows through a relation: what is known of their columns, and the conditions so far."""
 
     #: The columns as Spark SQL over the stream's row; those that tables have a part in are missing.
@@ -97,9 +97,9 @@ def late_conditions(source: Source, stream: Stream, event_time: EventTime) -> li
     return [" AND ".join([way.late, *way.conditions]) for way in ways if way.is_over and way.late is not None]
 
 
-def _ways(source: Source, stream: Stream, event_time: EventTime) -> Iterator[_Way]:
+def _ways(source: Source, stream: Stream, event_time: EventTime) -> Iterator[_RowPath]:
     if isinstance(source, Stream) and source.name == stream.name:
-        yield _Way({field.name: column(position) for position, field in enumerate(source.fields)}, ())
+        yield _RowPath({field.name: column(position) for position, field in enumerate(source.fields)}, ())
     elif isinstance(source, Select):
         for item in source.inputs:
             for way in _ways(item.source, stream, event_time):
@@ -110,16 +110,16 @@ def _ways(source: Source, stream: Stream, event_time: EventTime) -> Iterator[_Wa
                 yield way if way.is_over else _through_operator(way, source, operand, event_time)
 
 
-def _through_select(way: _Way, select: Select, alias: str, below: Source, event_time: EventTime) -> _Way:
+def _through_select(way: _RowPath, select: Select, alias: str, below: Source, event_time: EventTime) -> _RowPath:
     conjuncts = (_text(each, alias, way.columns) for each in conjuncts_of(select.where))
     conditions = (*way.conditions, *(text for text in conjuncts if text is not None))
     if not passes_rows(select):
         return replace(way, conditions=conditions, late=late_at(select, below, event_time), is_over=True)
     outputs = {each.name: _text(each.expression, alias, way.columns) for each in select.outputs}
-    return _Way({name: text for name, text in outputs.items() if text is not None}, conditions)
+    return _RowPath({name: text for name, text in outputs.items() if text is not None}, conditions)
 
 
-def _through_operator(way: _Way, operation: SetOperation, operand: Source, event_time: EventTime) -> _Way:
+def _through_operator(way: _RowPath, operation: SetOperation, operand: Source, event_time: EventTime) -> _RowPath:
     if not passes_rows(operation):
         return replace(way, late=late_at(operation, operand, event_time), is_over=True)
     names = zip(operation.fields, operand.fields, strict=True)

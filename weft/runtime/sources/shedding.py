@@ -28,7 +28,7 @@ from weft.plan.event_time import Clock
 from weft.runtime.columnar.rows import CORRUPT, STREAM, clock_bounds, clock_sql, slots
 from weft.runtime.continuity import of_present_streams, states_of
 from weft.runtime.decision import Decision
-from weft.runtime.sources.batches import Batch, Part
+from weft.runtime.sources.batches import Batch, BatchPart
 from weft.runtime.state.commits import WHOLE, Commit, StreamState
 
 #: However far behind, so many of `WHOLE` rows are kept.
@@ -44,7 +44,7 @@ GROWTH = 1.5
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class ShedRate:
     """How many of `WHOLE` rows are kept, by how many seconds cycles are late in all, and for how many in a row they
     have fallen behind (or, below 0, had time to spare)."""
 
@@ -53,7 +53,7 @@ class Pace:
     in_a_row: int = 0
 
 
-def following(pace: Pace, seconds: float, interval: float | None) -> Pace:
+def rate_after(pace: ShedRate, seconds: float, interval: float | None) -> ShedRate:
     """The pace after a cycle that took so long. Without an interval nothing is late."""
     if interval is None:
         return replace(pace, behind=0.0, in_a_row=0)
@@ -65,12 +65,12 @@ def following(pace: Pace, seconds: float, interval: float | None) -> Pace:
     else:
         in_a_row = 0
     if abs(in_a_row) < PATIENCE:
-        return Pace(pace.kept, behind, in_a_row)
+        return ShedRate(pace.kept, behind, in_a_row)
     change = min(AIM / load, GROWTH) if load > 0 else GROWTH
-    return Pace(max(LEAST, min(WHOLE, int(pace.kept * change))), behind)
+    return ShedRate(max(LEAST, min(WHOLE, int(pace.kept * change))), behind)
 
 
-def rested(pace: Pace, idle: float, interval: float | None) -> Pace:
+def after_idle(pace: ShedRate, idle: float, interval: float | None) -> ShedRate:
     """The pace after so many seconds without a cycle.
 
     A cycle begins as soon as it is due and rows wait for it. If none did for longer than the interval, all rows had
@@ -81,32 +81,32 @@ def rested(pace: Pace, idle: float, interval: float | None) -> Pace:
     return replace(pace, behind=0.0)
 
 
-def pace_of(last: Commit) -> Pace:
+def rate_of(last: Commit) -> ShedRate:
     """The pace that an engine goes on with after a commit."""
-    return Pace(min((state.kept for state in last.streams.values()), default=WHOLE))
+    return ShedRate(min((state.kept for state in last.streams.values()), default=WHOLE))
 
 
 @dataclass(frozen=True, slots=True)
-class Arrived:
+class ArrivedRows:
     """How many rows of a stream a batch has, whether they are kept or not, and the largest clock that is believed."""
 
     rows: int
     latest: Clock
 
 
-def arrived(batch: Batch, decision: Decision) -> dict[str, Arrived]:
+def count_arrived(batch: Batch, decision: Decision) -> dict[str, ArrivedRows]:
     """Count what has come of the streams that leave rows out in a cycle, by name; nothing if none do."""
     streams = decision.plan.streams
     shedding = {at: each for at, each in enumerate(streams) if each.shed_allowed}
     if decision.kept >= WHOLE or not shedding:
         return {}
-    found = {each.name: Arrived(0, None) for each in shedding.values()}
+    found = {each.name: ArrivedRows(0, None) for each in shedding.values()}
     for part in batch.parts:
         found |= _arrived_in(part, {at: each for at, each in part.streams.items() if at in shedding}, decision.latest)
     return found
 
 
-def _arrived_in(part: Part, streams: Mapping[int, Stream], latest: Clock) -> dict[str, Arrived]:
+def _arrived_in(part: BatchPart, streams: Mapping[int, Stream], latest: Clock) -> dict[str, ArrivedRows]:
     measures = []
     for number, stream in streams.items():
         here = f"CASE WHEN {STREAM} = {number}"
@@ -118,17 +118,17 @@ def _arrived_in(part: Part, streams: Mapping[int, Stream], latest: Clock) -> dic
     if not measures:
         return {}
     (found,) = part.frame.selectExpr(*measures).toArrow().to_pylist()
-    return {each.name: Arrived(found[f"rows_{at}"], found[f"latest_{at}"]) for at, each in streams.items()}
+    return {each.name: ArrivedRows(found[f"rows_{at}"], found[f"latest_{at}"]) for at, each in streams.items()}
 
 
-def kept_rows(batch: Batch, kept: int, cycle: int) -> Batch:
+def without_shed_rows(batch: Batch, kept: int, cycle: int) -> Batch:
     """Return the rows of a batch that take part in a cycle."""
     if kept >= WHOLE:
         return batch
     return Batch([_kept_of(part, kept, cycle) for part in batch.parts])
 
 
-def _kept_of(part: Part, kept: int, cycle: int) -> Part:
+def _kept_of(part: BatchPart, kept: int, cycle: int) -> BatchPart:
     shedding = {at: each for at, each in part.streams.items() if each.shed_allowed}
     if not shedding:
         return part
@@ -141,7 +141,7 @@ def _place(stream: Stream, cycle: int) -> str:
     return f"pmod(xxhash64({', '.join(slots(stream.fields))}, {cycle}L), {WHOLE}L)"
 
 
-def with_kept(commit: Commit, last: Commit, decision: Decision, came: Mapping[str, Arrived]) -> Commit:
+def with_shed_rows(commit: Commit, last: Commit, decision: Decision, came: Mapping[str, ArrivedRows]) -> Commit:
     """A cycle's commit with what was kept of its rows."""
     plan, states = decision.plan, dict(commit.streams)
     shedding = [each.name for each in plan.streams if each.shed_allowed]
@@ -154,7 +154,7 @@ def with_kept(commit: Commit, last: Commit, decision: Decision, came: Mapping[st
     return replace(commit, streams=states)
 
 
-def _less(state: StreamState, before: StreamState, came: Arrived) -> StreamState:
+def _less(state: StreamState, before: StreamState, came: ArrivedRows) -> StreamState:
     """A stream's state after a cycle that took in less than what came."""
     shed = came.rows - (_taken(state) - _taken(before))
     if not shed:

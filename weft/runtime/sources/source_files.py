@@ -211,7 +211,7 @@ _MAGIC = b"PAR1"
 
 
 @dataclass(frozen=True)
-class Looked:
+class FileFindings:
     """What a look at a file found: why it cannot be read, if it cannot; and the names in its header, if it has one."""
 
     fault: str = ""
@@ -249,20 +249,20 @@ class FileCheck:
         """Whether the first line of a file names its columns."""
         return self._format == "csv" and self._options.get("header", "false").lower() == "true"
 
-    def look(self, file: SourceFile) -> Looked:
+    def look(self, file: SourceFile) -> FileFindings:
         """Look at a file. One that is not there any more has no fault: Spark passes over it."""
         try:
             if self._format in ("parquet", "orc"):
                 self._compare(columns_of(file, self._format))
             elif self._format in ("csv", "json"):
-                return Looked(header=self._look_at_text(file))
+                return FileFindings(header=self._look_at_text(file))
         except FileNotFoundError:
-            return Looked()
+            return FileFindings()
         except PermissionError:
-            return Looked("may not be read by this user")
+            return FileFindings("may not be read by this user")
         except Unreadable as fault:
-            return Looked(str(fault))
-        return Looked()
+            return FileFindings(str(fault))
+        return FileFindings()
 
     def _compare(self, found: Mapping[str, Sequence[pa.DataType]]) -> None:
         """Raise Unreadable unless every declared column is there once, with a type that is exact."""

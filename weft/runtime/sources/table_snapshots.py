@@ -50,7 +50,7 @@ _BEFORE_ALL_CLOCKS = -(1 << 63) + 1
 _AFTER_ALL_CYCLES = 1 << 62
 
 
-class Tables:
+class TableSnapshots:
     """The snapshots that cycles of one engine go by. `given` has the rows that Python code hands over, by name.
 
     `allowed` are the folders that tables may be read from, if the project limits them.

@@ -31,7 +31,7 @@ from weft.runtime.columnar.arrow_types import arrow_type
 from weft.runtime.columnar.rows import ARRIVAL, CLOCK
 from weft.runtime.columnar.values import arrow, physical
 from weft.runtime.stages.windows.array_expressions import can_be_computed, computed
-from weft.runtime.stages.windows.partials import CELL, Layout, Partials
+from weft.runtime.stages.windows.partials import SLICE, Layout, Partials
 from weft.runtime.stages.windows.reduction import edges_of
 from weft.runtime.stages.windows.signatures import Condition
 from weft.runtime.stages.windows.woven_queries import Measure, NotWoven, Woven, latest_clock, rows_counted
@@ -57,7 +57,7 @@ class RowStatistic:
 
 
 @dataclass(frozen=True)
-class Derived:
+class RowAggregate:
     """An aggregate over rows: as the trees and totals see it, and how its texts are computed of a row."""
 
     shape: Woven
@@ -66,7 +66,7 @@ class Derived:
     statistics: Mapping[str, RowStatistic]
 
 
-def derived(select: Select, log: str, first: int) -> Derived:
+def row_aggregate(select: Select, log: str, first: int) -> RowAggregate:
     """What an aggregate needs of the rows of a log from cycle `first` on. Raises NotWoven."""
     if not select.is_grouped or select.distinct or select.retain is not None or len(select.inputs) > 1:
         raise NotWoven("only aggregates of one input have groups")
@@ -94,10 +94,10 @@ def derived(select: Select, log: str, first: int) -> Derived:
         tuple(text_of(key) for key in select.keys),
         tuple(tuple(_measure(one) for one in each) for each in statistics),
     )
-    return Derived(shape, keys, conditions, {one.name: one for each in statistics for one in each})
+    return RowAggregate(shape, keys, conditions, {one.name: one for each in statistics for one in each})
 
 
-def first_told(condition: str) -> int | None:
+def first_cycle_in(condition: str) -> int | None:
     """The cycle that a condition of `derived` says rows must have arrived since; None if it says something else."""
     return int(condition.removeprefix(_SINCE)) if condition.startswith(_SINCE) else None
 
@@ -174,7 +174,7 @@ class Rows:
 
     def holds(self, condition: str, expressions: Mapping[str, Expression]) -> NDArray[np.bool_]:
         """For which rows a condition holds, given by its text."""
-        first = first_told(condition)
+        first = first_cycle_in(condition)
         if first is None:
             found = self.values(expressions[condition])
             return np.asarray(found.valid & found.values.astype(bool))
@@ -192,7 +192,7 @@ class Rows:
         return self.table.column(position).combine_chunks()
 
 
-def row_partials(rows: Rows, queries: Iterable[Derived]) -> RowPartials:
+def row_partials(rows: Rows, queries: Iterable[RowAggregate]) -> RowPartials:
     """Rows as partials for some aggregates."""
     wanted = list(queries)
     keys: dict[str, Expression] = {text: key for each in wanted for text, key in each.keys.items()}
@@ -201,7 +201,7 @@ def row_partials(rows: Rows, queries: Iterable[Derived]) -> RowPartials:
     decoders = {text: (number // _WORD, "bit", number % _WORD) for number, text in enumerate(conditions)}
     words = [conditions[start : start + _WORD] for start in range(0, len(conditions), _WORD)]
     edges = edges_of(each.shape.window for each in wanted if not each.shape.is_running)
-    columns: dict[str, Array | pa.Array] = {CELL: _cells(edges, rows.clocks)}
+    columns: dict[str, Array | pa.Array] = {SLICE: _cells(edges, rows.clocks)}
     for number, word in enumerate(words):
         columns[f"g{number}"] = _bits([rows.holds(text, expressions) for text in word])
     columns |= {f"k{number}": rows.key(key) for number, key in enumerate(keys.values())}

@@ -15,9 +15,9 @@ from weft.algebra import Select, Source, Stream
 from weft.algebra.properties import leaves
 from weft.plan.event_time import EventTime, looks_back
 from weft.runtime.pieces.pieces import Piece
-from weft.runtime.stages.groups.row_aggregates import Derived, RowPartials, Rows, derived, row_partials
+from weft.runtime.stages.groups.row_aggregates import RowAggregate, RowPartials, Rows, row_aggregate, row_partials
 from weft.runtime.stages.windows import total_files
-from weft.runtime.stages.windows.running_aggregates import RunningTotals, kept_in_files
+from weft.runtime.stages.windows.running_aggregates import RunningAggregates, kept_in_files
 from weft.runtime.stages.windows.stage import totals_of
 from weft.runtime.stages.windows.stream_weave import StreamWeave
 from weft.runtime.stages.windows.window_answers import answers, with_empty_instances
@@ -35,9 +35,9 @@ class _Group:
 
     source: Source
     pieces: Mapping[str, Piece]
-    queries: Mapping[str, Derived]
+    queries: Mapping[str, RowAggregate]
     weave: StreamWeave
-    totals: RunningTotals
+    totals: RunningAggregates
 
     def looks_back(self, cycle: int) -> bool:
         """Whether this is the first cycle of aggregates some of which answer for the history of streams.
@@ -59,7 +59,7 @@ class DerivedStage:
         self._storage = storage
         self._max_state = max_state
         self._groups: dict[str, _Group] = {}
-        self._shapes: dict[str, Derived] = {}
+        self._shapes: dict[str, RowAggregate] = {}
         #: The cycle that what is in memory is the state after; None while one is under way.
         self._cycle: int | None = None
 
@@ -83,12 +83,12 @@ class DerivedStage:
         self._groups = {log: self._group(log, here, last) for log, here in by_log.items()}
         self._cycle = None
 
-    def _shape(self, piece: Piece) -> Derived:
+    def _shape(self, piece: Piece) -> RowAggregate:
         known = self._shapes.get(piece.place.log)
         if known is not None:
             return known
         assert isinstance(piece.relation, Select)
-        return derived(piece.relation, piece.inputs[0], piece.registered.start.first)
+        return row_aggregate(piece.relation, piece.inputs[0], piece.registered.start.first)
 
     def _group(self, log: str, pieces: Mapping[str, Piece], last: Commit) -> _Group:
         known = self._groups.get(log)
@@ -108,10 +108,10 @@ class DerivedStage:
         shapes: Mapping[str, Woven],
         known: _Group | None,
         last: Commit,
-    ) -> RunningTotals:
+    ) -> RunningAggregates:
         running = {place: each for place, each in shapes.items() if each.is_running}
         firsts = {place: pieces[place].registered.start.first for place in running}
-        totals = RunningTotals(stream, running, firsts, known.totals if known else None)
+        totals = RunningAggregates(stream, running, firsts, known.totals if known else None)
         if known is None and running:
             files = last.logs.get(totals_of(stream.name), ())
             totals.remember(total_files.decoded(self._storage.read_bytes(each.path)) for each in files)

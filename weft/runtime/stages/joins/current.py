@@ -22,7 +22,7 @@ from weft.runtime.stages.joins.keeping import Keeping
 from weft.runtime.stages.joins.observing import Observing
 from weft.runtime.stages.joins.prepared import Asked, Prepared, prepared
 from weft.runtime.stages.joins.stage import NetworkPass
-from weft.runtime.stages.windows.kernel_placement import Hosting, Kernels
+from weft.runtime.stages.windows.kernel_placement import Kernels, PlacementSettings
 from weft.runtime.state.commits import Commit, Segment
 from weft.runtime.state.storage import Storage
 
@@ -41,7 +41,7 @@ class CurrentNetwork:
 
     def __init__(
         self,
-        hosting: Hosting,
+        hosting: PlacementSettings,
         catalog: Catalog | None = None,
         observed: Observed | None = None,
         patience: Patience | None = None,

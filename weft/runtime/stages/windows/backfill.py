@@ -28,12 +28,12 @@ from weft.runtime.columnar.rows import BEFORE, CLOCK, CORRUPT
 from weft.runtime.stages.windows.partials import Layout, Partials, without_clocks
 from weft.runtime.stages.windows.reduction import JUDGED, Reduction
 from weft.runtime.stages.windows.stream_weave import StreamWeave
-from weft.runtime.stages.windows.window_answers import Part
+from weft.runtime.stages.windows.window_answers import GroupSelection
 from weft.runtime.stages.windows.woven_queries import Woven
 
 
 @dataclass(frozen=True)
-class KeptRows:
+class StoredRows:
     """The rows that a stream has kept, and the file that their partials go into."""
 
     rows: DataFrame
@@ -69,10 +69,10 @@ def history(reduction: Reduction, rows: DataFrame) -> History:
 
 def closed_before(
     stream: Stream, queries: Mapping[str, Woven], past: History, watermark: int | None
-) -> dict[str, list[Part]]:
+) -> dict[str, list[GroupSelection]]:
     """What had closed for new queries up to a watermark, if anything had."""
     weave = StreamWeave(stream, queries)
-    closed: dict[str, list[Part]] = {}
+    closed: dict[str, list[GroupSelection]] = {}
     if watermark is None:
         return closed
     batches = list(past.batches())

@@ -29,8 +29,16 @@ from pyspark.sql.types import DataType
 
 from weft.runtime.failures.errors import EngineError
 from weft.runtime.spark.session import own_session
-from weft.runtime.stages.windows.partials import CELL, Layout
-from weft.runtime.stages.windows.shard import KEY_SET, SOURCE, Asked, Order, Source, answered, streamed_back
+from weft.runtime.stages.windows.partials import SLICE, Layout
+from weft.runtime.stages.windows.shard import (
+    KEY_SET,
+    SOURCE,
+    PartialSource,
+    ShardOrder,
+    ShardTask,
+    answered,
+    streamed_back,
+)
 from weft.runtime.state.commits import Segment
 
 #: Partials in a shard: enough to outweigh its overhead, few enough for the memory of a worker.
@@ -43,7 +51,7 @@ _SETTINGS = {
 
 
 @dataclass(frozen=True)
-class Files:
+class PartialFiles:
     """Files of partials with one layout and schema, all kept from earlier cycles or all of this one."""
 
     stream: str
@@ -58,14 +66,14 @@ class Files:
 
 def files_by_layout(
     stream: str, segments: Iterable[tuple[Segment, Layout, pa.Schema, bool]], path: Callable[[str], str]
-) -> list[Files]:
+) -> list[PartialFiles]:
     """Segments with what is in them, and whether they are of this cycle, put together as far as they are alike."""
     alike: dict[object, list[tuple[Segment, Layout, pa.Schema, bool]]] = {}
     for each in segments:
         _, layout, schema, arrived = each
         alike.setdefault((repr(layout), str(schema.remove_metadata()), arrived), []).append(each)
     return [
-        Files(
+        PartialFiles(
             stream,
             parts[0][1],
             parts[0][2].remove_metadata(),
@@ -79,18 +87,18 @@ def files_by_layout(
 
 
 @dataclass(frozen=True)
-class Wanted:
+class KeySetRequest:
     """A key set that has windows to answer: its keys, the aggregates it needs, and what is asked of it."""
 
     keys: tuple[str, ...]
     aggregates: frozenset[str]
     #: Partials before this clock are in no open window.
     since: int | None
-    asked: Asked
+    asked: ShardTask
 
 
 @dataclass(frozen=True)
-class Found:
+class KeySetAnswers:
     """The answers of the queries that have some, and the number of keys of each key set, in the order of the wanted."""
 
     answers: Mapping[str, pa.Table]
@@ -104,18 +112,18 @@ class Executors:
         self._parallelism = spark.sparkContext.defaultParallelism
         self._spark = own_session(spark, _SETTINGS)
 
-    def answers(self, files: Sequence[Files], wanted: Sequence[Wanted]) -> Found:
+    def answers(self, files: Sequence[PartialFiles], wanted: Sequence[KeySetRequest]) -> KeySetAnswers:
         """The answers of some key sets from all partials that are live. One Spark job."""
         sources = [(each, _columns(each, wanted)) for each in files if _askers(each, wanted)]
         if not sources:
-            return Found({}, [0] * len(wanted))
+            return KeySetAnswers({}, [0] * len(wanted))
         slots = _Slots.for_all([_types(each, columns) for each, columns in sources])
         told, frames = [], []
         for number, (each, columns) in enumerate(sources):
             placed = slots.places(_types(each, columns))
-            told.append(Source(each.stream, each.layout, each.arrived, placed))
+            told.append(PartialSource(each.stream, each.layout, each.arrived, placed))
             frames.append(self._rows(number, each, placed, slots, wanted))
-        order = Order(tuple(told), tuple(each.asked for each in wanted))
+        order = ShardOrder(tuple(told), tuple(each.asked for each in wanted))
         shards = max(self._parallelism, -(-sum(each.rows for each, _ in sources) // _SHARD))
         rows = reduce(DataFrame.unionAll, frames).repartition(shards, KEY_SET, "hash")
         schema = f"{KEY_SET} INT, query STRING, answers BINARY, keys BIGINT"
@@ -126,7 +134,12 @@ class Executors:
         return _put_together(table, len(wanted))
 
     def _rows(
-        self, number: int, files: Files, placed: Mapping[str, str], slots: _Slots, wanted: Sequence[Wanted]
+        self,
+        number: int,
+        files: PartialFiles,
+        placed: Mapping[str, str],
+        slots: _Slots,
+        wanted: Sequence[KeySetRequest],
     ) -> DataFrame:
         """The rows of some files: once for every key set of their stream, in the columns that all sources have."""
         askers = _askers(files, wanted)
@@ -134,7 +147,7 @@ class Executors:
         since = [wanted[place].since for place in askers]
         if all(clock is not None and files.oldest < clock for clock in since):
             # Only then: a plan without constants of the cycle is compiled once and for all.
-            rows = rows.where(F.col(CELL) >= min(clock for clock in since if clock is not None))
+            rows = rows.where(F.col(SLICE) >= min(clock for clock in since if clock is not None))
         at = [
             F.struct(F.lit(place).alias(KEY_SET), _hash(files.layout, wanted[place].keys).alias("hash"))
             for place in askers
@@ -144,11 +157,11 @@ class Executors:
             (F.col(back[slot]) if slot in back else F.lit(None).cast(type_)).alias(slot)
             for slot, type_ in slots.types.items()
         ]
-        spread = rows.select(F.explode(F.array(*at)).alias("at") if len(at) > 1 else at[0].alias("at"), CELL, *columns)
-        return spread.select(F.lit(number).alias(SOURCE), "at.*", CELL, *slots.types)
+        spread = rows.select(F.explode(F.array(*at)).alias("at") if len(at) > 1 else at[0].alias("at"), SLICE, *columns)
+        return spread.select(F.lit(number).alias(SOURCE), "at.*", SLICE, *slots.types)
 
 
-def _askers(files: Files, wanted: Sequence[Wanted]) -> list[int]:
+def _askers(files: PartialFiles, wanted: Sequence[KeySetRequest]) -> list[int]:
     """The key sets that need some files: of the same stream, and not younger than the files."""
     return [
         place
@@ -161,7 +174,7 @@ def _hash(layout: Layout, keys: Sequence[str]) -> Column:
     return F.xxhash64(*(F.col(f"k{layout.keys.index(key)}") for key in keys))
 
 
-def _columns(files: Files, wanted: Sequence[Wanted]) -> list[str]:
+def _columns(files: PartialFiles, wanted: Sequence[KeySetRequest]) -> list[str]:
     """The columns of some files that somebody needs."""
     layout, mine = files.layout, [each for each in wanted if each.asked.stream == files.stream]
     keys = {key for each in mine for key in each.keys}
@@ -174,7 +187,7 @@ def _columns(files: Files, wanted: Sequence[Wanted]) -> list[str]:
     ]
 
 
-def _types(files: Files, columns: Sequence[str]) -> dict[str, DataType]:
+def _types(files: PartialFiles, columns: Sequence[str]) -> dict[str, DataType]:
     fields = from_arrow_schema(files.schema)
     return {name: fields[name].dataType for name in columns}
 
@@ -201,7 +214,7 @@ class _Slots:
         return {name: next(free[type_]) for name, type_ in types.items()}
 
 
-def _put_together(table: pa.Table, sets: int) -> Found:
+def _put_together(table: pa.Table, sets: int) -> KeySetAnswers:
     parts: dict[str, list[pa.Table]] = {}
     keys = [0] * sets
     for row in table.to_pylist():
@@ -209,7 +222,7 @@ def _put_together(table: pa.Table, sets: int) -> Found:
             keys[row[KEY_SET]] += row["keys"]
         else:
             parts.setdefault(row["query"], []).append(streamed_back(row["answers"]))
-    return Found({query: pa.concat_tables(tables) for query, tables in parts.items()}, keys)
+    return KeySetAnswers({query: pa.concat_tables(tables) for query, tables in parts.items()}, keys)
 
 
 def _explained(error: PySparkException) -> EngineError:

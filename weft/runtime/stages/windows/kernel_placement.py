@@ -14,7 +14,7 @@ from enum import Enum
 import pyarrow as pa
 
 from weft.catalog import Catalog
-from weft.runtime.stages.windows.partials import CELL, Partials
+from weft.runtime.stages.windows.partials import SLICE, Partials
 from weft.runtime.state.commits import Segment
 
 KeySet = tuple[str, ...]
@@ -29,7 +29,7 @@ class Kernels(Enum):
 
 
 @dataclass(frozen=True)
-class Hosting:
+class PlacementSettings:
     """What decides where kernels live: the settings `kernels`, `max_driver_partials` and `max_state_mb`."""
 
     kernels: Kernels = Kernels.AUTO
@@ -38,10 +38,10 @@ class Hosting:
     max_state: int = 4 << 30
 
 
-def hosting(catalog: Catalog) -> Hosting:
+def placement_settings(catalog: Catalog) -> PlacementSettings:
     """What the settings of a project say."""
-    usual = Hosting()
-    return Hosting(
+    usual = PlacementSettings()
+    return PlacementSettings(
         Kernels(catalog.setting("kernels", usual.kernels.value)),
         int(str(catalog.setting("max_driver_partials", usual.max_driver_partials))),
         int(str(catalog.setting("max_state_mb", usual.max_state >> 20))) << 20,
@@ -49,7 +49,7 @@ def hosting(catalog: Catalog) -> Hosting:
 
 
 @dataclass(frozen=True)
-class Host:
+class Placement:
     """Where the kernels of a key set live, and why."""
 
     on_executors: bool
@@ -61,72 +61,72 @@ class Host:
         return f"{'on the executors' if self.on_executors else 'in the driver'}: {self.reason}"
 
 
-def host_of(keys: KeySet, partials: int, hosting: Hosting, on_executors_now: bool = False) -> Host:
+def placement_of(keys: KeySet, partials: int, hosting: PlacementSettings, on_executors_now: bool = False) -> Placement:
     """Where a key set belongs that has so many live partials, one for each key and cell.
 
     Between half the limit and the limit it stays where it is.
     """
     if not keys:
-        return Host(False, "without keys there is one group", partials)
+        return Placement(False, "without keys there is one group", partials)
     if hosting.kernels is not Kernels.AUTO:
-        return Host(hosting.kernels is Kernels.EXECUTORS, f"kernels = {hosting.kernels.value}", partials)
+        return Placement(hosting.kernels is Kernels.EXECUTORS, f"kernels = {hosting.kernels.value}", partials)
     limit = hosting.max_driver_partials
     away = partials > (limit // 2 if on_executors_now else limit)
     told = f"{partials:,} live partials" if away else f"at most {partials:,} live partials"
-    return Host(away, f"{told}, max_driver_partials = {limit:,}", partials)
+    return Placement(away, f"{told}, max_driver_partials = {limit:,}", partials)
 
 
-def fits_the_driver(segments: Iterable[Segment], hosting: Hosting) -> bool:
+def fits_the_driver(segments: Iterable[Segment], hosting: PlacementSettings) -> bool:
     """Whether it is certain, without a look into them, that all that some files have belongs into the driver."""
     rows = sum(each.rows for each in segments)
     return hosting.kernels is not Kernels.EXECUTORS and 2 * rows <= hosting.max_driver_partials
 
 
-def crowded_out(partials: int) -> Host:
+def displaced(partials: int) -> Placement:
     """The executors, for want of memory."""
-    return Host(True, "its windows need more memory than max_state_mb allows in the driver", partials)
+    return Placement(True, "its windows need more memory than max_state_mb allows in the driver", partials)
 
 
-def recorded_host(keys: KeySet, recorded: Mapping[str, float], hosting: Hosting) -> Host:
+def recorded_placement(keys: KeySet, recorded: Mapping[str, float], hosting: PlacementSettings) -> Placement:
     """Where a key set lived in the newest cycle, for EXPLAIN, and why.
 
     `recorded` are the statistics `executors:<stream>` of that cycle: live partials, by the name of the key set.
     """
     partials = recorded.get(", ".join(keys))
     if partials is None:
-        known = host_of(keys, 0, hosting)
-        return known if hosting.kernels is not Kernels.AUTO or not keys else Host(False, "few live partials")
-    known = host_of(keys, int(partials), hosting, on_executors_now=True)
-    return known if known.on_executors else crowded_out(int(partials))
+        known = placement_of(keys, 0, hosting)
+        return known if hosting.kernels is not Kernels.AUTO or not keys else Placement(False, "few live partials")
+    known = placement_of(keys, int(partials), hosting, on_executors_now=True)
+    return known if known.on_executors else displaced(int(partials))
 
 
 #: Where the kernels of a stream's key set live and why, if there is something to say about it.
-Hosts = Callable[[str, KeySet], str | None]
+PlacementNotes = Callable[[str, KeySet], str | None]
 
 
-def no_host_told(stream: str, keys: KeySet) -> str | None:
+def no_placement_note(stream: str, keys: KeySet) -> str | None:
     """Nothing is known of hosts: the queries are not those of a project."""
     return None
 
 
-def recorded_hosts(catalog: Catalog) -> Hosts:
+def recorded_placements(catalog: Catalog) -> PlacementNotes:
     """The hosts of a project's key sets, for EXPLAIN. That few partials are in the driver goes without saying."""
-    asked, newest = hosting(catalog), catalog.latest_statistics()
+    asked, newest = placement_settings(catalog), catalog.latest_statistics()
 
     def told(stream: str, keys: KeySet) -> str | None:
         record, cycle = newest.get(f"executors:{stream}"), newest.get(f"stream:{stream}")
         # A cycle in which nothing is on the executors has no record of it.
         is_new = record is not None and cycle is not None and record.cycle == cycle.cycle
-        host = recorded_host(keys, record.numbers if record and is_new else {}, asked)
+        host = recorded_placement(keys, record.numbers if record and is_new else {}, asked)
         return str(host) if host.on_executors or (keys and asked.kernels is not Kernels.AUTO) else None
 
     return told
 
 
-def partials_by(keys: KeySet, partials: Partials) -> int:
+def slices_and_keys(keys: KeySet, partials: Partials) -> int:
     """How many different cells and keys there are among some partials; 0 if they do not know the keys."""
     if not partials.has((), keys):
         return 0
-    names = [CELL, *(f"k{partials.layout.keys.index(key)}" for key in keys)]
+    names = [SLICE, *(f"k{partials.layout.keys.index(key)}" for key in keys)]
     table: pa.Table = partials.table.select(names)
     return int(table.group_by(names).aggregate([]).num_rows)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 
 from weft.plan.event_time import Clock
-from weft.runtime.stages.windows.executors import Files, files_by_layout
+from weft.runtime.stages.windows.executors import PartialFiles, files_by_layout
 from weft.runtime.stages.windows.partials import Layout, Partials, decoded, encoded, joined, pieces
 from weft.runtime.state.commits import Segment
 from weft.runtime.state.storage import Storage
@@ -63,7 +63,7 @@ class PartialLog:
         kept = [each for each in segments if each not in small]
         return sorted([*kept, *written], key=lambda each: (each.min_clock, each.path))
 
-    def files(self, stream: str, kept: Iterable[Segment], arrived: Segment | None) -> list[Files]:
+    def files(self, stream: str, kept: Iterable[Segment], arrived: Segment | None) -> list[PartialFiles]:
         """The live partials of a stream as executors read them, this cycle's among them."""
         known = [(each, *self._description(each), False) for each in kept]
         if arrived is not None:

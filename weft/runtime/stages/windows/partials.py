@@ -22,7 +22,7 @@ from weft.kernels.statistic import Columns
 from weft.runtime.stages.windows.signatures import Decoder, satisfying, widths_of
 from weft.runtime.stages.windows.woven_queries import Measure, rows_counted
 
-CELL = "cell"
+SLICE = "cell"
 #: The largest clock and the smallest, which only the cycle that rows arrive in asks for.
 LATEST, LEAST = "latest", "least"
 
@@ -64,7 +64,7 @@ class Partials:
     @cached_property
     def cells(self) -> NDArray[np.int64]:
         """The start of each partial's cell."""
-        return np.asarray(self.table[CELL].to_numpy())
+        return np.asarray(self.table[SLICE].to_numpy())
 
     @property
     def row_counts(self) -> NDArray[np.int64]:
@@ -72,7 +72,7 @@ class Partials:
         return self.records(rows_counted())[0]
 
     @cached_property
-    def distinct_cells(self) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+    def distinct_slices(self) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
         """The starts of the cells that there are, and which of them each partial is of."""
         starts, which = np.unique(self.cells, return_inverse=True)
         return starts, which
@@ -154,7 +154,7 @@ class Partials:
 
 def without_clockless(partials: Partials) -> Partials:
     """The partials of rows that have a clock."""
-    cells = partials.table[CELL]
+    cells = partials.table[SLICE]
     return Partials(partials.layout, partials.table.filter(pc.is_valid(cells))) if cells.null_count else partials
 
 
@@ -191,7 +191,7 @@ def decoded(data: bytes) -> Partials:
         described["signature_columns"],
         tuple(described["aggregates"]),
     )
-    names = [*layout.group_names, CELL, *layout.aggregate_names]
+    names = [*layout.group_names, SLICE, *layout.aggregate_names]
     return Partials(layout, file.read(names).select(names))
 
 

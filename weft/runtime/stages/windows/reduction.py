@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 
 from weft.algebra import Stream, Window
 from weft.runtime.columnar.rows import CORRUPT, clock_bounds, clock_sql
-from weft.runtime.stages.windows.partials import CELL, LATEST, LEAST, Layout
+from weft.runtime.stages.windows.partials import LATEST, LEAST, SLICE, Layout
 from weft.runtime.stages.windows.signatures import Signatures, signatures
 from weft.runtime.stages.windows.woven_queries import REDUCED_CLOCK, Woven, texts_of
 from weft.windows import EdgeSet, ResidueClass, reduced, shared_edges
@@ -46,7 +46,7 @@ def edges_of(windows: Iterable[Window]) -> EdgeSet:
     return reduced(shared_edges(set(windows)))
 
 
-def cell_sql(edges: EdgeSet, clock: str) -> str:
+def slice_sql(edges: EdgeSet, clock: str) -> str:
     """The start of the cell that a row with this clock is in, as Spark SQL."""
     classes = sorted(edges)
     if not classes:
@@ -117,11 +117,11 @@ class Packing:
 
     def unpacked(self, table: pa.Table) -> pa.Table:
         """The same table with a column for the cell, and one for each number of the signature."""
-        column = table[CELL]
+        column = table[SLICE]
         known = np.asarray(pc.fill_null(column, 0).to_numpy())
         digits = (known - self.starts.residue) % self.starts.modulus
         cells = pa.array(known - digits, mask=np.asarray(column.is_null()) if column.null_count else None)
-        table = table.set_column(table.column_names.index(CELL), CELL, cells)
+        table = table.set_column(table.column_names.index(SLICE), SLICE, cells)
         for place in reversed(range(len(self.widths))):
             digits, number = np.divmod(digits, self.widths[place])
             table = table.append_column(f"g{place}", pa.array(number - 1))
@@ -160,7 +160,7 @@ class Reduction:
         groups = [*zip(self.layout.group_names, self.groups, strict=True)]
         signed = self.layout.signature_columns
         signature = [] if self.packing else groups[:signed]
-        return dict([*groups[signed:], *signature, (CELL, self.cell)])
+        return dict([*groups[signed:], *signature, (SLICE, self.cell)])
 
     @cached_property
     def _grouping(self) -> list[Column]:
@@ -216,7 +216,7 @@ def reduction(stream: Stream, queries: Iterable[Woven]) -> Reduction:
     least, most = clock_bounds(stream)
     usable = f"{CORRUPT} IS NULL AND {REDUCED_CLOCK} BETWEEN {least}L AND {most}L"
     edges = edges_of(each.window for each in shapes if not each.is_running)
-    cell = cell_sql(edges, REDUCED_CLOCK)
+    cell = slice_sql(edges, REDUCED_CLOCK)
     signed = signatures(condition for each in shapes for condition in each.conditions)
     keys = tuple(dict.fromkeys(key for each in shapes for key in each.keys))
     aggregates = texts_of(measure for each in shapes for measure in each.all_measures)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from weft.kernels.statistic import Columns, Statistic
 from weft.runtime.stages.windows.partials import Partials
 from weft.runtime.stages.windows.signatures import Decoder, span_of
-from weft.runtime.stages.windows.window_tree import Cellwise, Folding, folded
+from weft.runtime.stages.windows.window_tree import Folding, SlicePartials, folded
 from weft.runtime.stages.windows.woven_queries import Measure
 
 #: Entries of the layout by group and interval that are worth it.
@@ -38,14 +38,14 @@ class RollUp:
 
     def __init__(self, partials: Partials, numbers: NDArray[np.int64]) -> None:
         self._partials = partials
-        starts, cell = partials.distinct_cells
+        starts, cell = partials.distinct_slices
         width = int(numbers.max()) + 1 if len(numbers) else 1
         codes, self._group = _ranked(cell * width + numbers, len(starts) * width)
         self._cells, self._keys = starts[codes // width], codes % width
         self._placings: dict[int | None, _Placing] = {}
         self._layouts: dict[tuple[int | None, str], _Layout] = {}
 
-    def cohort(self, conditions: Sequence[str], measures: Mapping[str, Measure], counted: str) -> Cellwise | None:
+    def cohort(self, conditions: Sequence[str], measures: Mapping[str, Measure], counted: str) -> SlicePartials | None:
         """The partials of rows that satisfy all conditions; `counted` is the measure that counts rows."""
         interval = _interval([self._partials.layout.decoders[each] for each in conditions])
         if interval is not None:
@@ -65,7 +65,7 @@ class RollUp:
         records = {name: tuple(c[mine] for c in self._partials.records(each)) for name, each in measures.items()}
         statistics = {name: measure.statistic for name, measure in measures.items()}
         groups, combined = folded(self._group[mine], records, statistics)
-        return Cellwise(self._cells[groups], self._keys[groups], combined)
+        return SlicePartials(self._cells[groups], self._keys[groups], combined)
 
     def _present(
         self,
@@ -74,7 +74,7 @@ class RollUp:
         of: Callable[[_Layout], Columns],
         column: int | None,
         ranks: int,
-    ) -> Cellwise | None:
+    ) -> SlicePartials | None:
         """The groups that have rows, and what is taken of the layout of each measure: so many ranks of it."""
         if ranks <= 0:
             return None
@@ -83,12 +83,12 @@ class RollUp:
         if rows.all():
             # The rows of a layout that others look at as well, and that nobody should hold on to.
             records = {name: tuple(each.copy() for each in of(layout)) for name, layout in laid_out.items()}
-            return Cellwise(self._cells, self._keys, records)
+            return SlicePartials(self._cells, self._keys, records)
         present = np.flatnonzero(rows)
         if not len(present):
             return None
         records = {name: tuple(each[present] for each in of(layout)) for name, layout in laid_out.items()}
-        return Cellwise(self._cells[present], self._keys[present], records)
+        return SlicePartials(self._cells[present], self._keys[present], records)
 
     def _placing(self, column: int | None) -> _Placing:
         """Where partials go that are laid out by the codes of a signature column, or by whole signatures."""

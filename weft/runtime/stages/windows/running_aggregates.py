@@ -24,10 +24,10 @@ from weft.kernels.statistic import Columns
 from weft.kernels.statistics import settled
 from weft.runtime.failures.errors import MemoryLimit, megabytes
 from weft.runtime.stages.windows.numbering import KeyNumbers
-from weft.runtime.stages.windows.partials import CELL, Partials
+from weft.runtime.stages.windows.partials import SLICE, Partials
 from weft.runtime.stages.windows.rollup import RollUp
 from weft.runtime.stages.windows.total_files import CohortRows, CohortSpec, TotalsFile, encoded
-from weft.runtime.stages.windows.window_answers import Closed, Part
+from weft.runtime.stages.windows.window_answers import ClosedGroups, GroupSelection
 from weft.runtime.stages.windows.woven_queries import Measure, Woven, latest_clock, rows_counted
 from weft.runtime.state.commits import Segment
 from weft.runtime.state.storage import Storage
@@ -36,7 +36,7 @@ from weft.runtime.state.storage import Storage
 _FEWEST = 64
 
 
-class RunningTotals:
+class RunningAggregates:
     """The groups of all queries over one stream that never close. `first_cycles` are the cycles they began in."""
 
     def __init__(
@@ -44,7 +44,7 @@ class RunningTotals:
         stream: Stream,
         queries: Mapping[str, Woven],
         first_cycles: Mapping[str, int],
-        before: RunningTotals | None = None,
+        before: RunningAggregates | None = None,
     ) -> None:
         self.stream = stream
         self.queries = dict(queries)
@@ -88,13 +88,13 @@ class RunningTotals:
                 names,
             )
 
-    def take(self, arrived: Partials | None) -> dict[str, Part]:
+    def take(self, arrived: Partials | None) -> dict[str, GroupSelection]:
         """Take in a cycle's partials: for each query the groups that got a row, if there are any."""
         self._changed = {}
         if arrived is None or not len(arrived):
             return {}
         timeless = _of_one_cell(arrived)
-        changed: dict[CohortSpec, Part] = {}
+        changed: dict[CohortSpec, GroupSelection] = {}
         for keys, specs in groupby(sorted(self._cohorts, key=_grouping), key=lambda spec: spec.keys):
             columns = [timeless.key(key) for key in keys]
             rolled = RollUp(timeless, self._numbers[keys].numbers(columns, len(timeless)))
@@ -110,10 +110,12 @@ class RunningTotals:
                         changed[spec] = self._answered(spec, found.keys)
         return {name: changed[spec] for name, spec in self._cohort_of.items() if spec in changed}
 
-    def _answered(self, spec: CohortSpec, numbers: NDArray[np.int64]) -> Part:
+    def _answered(self, spec: CohortSpec, numbers: NDArray[np.int64]) -> GroupSelection:
         records = self._cohorts[spec].of(numbers)
         (clocks,) = records[latest_clock().name]
-        return Part(Closed(clocks, clocks, self._numbers[spec.keys].values(numbers), records), 0, len(clocks))
+        return GroupSelection(
+            ClosedGroups(clocks, clocks, self._numbers[spec.keys].values(numbers), records), 0, len(clocks)
+        )
 
     def changed(self) -> TotalsFile:
         """The groups that the last cycle changed, with their new records."""
@@ -134,7 +136,7 @@ class RunningTotals:
 
 
 def kept_in_files(
-    totals: RunningTotals, storage: Storage, segments: Sequence[Segment], path: str, most: int
+    totals: RunningAggregates, storage: Storage, segments: Sequence[Segment], path: str, most: int
 ) -> list[Segment]:
     """Write the groups that a cycle has changed; all of them instead, if that makes more files than `most`."""
     if not totals.queries:
@@ -218,5 +220,7 @@ def _grouping(spec: CohortSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _of_one_cell(partials: Partials) -> Partials:
     """Partials as if time were not cut: what a window's edges tell apart is one to whoever has no window."""
-    column = partials.table.column_names.index(CELL)
-    return replace(partials, table=partials.table.set_column(column, CELL, pa.array(np.zeros(len(partials), np.int64))))
+    column = partials.table.column_names.index(SLICE)
+    return replace(
+        partials, table=partials.table.set_column(column, SLICE, pa.array(np.zeros(len(partials), np.int64)))
+    )

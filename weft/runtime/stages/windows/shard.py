@@ -16,13 +16,13 @@ import pyarrow as pa
 
 from weft.algebra import Query, Stream
 from weft.plan.event_time import Clock
-from weft.runtime.stages.windows.partials import CELL, Layout, Partials
+from weft.runtime.stages.windows.partials import SLICE, Layout, Partials
 from weft.runtime.stages.windows.stream_weave import StreamWeave
-from weft.runtime.stages.windows.tree_choice import Grouping
+from weft.runtime.stages.windows.tree_choice import TreeChoice
 from weft.runtime.stages.windows.window_answers import answers
 from weft.runtime.stages.windows.woven_queries import Woven, woven
 
-#: Which source a row is from, which key set it is for, and the start of its cell; other columns are named by `Source`.
+#: Which source a row is from, and which key set it is for; its other columns are named by `PartialSource`.
 SOURCE, KEY_SET = "source", "key_set"
 
 #: What a shard gives back: the answers of a query as an Arrow stream, or, without a query, how many keys it has.
@@ -30,7 +30,7 @@ ANSWERED = pa.schema([(KEY_SET, pa.int32()), ("query", pa.string()), ("answers",
 
 
 @dataclass(frozen=True)
-class Source:
+class PartialSource:
     """Files of partials with one layout: the stream they are of, whether they are this cycle's, and what its columns
     (`k0`, `p3`, …) are called on the way to the executors."""
 
@@ -41,7 +41,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ShardTask:
     """What a cycle asks of a key set: the watermark before and after, and from when on each query is answered."""
 
     stream: str
@@ -53,26 +53,26 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Order:
+class ShardOrder:
     """What all shards of a cycle are told: rows name their source and their key set by number."""
 
-    sources: tuple[Source, ...]
-    asked: tuple[Asked, ...]
+    sources: tuple[PartialSource, ...]
+    asked: tuple[ShardTask, ...]
 
 
-def plan(queries: Mapping[str, Query], grouping: Grouping) -> bytes:
+def pickled_plan(queries: Mapping[str, Query], grouping: TreeChoice) -> bytes:
     """Queries and their trees, to be sent. Measures stay at home: each process makes them from the queries."""
     return pickle.dumps((dict(queries), grouping))
 
 
 @lru_cache(maxsize=64)
-def planned(data: bytes) -> tuple[dict[str, Woven], Grouping]:
+def unpickled_plan(data: bytes) -> tuple[dict[str, Woven], TreeChoice]:
     """What was sent; a worker that lives on has it ready for the next cycle."""
     queries, grouping = pickle.loads(data)
     return {name: woven(query) for name, query in queries.items()}, grouping
 
 
-def answered(order: Order, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def answered(order: ShardOrder, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The answers of a shard's keys, key set by key set."""
     parts = [batch for batch in batches if batch.num_rows]
     if not parts:
@@ -84,9 +84,9 @@ def answered(order: Order, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
         yield from _answers_of(number, order, rows)
 
 
-def _answers_of(number: int, order: Order, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+def _answers_of(number: int, order: ShardOrder, rows: pa.Table) -> Iterator[pa.RecordBatch]:
     asked = order.asked[number]
-    shapes, grouping = planned(asked.plan)
+    shapes, grouping = unpickled_plan(asked.plan)
     stream = next(iter(shapes.values())).select.inputs[0].source
     assert isinstance(stream, Stream)
     weave = StreamWeave(stream, shapes, grouping=grouping)
@@ -100,14 +100,14 @@ def _answers_of(number: int, order: Order, rows: pa.Table) -> Iterator[pa.Record
     yield _row(number, None, None, sum(weave.key_counts().values()))
 
 
-def _partials(order: Order, rows: pa.Table) -> tuple[list[Partials], Partials | None]:
+def _partials(order: ShardOrder, rows: pa.Table) -> tuple[list[Partials], Partials | None]:
     """Partials as they were before they were sent: those kept from earlier cycles, and this cycle's."""
     sources = np.asarray(rows[SOURCE])
     kept, arrived = [], None
     for number in np.unique(sources).tolist():
         source = order.sources[number]
         mine = rows.filter(pa.array(sources == number))
-        table = pa.table({CELL: mine[CELL], **{name: mine[slot] for name, slot in source.columns.items()}})
+        table = pa.table({SLICE: mine[SLICE], **{name: mine[slot] for name, slot in source.columns.items()}})
         if source.arrived:
             arrived = Partials(source.layout, table)
         else:

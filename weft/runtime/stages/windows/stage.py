@@ -16,24 +16,24 @@ from weft.plan.event_time import Clock, EventTime, RunningQuery, first_open_star
 from weft.plan.facts import Facts
 from weft.runtime.sources.late_rows import closed_for
 from weft.runtime.stages.windows import total_files
-from weft.runtime.stages.windows.backfill import KeptRows, closed_before, history
-from weft.runtime.stages.windows.executors import Executors, Files, Wanted
+from weft.runtime.stages.windows.backfill import StoredRows, closed_before, history
+from weft.runtime.stages.windows.executors import Executors, KeySetRequest, PartialFiles
 from weft.runtime.stages.windows.kernel_placement import (
-    Host,
-    Hosting,
     Kernels,
     KeySet,
-    crowded_out,
-    host_of,
-    partials_by,
+    Placement,
+    PlacementSettings,
+    displaced,
+    placement_of,
+    slices_and_keys,
 )
 from weft.runtime.stages.windows.partial_log import PartialLog
 from weft.runtime.stages.windows.partials import LATEST, LEAST, Partials, without_clockless, without_clocks
-from weft.runtime.stages.windows.running_aggregates import RunningTotals, kept_in_files
-from weft.runtime.stages.windows.shard import Asked, plan
-from weft.runtime.stages.windows.stream_weave import StreamWeave, TooMuch
-from weft.runtime.stages.windows.warm_start import Ahead, Left
-from weft.runtime.stages.windows.window_answers import Part, answers, with_empty_instances
+from weft.runtime.stages.windows.running_aggregates import RunningAggregates, kept_in_files
+from weft.runtime.stages.windows.shard import ShardTask, pickled_plan
+from weft.runtime.stages.windows.stream_weave import StreamWeave, WindowMemoryLimit
+from weft.runtime.stages.windows.warm_start import PendingRestore, RestoredState
+from weft.runtime.stages.windows.window_answers import GroupSelection, answers, with_empty_instances
 from weft.runtime.stages.windows.woven_queries import NotWoven, Woven, woven
 from weft.runtime.state.commits import Commit, Segment
 from weft.runtime.state.storage import Storage
@@ -72,7 +72,7 @@ class Reduced:
         if watermark is None or not len(self.partials) or len(self.weave.windowed) < len(self.weave.queries):
             # Nothing is late for a window that never closes.
             return False
-        cells, _ = self.partials.distinct_cells
+        cells, _ = self.partials.distinct_slices
         # No instance that covers a clock after the watermark has closed; mostly that is all there is to see.
         cells = cells[cells < watermark]
         if not len(cells):
@@ -97,7 +97,9 @@ class _Wanted:
 class WovenStage:
     """The weaves of all streams, as of the last commit."""
 
-    def __init__(self, spark: SparkSession, storage: Storage, hosting: Hosting, ahead: Ahead | None) -> None:
+    def __init__(
+        self, spark: SparkSession, storage: Storage, hosting: PlacementSettings, ahead: PendingRestore | None
+    ) -> None:
         self._spark = spark
         self._storage = storage
         self._hosting = hosting
@@ -113,15 +115,15 @@ class WovenStage:
         #: The numbers of queries that lack no rows any more: they are answered for whatever closes.
         self._grown_up: set[int] = set()
         #: Where the kernels of each key set live, by stream.
-        self.hosts: dict[str, dict[KeySet, Host]] = {}
+        self.hosts: dict[str, dict[KeySet, Placement]] = {}
         #: What was sent to the executors because the driver had no room for it, with the queries that there were then.
         self._crowded_out: dict[tuple[str, KeySet], Mapping[str, Woven]] = {}
         #: How many partials of a key set there are in a file for all that it has, by its path.
         self._shares: dict[tuple[str, KeySet], int] = {}
         self.log = PartialLog(storage)
-        self._totals: dict[str, RunningTotals] = {}
+        self._totals: dict[str, RunningAggregates] = {}
         #: What queries that are new find closed in the rows that their stream has kept, by stream.
-        self._past: dict[str, dict[str, list[Part]]] = {}
+        self._past: dict[str, dict[str, list[GroupSelection]]] = {}
         self._shapes: dict[int, Woven | NotWoven] = {}
         self._wanted = _Wanted({}, {}, {})
 
@@ -144,7 +146,7 @@ class WovenStage:
         last: Commit,
         streams: Sequence[Stream],
         queries: Mapping[str, RunningQuery],
-        kept_rows: Callable[[Stream], KeptRows | None],
+        kept_rows: Callable[[Stream], StoredRows | None],
         facts: Mapping[str, Facts],
     ) -> None:
         """Weave the queries that are there now, and bring what is new to where the last commit is.
@@ -176,7 +178,7 @@ class WovenStage:
         """Have in memory what the last commit has, or nothing."""
         if self._ahead is not None:
             # If something is wrong with the state, the cycle will find it as well, and say so.
-            left = self._ahead.result() if self._ahead.exception() is None else Left()
+            left = self._ahead.result() if self._ahead.exception() is None else RestoredState()
             self._ahead = None
             self._cycle, self._weaves = left.cycle, dict(left.weaves)
             self._shapes = {**left.shapes, **self._shapes}
@@ -203,7 +205,7 @@ class WovenStage:
         weave: StreamWeave,
         last: Commit,
         beginning: frozenset[str],
-        kept_rows: Callable[[Stream], KeptRows | None],
+        kept_rows: Callable[[Stream], StoredRows | None],
     ) -> None:
         """Bring a weave to where the last commit is, from the partials that are kept, or from rows that are."""
         stream = weave.stream
@@ -236,9 +238,9 @@ class WovenStage:
         for keys in self._wanted.key_sets[stream]:
             partials = self._live_partials(keys, segments)
             if self._crowded_out.get((stream, keys)) == queries:
-                hosts[keys] = crowded_out(partials)
+                hosts[keys] = displaced(partials)
             else:
-                hosts[keys] = host_of(keys, partials, self._hosting, known is not None and keys in known.away)
+                hosts[keys] = placement_of(keys, partials, self._hosting, known is not None and keys in known.away)
         self.hosts[stream] = hosts
         return frozenset(keys for keys, host in hosts.items() if host.on_executors)
 
@@ -250,11 +252,11 @@ class WovenStage:
             return rows
         newest = segments[-1]
         if (newest.path, keys) not in self._shares:
-            self._shares[newest.path, keys] = partials_by(keys, self.log.read(newest))
+            self._shares[newest.path, keys] = slices_and_keys(keys, self.log.read(newest))
         return rows * self._shares[newest.path, keys] // newest.rows
 
     def _look_back(
-        self, weave: StreamWeave, new: Mapping[str, Woven], watermark: Clock, kept: KeptRows | None
+        self, weave: StreamWeave, new: Mapping[str, Woven], watermark: Clock, kept: StoredRows | None
     ) -> tuple[Segment, ...]:
         """Reduce the rows that a stream has kept for all its queries; gives the partials that are kept from now on."""
         if kept is None or watermark is None:
@@ -266,14 +268,14 @@ class WovenStage:
         self._past[stream.name] = closed_before(stream, new, past, watermark)
         return (self.log.keep(past.partials, kept.path),)
 
-    def _running(self, weave: StreamWeave, registered: Mapping[str, RunningQuery], last: Commit) -> RunningTotals:
+    def _running(self, weave: StreamWeave, registered: Mapping[str, RunningQuery], last: Commit) -> RunningAggregates:
         """The groups of a stream's queries that never close, as the last commit has them."""
         queries, first_cycles = weave.running, {name: registered[name].start.first for name in weave.running}
         known = self._totals.get(weave.stream.name)
         if known is not None and known.stream != weave.stream:
             # Another stream has the name now.
             known = None
-        totals = RunningTotals(weave.stream, queries, first_cycles, known)
+        totals = RunningAggregates(weave.stream, queries, first_cycles, known)
         if known is None and queries:
             files = last.logs.get(totals_of(weave.stream.name), ())
             totals.remember(total_files.decoded(self._storage.read_bytes(each.path)) for each in files)
@@ -355,11 +357,11 @@ class WovenStage:
         weave = self._weaves[name]
         try:
             weave.fit(arrived, self._hosting.max_state)
-        except TooMuch as reason:
+        except WindowMemoryLimit as reason:
             if self._hosting.kernels is not Kernels.AUTO or reason.keys is None:
                 raise
             self._crowded_out[name, reason.keys] = weave.queries
-            self.hosts[name][reason.keys] = crowded_out(self.hosts[name][reason.keys].partials)
+            self.hosts[name][reason.keys] = displaced(self.hosts[name][reason.keys].partials)
             self._weaves[name] = weave.without(reason.keys)
             self._make_room(name, arrived)
 
@@ -377,8 +379,8 @@ class WovenStage:
         paths: Mapping[str, str],
     ) -> Mapping[str, pa.Table]:
         """The answers of key sets that live there; one Spark job if some window of them closes, and none otherwise."""
-        wanted: list[Wanted] = []
-        files: list[Files] = []
+        wanted: list[KeySetRequest] = []
+        files: list[PartialFiles] = []
         for name, weave in self._weaves.items():
             asked = [self._asked(weave, keys, event_time, queries) for keys in weave.away]
             if any(asked):
@@ -395,7 +397,7 @@ class WovenStage:
 
     def _asked(
         self, weave: StreamWeave, keys: KeySet, event_time: EventTime, queries: Mapping[str, RunningQuery]
-    ) -> Wanted | None:
+    ) -> KeySetRequest | None:
         """What a cycle asks of a key set; None if no window closes."""
         shapes = weave.key_sets()[keys]
         before, until = event_time.watermark(weave.stream, after=False), event_time.watermark(weave.stream)
@@ -403,13 +405,13 @@ class WovenStage:
         if until is None or (before is not None and not any(instances_ending(each, before, until) for each in windows)):
             return None
         starts = [None if before is None else first_open_start(window, before) for window in windows]
-        return Wanted(
+        return KeySetRequest(
             keys,
             frozenset(text for each in shapes.values() for measure in each.all_measures for text in measure.texts),
             None if before is None else min(start for start in starts if start is not None),
-            Asked(
+            ShardTask(
                 weave.stream.name,
-                plan({name: queries[name].query for name in shapes}, weave.grouping.of(shapes)),
+                pickled_plan({name: queries[name].query for name in shapes}, weave.grouping.of(shapes)),
                 before,
                 until,
                 {name: self._answered_after(each, queries[name], event_time, before) for name, each in shapes.items()},

@@ -21,9 +21,9 @@ from weft.runtime.stages.windows.numbering import KeyNumbers
 from weft.runtime.stages.windows.partials import Partials
 from weft.runtime.stages.windows.reduction import Reduction, reduction
 from weft.runtime.stages.windows.rollup import RollUp
-from weft.runtime.stages.windows.tree_choice import Grouping, carried_on, cohorts, grouped
-from weft.runtime.stages.windows.window_answers import Closed, Part, kinds_of
-from weft.runtime.stages.windows.window_tree import Groups, Tree, TreeSpec
+from weft.runtime.stages.windows.tree_choice import TreeChoice, choose_trees, cohorts, reuse_trees
+from weft.runtime.stages.windows.window_answers import ClosedGroups, GroupSelection, kinds_of
+from weft.runtime.stages.windows.window_tree import InstanceGroups, TreeSpec, WindowTree
 from weft.runtime.stages.windows.woven_queries import Measure, Woven, rows_counted
 from weft.windows import oldest_open_start
 
@@ -34,7 +34,7 @@ _MANY_KEYS = 100_000
 _MANY = 16
 
 
-class TooMuch(MemoryLimit):
+class WindowMemoryLimit(MemoryLimit):
     """Windows need more memory than there is. `keys` is the key set that needs most of it, if there is one."""
 
     def __init__(self, message: str, needing_most: tuple[str, ...], keys: KeySet | None) -> None:
@@ -49,7 +49,7 @@ class _Cohort:
     conditions: tuple[str, ...]
     keys: tuple[str, ...]
     measures: dict[str, Measure] = field(default_factory=dict)
-    trees: list[Tree] = field(default_factory=list)
+    trees: list[WindowTree] = field(default_factory=list)
 
 
 class StreamWeave:
@@ -62,7 +62,7 @@ class StreamWeave:
         before: StreamWeave | None = None,
         *,
         facts: Facts | None = None,
-        grouping: Grouping | None = None,
+        grouping: TreeChoice | None = None,
         away: frozenset[KeySet] = frozenset(),
         newborn: frozenset[str] = frozenset(),
     ) -> None:
@@ -80,20 +80,20 @@ class StreamWeave:
         self.running = {name: each for name, each in queries.items() if each.is_running}
         self.kinds = kinds_of({name: each.select for name, each in queries.items()})
         self.facts = Facts() if facts is None else facts
-        self.grouping: Grouping = grouped(self.windowed, self.facts) if grouping is None else grouping
+        self.grouping: TreeChoice = choose_trees(self.windowed, self.facts) if grouping is None else grouping
         numbers = before._numbers if before else {}
         self._numbers: dict[KeySet, KeyNumbers] = {keys: each for keys, each in numbers.items() if keys not in away}
         self._cohorts: dict[tuple[frozenset[str], tuple[str, ...]], _Cohort] = {}
-        self._trees: dict[TreeSpec, Tree] = {}
-        self._tree_of: dict[str, Tree] = {}
+        self._trees: dict[TreeSpec, WindowTree] = {}
+        self._tree_of: dict[str, WindowTree] = {}
         #: Trees that are new, and know nothing yet of what came before.
-        self._fresh: set[Tree] = set()
+        self._fresh: set[WindowTree] = set()
         for (conditions, keys), names in cohorts(self.windowed).items():
             if keys not in away:
                 cohort = self._cohorts[conditions, keys] = _Cohort(tuple(sorted(conditions)), keys)
                 self._plant(cohort, {name: self.windowed[name] for name in names}, before, newborn)
                 self._numbers.setdefault(keys, KeyNumbers(len(keys)))
-        members: dict[Tree, list[Woven]] = {}
+        members: dict[WindowTree, list[Woven]] = {}
         for query, tree in self._tree_of.items():
             members.setdefault(tree, []).append(queries[query])
         self._common = {tree: _asked_by_many(tree, of) for tree, of in members.items()}
@@ -110,21 +110,21 @@ class StreamWeave:
             for spec in dict.fromkeys(self.grouping.tree_of[name] for name in queries)
         }
         measures = {each.name: each for query in queries.values() for each in query.all_measures}
-        known: dict[TreeSpec, Tree] = {}
+        known: dict[TreeSpec, WindowTree] = {}
         homes: Mapping[str, TreeSpec] | None = None
         if before is not None and place in before._cohorts:
             known = {tree.spec: tree for tree in before._cohorts[place].trees}
             # A tree that goes on may have measures that nobody asks for any more.
             measures = {**before._cohorts[place].measures, **measures}
             # If what trees are chosen by is another now, they are best made anew.
-            homes = carried_on(planned, queries, newborn, known) if before.facts == self.facts else None
+            homes = reuse_trees(planned, queries, newborn, known) if before.facts == self.facts else None
         some_kernel = {measure: kernel for kernels in planned.values() for measure, kernel in kernels.items()}
         for name, spec in (homes or {name: self.grouping.tree_of[name] for name in queries}).items():
             if spec not in self._trees:
                 tree = known.get(spec)
                 if tree is None or (homes is None and tree.kernels != planned[spec]):
                     kernels = planned.get(spec) or {measure: some_kernel[measure] for measure in spec.measures}
-                    tree = Tree(spec, {each: measures[each].statistic for each in spec.measures}, kernels)
+                    tree = WindowTree(spec, {each: measures[each].statistic for each in spec.measures}, kernels)
                     if homes is None:
                         self._fresh.add(tree)
                 elif before is not None and tree in before._fresh:
@@ -153,7 +153,7 @@ class StreamWeave:
 
     def late_rows(self, partials: Partials, watermark: int) -> dict[str, int]:
         """The number of rows among new partials that each query loses because its windows have closed."""
-        slices, which = partials.distinct_cells
+        slices, which = partials.distinct_slices
         if not (slices < watermark).any():
             return {}
         closed = {window: closed_for(window, slices, watermark) for window in self.windows}
@@ -197,7 +197,7 @@ class StreamWeave:
 
         A tree that changes forgets everything, and `remember` must come before `advance`.
         """
-        cells = len(arrived.distinct_cells[0])
+        cells = len(arrived.distinct_slices[0])
         keys = {each: arrived.number_of_keys(each) for each in {tree.spec.keys for tree in self._trees.values()}}
         crowds = {
             tree: tree.crowd(keys[tree.spec.keys], min(len(arrived), keys[tree.spec.keys] * cells))
@@ -217,7 +217,7 @@ class StreamWeave:
             dearest = next((keys for keys, _ in by_keys.most_common() if keys), None)
             raise self._too_much(needed, limit, dearest)
 
-    def _save_memory(self, needed: dict[Tree, int], crowds: Mapping[Tree, Crowd], limit: int) -> None:
+    def _save_memory(self, needed: dict[WindowTree, int], crowds: Mapping[WindowTree, Crowd], limit: int) -> None:
         """Let trees be sparse until there is room, those first that save most by it."""
         total = sum(needed.values())
         for tree in sorted(needed, key=lambda each: crowds[each].sparse_bytes - needed[each]):
@@ -232,10 +232,10 @@ class StreamWeave:
         away = self.away | {keys}
         return StreamWeave(self.stream, self.queries, self, facts=self.facts, grouping=self.grouping, away=away)
 
-    def _too_much(self, needed: Mapping[Tree, int], limit: int, keys: KeySet | None) -> TooMuch:
+    def _too_much(self, needed: Mapping[WindowTree, int], limit: int, keys: KeySet | None) -> WindowMemoryLimit:
         dearest = max(needed, key=lambda tree: needed[tree])
         names = tuple(name for name, tree in self._tree_of.items() if tree is dearest)
-        return TooMuch(
+        return WindowMemoryLimit(
             f"the open windows of stream '{self.stream.name}' need about {megabytes(sum(needed.values()))} MB in the "
             f"driver, and max_state_mb allows {megabytes(limit)}; {megabytes(needed[dearest])} of them are for "
             f"{', '.join(names[:5])}{' and others' if len(names) > 5 else ''}: SET max_state_mb higher, SET kernels "
@@ -259,9 +259,9 @@ class StreamWeave:
             tree.take(None, watermark, watermark)
         self._fresh = set()
 
-    def advance(self, arrived: Partials | None, before: int | None, until: int | None) -> dict[str, Part]:
+    def advance(self, arrived: Partials | None, before: int | None, until: int | None) -> dict[str, GroupSelection]:
         """Take in a cycle's partials and go on to its watermark: what has closed for each query, if anything has."""
-        closed: dict[Tree, Groups | None] = {}
+        closed: dict[WindowTree, InstanceGroups | None] = {}
         if arrived is not None and len(arrived):
             closed = self._feed(arrived, before, until, None)
         for tree in self._trees.values():
@@ -271,15 +271,15 @@ class StreamWeave:
         return {name: parts[tree][window] for name, (tree, window) in self._places.items() if window in parts[tree]}
 
     @cached_property
-    def _places(self) -> dict[str, tuple[Tree, int]]:
+    def _places(self) -> dict[str, tuple[WindowTree, int]]:
         """The tree of each query, and the position of its window there."""
         trees = self._trees.values()
         positions = {tree: {window: at for at, window in enumerate(tree.spec.windows)} for tree in trees}
         return {name: (tree, positions[tree][self.windowed[name].window]) for name, tree in self._tree_of.items()}
 
     def _feed(
-        self, partials: Partials, before: int | None, until: int | None, wanted: set[Tree] | None
-    ) -> dict[Tree, Groups | None]:
+        self, partials: Partials, before: int | None, until: int | None, wanted: set[WindowTree] | None
+    ) -> dict[WindowTree, InstanceGroups | None]:
         """Hand partials to the trees that are wanted, or to all of them."""
         grouped_by: dict[tuple[str, ...], RollUp] = {}
         closed = {}
@@ -296,21 +296,21 @@ class StreamWeave:
                 closed[tree] = tree.take(rolled, before, until)
         return closed
 
-    def _parts(self, tree: Tree, groups: Groups) -> dict[int, Part]:
+    def _parts(self, tree: WindowTree, groups: InstanceGroups) -> dict[int, GroupSelection]:
         """The groups of a tree, by the positions of their windows."""
         keys: list[pa.Array] = self._numbers[tree.spec.keys].values(groups.block, groups.times)
         starts = groups.ends - tree.ranges[groups.windows]
-        closed = Closed(starts, groups.ends, keys, groups.records, self._common[tree])
+        closed = ClosedGroups(starts, groups.ends, keys, groups.records, self._common[tree])
         # The groups of a window lie together.
         begins = np.flatnonzero(np.diff(groups.windows, prepend=-1))
         present, bounds = groups.windows[begins], [*begins.tolist(), len(groups)]
         return {
-            window: Part(closed, first, last - first)
+            window: GroupSelection(closed, first, last - first)
             for window, first, last in zip(present.tolist(), bounds, bounds[1:], strict=False)
         }
 
 
-def _asked_by_many(tree: Tree, queries: Iterable[Woven]) -> frozenset[Aggregate]:
+def _asked_by_many(tree: WindowTree, queries: Iterable[Woven]) -> frozenset[Aggregate]:
     """The aggregates that are worth computing for all windows of a tree at once."""
     windows: dict[Aggregate, set[Window]] = {}
     for query in queries:

@@ -1,7 +1,7 @@
 """Which windows share a tree, and which kernel keeps which measure: the optimizer's decision for one stream.
 
 What decides are nanoseconds: of kernels, for as many keys as there are, and of reading partials, of which there are as
-many as rows come (see `Terms`). Answers do not depend on any of it.
+many as rows come (see `CostTerms`). Answers do not depend on any of it.
 
 Trees are reused when queries come and go. One window more or less makes another plan, and to build its trees takes all
 partials that are stored, for windows that were there before. So trees go on as they are:
@@ -45,20 +45,20 @@ _CYCLE = 250_000
 
 
 @dataclass(frozen=True)
-class Grouping:
+class TreeChoice:
     """The trees of a stream: which one answers each query, and the kernels of each."""
 
     tree_of: Mapping[str, TreeSpec]
     kernels: Mapping[TreeSpec, Mapping[str, Choice]]
 
-    def of(self, names: Iterable[str]) -> Grouping:
+    def of(self, names: Iterable[str]) -> TreeChoice:
         """The trees that answer some of the queries."""
         tree_of = {name: self.tree_of[name] for name in names}
-        return Grouping(tree_of, {spec: self.kernels[spec] for spec in dict.fromkeys(tree_of.values())})
+        return TreeChoice(tree_of, {spec: self.kernels[spec] for spec in dict.fromkeys(tree_of.values())})
 
 
 @dataclass(frozen=True)
-class Terms:
+class CostTerms:
     """What the trees of a cohort are weighed by: how many keys there are, and what one more tree costs in reading.
 
     `reading` is in nanoseconds per tick. With few rows it is little, and windows that cut time differently are better
@@ -74,17 +74,17 @@ class Terms:
         return by_nanoseconds(row=Fraction(1), keys={frozenset(): self.keys})
 
 
-def terms(keys: Sequence[str], statistics: int, edges: Fraction, facts: Facts) -> Terms:
+def cost_terms(keys: Sequence[str], statistics: int, edges: Fraction, facts: Facts) -> CostTerms:
     """The terms of a cohort with these keys, for a stream whose finest cut has so many edges per tick."""
     number = facts.number_of_keys(keys) or SOME_KEYS
     most = edges * number
     partials = most if facts.rows_per_tick is None else min(most, facts.rows_per_tick)
     per_cycle = Fraction(_CYCLE) / facts.ticks_per_cycle if facts.ticks_per_cycle else Fraction(0)
     # A window that comes or goes changes the finest cut a little, and must not change the trees of everybody.
-    return Terms(number, statistics * _PARTIAL * nearest_power(partials) + per_cycle)
+    return CostTerms(number, statistics * _PARTIAL * nearest_power(partials) + per_cycle)
 
 
-def grouped(queries: Mapping[str, Woven], facts: Facts | None = None) -> Grouping:
+def choose_trees(queries: Mapping[str, Woven], facts: Facts | None = None) -> TreeChoice:
     """The trees that answer some queries of one stream, by the queries' names.
 
     Queries of other rows, or by other keys, have no kernel in common; among those that may, weaving decides.
@@ -100,7 +100,7 @@ def grouped(queries: Mapping[str, Woven], facts: Facts | None = None) -> Groupin
             spec = TreeSpec(conditions, keys, tuple(windows), tuple(measures))
             kernels[spec] = _kernels(spec, measures, known.number_of_keys(keys) or SOME_KEYS)
             tree_of |= dict.fromkeys(part, spec)
-    return Grouping(tree_of, kernels)
+    return TreeChoice(tree_of, kernels)
 
 
 def cohorts(queries: Mapping[str, Woven]) -> dict[tuple[frozenset[str], tuple[str, ...]], list[str]]:
@@ -120,7 +120,7 @@ def finest_rate(queries: Mapping[str, Woven]) -> Fraction:
 def _woven(queries: Mapping[str, Woven], keys: tuple[str, ...], edges: Fraction, facts: Facts) -> list[list[str]]:
     """The names of the queries that share a tree, tree by tree."""
     asked = {name: asked_of(each) for name, each in queries.items()}
-    number_of = _partition(frozenset(asked.values()), terms(keys, lanes_of(asked.values()), edges, facts))
+    number_of = _partition(frozenset(asked.values()), cost_terms(keys, lanes_of(asked.values()), edges, facts))
     parts: dict[int, list[str]] = {}
     for name, query in asked.items():
         parts.setdefault(number_of[query], []).append(name)
@@ -133,7 +133,7 @@ def lanes_of(asked: Iterable[acq.Acq]) -> int:
 
 
 @lru_cache(maxsize=10_000)
-def _partition(asked: frozenset[acq.Acq], terms: Terms) -> Mapping[acq.Acq, int]:
+def _partition(asked: frozenset[acq.Acq], terms: CostTerms) -> Mapping[acq.Acq, int]:
     """Which tree serves each query. A query that comes or goes concerns its own cohort; the others are remembered."""
     if terms.reading >= _cost_of_one_tree(asked, terms):
         # A second tree would cost more in reading than all that the first one spends.
@@ -142,7 +142,7 @@ def _partition(asked: frozenset[acq.Acq], terms: Terms) -> Mapping[acq.Acq, int]
     return {query: plan.number_of(query) for query in asked}
 
 
-def _cost_of_one_tree(asked: frozenset[acq.Acq], terms: Terms) -> Fraction:
+def _cost_of_one_tree(asked: frozenset[acq.Acq], terms: CostTerms) -> Fraction:
     """What one tree for all spends at most: by the first kernel that may serve and is quick to reckon."""
     demands, rate = acq.demands_of(dict.fromkeys(asked, 1)), edge_rate(acq.edges_of_all(asked))
     return sum(
@@ -164,7 +164,7 @@ def _cost_of_one_tree(asked: frozenset[acq.Acq], terms: Terms) -> Fraction:
 def _weaving(asked: frozenset[acq.Acq], keys: int) -> Weaving:
     """The dendrogram of some queries: one for all rates, which only say where to cut it."""
     ordered = sorted(asked, key=lambda each: (longest_first(each.window), sorted(each.measures)))
-    return weave(ordered, Terms(keys, Fraction(0)).costing)
+    return weave(ordered, CostTerms(keys, Fraction(0)).costing)
 
 
 def longest_first(window: Window) -> tuple[int, int, int]:
@@ -209,7 +209,7 @@ def _kernels(spec: TreeSpec, measures: Mapping[str, Measure], keys: int) -> dict
 _MORE_TREES = 3
 
 
-def carried_on(
+def reuse_trees(
     planned: Collection[TreeSpec], queries: Mapping[str, Woven], newborn: Set[str], known: Iterable[TreeSpec]
 ) -> dict[str, TreeSpec] | None:
     """The trees that answer the queries of a cohort, if those that are `known` go on; None if they had better not.

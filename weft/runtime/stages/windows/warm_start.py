@@ -16,7 +16,7 @@ from weft.kernels.warm import warm_up
 from weft.plan.facts import Facts
 from weft.plan.plan import Plan
 from weft.runtime.stages.windows import partials
-from weft.runtime.stages.windows.kernel_placement import fits_the_driver, hosting
+from weft.runtime.stages.windows.kernel_placement import fits_the_driver, placement_settings
 from weft.runtime.stages.windows.stream_weave import StreamWeave
 from weft.runtime.stages.windows.woven_queries import NotWoven, Woven, woven
 from weft.runtime.state.commits import Commit
@@ -26,7 +26,7 @@ from weft.runtime.statistics import facts
 
 
 @dataclass(frozen=True)
-class Left:
+class RestoredState:
     """What a process has left: the weaves of streams after a cycle, and the shapes of queries by number."""
 
     cycle: int | None = None
@@ -35,20 +35,20 @@ class Left:
 
 
 #: What is on its way.
-Ahead: TypeAlias = Future[Left]
+PendingRestore: TypeAlias = Future[RestoredState]
 
 
-def left(directory: Path) -> Left:
+def restored(directory: Path) -> RestoredState:
     """Bring back what the last commit of the project in a directory has left."""
     commit = last_commit(directory)
     if commit is None:
         # A first start has time for all kernels: they are compiled the first time ever. Later ones load what they use.
         warm_up()
-        return Left()
+        return RestoredState()
     with Catalog.open(directory, write=False) as catalog:
         plan: Plan = catalog.plan(commit.plan).plan
         known = facts(catalog)
-        limits = hosting(catalog)
+        limits = placement_settings(catalog)
     shapes = _shapes(plan, commit)
     weaves = {}
     for stream in plan.streams:
@@ -61,7 +61,7 @@ def left(directory: Path) -> Left:
             weave.remember((piece for each in data for piece in partials.pieces(each)), largest - stream.delay)
             weaves[stream.name] = weave
     number_of = plan.number_of
-    return Left(commit.cycle, weaves, {number_of[name]: shape for name, shape in shapes.items()})
+    return RestoredState(commit.cycle, weaves, {number_of[name]: shape for name, shape in shapes.items()})
 
 
 def _sealed(file: Path, seals: Seals) -> bytes:

@@ -26,7 +26,7 @@ from weft.windows import instance, instances_ending
 
 
 @dataclass
-class Closed:
+class ClosedGroups:
     """The groups that a cycle answers: those of all windows of a tree, or of a cohort that never closes.
 
     An entry is a group of an instance. What all queries of the tree want, the values of an aggregate say, is computed
@@ -74,10 +74,10 @@ class Closed:
 
 
 @dataclass(frozen=True)
-class Part:
+class GroupSelection:
     """Some entries of what a cycle answers, `length` of them from `first` on, or those of them that are kept."""
 
-    closed: Closed
+    closed: ClosedGroups
     first: int
     length: int
     keep: NDArray[np.bool_] | None = None
@@ -85,12 +85,12 @@ class Part:
     def __len__(self) -> int:
         return self.length if self.keep is None else int(np.count_nonzero(self.keep))
 
-    def since(self, after: int | None) -> Part:
+    def since(self, after: int | None) -> GroupSelection:
         """The instances that end after an instant."""
         if after is None or self.closed.first_end > after:
             return self
         keep = self.numbers(self.closed.ends) > after
-        return self if keep.all() else Part(self.closed, self.first, self.length, keep)
+        return self if keep.all() else GroupSelection(self.closed, self.first, self.length, keep)
 
     def numbers(self, values: Array) -> Array:
         """What these entries have of values for all of them."""
@@ -129,7 +129,9 @@ def kinds_of(selects: Mapping[str, Select]) -> dict[str, int]:
     }
 
 
-def answers(select: Select, measures: Sequence[Sequence[Measure]], part: Part, kind: int | None = None) -> pa.Table:
+def answers(
+    select: Select, measures: Sequence[Sequence[Measure]], part: GroupSelection, kind: int | None = None
+) -> pa.Table:
     """The rows of a query's answers, with columns by position; the last column is the clock.
 
     Queries of one kind have slices of one table, if that holds nothing but keys, bounds and aggregates that are common.
@@ -154,7 +156,7 @@ class _QueryColumns:
 
     select: Select
     measures: Sequence[Sequence[Measure]]
-    part: Part
+    part: GroupSelection
 
     @property
     def are_common(self) -> bool:
@@ -172,7 +174,7 @@ class _QueryColumns:
         """What the query would answer for all entries, if that costs no more than what is there for all anyway."""
         if not self.are_common:
             return None
-        return answers(self.select, self.measures, Part(self.part.closed, 0, len(self.part.closed)))
+        return answers(self.select, self.measures, GroupSelection(self.part.closed, 0, len(self.part.closed)))
 
     def column(self, expression: Expression) -> pa.Array:
         """An expression as a column; bare keys, ends and aggregates are slices of what is there for all queries."""
@@ -214,8 +216,8 @@ _NONE = np.empty(0, dtype=np.int64)
 
 
 def with_empty_instances(
-    query: Woven, closed: Sequence[Part], counted_from: int, after: int | None, until: int
-) -> Part:
+    query: Woven, closed: Sequence[GroupSelection], counted_from: int, after: int | None, until: int
+) -> GroupSelection:
     """What has closed for an ungrouped query, and identities for all other instances that end in (after, until].
 
     They begin with the first one that ends after `counted_from`.
@@ -230,7 +232,7 @@ def with_empty_instances(
         records[each.name] = tuple(np.concatenate(column) for column in columns)
     every = np.concatenate([present, empty])
     assert query.window.range is not None
-    return Part(Closed(every - query.window.range, every, [], records), 0, len(every))
+    return GroupSelection(ClosedGroups(every - query.window.range, every, [], records), 0, len(every))
 
 
 def _ends(window: Window, after: int, until: int) -> NDArray[np.int64]:

@@ -46,7 +46,7 @@ class TreeSpec:
 
 
 @dataclass(frozen=True)
-class Cellwise:
+class SlicePartials:
     """Partials by the start of their cell and the number of their key, and the records of each measure by its name."""
 
     cells: NDArray[np.int64]
@@ -56,26 +56,26 @@ class Cellwise:
     def __len__(self) -> int:
         return len(self.cells)
 
-    def where(self, wanted: NDArray[np.bool_]) -> Cellwise:
+    def where(self, wanted: NDArray[np.bool_]) -> SlicePartials:
         # Mostly nothing is late, and all are wanted.
         if wanted.all():
             return self
-        return Cellwise(self.cells[wanted], self.keys[wanted], _taken(self.records, wanted))
+        return SlicePartials(self.cells[wanted], self.keys[wanted], _taken(self.records, wanted))
 
-    def between(self, first: int, last: int) -> Cellwise:
+    def between(self, first: int, last: int) -> SlicePartials:
         """Some neighbours; nothing is copied."""
-        return Cellwise(self.cells[first:last], self.keys[first:last], _taken(self.records, slice(first, last)))
+        return SlicePartials(self.cells[first:last], self.keys[first:last], _taken(self.records, slice(first, last)))
 
-    def by_cell(self) -> Cellwise:
+    def by_cell(self) -> SlicePartials:
         """The same, the oldest cells first; that is how they come, as long as they come from one cycle."""
         if np.all(self.cells[1:] >= self.cells[:-1]):
             return self
         order = np.argsort(self.cells, kind="stable")
-        return Cellwise(self.cells[order], self.keys[order], _taken(self.records, order))
+        return SlicePartials(self.cells[order], self.keys[order], _taken(self.records, order))
 
 
 @dataclass(frozen=True)
-class Groups:
+class InstanceGroups:
     """Groups of closed instances: the position of each one's window, ascending; the end of its instance; the number of
     its key, where the numbers in `block` come so many `times` over; its records."""
 
@@ -93,7 +93,7 @@ class Groups:
         return self.block if self.times == 1 else np.tile(self.block, self.times)
 
 
-class Tree:
+class WindowTree:
     """Kernels over the fragments of some windows."""
 
     def __init__(self, spec: TreeSpec, statistics: Mapping[str, Statistic], kernels: Mapping[str, str]) -> None:
@@ -121,7 +121,7 @@ class Tree:
 
     def forget(self) -> None:
         """Begin anew, sparse."""
-        self._waiting: list[Cellwise] = []
+        self._waiting: list[SlicePartials] = []
         self._windows: GroupedWindows | SparseWindows = SparseWindows(self._statistics, len(self._reaches))
         self._start_over()
 
@@ -180,7 +180,7 @@ class Tree:
         self.forget()
         return True
 
-    def _settle(self, waiting: Cellwise) -> None:
+    def _settle(self, waiting: SlicePartials) -> None:
         """Become dense if that is better with what is waiting to come in."""
         if not isinstance(self._windows, SparseWindows) or self._frugal:
             return
@@ -193,7 +193,7 @@ class Tree:
 
     # --- taking in and answering -------------------------------------------------------------------------------------
 
-    def take(self, arrived: Cellwise | None, before: int | None, until: int | None) -> Groups | None:
+    def take(self, arrived: SlicePartials | None, before: int | None, until: int | None) -> InstanceGroups | None:
         """Take in partials and go on to a watermark; `before` is what it was. Gives the groups that have closed.
 
         Instances that end before `before`, or with it, have closed already and are not answered again.
@@ -209,7 +209,7 @@ class Tree:
         known = until if before is None else max(before, until)
         self._set_off(waiting, known)
         self._settle(waiting)
-        closed: list[Groups] = []
+        closed: list[InstanceGroups] = []
         while self._front is not None:
             edges = self._next_edges(waiting, until, known)
             if not len(edges):
@@ -226,13 +226,13 @@ class Tree:
         """The start of the oldest instance that is open at a watermark: rows before it are late for all windows."""
         return oldest_open_start(self.ranges, self._slides, self._phases, watermark)
 
-    def _set_off(self, waiting: Cellwise, watermark: int) -> None:
+    def _set_off(self, waiting: SlicePartials, watermark: int) -> None:
         """Choose the first fragment: not after anything that is there, or that can still come for an open window."""
         if self._front is None and len(waiting):
             oldest = min(int(waiting.cells.min()), self._oldest_open(watermark))
             self._front = fragment_at(self._edges, oldest).start
 
-    def _next_edges(self, waiting: Cellwise, until: int, watermark: int) -> NDArray[np.int64]:
+    def _next_edges(self, waiting: SlicePartials, until: int, watermark: int) -> NDArray[np.int64]:
         """The ends of the next fragments that are complete at an instant, which is the watermark or before it."""
         assert self._front is not None
         if self._windows.is_empty and len(waiting):
@@ -249,7 +249,7 @@ class Tree:
             edges = edges_between(self._edges, self._front, until)
         return np.asarray(edges[:_AT_ONCE])
 
-    def _amended(self, arrived: Cellwise) -> Cellwise:
+    def _amended(self, arrived: SlicePartials) -> SlicePartials:
         """Combine what is late into the fragments that the kernels hold; the rest comes back."""
         if self._front is None:
             return arrived
@@ -262,7 +262,7 @@ class Tree:
             self._windows.absorb(self._first + at, keys, records)
         return arrived.where(~late)
 
-    def _push(self, edges: NDArray[np.int64], partials: Cellwise, before: int | None) -> Groups:
+    def _push(self, edges: NDArray[np.int64], partials: SlicePartials, before: int | None) -> InstanceGroups:
         begins = np.concatenate([[self._front], edges[:-1]])
         self._begins = np.concatenate([self._begins, begins])
         # Between a hopping window's instances nothing is asked, and the newest fragment is as good a start as any.
@@ -285,7 +285,7 @@ class Tree:
         return _single_rows(found, answers, window, edges[fragment])
 
     def _folded(
-        self, fragments: NDArray[np.intp], partials: Cellwise
+        self, fragments: NDArray[np.intp], partials: SlicePartials
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[str, Columns]]:
         """Partials by fragment and key, one record for each."""
         width = int(partials.keys.max()) + 1 if len(partials) else 1
@@ -294,7 +294,7 @@ class Tree:
 
     def _whole_rows(
         self, found: Answers, answers: NDArray[np.intp], windows: NDArray[np.intp], ends: NDArray[np.int64]
-    ) -> Groups:
+    ) -> InstanceGroups:
         """The groups of some windows, window by window, from answers for all keys; groups without rows are none."""
         (counted,) = found.records[self.spec.measures[0]]
         counted = counted[answers]
@@ -302,15 +302,15 @@ class Tree:
         records = {name: tuple(column[answers].ravel() for column in of) for name, of in found.records.items()}
         if counted.all():
             width = len(found.keys)
-            return Groups(np.repeat(windows, width), np.repeat(ends, width), found.keys, records, len(answers))
+            return InstanceGroups(np.repeat(windows, width), np.repeat(ends, width), found.keys, records, len(answers))
         instance, key = np.nonzero(counted)
         records = _taken(records, instance * len(found.keys) + key)
-        return Groups(windows[instance], ends[instance], found.keys[key], records)
+        return InstanceGroups(windows[instance], ends[instance], found.keys[key], records)
 
 
 def _single_rows(
     found: AnswerRows, answers: NDArray[np.intp], windows: NDArray[np.intp], ends: NDArray[np.int64]
-) -> Groups:
+) -> InstanceGroups:
     """The groups of some windows, window by window, from answers key by key; those of an answer lie together."""
     present, first, size = np.unique(found.answers, return_index=True, return_counts=True)
     place = np.minimum(np.searchsorted(present, answers), max(0, len(present) - 1))
@@ -318,7 +318,7 @@ def _single_rows(
     instance = np.repeat(np.arange(len(answers)), sizes)
     within = np.arange(len(instance)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     rows = first[place[instance]] + within if len(present) else instance
-    return Groups(windows[instance], ends[instance], found.keys[rows], _taken(found.records, rows))
+    return InstanceGroups(windows[instance], ends[instance], found.keys[rows], _taken(found.records, rows))
 
 
 class Folding:
@@ -366,25 +366,25 @@ _REDUCERS: dict[Number | None, np.ufunc] = {
 }
 
 
-def _joined(parts: Sequence[Cellwise], statistics: Mapping[str, Statistic]) -> Cellwise:
+def _joined(parts: Sequence[SlicePartials], statistics: Mapping[str, Statistic]) -> SlicePartials:
     if len(parts) == 1:
         return parts[0]
     if not parts:
         nothing = np.empty(0, dtype=np.int64)
-        return Cellwise(nothing, nothing, {name: each.empty(0) for name, each in statistics.items()})
+        return SlicePartials(nothing, nothing, {name: each.empty(0) for name, each in statistics.items()})
     records = {name: concatenated([part.records[name] for part in parts]) for name in statistics}
     cells, keys = concatenated([(part.cells, part.keys) for part in parts])
-    return Cellwise(cells, keys, records)
+    return SlicePartials(cells, keys, records)
 
 
-def _in_order(parts: Sequence[Groups]) -> Groups | None:
+def _in_order(parts: Sequence[InstanceGroups]) -> InstanceGroups | None:
     """Groups of several slides, window by window."""
     if len(parts) <= 1:
         return parts[0] if parts else None
     windows, ends, keys = concatenated([(part.windows, part.ends, part.keys) for part in parts])
     order = np.argsort(windows, kind="stable")
     records = {name: concatenated([part.records[name] for part in parts]) for name in parts[0].records}
-    return Groups(windows[order], ends[order], keys[order], _taken(records, order))
+    return InstanceGroups(windows[order], ends[order], keys[order], _taken(records, order))
 
 
 def concatenated(parts: Sequence[Columns]) -> Columns:
