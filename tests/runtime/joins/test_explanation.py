@@ -22,7 +22,8 @@ from weft.explain.joins import shared_network
 from weft.explain.network_json import network_document, network_query_document
 from weft.explain.project import Project
 from weft.explain.windows import sharing
-from weft.loom import Loom, explained
+from weft.loom import Loom
+from weft.loom.inspection import explained
 from weft.optimizer.network import KeptNetwork
 from weft.plan.shared_network import LOG, SharedNetwork
 from weft.plan.sharing import Measured

@@ -19,7 +19,7 @@ from weft.algebra import Query, Select, Stream
 from weft.explain.sharing_json import shared_document
 from weft.explain.sharing_text import shared_text
 from weft.explain.windows import sharing
-from weft.loom import explained
+from weft.loom.inspection import explained
 from weft.plan.sharing import ROW, CycleMeasured, Measured, StreamMeasured
 from weft.runtime.columnar.expressions import spark_type
 from weft.runtime.columnar.rows import CORRUPT, column, with_names
