@@ -4,10 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WARM := $(VENV)/.warm
-BENCHES := $(filter-out report,$(patsubst bench/%.py,%,$(wildcard bench/[a-z]*.py)))
+BENCHES := adaptation aggregates delivery endurance kernels network streams
+FIGURES := adaptation dissemination placement providers weaving
 export PYTHONHASHSEED := 0
 
-.PHONY: demo test lint types pure spark prove bench venv lock clean
+.PHONY: demo test lint types pure spark prove bench lab venv lock clean
 
 demo: venv
 	@$(BIN)/weft demo
@@ -33,6 +34,10 @@ prove: $(WARM)
 
 bench: $(WARM)
 	@for name in $(BENCHES); do $(BIN)/python -m bench.$$name || exit 1; done
+
+# The figures of the sources, recomputed by the laboratory.
+lab: $(WARM)
+	@for name in $(FIGURES); do $(BIN)/python -m lab.figures.$$name || exit 1; done
 
 venv: $(READY)
 	@scripts/find-java

@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 from bench import report
 from bench.aggregate_measurements import against, flatness, key_scale, latency, limits, model
 from bench.aggregate_measurements.arena import FULL, QUICK, Arena
-from bench.aggregate_measurements.contest import ContestantFailed
+from bench.contest import ContestantFailed
 
 DEFINITIONS = {
     "spark_each_over_weft_10": "CPU per row of one Structured Streaming query for each of 10, over weft's",

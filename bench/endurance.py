@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from bench import report
-from bench.endurance_process import charts
+from bench.endurance_process import picture as charts
 from bench.endurance_process.watched import INSIDE
 from bench.endurance_process.workload import COUNTED, PAUSE, Feed
 from weft.runtime.state.status import last_commit

@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from math import exp, fsum, log
 from time import perf_counter
 
-from bench.kernel_measurements import charts, latency, limits, multi_query, papers, single_query
+from bench.kernel_measurements import latency, limits, multi_query, papers, single_query
+from bench.kernel_measurements import pictures as charts
 from bench.kernel_measurements.latency import Latencies
 from bench.kernel_measurements.limits import Limits
 from bench.kernel_measurements.multi_query import MultiQuery

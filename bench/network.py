@@ -27,7 +27,7 @@ from time import perf_counter
 from typing import Any
 
 from bench import report
-from bench.aggregate_measurements.contest import ContestantFailed
+from bench.contest import ContestantFailed
 from bench.network_measurements import (
     aggregates,
     chains,

@@ -8,9 +8,10 @@ import os
 import platform
 import resource
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RESULTS = Path(__file__).parent / "results"
+
+#: The folder of the laboratory's results, which `python -m lab.figures.…` writes.
+LAB_RESULTS = Path(__file__).parent.parent / "lab" / "results"
 
 PACKAGES = ("weft", "numpy", "numba", "pyarrow", "pandas", "pyspark", "duckdb", "sqlglot")
 
@@ -59,7 +63,9 @@ def _parser(description: str) -> argparse.ArgumentParser:
 
 def results(quick: bool) -> Path:
     """The folder for results, made if it is missing. Quick runs have their own: they never replace full ones."""
-    folder = RESULTS / "quick" if quick else RESULTS
+    program = sys.modules["__main__"].__spec__
+    kept = LAB_RESULTS if program is not None and program.name.startswith("lab.") else RESULTS
+    folder = kept / "quick" if quick else kept
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
@@ -162,6 +168,26 @@ def _stat_fields(folder: str) -> Iterator[tuple[str, int, list[int]]]:
         # The name is in parentheses and may hold any character, so the last one closes it.
         before, _, after = text.rpartition(")")
         yield before.partition("(")[2], int(number), [-1, *map(int, after.split()[1:])]
+
+
+# --- taking the time of several measurements --------------------------------------------------------------------------
+
+
+class Stopwatch:
+    """Runs the families one after the other, and keeps what each took: seconds of the clock, and of all processors."""
+
+    def __init__(self) -> None:
+        self.spent: dict[str, dict[str, float]] = {}
+
+    def run(self, name: str, measure: Callable[[bool], Any], show: Callable[[Any, bool], None], quick: bool) -> Any:
+        progress(f"{name} …")
+        wall, cpu = perf_counter(), cpu_seconds()
+        found = measure(quick)
+        show(found, quick)
+        spent = {"wall_seconds": perf_counter() - wall, "cpu_seconds": cpu_seconds() - cpu}
+        self.spent[name] = spent
+        progress(f"{name}: {spent['wall_seconds']:.0f} s")
+        return found
 
 
 # --- printing and keeping --------------------------------------------------------------------------------------------

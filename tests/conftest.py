@@ -22,7 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The one Spark session of the test run: two cores, two shuffle partitions, UTC."""
-    from tests.spark_session import session
+    from tests.support.spark_session import session
 
     spark = session("local[2]")
     yield spark

@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 
-from tests.generator import queries, streams, tables
-from tests.generator_expressions import INEXACT, TEMPLATES
-from tests.generator_lists import EXACT_AGGREGATES, EXACT_HOLISTIC, INEXACT_AGGREGATES, INEXACT_HOLISTIC
-from tests.generator_tables import Grammar
+from tests.support.generator import queries, streams, tables
+from tests.support.generator_expressions import INEXACT, TEMPLATES
+from tests.support.generator_lists import EXACT_AGGREGATES, EXACT_HOLISTIC, INEXACT_AGGREGATES, INEXACT_HOLISTIC
+from tests.support.generator_tables import Grammar
 from weft.sql.functions import AGGREGATES, FUNCTIONS
 
 #: Each a pattern of the language that some query must show.

@@ -16,7 +16,9 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from tests.generator import (
+from tests.oracle_script import Script
+from tests.oracle_values import same
+from tests.support.generator import (
     Row,
     clocks,
     declaration,
@@ -28,12 +30,10 @@ from tests.generator import (
     table_rows,
     tables,
 )
-from tests.generator_tables import Grammar
-from tests.oracle_script import Script
-from tests.oracle_values import same
-from tests.peers import Unsupported, Values, difference
-from tests.peers_duckdb import DuckPeer
-from tests.peers_spark import SparkPeer, batch_settings
+from tests.support.generator_tables import Grammar
+from tests.support.peers import Unsupported, Values, difference
+from tests.support.peers_duckdb import DuckPeer
+from tests.support.peers_spark import SparkPeer, batch_settings
 from tests.test_oracle_expressions import EXAMPLES, ROW, SCHEMA
 from weft.algebra import Query, Stream, Table, Value
 

@@ -9,7 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 
-from tests.generator import (
+from tests.oracle import LATE, NULL_CLOCK
+from tests.oracle_script import Script
+from tests.oracle_values import row_key
+from tests.support.generator import (
     Row,
     Workload,
     accepted,
@@ -22,12 +25,9 @@ from tests.generator import (
     streams,
     workloads,
 )
-from tests.generator_expressions import ColumnText
-from tests.generator_tables import Grammar, Table
-from tests.oracle import LATE, NULL_CLOCK
-from tests.oracle_script import Script
-from tests.oracle_values import row_key
-from tests.peers import Values
+from tests.support.generator_expressions import ColumnText
+from tests.support.generator_tables import Grammar, Table
+from tests.support.peers import Values
 from weft.algebra import Emission, KeyRef, Query, Select, Stream, WindowBound
 from weft.algebra.properties import clock_type, emission
 from weft.sql import NamesInMemory, read, statements

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.golden import FIXTURES
+from tests.support.golden import FIXTURES
 from weft.loom import Loom
 from weft.sql import Code, SqlError
 

@@ -12,11 +12,12 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from bench import report
-from bench.aggregate_measurements import charts
+from bench.aggregate_measurements import pictures as charts
 from bench.aggregate_measurements.arena import Arena
-from bench.aggregate_measurements.contest import COLD, ContestantFailed, Job, Spent, warm_of
 from bench.aggregate_measurements.data import write_csv
+from bench.aggregate_measurements.jobs import Job
 from bench.aggregate_measurements.workload import spread_sample
+from bench.contest import COLD, ContestantFailed, Spent, warm_of
 
 SIZES = (10, 100)
 WEFT = "weft"

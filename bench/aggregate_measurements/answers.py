@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from bench.aggregate_measurements.contest import Job
 from bench.aggregate_measurements.data import files_of
+from bench.aggregate_measurements.jobs import Job
 
 SCHEMA = pa.schema([("query", pa.int64()), ("end", pa.int64()), ("key", pa.string()), ("x", pa.float64())])
 

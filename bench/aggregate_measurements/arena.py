@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.aggregate_measurements import answers
-from bench.aggregate_measurements.contest import CHECKED, COLD, WHOLE, Job, Mark, Spent, run, warm
 from bench.aggregate_measurements.data import write_flights, write_readings
+from bench.aggregate_measurements.jobs import CHECKED, Job, run
+from bench.contest import COLD, WHOLE, Mark, Spent, warm
 
 #: The interpreter that has apache-flink.
 FLINK_PYTHON = "WEFT_BENCH_FLINK_PYTHON"

@@ -12,9 +12,10 @@ import duckdb
 import pyarrow as pa
 
 from bench.aggregate_measurements import answers
-from bench.aggregate_measurements.contest import Job, Mark, mark, plain, serve
 from bench.aggregate_measurements.data import files_of, rows_in
+from bench.aggregate_measurements.jobs import Job, serve
 from bench.aggregate_measurements.workload import AggregateQuery, Topic
+from bench.contest import Mark, mark, plain
 
 #: The statistics of a slide, and how a function is put together from those of several slides.
 _OF_A_SLIDE = {

@@ -16,7 +16,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from bench import report
-from bench.aggregate_measurements import charts
+from bench.aggregate_measurements import pictures as charts
 from bench.aggregate_measurements.arena import Arena, WeftRun
 
 #: What the growth is told by.

@@ -21,8 +21,9 @@ import pyarrow.parquet as pq
 from pyflink.common import Configuration
 from pyflink.table import EnvironmentSettings, TableEnvironment
 
-from bench.aggregate_measurements.contest import Job, Spent, mark, serve
+from bench.aggregate_measurements.jobs import Job, serve
 from bench.aggregate_measurements.workload import AggregateQuery, Topic
+from bench.contest import Spent, mark
 
 _FUNCTIONS = {"STDDEV": "STDDEV_SAMP"}
 _SETTINGS = {

@@ -12,10 +12,10 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from bench import report
-from bench.aggregate_measurements import charts
+from bench.aggregate_measurements import pictures as charts
 from bench.aggregate_measurements.arena import Arena, WeftRun
-from bench.aggregate_measurements.contest import ContestantFailed
 from bench.aggregate_measurements.flatness import facts
+from bench.contest import ContestantFailed
 
 QUERIES = 50
 KEYS = (1_000, 10_000, 100_000, 1_000_000)

@@ -11,10 +11,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bench import report
-from bench.aggregate_measurements import charts
+from bench.aggregate_measurements import pictures as charts
 from bench.aggregate_measurements.arena import Arena, WeftRun
-from bench.aggregate_measurements.contest import COLD
 from bench.aggregate_measurements.data import write_readings
+from bench.contest import COLD
 
 QUERIES, ROWS, CHANGED = 1_000, 100_000, 100
 #: Over an hour of state; queries come and go in the middle of it; some files are left for the second process.

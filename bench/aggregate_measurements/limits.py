@@ -20,9 +20,9 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from bench import report
-from bench.aggregate_measurements import charts
+from bench.aggregate_measurements import pictures as charts
 from bench.aggregate_measurements.arena import Arena, WeftRun
-from bench.aggregate_measurements.contest import RUNS, Spent, warm_of
+from bench.contest import RUNS, Spent, warm_of
 
 QUERIES = 1_000
 _TINY_FILES, _TINY_ROWS = 60, 100

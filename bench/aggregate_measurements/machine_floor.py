@@ -19,9 +19,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from bench.aggregate_measurements import answers
-from bench.aggregate_measurements.contest import Job, Mark, mark, plain, serve
 from bench.aggregate_measurements.data import files_of
+from bench.aggregate_measurements.jobs import Job, serve
 from bench.aggregate_measurements.workload import FUNCTIONS, AggregateQuery, Topic
+from bench.contest import Mark, mark, plain
 
 _COUNT, _SUM, _SQUARES, _MAX = range(4)
 _MIDDLE = 20.0

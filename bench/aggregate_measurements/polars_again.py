@@ -8,9 +8,10 @@ import polars as pl
 import pyarrow as pa
 
 from bench.aggregate_measurements import answers
-from bench.aggregate_measurements.contest import Job, Mark, mark, plain, serve
 from bench.aggregate_measurements.data import files_of
+from bench.aggregate_measurements.jobs import Job, serve
 from bench.aggregate_measurements.workload import AggregateQuery, Topic
+from bench.contest import Mark, mark, plain
 
 _V = pl.col("v")
 _OF_A_SLIDE = {

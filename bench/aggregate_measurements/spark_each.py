@@ -27,9 +27,10 @@ from pyspark.sql.streaming.listener import (
 )
 
 from bench.aggregate_measurements import answers
-from bench.aggregate_measurements.contest import Job, Mark, mark, plain, serve, warm
 from bench.aggregate_measurements.data import files_of, rows_in
+from bench.aggregate_measurements.jobs import Job, serve
 from bench.aggregate_measurements.workload import AggregateQuery, Topic
+from bench.contest import Mark, mark, plain, warm
 from weft.runtime.spark.session import session
 
 STORES = {

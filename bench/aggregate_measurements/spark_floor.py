@@ -14,9 +14,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from bench.aggregate_measurements.contest import RUNS, Job, Spent, mark, serve
 from bench.aggregate_measurements.data import files_of, rows_in
+from bench.aggregate_measurements.jobs import Job, serve
 from bench.aggregate_measurements.workload import Topic
+from bench.contest import RUNS, Spent, mark
 from weft.runtime.spark.session import session
 
 #: So many rows are enough for a batch job, which has as much to do for each of more.

@@ -10,9 +10,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from bench.aggregate_measurements import answers
-from bench.aggregate_measurements.contest import Job, plain, serve
+from bench.aggregate_measurements.jobs import Job, serve
 from bench.aggregate_measurements.spark_each import BatchClock, answers_of, plain_session, rows_of, run_to_the_end
 from bench.aggregate_measurements.workload import AggregateQuery
+from bench.contest import plain
 
 
 def contestant(job: Job) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from bench.aggregate_measurements.contest import Job, serve
+from bench.aggregate_measurements.jobs import Job, serve
 from weft.loom import Loom
 
 if TYPE_CHECKING:

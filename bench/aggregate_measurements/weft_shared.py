@@ -18,8 +18,9 @@ from typing import Any
 import pyarrow as pa
 
 from bench.aggregate_measurements import answers
-from bench.aggregate_measurements.contest import Job, Mark, mark, plain, serve
+from bench.aggregate_measurements.jobs import Job, serve
 from bench.aggregate_measurements.workload import AggregateQuery, Topic, draw, weft_select, weft_stream
+from bench.contest import Mark, mark, plain
 from weft.loom import Loom
 from weft.runtime.engine import Engine
 from weft.runtime.progress import Progress

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench import report
+from bench import charts, report
 from bench.delivery_figures.runs import Run
-from bench.weave_figures import charts
 
 _RANDOM = ("uniform", "Zipf 1.0", "Zipf 1.5", "Zipf 2.0")
 _COLOURS = ("#9a9a9a", "#5fa8d3", "#00798c", "#6a0572", "#d1495b")

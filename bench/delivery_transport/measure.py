@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from bench import report
-from bench.delivery_transport.processes import EdgeProcess, NatsServer
 from bench.delivery_transport.users import Users
 from bench.delivery_transport.workload import members, rows
+from tests.support.processes import EdgeProcess, NatsServer
 from weft.delivery import Publisher
 from weft.delivery.log import read_parcel
 from weft.delivery.matching.members import Members

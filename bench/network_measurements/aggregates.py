@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
+from bench.charts import canvas
+from bench.contest import PerCycle, per_cycle
 from bench.network_measurements.arena import COLD, Arena, spread
 from bench.network_measurements.chains import all_again
-from bench.network_measurements.contest import PerCycle, Task, per_cycle
-from bench.network_measurements.found import Found, Printed, canvas, costs
+from bench.network_measurements.found import Found, Printed, costs
+from bench.network_measurements.tasks import Task
 from bench.network_workloads.fed_examples import fed_group_pairs, fed_groupings
 from bench.network_workloads.files import FED, MED, RecordStream
 from bench.network_workloads.query import WorkloadQuery

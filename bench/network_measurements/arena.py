@@ -13,8 +13,8 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bench.network_measurements.contest import Contestants, Task
 from bench.network_measurements.table_sql import for_duckdb
+from bench.network_measurements.tasks import Contestants, Task
 from bench.network_workloads.fed_chains import small_chains
 from bench.network_workloads.fed_examples import plain_examples
 from bench.network_workloads.files import FED, MED, RecordStream, files_of, write_files

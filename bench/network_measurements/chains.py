@@ -6,10 +6,11 @@ from dataclasses import asdict
 from itertools import pairwise
 from typing import Any
 
-from bench.aggregate_measurements.contest import ContestantFailed
+from bench.charts import canvas
+from bench.contest import ContestantFailed, PerCycle, per_cycle
 from bench.network_measurements.arena import COLD, Arena, spread
-from bench.network_measurements.contest import PerCycle, Task, per_cycle
-from bench.network_measurements.found import Found, Printed, canvas, costs
+from bench.network_measurements.found import Found, Printed, costs
+from bench.network_measurements.tasks import Task
 from bench.network_workloads.files import FED
 from bench.network_workloads.query import WorkloadQuery
 from bench.network_workloads.sets import SETS

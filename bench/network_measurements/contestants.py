@@ -1,12 +1,13 @@
-"""The child process of contestants: reads tasks, does them, writes results."""
+"""The child process of contestants: `python -m bench.network_measurements.contestants`."""
 
 from __future__ import annotations
 
-import json
-import sys
+from collections.abc import Mapping
+from typing import Any
 
+from bench import contest
 from bench.network_measurements import duckdb_again, spark_again, spark_each, weft_cycles
-from bench.network_measurements.contest import RESULT, Task
+from bench.network_measurements.tasks import Task
 from bench.network_workloads.query import WorkloadQuery
 
 CONTESTANTS = {
@@ -17,13 +18,11 @@ CONTESTANTS = {
 }
 
 
-def main() -> None:
-    for line in sys.stdin:
-        contestant, fields = json.loads(line)
-        queries = [WorkloadQuery(each["name"], each["select"]) for each in fields.pop("queries")]
-        result = CONTESTANTS[contestant](Task(**fields, queries=queries))
-        print(RESULT + json.dumps(result), flush=True)
+def do(request: tuple[str, dict[str, Any]]) -> Mapping[str, Any]:
+    contestant, fields = request
+    queries = [WorkloadQuery(each["name"], each["select"]) for each in fields.pop("queries")]
+    return CONTESTANTS[contestant](Task(**fields, queries=queries))
 
 
 if __name__ == "__main__":
-    main()
+    contest.serve(do)

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench import report
-from bench.aggregate_measurements.contest import mark, plain
-from bench.network_measurements.contest import Task
+from bench.contest import mark, plain
 from bench.network_measurements.table_sql import for_duckdb
+from bench.network_measurements.tasks import Task
 
 
 def contestant(task: Task) -> dict[str, Any]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from bench.charts import canvas
+from bench.contest import per_cycle
 from bench.network_measurements.arena import COLD, Arena, spread
-from bench.network_measurements.contest import Task, per_cycle
-from bench.network_measurements.found import Found, Printed, canvas, costs
+from bench.network_measurements.found import Found, Printed, costs
+from bench.network_measurements.tasks import Task
 from bench.network_workloads.flights import flight_joins, flight_streams
 
 _DAYS, _STEP, _JOINS = 120, "10 days", 200

@@ -10,9 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bench import report
-
-WEFT, OTHER, LIMIT = "#00798c", "#e8963e", "#9a9a9a"
-COLOURS = ("#00798c", "#e8963e", "#d1495b", "#8f6bb3", "#5fa8d3", "#1b4332", "#c9b458")
+from bench.charts import OTHER, WEFT
 
 
 @dataclass(frozen=True)
@@ -37,16 +35,6 @@ class Found:
     charts: Mapping[str, Figure] = field(default_factory=dict)
     reasons: Mapping[str, str] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
-
-
-def canvas(columns: int, width: float = 5.6, height: float = 4.2) -> tuple[Figure, list[Axes]]:
-    figure = Figure(figsize=(width * columns, height), layout="constrained")
-    panels = list(figure.subplots(1, columns, squeeze=False)[0])
-    for panel in panels:
-        panel.grid(visible=True, color="#e4e4e4", linewidth=0.7)
-        panel.set_axisbelow(True)
-        panel.spines[["top", "right"]].set_visible(False)
-    return figure, panels
 
 
 def costs(

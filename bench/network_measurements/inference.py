@@ -17,9 +17,10 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
+from bench.contest import PerCycle, per_cycle
 from bench.network_measurements.arena import Arena
-from bench.network_measurements.contest import PerCycle, Task, per_cycle
 from bench.network_measurements.found import Found, Printed
+from bench.network_measurements.tasks import Task
 from bench.network_workloads.fed_examples import fed_examples
 from bench.network_workloads.files import FED
 

@@ -12,8 +12,9 @@ from time import process_time
 
 from matplotlib.figure import Figure
 
+from bench.charts import PALETTE, canvas
 from bench.network_measurements.fed_statistics import statistics_of
-from bench.network_measurements.found import COLOURS, Found, Printed, canvas
+from bench.network_measurements.found import Found, Printed
 from bench.network_workloads.files import FED
 from bench.network_workloads.sets import SETS, bound
 from weft.algebra import Select
@@ -82,7 +83,7 @@ def _selects() -> list[Select]:
 
 def _chart(curves: dict[str, list[tuple[int, int]]]) -> Figure:
     figure, (panel,) = canvas(1, width=7.0)
-    for (name, curve), colour in zip(curves.items(), COLOURS, strict=False):
+    for (name, curve), colour in zip(curves.items(), PALETTE, strict=False):
         panel.plot(*zip(*curve, strict=True), "o-", markersize=3, color=colour, label=name)
         if name in PUBLISHED:
             panel.plot([768], [PUBLISHED[name]], "x", color=colour)

@@ -8,8 +8,9 @@ from time import process_time
 from matplotlib.figure import Figure
 
 from bench import report
+from bench.charts import WEFT, canvas
 from bench.network_measurements.fed_statistics import statistics_of
-from bench.network_measurements.found import WEFT, Found, Printed, canvas
+from bench.network_measurements.found import Found, Printed
 from bench.network_workloads.fed_chains import uniform
 from bench.network_workloads.files import FED
 from bench.network_workloads.sets import bound_one_by_one

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.aggregate_measurements.contest import mark, plain
 from bench.aggregate_measurements.spark_each import plain_session
-from bench.network_measurements.contest import Task
+from bench.contest import mark, plain
 from bench.network_measurements.table_sql import over_a_table
+from bench.network_measurements.tasks import Task
 from weft.runtime.spark.session import compile_plans
 
 

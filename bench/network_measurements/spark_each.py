@@ -15,10 +15,10 @@ from typing import Any
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from bench.aggregate_measurements.contest import Mark, plain
 from bench.aggregate_measurements.spark_each import BatchClock, plain_session, run_to_the_end
-from bench.network_measurements.contest import Task
+from bench.contest import Mark, plain
 from bench.network_measurements.table_sql import over_a_table
+from bench.network_measurements.tasks import Task
 from weft.runtime.spark.session import compile_plans
 
 #: Clocks are days, and Spark drops rows that are as old as its watermark: without a day's delay, most of them.

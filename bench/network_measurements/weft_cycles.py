@@ -22,9 +22,9 @@ from unittest.mock import patch
 import pyarrow as pa
 
 from bench import report
-from bench.aggregate_measurements.contest import Mark, mark, plain
 from bench.aggregate_measurements.weft_shared import SPARK, jobs_so_far
-from bench.network_measurements.contest import Task
+from bench.contest import Mark, mark, plain
+from bench.network_measurements.tasks import Task
 from weft.loom import Loom
 from weft.optimizer.network import Planner, Sharing, Statistics
 from weft.runtime.continuity import Folders

@@ -13,8 +13,9 @@ import pytest
 from bench import aggregates
 from bench.aggregate_measurements import against, answers, data, duckdb_again, flatness, limits, machine_floor, model
 from bench.aggregate_measurements.arena import WeftRun
-from bench.aggregate_measurements.contest import Job, Mark, Spent, plain, warm, warm_of
+from bench.aggregate_measurements.jobs import Job
 from bench.aggregate_measurements.workload import FUNCTIONS, READINGS, AggregateQuery, draw, spread_sample, weft_select
+from bench.contest import Mark, Spent, plain, warm, warm_of
 from weft.algebra import Window
 
 KEYS = [

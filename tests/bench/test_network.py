@@ -8,10 +8,11 @@ import duckdb
 import pytest
 
 from bench import network
+from bench.contest import PerCycle, per_cycle
 from bench.network_measurements import chains, fed_statistics, registration
 from bench.network_measurements.arena import spread
-from bench.network_measurements.contest import PerCycle, Task, per_cycle
 from bench.network_measurements.table_sql import for_duckdb, over_a_table
+from bench.network_measurements.tasks import Task
 from bench.network_workloads.files import FED, MED
 from bench.network_workloads.query import WorkloadQuery
 from bench.network_workloads.sets import SETS

@@ -12,7 +12,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from tests.golden import FIXTURES
+from tests.support.golden import FIXTURES
 from weft import __version__
 from weft.cli.app import app
 from weft.loom import Loom

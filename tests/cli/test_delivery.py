@@ -11,7 +11,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from bench.delivery_transport.processes import EdgeProcess
+from tests.support.processes import EdgeProcess
 from weft.cli.app import app
 from weft.delivery import Itinerary, Limits, Published, Publisher, Span
 from weft.delivery.log import delivery_directory

@@ -18,9 +18,9 @@ import typer
 from typer._click.core import Command
 from typer._click.exceptions import BadOptionUsage, MissingParameter
 
-from bench.delivery_transport.processes import NatsServer
 from tests.delivery.numbers import publish
-from tests.documented_commands import DOCUMENTS, ROOT, Documented, documented
+from tests.support.documented_commands import DOCUMENTS, ROOT, Documented, documented
+from tests.support.processes import NatsServer
 from weft.catalog import Catalog
 from weft.cli.app import app
 from weft.delivery import Itinerary, Publisher, Span

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.golden import FIXTURES
+from tests.support.golden import FIXTURES
 
 _ROOT = Path(__file__).parents[2]
 

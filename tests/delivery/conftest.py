@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.delivery_transport.processes import NatsServer
+from tests.support.processes import NatsServer
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from tests.generator import Cycle, Workload
+from tests.support.generator import Cycle, Workload
 
 STREAMS = {
     "trades": "CREATE STREAM trades (n BIGINT, sym STRING, qty BIGINT, price DOUBLE) "

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from bench.delivery_transport.processes import EdgeProcess
 from tests.delivery.numbers import publish
+from tests.support.processes import EdgeProcess
 from weft.delivery import Itinerary, Publisher, Span
 from weft.delivery.edges.frames import PARCEL, VERSION, FrameSocket, json_frame
 from weft.delivery.parcel import decode

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from tests.delivery.dashboards import dashboards
 from tests.delivery.delivered_run import DeliveredRun
-from tests.generator import Workload
 from tests.runtime.workload_run import UNCOMMITTED
+from tests.support.generator import Workload
 from weft.delivery.groups.runners import runners
 from weft.delivery.log import delivery_directory, read_parcel
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from bench.delivery_transport.processes import EdgeProcess, NatsServer
 from tests.delivery.delivered_run import DeliveredRun
-from tests.peers import difference
 from tests.runtime.workload_run import values_of
+from tests.support.peers import difference
+from tests.support.processes import EdgeProcess, NatsServer
 from weft.delivery import Batch, Subscriber, subscribe
 
 pytestmark = pytest.mark.spark

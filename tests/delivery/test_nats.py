@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.delivery_transport.processes import NatsServer
 from tests.delivery.naive import takes
 from tests.delivery.numbers import PATIENCE, next_numbers, publish
+from tests.support.processes import NatsServer
 from weft.delivery import (
     AccessDenied,
     Batch,

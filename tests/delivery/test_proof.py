@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.delivery_transport.processes import EdgeProcess, NatsServer
 from tests.delivery.naive import Row, bag, delivered, plain_rows
 from tests.delivery.recorded import Played, play
+from tests.support.processes import EdgeProcess, NatsServer
 from weft.delivery import Batch, Dropped, Publisher, Subscriber, subscribe
 from weft.delivery.log import cycles, read_parcel
 from weft.delivery.nats.broker import NatsBroker, NatsLimits

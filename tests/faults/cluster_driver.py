@@ -25,7 +25,7 @@ def spark_home(work: Path) -> Path:
 
 def main(work: Path, state: str) -> None:
     os.environ["SPARK_HOME"] = str(spark_home(work))
-    from tests.spark_session import session
+    from tests.support.spark_session import session
     from weft.runtime.failures.errors import StorageError
     from weft.runtime.spark.probe import Probe
     from weft.runtime.state.storage import Storage

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.golden import FIXTURES, read_golden
 from tests.sql.given import given_names
+from tests.support.golden import FIXTURES, read_golden
 from weft.explain.json import query_document
 from weft.plan.text import query_text
 from weft.sql import read, statements

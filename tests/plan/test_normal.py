@@ -8,12 +8,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from sqlglot import exp
 
-from tests.generator import Workload, workloads
-from tests.golden import FIXTURES, Example, read_golden, rewrite_golden
 from tests.oracle import Oracle
 from tests.oracle_script import Script
 from tests.oracle_values import row_key
 from tests.sql.given import given_names
+from tests.support.generator import Workload, workloads
+from tests.support.golden import FIXTURES, Example, read_golden, rewrite_golden
 from weft.algebra import Query
 from weft.algebra.properties import clock_column
 from weft.plan.normal import normalised

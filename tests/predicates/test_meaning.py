@@ -11,9 +11,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from tests.generator_expressions import ColumnText, choose
-from tests.generator_expressions import condition as random_condition
 from tests.predicates.given import COLUMNS, VALUES, condition, is_true, select, stream_text
+from tests.support.generator_expressions import ColumnText, choose
+from tests.support.generator_expressions import condition as random_condition
 from weft.algebra import Call, Column, Expression, Literal, Value
 from weft.algebra.types import BIGINT, BOOLEAN, DOUBLE
 from weft.predicates import Domain, condition_of, conjunctive_form, difference, entails, set_implies

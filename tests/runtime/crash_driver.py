@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from tests.runtime.trades_and_quotes import STREAMS, stream_statement
-from tests.spark_session import session
+from tests.support.spark_session import session
 from weft.loom import Loom
 from weft.runtime import cycle as engine_cycle
 from weft.runtime.engine import Engine, state_directory

@@ -15,7 +15,6 @@ import pytest
 
 from tests.oracle import Values
 from tests.oracle_script import Script
-from tests.peers import difference
 from tests.runtime.crash_driver import (
     CREATED,
     DROPPED,
@@ -26,6 +25,7 @@ from tests.runtime.crash_driver import (
 )
 from tests.runtime.trades_and_quotes import STREAMS, Rows, arrivals, stream_statement, write_files
 from tests.runtime.workload_run import values_of
+from tests.support.peers import difference
 from weft.algebra import Relation
 from weft.loom import Loom
 from weft.runtime.columnar.arrow_types import arrow_type

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from pyspark.sql import SparkSession
 
-from tests.generator import Workload, workloads
 from tests.runtime.workload_run import UNCOMMITTED, Run
+from tests.support.generator import Workload, workloads
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compacting_early")]
 

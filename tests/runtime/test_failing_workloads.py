@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.generator import Workload, workloads
-from tests.peers import difference
 from tests.runtime.test_engine_oracle import examples
 from tests.runtime.workload_run import UNCOMMITTED, Crash, Run, values_of
+from tests.support.generator import Workload, workloads
+from tests.support.peers import difference
 from weft.runtime.cycle import Answered, CycleRunner
 from weft.runtime.decision import Decision
 from weft.runtime.state.commits import Commit, errors_of

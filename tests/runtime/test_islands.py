@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import DataFrame
 
 from tests.oracle import Values
-from tests.peers import difference
 from tests.runtime.workload_run import Crash, Run, values_of
+from tests.support.peers import difference
 from weft.runtime.cycle import Answered, CycleRunner
 from weft.runtime.decision import Decision
 from weft.runtime.stages.windows import running_aggregates as totals

@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 
 from tests.oracle import LATE
 from tests.oracle_script import Script
-from tests.peers import arrow_table, difference
 from tests.runtime.projects import run_to_the_end, write_rows
 from tests.runtime.workload_run import values_of
+from tests.support.peers import arrow_table, difference
 from weft.algebra import Value
 from weft.loom import Loom
 from weft.runtime.engine import Engine, state_directory

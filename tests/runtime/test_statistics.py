@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.generator import Cycle
 from tests.runtime.workload_run import Run
+from tests.support.generator import Cycle
 from weft.catalog import Catalog
 from weft.loom import Loom
 from weft.plan.sharing import CycleMeasured, Measured, StreamMeasured

@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from tests.generator import Cycle, Workload
 from tests.oracle import LATE, NULL_CLOCK
 from tests.oracle_script import Script
-from tests.peers import arrow_table, as_values, difference
+from tests.support.generator import Cycle, Workload
+from tests.support.peers import arrow_table, as_values, difference
 from weft.algebra import Field, Kind, Relation, Stream, Value
 from weft.catalog import Catalog
 from weft.loom import Loom

@@ -7,7 +7,7 @@ from functools import cache
 
 from sqlglot import exp
 
-from tests.golden import FIXTURES
+from tests.support.golden import FIXTURES
 from weft.algebra import Query, Stream, Table
 from weft.algebra.properties import clock_column, clock_type
 from weft.plan.text import duration_text, query_text, relation_lines

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
-from tests.golden import read_golden
 from tests.sql.given import BINDER
+from tests.support.golden import read_golden
 from weft.sql import split
 
 _EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.golden import Example, read_golden, rewrite_golden
 from tests.sql.given import BINDER, answer
+from tests.support.golden import Example, read_golden, rewrite_golden
 from weft.sql import Code
 
 FILES = sorted(path for path in BINDER.glob("*.sql") if path.name != "given.sql")

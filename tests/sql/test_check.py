@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.golden import FIXTURES
 from tests.sql.given import BINDER, given_names
+from tests.support.golden import FIXTURES
 from weft.sql import Code
 from weft.sql.check import Report, check
 

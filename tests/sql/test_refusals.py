@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from tests.golden import FIXTURES
 from tests.sql.given import given_names
+from tests.support.golden import FIXTURES
 from weft.sql import Problem, SqlError, parse, read
 from weft.sql.check import check
 from weft.sql.select import bind_relation

@@ -12,9 +12,9 @@ import pytest
 from lab.workers.provider import Provider
 from tests.oracle import Values
 from tests.oracle_script import Script
-from tests.peers import difference
 from tests.runtime.trades_and_quotes import STREAMS, Rows, arrivals, stream_statement, write_files
 from tests.runtime.workload_run import values_of
+from tests.support.peers import difference
 from weft.algebra import Relation
 from weft.loom import Loom
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import yaml
 
-from bench.delivery_transport.processes import NatsServer
 from tests.federation.live.oracle_of_log import answers_of_log
 from tests.federation.live.small_federation import OWNERS, PROVIDERS, stream_statement, write_batch
-from tests.peers import difference
-from tests.spark_session import SMALL_JOBS
+from tests.support.peers import difference
+from tests.support.processes import NatsServer
+from tests.support.spark_session import SMALL_JOBS
 from weft.delivery.log import cycles, delivery_directory, read_parcel
 from weft.federation.live.entries import entry_of
 from weft.federation.live.following import Follower

@@ -12,9 +12,9 @@ from typing import Any
 import nats
 import pytest
 
-from bench.delivery_transport.processes import NatsServer
 from tests.federation.live.memory_wire import MemoryBroker, MemoryWire
 from tests.federation.live.small_federation import SmallFederation
+from tests.support.processes import NatsServer
 from weft.delivery.errors import BrokerError
 from weft.federation.errors import FederationError
 from weft.federation.live.entries import Joined, entry_bytes

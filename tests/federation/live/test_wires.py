@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.delivery_transport.processes import NatsServer
 from tests.federation.live.memory_wire import MemoryBroker, MemoryWire
+from tests.support.processes import NatsServer
 from weft.delivery.errors import BrokerError
 from weft.federation.live.nats_wire import NatsWire
 from weft.federation.live.wire import Wire

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from tests.generator import declaration, table_declaration
-from tests.generator_expressions import FAMILIES, ColumnText, choose, condition, expression, family_of, one_in
+from tests.support.generator import declaration, table_declaration
+from tests.support.generator_expressions import FAMILIES, ColumnText, choose, condition, expression, family_of, one_in
 from weft.algebra import Field, Query, Stream, Table
 from weft.algebra.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, decimal
 from weft.sql import NamesInMemory, read, statements

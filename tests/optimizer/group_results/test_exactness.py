@@ -16,11 +16,11 @@ from unittest.mock import patch
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
-from tests.generator import batches, table_rows
 from tests.optimizer.group_results.delivering import delivered, published
 from tests.optimizer.group_results.drawn import QUOTES, TRADES, VENUES, alike, bound
 from tests.oracle import Oracle
 from tests.oracle_values import row_key
+from tests.support.generator import batches, table_rows
 from weft.algebra import Query
 from weft.optimizer.group_results import Groups, Kind, Statistics, forms
 from weft.optimizer.group_results.conditions import absorbed

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.golden import FIXTURES, Example, read_golden, rewrite_golden
 from tests.runtime.joins.test_stage import F, created, rows
 from tests.runtime.joins.workloads import workload
 from tests.runtime.workload_run import Run
+from tests.support.golden import FIXTURES, Example, read_golden, rewrite_golden
 from weft.algebra import Query
 from weft.catalog import Catalog
 from weft.explain.joins import shared_network

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from tests.oracle_expressions import Scope, evaluate
-from tests.peers import arrow_table
 from tests.predicates.given import condition, is_true, select
 from tests.predicates.test_meaning import comparisons, conditions, rows
+from tests.support.peers import arrow_table
 from weft.algebra import Call, Expression, Literal, Stream, Value
 from weft.algebra.types import decimal
 from weft.predicates import PredicateSet, condition_of, conjunctive_form, under

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from bench.adaptation_engine.told import Told
 from tests.runtime.joins.workloads import workload
 from tests.runtime.workload_run import UNCOMMITTED, Run
+from tests.support.fixed_statistics import FixedStatistics
 from weft.catalog import Catalog
 from weft.explain.project import Project
 from weft.explain.sharing_json import measured_document
@@ -188,7 +188,7 @@ def test_a_crash_while_the_order_changes_leaves_no_trace(
 def test_an_older_select_finds_its_columns_in_a_node_that_was_kept_for_another(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    told, chosen = Told("T1.k - T2.k = 0"), list[str]()
+    told, chosen = FixedStatistics("T1.k - T2.k = 0"), list[str]()
     run = Run(
         spark,
         tmp_path,

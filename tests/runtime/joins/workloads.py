@@ -8,7 +8,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from itertools import pairwise
 
-from tests.generator import Cycle, Workload
+from tests.support.generator import Cycle, Workload
 from weft.algebra import Value
 
 _COLUMNS = "n BIGINT, k INT, p INT, amount DECIMAL(8, 2), price DOUBLE, tag STRING"

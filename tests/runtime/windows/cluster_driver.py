@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from tests.runtime.windows.dashboards import disagreement, story
-from tests.spark_session import session
+from tests.support.spark_session import session
 
 HOSTS = ("driver", "executors")
 STORIES = (0, 3, 5)

@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 
 from pyspark.sql import SparkSession
 
-from tests.generator import Cycle, Row
 from tests.runtime.workload_run import UNCOMMITTED, Run
+from tests.support.generator import Cycle, Row
 from weft.algebra import Value
 
 _COLUMNS = (

@@ -15,11 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from tests.generator_expressions import INEXACT, ColumnText, choose, expression, fill
 from tests.oracle_expressions import Scope, evaluate
 from tests.oracle_values import same, to_float
-from tests.peers import arrow_table
 from tests.runtime.workload_run import values_of
+from tests.support.generator_expressions import INEXACT, ColumnText, choose, expression, fill
+from tests.support.peers import arrow_table
 from weft.algebra import Call, Expression, KeyRef, Output, Select, Stream, Value
 from weft.algebra.types import BIGINT
 from weft.kernels.statistic import Values

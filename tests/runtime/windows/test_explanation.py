@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.golden import FIXTURES, Example, read_golden, rewrite_golden
 from tests.runtime.windows.dashboards import story
+from tests.support.golden import FIXTURES, Example, read_golden, rewrite_golden
 from weft.algebra import Query, Select, Stream
 from weft.explain.sharing_json import shared_document
 from weft.explain.sharing_text import shared_text

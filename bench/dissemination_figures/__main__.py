@@ -1,7 +1,0 @@
-from bench import report
-from bench.dissemination_figures import details, measure, ratios, show
-
-quick = report.quick_from_arguments("Dissemination trees: the COSMOS thesis's chapter 4, figure by figure.")
-found = measure(quick)
-show(found, quick)
-report.finish("dissemination", ratios(found), details(found), quick)
