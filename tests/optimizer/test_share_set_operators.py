@@ -18,7 +18,7 @@ from weft.optimizer.share_set_operators import arranged
 from weft.plan.normal import normalised
 from weft.plan.plain_names import without_names
 from weft.sql import parse
-from weft.sql.select import bind_relation
+from weft.sql.relation_binder import bind_relation
 
 A, B, C, D, E = (f"SELECT a FROM s WHERE b > {bound}" for bound in range(5))
 WINDOWED = [f"SELECT a FROM s [ROWS 10 SLIDE 10] WHERE b > {bound} GROUP BY a" for bound in range(5)]

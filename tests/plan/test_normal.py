@@ -19,7 +19,7 @@ from weft.algebra.properties import clock_column
 from weft.plan.normal import normalised
 from weft.plan.text import query_text
 from weft.sql import parse
-from weft.sql.select import bind_relation
+from weft.sql.relation_binder import bind_relation
 
 GOLDEN = FIXTURES / "plan" / "normal.sql"
 EXAMPLES = read_golden(GOLDEN)

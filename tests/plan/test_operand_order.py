@@ -11,7 +11,7 @@ from weft.plan.normal import normalised
 from weft.plan.operand_order import with_ordered_operands
 from weft.plan.plain_names import without_names
 from weft.sql import parse
-from weft.sql.select import bind_relation
+from weft.sql.relation_binder import bind_relation
 
 A, B, C = (f"SELECT a FROM s WHERE b > {bound}" for bound in range(3))
 W, X, Y = (f"SELECT a, COUNT(*) AS c FROM s [ROWS 4 SLIDE 2] WHERE b > {bound} GROUP BY a" for bound in range(3))

@@ -12,7 +12,7 @@ from tests.oracle_expressions import Scope, holds
 from weft.algebra import Expression, Select, Value
 from weft.predicates import PredicateSet, conjunctive_form
 from weft.sql import NamesInMemory, parse, read
-from weft.sql.select import bind_relation
+from weft.sql.relation_binder import bind_relation
 from weft.sql.statements import CreateStream
 
 #: Values that comparisons turn on, by type; NULL is one for every type.

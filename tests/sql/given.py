@@ -12,7 +12,7 @@ from weft.algebra import Query, Stream, Table
 from weft.algebra.properties import clock_column, clock_type
 from weft.plan.text import duration_text, query_text, relation_lines
 from weft.sql import NamesInMemory, Problem, SqlError, bind, parse, read, split, statements
-from weft.sql.select import bind_relation
+from weft.sql.relation_binder import bind_relation
 
 BINDER = FIXTURES / "binder"
 

@@ -10,7 +10,7 @@ from tests.sql.given import given_names
 from tests.support.golden import FIXTURES
 from weft.sql import Problem, SqlError, parse, read
 from weft.sql.check import check
-from weft.sql.select import bind_relation
+from weft.sql.relation_binder import bind_relation
 
 MARKED = [
     line

@@ -18,9 +18,10 @@ from weft.sql import allowed_paths, dialect, durations, expressions, fixed_setti
 from weft.sql.errors import Code, Problem, did_you_mean
 from weft.sql.folders import folder_of
 from weft.sql.names import Names
+from weft.sql.relation_binder import bind_relation
 from weft.sql.scope import Scope, refuse
-from weft.sql.select import bind_relation, ticks
 from weft.sql.sources import check_source
+from weft.sql.window_clause import ticks
 
 #: Settings that SET takes, and the values each of them may have (None: any number; none at all: any text).
 SETTINGS: dict[str, tuple[str, ...] | None] = {
@@ -55,32 +56,32 @@ def bind(tree: exp.Expr, names: Names, text: str) -> statements.Statement:
     """The bound form of a statement. Raises SqlError; registers nothing."""
     if tree.args.get("unless_exists") and _kind_of(tree.this.name, names) == _created_kind(tree):
         return statements.Nothing(f"{tree.this.name} is registered already")
-    if isinstance(tree, dialect.CreateStream):
+    if isinstance(tree, dialect.StreamNode):
         return statements.CreateStream(_bind_stream(tree, names), text)
-    if isinstance(tree, dialect.CreateTable):
+    if isinstance(tree, dialect.TableNode):
         return statements.CreateTable(_bind_table(tree, names), text)
-    if isinstance(tree, dialect.CreateQuery):
+    if isinstance(tree, dialect.QueryNode):
         return _bind_query(tree, names, text)
-    if isinstance(tree, dialect.CreateView):
+    if isinstance(tree, dialect.ViewNode):
         _check_new(tree.this, names)
         notes: list[Problem] = []
         relation = bind_relation(tree.expression, names, notes)
         return statements.CreateView(tree.this.name, relation, text, tuple(notes))
-    if isinstance(tree, dialect.DropObject):
+    if isinstance(tree, dialect.DropNode):
         return _bind_drop(tree, names)
-    if isinstance(tree, dialect.ResumeQuery):
+    if isinstance(tree, dialect.ResumeNode):
         _check_query(tree.this, names)
         return statements.ResumeQuery(tree.this.name)
-    if isinstance(tree, dialect.ShowObjects):
+    if isinstance(tree, dialect.ShowNode):
         return statements.Show(tree.args["kind"])
-    if isinstance(tree, dialect.DescribeObject):
+    if isinstance(tree, dialect.DescribeNode):
         if _kind_of(tree.this.name, names) is None:
             hint = did_you_mean(tree.this.name, names.known_names(), "SHOW STREAMS and SHOW QUERIES list what there is")
             raise refuse(Code.UNKNOWN_NAME, f"nothing is called '{tree.this.name}'", tree.this, hint)
         return statements.Describe(tree.this.name)
-    if isinstance(tree, dialect.ExplainPlan):
+    if isinstance(tree, dialect.ExplainNode):
         return _bind_explain(tree, names)
-    if isinstance(tree, dialect.SetOption):
+    if isinstance(tree, dialect.SettingNode):
         return _bind_setting(tree, names)
     if isinstance(tree, exp.Query):
         raise refuse(
@@ -106,11 +107,11 @@ def _kind_of(name: str, names: Names) -> str | None:
 
 
 def _created_kind(tree: exp.Expr) -> str:
-    if isinstance(tree, dialect.CreateStream):
+    if isinstance(tree, dialect.StreamNode):
         return "stream"
-    if isinstance(tree, dialect.CreateTable):
+    if isinstance(tree, dialect.TableNode):
         return "table"
-    return "view" if isinstance(tree, dialect.CreateView) else "query"
+    return "view" if isinstance(tree, dialect.ViewNode) else "query"
 
 
 def _drop_words(kind: str) -> str:
@@ -135,7 +136,7 @@ def _check_new(name: exp.Identifier, names: Names) -> None:
 # -- streams and tables -----------------------------------------------------------------------------------------------
 
 
-def _bind_stream(tree: dialect.CreateStream, names: Names) -> Stream:
+def _bind_stream(tree: dialect.StreamNode, names: Names) -> Stream:
     _check_new(tree.this, names)
     fields = _bind_columns(tree, Code.BAD_STREAM)
     watermark = tree.args.get("watermark")
@@ -163,7 +164,7 @@ def _bind_stream(tree: dialect.CreateStream, names: Names) -> Stream:
     )
 
 
-def _bind_table(tree: dialect.CreateTable, names: Names) -> Table:
+def _bind_table(tree: dialect.TableNode, names: Names) -> Table:
     _check_new(tree.this, names)
     fields = _bind_columns(tree, Code.BAD_TABLE)
     for clause, word in (("watermark", "clock"), ("backfill", "history"), ("shed", "rows that could be left out")):
@@ -177,14 +178,14 @@ def _bind_table(tree: dialect.CreateTable, names: Names) -> Table:
     return Table(tree.this.name, tuple(fields), tree.args["format"].name.lower(), tuple(tree.args.get("options") or ()))
 
 
-def _check_allowed(tree: dialect.CreateStream | dialect.CreateTable, names: Names) -> None:
+def _check_allowed(tree: dialect.StreamNode | dialect.TableNode, names: Names) -> None:
     node, options = tree.args["format"], dict(tree.args.get("options") or ())
     refused = allowed_paths.source_refusal(node.name.lower(), options, names.allowed_paths())
     if refused is not None:
         raise refuse(Code.NOT_ALLOWED, refused, node, _WHO_ALLOWS)
 
 
-def _bind_columns(tree: dialect.CreateStream | dialect.CreateTable, code: Code) -> list[Field]:
+def _bind_columns(tree: dialect.StreamNode | dialect.TableNode, code: Code) -> list[Field]:
     fields: list[Field] = []
     for column in tree.args["columns"]:
         if any(field.name.lower() == column.this.name.lower() for field in fields):
@@ -193,7 +194,7 @@ def _bind_columns(tree: dialect.CreateStream | dialect.CreateTable, code: Code) 
     return fields
 
 
-def _bind_watermark(watermark: dialect.Watermark, fields: list[Field]) -> tuple[Field, int]:
+def _bind_watermark(watermark: dialect.WatermarkNode, fields: list[Field]) -> tuple[Field, int]:
     """The clock column and the delay that `WATERMARK FOR c AS c - delay` declares."""
     name = watermark.this.name
     clock = next((field for field in fields if field.name.lower() == name.lower()), None)
@@ -231,7 +232,7 @@ def _delay(bound: Expression, clock: Field) -> int | None:
 # -- queries ----------------------------------------------------------------------------------------------------------
 
 
-def _bind_query(tree: dialect.CreateQuery, names: Names, text: str) -> statements.CreateQuery:
+def _bind_query(tree: dialect.QueryNode, names: Names, text: str) -> statements.CreateQuery:
     _check_new(tree.this, names)
     sink = None
     format_ = tree.args.get("format")
@@ -283,7 +284,7 @@ def _check_hop(options: tuple[tuple[str, str], ...], format_: exp.Expr) -> None:
             raise refuse(Code.BAD_SETTING, f"INTO subscribers has no option '{name}'", format_, hint)
 
 
-def _bind_drop(tree: dialect.DropObject, names: Names) -> statements.Statement:
+def _bind_drop(tree: dialect.DropNode, names: Names) -> statements.Statement:
     kind, name = tree.args["kind"], tree.this.name
     find = {
         "STREAM": names.find_stream,
@@ -308,7 +309,7 @@ def _bind_drop(tree: dialect.DropObject, names: Names) -> statements.Statement:
     return statements.Drop(kind, name)
 
 
-def _bind_explain(tree: dialect.ExplainPlan, names: Names) -> statements.Explain:
+def _bind_explain(tree: dialect.ExplainNode, names: Names) -> statements.Explain:
     format_ = "TEXT"
     for node in tree.args["options"]:
         option = node.name
@@ -330,7 +331,7 @@ def _check_query(name: exp.Identifier, names: Names) -> None:
         raise refuse(Code.UNKNOWN_NAME, f"query '{name.name}' is unknown", name, hint)
 
 
-def _bind_setting(tree: dialect.SetOption, names: Names) -> statements.SetOption:
+def _bind_setting(tree: dialect.SettingNode, names: Names) -> statements.SetOption:
     name, value = tree.this.name, tree.expression.name
     limited = allowed_paths.setting_refusal(name, names.allowed_paths())
     if limited is not None:

@@ -152,7 +152,7 @@ def check(script: str, names: Names | None = None) -> Report:
 
 
 def _created(tree: exp.Expr) -> set[str]:
-    if isinstance(tree, (dialect.CreateStream, dialect.CreateTable, dialect.CreateQuery, dialect.CreateView)):
+    if isinstance(tree, (dialect.StreamNode, dialect.TableNode, dialect.QueryNode, dialect.ViewNode)):
         return {tree.this.name.lower()}
     return set()
 
@@ -168,8 +168,8 @@ def _created_by_text(text: str) -> set[str]:
 
 def _mentioned(tree: exp.Expr) -> set[str]:
     named = {table.name.lower() for table in tree.find_all(exp.Table)}
-    if isinstance(tree, (dialect.DropObject, dialect.DescribeObject, dialect.ResumeQuery)) or (
-        isinstance(tree, dialect.ExplainPlan) and tree.this is not None
+    if isinstance(tree, (dialect.DropNode, dialect.DescribeNode, dialect.ResumeNode)) or (
+        isinstance(tree, dialect.ExplainNode) and tree.this is not None
     ):
         named.add(tree.this.name.lower())
     return named

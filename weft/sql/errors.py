@@ -6,7 +6,8 @@ Every error has a stable code (listed in `docs/errors.md`), a place in the text,
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -169,6 +170,26 @@ class SqlError(Exception):
 
     def render(self, text: str, file: str = "<sql>") -> str:
         return "\n\n".join(problem.render(text, file) for problem in self.problems)
+
+
+class ProblemList:
+    """The problems of several clauses: a mistake in one does not hide those in the next."""
+
+    def __init__(self) -> None:
+        self._problems: list[Problem] = []
+
+    @contextmanager
+    def collecting(self) -> Iterator[None]:
+        """Add the problems of an SqlError raised inside, and go on."""
+        try:
+            yield
+        except SqlError as error:
+            self._problems.extend(problem for problem in error.problems if problem not in self._problems)
+
+    def raise_any(self) -> None:
+        """Raise SqlError if there are problems, in the order of their places."""
+        if self._problems:
+            raise SqlError(sorted(self._problems, key=lambda problem: problem.span.start))
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:

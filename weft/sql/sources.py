@@ -37,7 +37,7 @@ _ADVICE = {
 }
 
 
-def check_source(tree: dialect.CreateStream, fields: list[Field], options: Mapping[str, str]) -> None:
+def check_source(tree: dialect.StreamNode, fields: list[Field], options: Mapping[str, str]) -> None:
     """Refuse columns that the source of a stream cannot have, and values that its options do not take."""
     node = tree.args["format"]
     source = node.name.lower()

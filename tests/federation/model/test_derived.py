@@ -12,7 +12,7 @@ from weft.algebra import Query
 from weft.federation.model.derived import interest_in, split_of, wanted_of
 from weft.predicates.intervals import floating
 from weft.sql import NamesInMemory, parse, read
-from weft.sql.select import bind_relation
+from weft.sql.relation_binder import bind_relation
 from weft.sql.statements import CreateStream
 
 NAMES = NamesInMemory()

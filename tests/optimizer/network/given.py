@@ -10,7 +10,7 @@ from weft.optimizer.network import Planner
 from weft.plan.network import log_of_table
 from weft.plan.normal import normalised
 from weft.sql import NamesInMemory, parse, read
-from weft.sql.select import bind_relation
+from weft.sql.relation_binder import bind_relation
 from weft.sql.statements import CreateStream, CreateTable
 
 _FED = """CREATE STREAM f (tran_date TIMESTAMP, tranid BIGINT, type_code INT, amount DECIMAL(18, 2), sbank_aba BIGINT,

@@ -88,7 +88,7 @@ def _check_query(query: Query, site: str, network: NetworkGraph, present: Sequen
 
 def _check_home(tree: exp.Expr, statement: statements.Statement, ledger: Ledger, site: str) -> None:
     """Refuse to repeat a query at another site: its users are where it was created."""
-    if isinstance(statement, statements.Nothing) and isinstance(tree, dialect.CreateQuery):
+    if isinstance(statement, statements.Nothing) and isinstance(tree, dialect.QueryNode):
         known = ledger.query(tree.this.name)
         if known.home != site:
             raise FederationError(
