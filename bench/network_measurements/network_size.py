@@ -19,7 +19,7 @@ from bench.network_workloads.files import FED
 from bench.network_workloads.sets import SETS, bound
 from weft.algebra import Select
 from weft.optimizer.network import CONFIGURATIONS, Planner, weighted_size
-from weft.plan.normal import normalised
+from weft.plan.normal_form import normalised
 
 #: Published for 768 of the source's queries; it does not give a size for MPlan_NCanon.
 PUBLISHED = {"AllSharing": 2138, "MatchPlan": 3057, "NonCanon": 5081, "NonJoinS": 21836}

@@ -16,7 +16,7 @@ from bench.network_workloads.files import FED
 from bench.network_workloads.sets import bound_one_by_one
 from weft.algebra import Select
 from weft.optimizer.network import ALL_SHARING, Planner, weighted_size
-from weft.plan.normal import normalised
+from weft.plan.normal_form import normalised
 
 _NEIGHBOURS = 50
 _EARLY = 100

@@ -18,7 +18,7 @@ from tests.runtime.workload_run import Run
 from tests.support.generator import Cycle
 from weft.catalog import Catalog
 from weft.loom import Loom
-from weft.plan.sharing import CycleMeasured, Measured, StreamMeasured
+from weft.plan.facts import CycleMeasured, Measured, StreamMeasured
 from weft.runtime.stages.windows.partials import SLICE, Layout, Partials
 from weft.runtime.stages.windows.signatures import Condition, satisfying, signatures
 from weft.runtime.state.commits import START, Commit, StreamState

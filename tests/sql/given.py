@@ -10,7 +10,7 @@ from sqlglot import exp
 from tests.support.golden import FIXTURES
 from weft.algebra import Query, Stream, Table
 from weft.algebra.properties import clock_column, clock_type
-from weft.plan.text import duration_text, query_text, relation_lines
+from weft.explain.query_text import duration_text, query_text, relation_lines
 from weft.sql import NamesInMemory, Problem, SqlError, bind, parse, read, split, statements
 from weft.sql.relation_binder import bind_relation
 

@@ -6,8 +6,7 @@ import pytest
 
 from tests.sql.given import given_names
 from tests.sql.mutation import mutants
-from weft.explain.json import query_document
-from weft.plan.text import query_text
+from weft.explain.query_text import query_document, query_text
 from weft.sql import Problem, SqlError, read, statements
 from weft.sql.check import check
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.sql.given import given_names
-from weft.plan.text import query_text
+from weft.explain.query_text import query_text
 from weft.sql import Code, NamesInMemory, SqlError, read, statements
 from weft.sql.check import check
 from weft.sql.limits import DEEPEST_NESTING, DEEPEST_RELATION, MOST_INPUTS

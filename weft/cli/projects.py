@@ -30,9 +30,8 @@ from weft.cli.output import (
     read_script,
     require_project,
 )
-from weft.explain.json import query_document
+from weft.explain.query_text import query_document, window_text
 from weft.loom import Loom, Registration, change
-from weft.plan.text import window_text
 from weft.sql.check import check as check_script
 from weft.sql.errors import did_you_mean
 

@@ -29,10 +29,9 @@ from weft.cli.output import (
 )
 from weft.cli.projects import report_document
 from weft.cli.subscribers import delivering_clearly
-from weft.explain.sharing_json import measured_document
-from weft.loom.inspection import explained
-from weft.plan.sharing import Measured
-from weft.plan.text import clock_text
+from weft.explain.documents import measured_document
+from weft.explain.query_text import clock_text
+from weft.plan.facts import Measured
 from weft.sql.binder import EXPLAIN_FORMATS
 from weft.sql.check import check
 from weft.sql.errors import did_you_mean
@@ -290,6 +289,8 @@ def explain(
     as_json = format_ == "JSON"
     with failing_clearly(as_json):
         if file is not None:
+            from weft.explain.explained import explained
+
             known = _queries_of_file(file, as_json)
             text = explained(known, _chosen(known, query), Measured(), format_)
         else:

@@ -33,9 +33,9 @@ from weft.cli.output import (
     read_script,
     stdout,
 )
+from weft.explain.query_text import clock_text
 from weft.files.private_files import private_folder
 from weft.loom import Loom
-from weft.plan.text import clock_text
 from weft.sql import durations, fixed_settings
 
 if TYPE_CHECKING:

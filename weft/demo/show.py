@@ -19,8 +19,8 @@ from rich.table import Table
 from weft.algebra import Column, Query, Select, Stream
 from weft.algebra.types import TIMESTAMP
 from weft.demo.workload import ALL, queries, streams, tables, write_airports, write_parquet
+from weft.explain.query_text import clock_text
 from weft.loom import Loom
-from weft.plan.text import clock_text
 from weft.runtime.progress import Progress as CycleProgress
 
 if TYPE_CHECKING:

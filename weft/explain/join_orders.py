@@ -1,4 +1,4 @@
-"""In which order selects are joined, by what evidence, and how they came to it: for EXPLAIN, from the catalog alone."""
+"""In which order selects are joined, why, and which orders they had before: for EXPLAIN, from the catalog alone."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from weft.algebra.relations import Table
 from weft.algebra.types import BIGINT
 from weft.catalog import Catalog
 from weft.explain.condition_text import Leg, disjunction_text
+from weft.explain.explanation import JoinOrder, OrderChange
 from weft.optimizer.network import KeptNetwork, Kind, Known, Observed, Redecided, wanted
 from weft.optimizer.network.observed import share_known
 from weft.optimizer.network.recosting import best_order, costs, order_of, order_text
 from weft.optimizer.network.renaming import Renaming
 from weft.optimizer.network.wanted import Wanted, legs_read
-from weft.plan.shared_network import JoinOrder, OrderChange
 from weft.runtime.pieces.pieces import Piece
 from weft.runtime.stages.joins.evidence import Evidence, evidence
 
@@ -51,8 +51,8 @@ class JoinOrders:
             return
         found = costs(self._planner, (place,), {place: what})
         best = _named(order_text(best_order(self._planner, place, what)), names)
-        seen = [(text, self._evidence.known[known]) for known, text in called.items() if known in self._evidence.known]
-        yield JoinOrder(order, found.now, best, found.best, tuple(seen), changes)
+        seen = {text: self._evidence.known[known] for known, text in called.items() if known in self._evidence.known}
+        yield JoinOrder(order, found.now, best, found.best, seen, changes)
 
 
 def _called(piece: Piece, what: Wanted, renaming: Renaming) -> dict[Known, str]:
@@ -75,7 +75,7 @@ def _called(piece: Piece, what: Wanted, renaming: Renaming) -> dict[Known, str]:
 
 
 def _change(decided: Redecided, names: Sequence[str], called: Mapping[Known, str]) -> OrderChange:
-    seen = tuple((called[known], value) for known, value in decided.observed if known in called)
+    seen = {called[known]: value for known, value in decided.observed if known in called}
     before, after = (_named(each, names) for each in (decided.before, decided.after))
     return OrderChange(decided.cycle, before, after, decided.cost_before, decided.cost_after, seen)
 

@@ -1,6 +1,6 @@
-"""What EXPLAIN says of the network: the very one that runs, or would run, in words of the users.
+"""The network of joins and selections as EXPLAIN describes it: the one that runs or would run, in words of the users.
 
-Nothing runs here and no Spark session is needed. In a project that has run, the network is taken up from the catalog;
+Nothing runs here and no Spark session is needed. In a project that has run, the network comes from the catalog;
 queries that were registered since are planned as the next cycle will plan them.
 """
 
@@ -9,31 +9,35 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 
-from weft.algebra import DataType, Query, Relation, Select, Stream, Table
+from weft.algebra import DataType, Query, Relation, Select, SetOperation, Stream, Table
 from weft.algebra.properties import clock_type
 from weft.algebra.types import BIGINT
+from weft.catalog.codec import dumps
 from weft.explain.condition_text import Leg, column_text, disjunction_text, named_legs
-from weft.explain.join_orders import JoinOrders
-from weft.explain.project import Project, why_not_woven
-from weft.explain.set_operators import SetSharing, put_together
-from weft.optimizer.network import KeptNetwork, Planner
-from weft.optimizer.network.nearest import Nearest, Neighbours
-from weft.optimizer.network.nodes import Entry, equations
-from weft.plan.network import Network
-from weft.plan.shared_network import (
+from weft.explain.explanation import (
     JOIN,
     LOG,
     SELECTION,
+    AnsweredBy,
     JoinFamily,
     NetworkQuery,
     NotShared,
     SharedNetwork,
     SharedNode,
 )
+from weft.explain.join_orders import JoinOrders
+from weft.explain.project import Project, why_not_woven
+from weft.optimizer.network import KeptNetwork, Planner
+from weft.optimizer.network.nearest import Nearest, Neighbours
+from weft.optimizer.network.nodes import Entry, equations
+from weft.optimizer.share_set_columns import Chain, described, why_not
+from weft.plan.network import Network
+from weft.plan.normal_form import without_names
 from weft.predicates import Disjunction
 from weft.runtime.pieces.pieces import Evaluator, Piece, selects_of
 from weft.runtime.stages.groups.row_aggregates import row_aggregate
 from weft.runtime.stages.joins.families import Families, families_of
+from weft.runtime.stages.sets.picking import picks_columns
 from weft.runtime.stages.windows.woven_queries import NotWoven
 
 #: What queries cost alone is worked out for so many of them at most: each is planned once more for that.
@@ -54,9 +58,9 @@ def shared_network(
             reasons[query.name] = apart or "it was created with SHARING OFF"
         elif query.name not in woven:
             sharing.append(query)
-    project = project.with_beginning(put_together(project, {each.name: project.registered(each) for each in sharing}))
+    project = project.with_beginning(sharing)
     pieces = {query.name: project.pieces(query) for query in sharing}
-    sets = SetSharing(pieces)
+    sets = _SetSharing(pieces)
     for name, listed in pieces.items():
         found = [each for each in listed if each.evaluator is Evaluator.NETWORK]
         others = (each for each in listed if each.evaluator is not Evaluator.NETWORK)
@@ -69,10 +73,10 @@ def shared_network(
             beside[name] = rest
     if not networked:
         return SharedNetwork(not_networked=reasons)
-    return _Telling(networked, beside, project, chosen).network(reasons)
+    return _NetworkInWords(networked, beside, project, chosen).network(reasons)
 
 
-def _in_words(query: str, piece: Piece, sets: SetSharing) -> str:
+def _in_words(query: str, piece: Piece, sets: _SetSharing) -> str:
     """How a relation of a query is evaluated that is not the network's."""
     if piece.evaluator is Evaluator.WEAVE:
         return "aggregates over streams share partials"
@@ -96,8 +100,8 @@ def _why_by_itself(relation: Relation) -> str:
     return ""
 
 
-class _Telling:
-    """The network on its way into words."""
+class _NetworkInWords:
+    """The network while it is put into words."""
 
     def __init__(
         self, pieces: Mapping[str, Sequence[Piece]], beside: Mapping[str, str], project: Project, chosen: str | None
@@ -142,7 +146,7 @@ class _Telling:
         return [number for number in self._planned.nodes if number in needed]
 
     def _node(self, number: int) -> SharedNode:
-        node, entry, legs = self._planned.nodes[number], self._entry(number), self._legs[number]
+        node, entry, legs = self._planned.nodes[number], self._planner.nodes[number], self._legs[number]
         looked_up = equations(node.predicates) if node.is_join else frozenset()
         others = [each for each in node.predicates.disjunctions if each not in looked_up]
         measured = self._project.measured
@@ -162,9 +166,6 @@ class _Telling:
             self._planner.rows_looked_at(number),
             tuple(self._users[number]),
         )
-
-    def _entry(self, number: int) -> Entry:
-        return self._planner.nodes[number]
 
     def _texts(self, conditions: Collection[Disjunction], number: int) -> Iterator[str]:
         for each in sorted(conditions, key=lambda each: each.text):
@@ -211,7 +212,7 @@ class _Telling:
             tuple(order for piece in self._pieces[name] for order in self._orders.of(piece)),
         )
 
-    def _answer(self, piece: Piece) -> tuple[int, tuple[str, ...]]:
+    def _answer(self, piece: Piece) -> AnsweredBy:
         """The node of a select, and which of its legs each input is."""
         result = self._planned.results[piece.place.log]
         assert isinstance(piece.relation, Select)
@@ -221,7 +222,7 @@ class _Telling:
             for item, leg in zip(piece.relation.inputs, result.legs, strict=True)
             if legs[leg].name not in ("", item.alias)
         ]
-        return result.node, tuple(named)
+        return AnsweredBy(result.node, tuple(named))
 
     def _cost_alone(self, name: str) -> int:
         """What a query costs if there is no other. Those that find their rows in the same nodes cost the same."""
@@ -240,17 +241,17 @@ class _Telling:
         """Why a query has nodes to itself. What stands on a node of its own could not be shared: that is left out."""
         answers = {self._planned.results[piece.place.log].node for piece in self._pieces[name]}
         for number in own:
-            entry = self._entry(number)
+            entry = self._planner.nodes[number]
             grounds = (entry.anchor,) if entry.anchors is None else entry.anchors[:2]
-            stands_alone = any(ground in own and self._entry(ground).parents for ground in grounds)
+            stands_alone = any(ground in own and self._planner.nodes[ground].parents for ground in grounds)
             if entry.parents and not stands_alone and (entry.anchors is not None or number in answers):
                 nearest = self._neighbours.nearest(number, {*own, *self._chains[name]})
                 yield self._in_words(number, nearest)
 
     def _in_words(self, number: int, nearest: Nearest | None) -> NotShared:
-        entry, legs = self._entry(number), self._legs[number]
+        entry, legs = self._planner.nodes[number], self._legs[number]
         if nearest is None:
-            return NotShared(number, None, self._nobody_else(entry))
+            return NotShared(number, None, self._without_neighbour(entry))
         other = nearest.node
         if nearest.differs_in_lateness:
             timely = "leaves out rows that come too late, and this query does not"
@@ -276,19 +277,19 @@ class _Telling:
         reason = f"node {other} gives all that is needed, but to look at its {rows:,} rows would cost more"
         return NotShared(number, other, reason)
 
-    def _nobody_else(self, entry: Entry) -> str:
+    def _without_neighbour(self, entry: Entry) -> str:
         if entry.anchors is None:
-            return f"no other query selects from {self._called(entry.anchor)}"
-        left, right = (self._called(anchor) for anchor in entry.anchors[:2])
+            return f"no other query selects from {self._named(entry.anchor)}"
+        left, right = (self._named(anchor) for anchor in entry.anchors[:2])
         return f"no other query joins {left} with {'itself' if left == right else right}"
 
-    def _called(self, number: int) -> str:
+    def _named(self, number: int) -> str:
         node = self._planned.nodes[number]
         return _title(node.legs[0], self._logs) if node.is_base else f"node {number}"
 
 
 def _logs(pieces: Mapping[str, Sequence[Piece]]) -> dict[str, Leg]:
-    """What people call each log, and the type of its clock. A subquery goes by a query that it is in."""
+    """The name of each log for people, and the type of its clock. A subquery is called after a query that it is in."""
     logs: dict[str, Leg] = {}
     for query, listed in pieces.items():
         for piece in listed:
@@ -305,3 +306,46 @@ def _title(log: str, logs: Mapping[str, Leg]) -> str:
     kind = log.partition(" ")[0]
     what = {"stream": "stream", "table": "table", "answers": "answers of", "rows": "rows of subquery"}[kind]
     return f"{what} {logs[log].name}"
+
+
+class _SetSharing:
+    """The set operators of some queries: which queries use each of them, and what keeps two of them apart."""
+
+    def __init__(self, pieces: Mapping[str, Sequence[Piece]]) -> None:
+        self._users: dict[str, set[str]] = {}
+        self._chains: dict[str, list[tuple[str, Chain]]] = {}
+        for query, listed in pieces.items():
+            for piece in listed:
+                if piece.evaluator is Evaluator.SETS:
+                    self._users.setdefault(piece.log, set()).add(query)
+                    for chain in _chains(piece.relation):
+                        for body in {each.body for each in chain.operands}:
+                            self._chains.setdefault(body, []).append((query, chain))
+
+    def in_words(self, query: str, piece: Piece) -> str:
+        """How a relation of a query is evaluated, and with which other queries."""
+        if picks_columns(piece.relation):
+            shown, (log,) = "columns of what a set operator gives are picked in the driver", piece.inputs
+        else:
+            shown, log = "values are remembered in the driver", piece.log
+        others = sorted(self._users.get(log, set()) - {query})
+        if others:
+            return f"{shown}, for {', '.join(others[:3])}{' and others' if len(others) > 3 else ''} too"
+        apart = next(self._apart(query, piece.relation), None)
+        return shown if apart is None else f"{shown}; {apart}"
+
+    def _apart(self, query: str, relation: Relation) -> Iterator[str]:
+        """Of which other queries a set operator has some of the columns, and why it is not made of them."""
+        for chain in _chains(relation):
+            for body in sorted({each.body for each in chain.operands}):
+                for other, wide in self._chains.get(body, ()):
+                    reason = why_not(chain, wide) if other != query else None
+                    if reason is not None:
+                        yield f"{other} has its columns and more, but {reason}"
+
+
+def _chains(relation: Relation) -> Iterator[Chain]:
+    if isinstance(relation, SetOperation):
+        plain = without_names(relation)
+        assert isinstance(plain, SetOperation)
+        yield described(plain, dumps)

@@ -1,12 +1,331 @@
-"""Pictures of what is shared, by the format that EXPLAIN calls them by."""
+"""Pictures of what is shared: boxes from streams on the left to queries on the right, as Mermaid or Graphviz text.
+
+    stream ──> selection ──> join ──> queries          the network
+    stream ──> tree ──> queries                        window trees
+
+A picture of a thousand boxes is of no use. Those that most queries need are shown, with all that is below them. What is
+left out above one of them is a broken arrow to the queries that it leads to, and a note counts all of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import textwrap
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
-from weft.explain.dot import dot
-from weft.explain.drawing import Drawing
-from weft.explain.mermaid import mermaid
-from weft.explain.svg import svg
+from weft.explain.explanation import LOG, SharedNetwork, SharedNode, SharedStream, Sharing
+from weft.explain.query_text import count, some, window_text
 
-PICTURES: dict[str, Callable[[Drawing], str]] = {"MERMAID": mermaid, "DOT": dot, "SVG": svg}
+#: So many boxes are shown, without those of queries.
+MOST_BOXES = 30
+#: So many queries are named in a box.
+_NAMES = 6
+#: How wide a line of a box is, in characters, and how many lines a box has at most.
+WIDTH = 38
+_LINES = 7
+
+STREAM, TREE, QUERIES = "stream", "tree", "queries"
+#: Fill and frame by kind.
+COLOURS = {
+    "stream": ("#dbeafe", "#1d4ed8"),
+    "selection": ("#fef3c7", "#b45309"),
+    "join": ("#d1fae5", "#047857"),
+    "tree": ("#ede9fe", "#6d28d9"),
+    "queries": ("#ffffff", "#475569"),
+}
+#: Characters that mean something to Mermaid, or to the HTML that labels become.
+_MERMAID = {"#": "#35;", "&": "#amp;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "`": "#96;"}
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A box: what kind of thing it is, what is written in it, and how many queries need it."""
+
+    key: str
+    kind: str
+    title: str
+    lines: tuple[str, ...]
+    weight: int
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """From one box to another; `weight` queries need it. It may pass boxes that are left out."""
+
+    start: str
+    end: str
+    weight: int
+    is_direct: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """Boxes, those that an arrow starts from before those it leads to; arrows; and what the picture does not show."""
+
+    boxes: tuple[Box, ...]
+    arrows: tuple[Arrow, ...]
+    notes: tuple[str, ...]
+    #: Queries that read nothing of what is shown.
+    unseen: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A box before it is known which are shown, and the boxes that it is made from.
+
+    `queries` are those of the picture that need it, `weight` counts all of them.
+    """
+
+    key: str
+    kind: str
+    title: str
+    lines: tuple[str, ...]
+    parents: tuple[str, ...]
+    queries: tuple[str, ...]
+    weight: int
+
+
+def drawing(sharing: Sharing, names: Collection[str], most: int = MOST_BOXES) -> Drawing:
+    """The picture of some queries: of their part of what is shared."""
+    chosen = frozenset(names)
+    answered = _answered_by(sharing, chosen)
+    parts = {part.key: part for part in _parts(sharing, chosen, answered)}
+    shown = _shown(parts, most)
+    homes = _homes_of_left_out(parts, shown)
+    boxes = [Box(key, parts[key].kind, parts[key].title, parts[key].lines, parts[key].weight) for key in shown]
+    arrows = [Arrow(parent, key, parts[key].weight) for key in shown for parent in dict.fromkeys(parts[key].parents)]
+    found: dict[tuple[str, bool], list[str]] = {}
+    for name, key in answered.items():
+        found.setdefault((homes.get(key, key), key in homes), []).append(name)
+    for key in shown:
+        for is_left_out in (False, True):
+            if (key, is_left_out) in found:
+                above = sum(home == key for home in homes.values()) if is_left_out else 0
+                box = _queries_box(f"queries of {key}{' and above' * is_left_out}", found[key, is_left_out], above)
+                boxes.append(box)
+                arrows.append(Arrow(key, box.key, box.weight, not is_left_out))
+    unseen = tuple(name for (key, _), those in found.items() if key not in shown for name in those)
+    notes = list(_notes(sharing, chosen, len(parts), len(shown)))
+    if unseen:
+        notes.append(f"above nodes that are left out: {some(unseen)}")
+    return Drawing(tuple(boxes), tuple(arrows), tuple(notes), unseen)
+
+
+def _queries_box(key: str, names: list[str], left_out: int) -> Box:
+    more = [f"and {len(names) - _NAMES:,} more"] if len(names) > _NAMES else []
+    through = [f"… through {count(left_out, 'node')} not shown"] if left_out else []
+    return Box(key, QUERIES, count(len(names), "query", "queries"), (*names[:_NAMES], *more, *through), len(names))
+
+
+def _notes(sharing: Sharing, names: Collection[str], parts: int, shown: int) -> Iterator[str]:
+    if shown < parts:
+        yield f"{count(parts - shown, 'node')} of {parts:,} left out: these are the most shared"
+    alone = [name for name in sharing.unshared if name in names]
+    if alone:
+        yield f"neither woven nor in the network: {some(alone)}"
+
+
+# -- parts ------------------------------------------------------------------------------------------------------------
+
+
+def _answered_by(sharing: Sharing, names: Collection[str]) -> dict[str, str]:
+    """The box that each query finds its answers in, or the rows that it is computed from."""
+    found = {name: _tree_key(each.stream, each.tree.number) for name, each in sharing.woven.items()}
+    for name, running in sharing.running.items():
+        cohorts = sharing.stream(running.stream).running
+        found[name] = _running_key(running.stream, cohorts.index(running.cohort))
+    for name, query in sharing.network.queries.items():
+        found[name] = _node_key(sharing.network.nodes[query.answers[-1].node])
+    return {name: key for name, key in found.items() if name in names}
+
+
+def _parts(sharing: Sharing, names: Collection[str], answered: Mapping[str, str]) -> Iterator[_Part]:
+    network = sharing.network.within(names)
+    logs = {_node_key(node): node for node in network.nodes.values() if node.kind == LOG}
+    drawn = set()
+    for stream in sharing.streams:
+        woven = list(_woven_parts(stream, names))
+        key = f"stream {stream.name}"
+        if woven:
+            also = logs[key].queries if key in logs else ()
+            reading = (*(name for part in woven for name in part.queries), *(name for name in also if name in names))
+            yield _Part(key, STREAM, key, (), (), reading, stream.number_of_queries + len(also))
+            yield from woven
+            drawn.add(key)
+    wanted = {number for query in network.queries.values() for number in query.nodes}
+    for number, node in network.nodes.items():
+        if number in wanted and not (node.kind == LOG and node.title in drawn):
+            yield _node_part(node, network, names, answered)
+
+
+def _woven_parts(stream: SharedStream, names: Collection[str]) -> Iterator[_Part]:
+    parents = (f"stream {stream.name}",)
+    for cohort in stream.cohorts:
+        rows = [f"where {each}" for each in cohort.conditions]
+        by = [f"by {', '.join(cohort.keys)}"] if cohort.keys else []
+        for tree in cohort.trees:
+            queries = tuple(name for name in tree.queries if name in names)
+            windows = [window_text(each, stream.clock) for each in tree.windows]
+            key = _tree_key(stream.name, tree.number)
+            if queries:
+                title = f"tree {tree.number}"
+                yield _Part(key, TREE, title, (*windows, *rows, *by), parents, queries, len(tree.queries))
+    for number, running in enumerate(stream.running):
+        queries = tuple(name for name in running.queries if name in names)
+        lines = (*(f"where {each}" for each in running.conditions), f"by {', '.join(running.keys) or 'nothing'}")
+        if queries:
+            key = _running_key(stream.name, number)
+            yield _Part(key, TREE, "never closing", lines, parents, queries, len(running.queries))
+
+
+def _node_part(node: SharedNode, network: SharedNetwork, names: Collection[str], answered: Mapping[str, str]) -> _Part:
+    queries = tuple(name for name in node.queries if name in names)
+    if node.kind == LOG:
+        # The answers of a query come out of the box that it finds them in, if that one is drawn.
+        giver = answered.get(node.title.removeprefix("answers of "))
+        return _Part(node.title, STREAM, node.title, (), (giver,) if giver else (), queries, len(node.queries))
+    parents = tuple(_node_key(network.nodes[parent]) for parent in node.parents)
+    lines = (*(f"on {each}" for each in node.equations), *node.conditions)
+    return _Part(_node_key(node), node.kind, f"{node.number} {node.kind}", lines, parents, queries, len(node.queries))
+
+
+def _node_key(node: SharedNode) -> str:
+    return node.title if node.kind == LOG else f"node {node.number}"
+
+
+def _tree_key(stream: str, number: int) -> str:
+    return f"tree {number} of {stream}"
+
+
+def _running_key(stream: str, number: int) -> str:
+    return f"running {number} of {stream}"
+
+
+# -- what is shown ----------------------------------------------------------------------------------------------------
+
+
+def _shown(parts: Mapping[str, _Part], most: int) -> list[str]:
+    """The parts that most queries need and all that is below them, in order."""
+    order = {key: position for position, key in enumerate(_parents_first(parts))}
+    chosen: set[str] = set()
+    for key in sorted(order, key=lambda key: (-len(parts[key].queries), order[key])):
+        needed = _with_parents(key, parts) - chosen
+        if len(chosen) + len(needed) <= most:
+            chosen |= needed
+    return sorted(chosen, key=order.__getitem__)
+
+
+def _parents_first(parts: Mapping[str, _Part]) -> list[str]:
+    given: dict[str, None] = {}
+
+    def give(key: str) -> None:
+        waiting = [key]
+        while waiting:
+            missing = [each for each in parts[waiting[-1]].parents if each not in given]
+            if missing:
+                waiting += missing
+            else:
+                given.setdefault(waiting.pop())
+
+    for key in parts:
+        give(key)
+    return list(given)
+
+
+def _with_parents(key: str, parts: Mapping[str, _Part]) -> set[str]:
+    found, waiting = {key}, [key]
+    while waiting:
+        for parent in parts[waiting.pop()].parents:
+            if parent not in found:
+                found.add(parent)
+                waiting.append(parent)
+    return found
+
+
+def _homes_of_left_out(parts: Mapping[str, _Part], shown: Collection[str]) -> dict[str, str]:
+    """For each part that is left out, the one that is shown and nearest below it: each is counted once."""
+    homes: dict[str, str] = {}
+    for key in _parents_first(parts):
+        below = [parent if parent in shown else homes.get(parent) for parent in parts[key].parents]
+        home = next((each for each in below if each is not None), None)
+        if key not in shown and home is not None:
+            homes[key] = home
+    return homes
+
+
+# -- in which words ---------------------------------------------------------------------------------------------------
+
+
+def box_lines(lines: Iterable[str]) -> list[str]:
+    """Lines that fit into a box; what does not is counted."""
+    found: list[str] = []
+    texts = list(lines)
+    for place, text in enumerate(texts):
+        wrapped = textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_long_words=True)
+        is_note = text.startswith("…")
+        if len(found) + len(wrapped) > _LINES and not is_note:
+            left = [each for each in texts[place:] if not each.startswith("…")]
+            found.append(f"… {len(left)} more condition{'s' * (len(left) != 1)}")
+            found += [each for each in texts[place:] if each.startswith("…")]
+            break
+        found += wrapped
+    return found
+
+
+def thickness(weight: int) -> float:
+    """How thick an arrow is that `weight` queries need: one more for every doubling."""
+    return min(1.0 + (weight.bit_length() - 1) * 0.9, 8.0)
+
+
+# -- formats ----------------------------------------------------------------------------------------------------------
+
+
+def mermaid(drawing: Drawing) -> str:
+    """The picture as a flowchart for Mermaid."""
+    names = {box.key: f"b{number}" for number, box in enumerate(drawing.boxes)}
+    lines = ["flowchart LR", *(f"  %% {' '.join(note.split())}" for note in drawing.notes)]
+    for box in drawing.boxes:
+        label = "<br/>".join(_for_mermaid(line) for line in (box.title, *box_lines(box.lines)))
+        shape = {STREAM: f'[("{label}")]', QUERIES: f'(["{label}"])'}.get(box.kind, f'["{label}"]')
+        lines.append(f"  {names[box.key]}{shape}:::{box.kind}")
+    for arrow in drawing.arrows:
+        label = f"|{arrow.weight}|" if arrow.weight > 1 else ""
+        lines.append(f"  {names[arrow.start]} {'-->' if arrow.is_direct else '-.->'}{label} {names[arrow.end]}")
+    for number, arrow in enumerate(drawing.arrows):
+        if arrow.weight > 1:
+            lines.append(f"  linkStyle {number} stroke-width:{thickness(arrow.weight):.1f}px")
+    for kind, (fill, frame) in COLOURS.items():
+        lines.append(f"  classDef {kind} fill:{fill},stroke:{frame},color:#0f172a")
+    return "\n".join(lines)
+
+
+def _for_mermaid(text: str) -> str:
+    return "".join(_MERMAID.get(character, character) for character in text)
+
+
+def dot(drawing: Drawing) -> str:
+    """The picture as a graph for Graphviz, in the DOT language."""
+    names = {box.key: f"b{number}" for number, box in enumerate(drawing.boxes)}
+    label = "\\n".join(_for_dot(note) for note in drawing.notes)
+    lines = [
+        "digraph weft {",
+        f'  graph [rankdir=LR, fontname="Helvetica", fontsize=11, labelloc=b, label="{label}"];',
+        '  node [shape=box, style="filled,rounded", fontname="Helvetica", fontsize=10];',
+        '  edge [color="#64748b", fontname="Helvetica", fontsize=9];',
+    ]
+    for box in drawing.boxes:
+        fill, frame = COLOURS[box.kind]
+        # Lines end in \l: they begin at the left side of the box.
+        label = "".join(f"{_for_dot(line)}\\l" for line in (box.title, *box_lines(box.lines)))
+        shape = {STREAM: ", shape=cylinder", QUERIES: ", shape=oval"}.get(box.kind, "")
+        lines.append(f'  {names[box.key]} [label="{label}", fillcolor="{fill}", color="{frame}"{shape}];')
+    for arrow in drawing.arrows:
+        label = f', label="{arrow.weight}"' if arrow.weight > 1 else ""
+        style = "" if arrow.is_direct else ", style=dashed"
+        ends, width = f"{names[arrow.start]} -> {names[arrow.end]}", f"{thickness(arrow.weight):.1f}"
+        lines.append(f"  {ends} [penwidth={width}{label}{style}];")
+    return "\n".join([*lines, "}"])
+
+
+def _for_dot(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')

@@ -1,8 +1,8 @@
-"""What is known of queries that are explained, beside themselves."""
+"""What is known of the queries that are explained: when they began, and which relations they are evaluated as."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from weft.algebra import Query, Relation
@@ -10,21 +10,18 @@ from weft.catalog import Catalog
 from weft.catalog.codec import dumps
 from weft.optimizer.network import NOTHING_KNOWN, Statistics, Supposed
 from weft.plan.event_time import QueryStart, RunningQuery
-from weft.plan.normal import normalised
-from weft.plan.operand_order import with_ordered_operands
-from weft.plan.plain_names import without_names
+from weft.plan.normal_form import normalised, with_ordered_operands, without_names
 from weft.runtime.pieces.choice import evaluator_for
 from weft.runtime.pieces.pieces import Evaluator, Piece, Root, pieces_of
-from weft.runtime.pieces.roots import recorded_root
+from weft.runtime.pieces.roots import recorded_root, roots_of
 from weft.runtime.places import Place
 from weft.runtime.stages.windows.woven_queries import NotWoven, woven
-from weft.runtime.state.commits import Commit
 from weft.runtime.state.status import kept_apart, last_commit
 
 
 @dataclass(frozen=True)
 class Project:
-    """What is known of the queries that are explained, beside themselves: if they are those of a project.
+    """What is known of the queries that are explained, if they are those of a project.
 
     `starts` are those of queries that have begun; others begin in cycle `following`. `apart` has the reasons of queries
     that share nothing although they could; `measured` is what was counted.
@@ -48,16 +45,19 @@ class Project:
         numbers = catalog.query_numbers()
         begun = {name: state.start for name, state in commit.queries.items() if numbers.get(name) == state.number}
         roots = {name: commit.queries[name].root for name in begun}
-        return cls(begun, commit.cycle + 1, catalog, apart, Supposed(_kept_rows(commit)), roots)
+        kept_rows = {log: sum(each.all_rows for each in segments) for log, segments in commit.logs.items()}
+        return cls(begun, commit.cycle + 1, catalog, apart, Supposed(kept_rows), roots)
 
     def registered(self, query: Query) -> RunningQuery:
         """A query as the engine knows it, or will."""
         start = self.starts.get(query.name, QueryStart(0, self.following, {}))
         return RunningQuery(replace(query, relation=normalised(query.relation)), start)
 
-    def with_beginning(self, roots: Mapping[str, str]) -> Project:
-        """The same project with how queries are evaluated that are about to begin."""
-        return replace(self, roots={**self.roots, **roots})
+    def with_beginning(self, queries: Sequence[Query]) -> Project:
+        """The same project, with how the next cycle will put queries together that begin with it."""
+        beginning = {each.name: self.registered(each) for each in queries if each.name not in self.starts}
+        found = {name: root.record for name, root in roots_of(beginning, beginning, {}).items() if root.record}
+        return replace(self, roots={**self.roots, **found})
 
     def pieces(self, query: Query) -> tuple[Piece, ...]:
         """The relations of a query, with the names that its user gave, where they stand in the engine."""
@@ -67,7 +67,11 @@ class Project:
             # Operands stand where they stand in the engine, which knows no names.
             named = with_ordered_operands(registered.query.relation, lambda each: dumps(without_names(each)))
             root = Root(named, root.place)
-        return pieces_of({query.name: registered}, {query.name: root}, _evaluator_of)
+
+        def evaluator(registered: RunningQuery, relation: Relation, place: Place) -> Evaluator:
+            return evaluator_for(relation, place, registered.start.first, lambda query, _: why_not_woven(query) is None)
+
+        return pieces_of({query.name: registered}, {query.name: root}, evaluator)
 
 
 def why_not_woven(query: Query) -> str | None:
@@ -77,12 +81,3 @@ def why_not_woven(query: Query) -> str | None:
     except NotWoven as reason:
         return str(reason)
     return None
-
-
-def _evaluator_of(registered: RunningQuery, relation: Relation, place: Place) -> Evaluator:
-    return evaluator_for(relation, place, registered.start.first, lambda query, number: why_not_woven(query) is None)
-
-
-def _kept_rows(commit: Commit) -> dict[str, int]:
-    """How many rows of each log are kept."""
-    return {log: sum(each.all_rows for each in segments) for log, segments in commit.logs.items()}

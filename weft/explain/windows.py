@@ -1,4 +1,4 @@
-"""What EXPLAIN says of woven queries: the same decisions as the stage makes them, with the reasons and prices.
+"""Window aggregates as EXPLAIN describes them: the decisions of the stage, with reasons and prices.
 
 Nothing runs here and no Spark session is needed: everything follows from the queries that are registered.
 """
@@ -6,22 +6,14 @@ Nothing runs here and no Spark session is needed: everything follows from the qu
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
+from itertools import chain
 
 from weft.algebra import Query, Stream
 from weft.algebra.properties import clock_type
-from weft.kernels.algorithms import ALGORITHMS
-from weft.kernels.choice import Choice
-from weft.kernels.cost import MEASURED_PRICES, cost_per_tick
-from weft.kernels.demand import demand
-from weft.optimizer.plan_cost import Levels
-from weft.optimizer.weave_explain import NearestNeighbour, nearest_neighbours
-from weft.optimizer.woven_plan import plan_of
-from weft.plan.facts import Facts, key_set
-from weft.plan.normal import normalised
-from weft.plan.sharing import (
+from weft.explain.explanation import (
     ROW,
     Apart,
     Cohort,
@@ -35,23 +27,31 @@ from weft.plan.sharing import (
     Sharing,
     WovenQuery,
 )
+from weft.kernels.algorithms import ALGORITHMS
+from weft.kernels.choice import Choice
+from weft.kernels.cost import MEASURED_PRICES, cost_per_tick
+from weft.kernels.demand import demand
+from weft.optimizer.plan_cost import Levels
+from weft.optimizer.weave_explain import NearestNeighbour, nearest_neighbours
+from weft.optimizer.woven_plan import plan_of
+from weft.plan.facts import Facts, key_set
+from weft.plan.normal_form import normalised
 from weft.runtime.columnar.rows import with_names
 from weft.runtime.stages.windows.kernel_placement import PlacementNotes, no_placement_note
 from weft.runtime.stages.windows.partials import LATEST, LEAST
 from weft.runtime.stages.windows.reduction import Reduction, edges_of, reduction
 from weft.runtime.stages.windows.tree_choice import (
     SOME_KEYS,
-    CostTerms,
     TreeChoice,
+    asked_of,
     choose_trees,
     cost_terms,
     finest_rate,
     lanes_of,
 )
-from weft.runtime.stages.windows.tree_choice import asked_of as asked
 from weft.runtime.stages.windows.window_tree import TreeSpec
 from weft.runtime.stages.windows.woven_queries import REDUCED_CLOCK, NotWoven, Woven, woven
-from weft.windows import EdgeSet, edge_rate, shared_edges
+from weft.windows import edge_rate, shared_edges
 
 
 def sharing(
@@ -86,10 +86,10 @@ def sharing(
     running: dict[str, RunningAggregateQuery] = {}
     for name, of_stream in shapes.items():
         known = (facts or {}).get(name, Facts())
-        parts = _StreamInParts.of(streams[name], of_stream, (rates or {}).get(name), known, hosts)
-        explained.append(parts.stream())
-        found |= {each.name: each for each in parts.queries(explained[-1])}
-        running |= {each.name: each for each in parts.running_queries(explained[-1])}
+        description = _StreamDescription(streams[name], of_stream, (rates or {}).get(name), known, hosts)
+        explained.append(description.stream())
+        found |= {each.name: each for each in description.queries(explained[-1])}
+        running |= {each.name: each for each in description.running_queries(explained[-1])}
     return Sharing(
         tuple(explained),
         {query.name: found[query.name] for query in queries if query.name in found},
@@ -98,76 +98,42 @@ def sharing(
     )
 
 
-@dataclass(frozen=True)
-class _CohortInParts:
-    """The trees of one cohort, and the number of the first of them."""
+class _StreamDescription:
+    """The grouping of one stream's queries into trees, as the stage decides it, while it is being described."""
 
-    first: int
-    specs: tuple[TreeSpec, ...]
-
-    def numbered(self) -> Iterator[tuple[int, TreeSpec]]:
-        return enumerate(self.specs, start=self.first)
-
-
-@dataclass(frozen=True)
-class _StreamInParts:
-    """What is known of one stream's weave while it is being explained."""
-
-    source: Stream
-    shapes: Mapping[str, Woven]
-    rate: Fraction | None
-    facts: Facts
-    hosts: PlacementNotes
-    grouping: TreeChoice
-    members: Mapping[TreeSpec, tuple[str, ...]]
-    cohorts: tuple[_CohortInParts, ...]
-    edge_rate: Fraction
-
-    @classmethod
-    def of(
-        cls, stream: Stream, shapes: Mapping[str, Woven], rate: Fraction | None, facts: Facts, hosts: PlacementNotes
-    ) -> _StreamInParts:
-        windowed = {name: each for name, each in shapes.items() if not each.is_running}
-        grouping = choose_trees(windowed, facts)
-        members: dict[TreeSpec, list[str]] = {}
-        for name in windowed:
-            members.setdefault(grouping.tree_of[name], []).append(name)
-        by_cohort: dict[tuple[frozenset[str], tuple[str, ...]], list[TreeSpec]] = {}
-        for spec in members:
-            by_cohort.setdefault((spec.conditions, spec.keys), []).append(spec)
-        cohorts, first = [], 0
-        for specs in by_cohort.values():
-            cohorts.append(_CohortInParts(first, tuple(specs)))
-            first += len(specs)
-        return cls(
-            stream,
-            shapes,
-            rate,
-            facts,
-            hosts,
-            grouping,
-            {spec: tuple(names) for spec, names in members.items()},
-            tuple(cohorts),
-            finest_rate(windowed),
-        )
+    def __init__(
+        self, stream: Stream, shapes: Mapping[str, Woven], rate: Fraction | None, facts: Facts, hosts: PlacementNotes
+    ) -> None:
+        self.source, self.shapes, self.rate, self.facts, self.hosts = stream, shapes, rate, facts, hosts
+        self._windowed = {name: each for name, each in shapes.items() if not each.is_running}
+        self._grouping = choose_trees(self._windowed, facts)
+        self._edge_rate = finest_rate(self._windowed)
+        #: The queries of each tree. Trees are numbered in the order of their cohorts.
+        self._members: dict[TreeSpec, list[str]] = {}
+        for name in self._windowed:
+            self._members.setdefault(self._grouping.tree_of[name], []).append(name)
+        self._cohorts: dict[tuple[frozenset[str], tuple[str, ...]], list[TreeSpec]] = {}
+        for spec in self._members:
+            self._cohorts.setdefault(_cohort(spec), []).append(spec)
+        self._numbers = {spec: n for n, spec in enumerate(spec for specs in self._cohorts.values() for spec in specs)}
 
     def stream(self) -> SharedStream:
-        strangers = _Strangers(self)
+        nearest = _nearest_of_other_cohorts(self._numbers, self.readable)
         return SharedStream(
             self.source.name,
             clock_type(self.source),
             self.rate,
             self._reduction(),
-            tuple(self._cohort(each, strangers) for each in self.cohorts),
+            tuple(self._described(specs, nearest) for specs in self._cohorts.values()),
             self._running(),
             self._planned_for(),
         )
 
     def _planned_for(self) -> PlannedFor | None:
-        """What the trees are chosen by, if anything has been seen of the stream."""
+        """The facts that the trees were chosen by, if the stream has been measured."""
         keys = {
             text: number
-            for spec in self.members
+            for spec in self._members
             if (text := key_set(spec.keys)) in self.facts.keys and (number := self.facts.number_of_keys(spec.keys))
         }
         if self.facts.rows_per_tick is None and not keys:
@@ -194,7 +160,7 @@ class _StreamInParts:
 
     def queries(self, stream: SharedStream) -> Iterator[WovenQuery]:
         rows = (self.rate or Fraction(0)) * ROW
-        alone = self._alone()
+        alone = self._costs_alone()
         for tree in stream.trees:
             # Rows are read for all queries of the stream, partials for all of the tree.
             reading = rows / len(self.shapes) + tree.reading_cost / len(tree.queries)
@@ -208,13 +174,11 @@ class _StreamInParts:
         for cohort in stream.running:
             yield from (RunningAggregateQuery(name, stream.name, cohort, reading) for name in cohort.queries)
 
-    def _alone(self) -> dict[str, Fraction]:
-        """What the kernels of each query would spend if there were no other."""
+    def _costs_alone(self) -> dict[str, Fraction]:
+        """The cost of each query's kernels if there were no other query."""
         known: dict[object, Fraction] = {}
         costs = {}
-        for name, shape in self.shapes.items():
-            if shape.is_running:
-                continue
+        for name, shape in self._windowed.items():
             likes = shape.window, shape.all_measures, shape.keys
             if likes not in known:
                 grouping = choose_trees({name: shape}, self.facts)
@@ -225,20 +189,12 @@ class _StreamInParts:
     def readable(self, text: str) -> str:
         return with_names(text, self.source)
 
-    def _terms(self, cohort: _CohortInParts) -> CostTerms:
-        """What the trees of a cohort were weighed by."""
-        everyone = (asked(self.shapes[name]) for spec in cohort.specs for name in self.members[spec])
-        return cost_terms(cohort.specs[0].keys, lanes_of(everyone), self.edge_rate, self.facts)
-
-    def _edges(self) -> EdgeSet:
-        return edges_of(each.window for each in self.shapes.values() if not each.is_running)
-
     def _reduction(self) -> SharedReduction:
         built = reduction(self.source, self.shapes.values())
         layout = built.layout
         return SharedReduction(
-            tuple(sorted((each.modulus, each.residue) for each in self._edges())),
-            self.edge_rate,
+            tuple(sorted((each.modulus, each.residue) for each in edges_of(s.window for s in self._windowed.values()))),
+            self._edge_rate,
             tuple(self.readable(each) for each in layout.decoders),
             layout.signature_columns,
             tuple(self.readable(each) for each in layout.keys),
@@ -246,39 +202,37 @@ class _StreamInParts:
             _sql(built, self.source),
         )
 
-    def _cohort(self, cohort: _CohortInParts, strangers: _Strangers) -> Cohort:
-        nearest, reading = self._nearest(cohort), self._terms(cohort).reading
-        trees = [
+    def _described(self, specs: Sequence[TreeSpec], of_other_cohorts: Mapping[TreeSpec, Apart]) -> Cohort:
+        first = specs[0]
+        partition = [[asked_of(self.shapes[name]) for name in self._members[spec]] for spec in specs]
+        weighed_by = cost_terms(first.keys, lanes_of(chain.from_iterable(partition)), self._edge_rate, self.facts)
+        apart = dict(of_other_cohorts)
+        if len(specs) > 1:
+            plan = plan_of(partition, weighed_by.reading, Levels.TWO, weighed_by.costing)
+            for position, nearest in nearest_neighbours(plan).items():
+                apart[specs[position]] = _weighed(nearest, self._numbers[first])
+        trees = (
             SharedTree(
-                number,
+                self._numbers[spec],
                 spec.windows,
                 edge_rate(shared_edges(spec.windows)),
-                tuple(self._kernel(name, choice) for name, choice in self.grouping.kernels[spec].items()),
-                self.members[spec],
-                self._final_cost(spec, self.grouping),
-                reading,
-                nearest.get(number) or strangers.nearest_to(number),
+                tuple(self._kernel(name, choice) for name, choice in self._grouping.kernels[spec].items()),
+                tuple(self._members[spec]),
+                self._final_cost(spec, self._grouping),
+                weighed_by.reading,
+                apart.get(spec),
             )
-            for number, spec in cohort.numbered()
-        ]
-        first = cohort.specs[0]
-        conditions = tuple(sorted(self.readable(each) for each in first.conditions))
-        keys = tuple(self.readable(each) for each in first.keys)
-        return Cohort(conditions, keys, tuple(trees), self.hosts(self.source.name, first.keys))
-
-    def _nearest(self, cohort: _CohortInParts) -> dict[int, Apart]:
-        """For each tree of a cohort the one it would best be merged with, weighed as weaving weighs it."""
-        if len(cohort.specs) == 1:
-            return {}
-        partition = [[asked(self.shapes[name]) for name in self.members[spec]] for spec in cohort.specs]
-        terms = self._terms(cohort)
-        plan = plan_of(partition, terms.reading, Levels.TWO, terms.costing)
-        return {
-            cohort.first + place: _weighed(nearest, cohort.first) for place, nearest in nearest_neighbours(plan).items()
-        }
+            for spec in specs
+        )
+        return Cohort(
+            tuple(sorted(self.readable(each) for each in first.conditions)),
+            tuple(self.readable(each) for each in first.keys),
+            tuple(trees),
+            self.hosts(self.source.name, first.keys),
+        )
 
     def _final_cost(self, spec: TreeSpec, grouping: TreeChoice) -> Fraction:
-        """What the kernels of a tree spend: each of them answers all windows of the tree."""
+        """The cost of a tree's kernels: each of them answers all windows of the tree."""
         asked_of_all, rate = demand(spec.windows), edge_rate(shared_edges(spec.windows))
         keys = self.facts.number_of_keys(spec.keys) or SOME_KEYS
         kernels = Counter(choice.kernel for choice in grouping.kernels[spec].values())
@@ -300,38 +254,32 @@ def _weighed(nearest: NearestNeighbour, first: int) -> Apart:
     return Apart(first + nearest.group, reason, nearest.saved, nearest.added)
 
 
-class _Strangers:
-    """The nearest tree of another cohort: one that differs in as little as possible, the first of equals."""
+def _nearest_of_other_cohorts(numbers: Mapping[TreeSpec, int], readable: Callable[[str], str]) -> dict[TreeSpec, Apart]:
+    """For each tree the nearest one of another cohort: the first of those that differ in as little as possible."""
+    like: dict[object, list[TreeSpec]] = {}
+    for spec in numbers:
+        for likeness in _likenesses(spec):
+            known = like.setdefault(likeness, [])
+            # Two of different cohorts are enough: one of them is of another cohort than any tree.
+            if all(_cohort(other) != _cohort(spec) for other in known) and len(known) < 2:
+                known.append(spec)
+    found: dict[TreeSpec, Apart] = {}
+    for spec in numbers:
+        others = (other for likeness in _likenesses(spec) for other in like[likeness])
+        nearest = next((other for other in others if _cohort(other) != _cohort(spec)), None)
+        if nearest is not None:
+            found[spec] = Apart(numbers[nearest], _difference(spec, nearest, readable))
+    return found
 
-    def __init__(self, parts: _StreamInParts) -> None:
-        self._parts = parts
-        self._specs = [(number, spec) for cohort in parts.cohorts for number, spec in cohort.numbered()]
-        self._like: dict[object, list[int]] = {}
-        for number, spec in self._specs:
-            for likeness in _likenesses(spec):
-                known = self._like.setdefault(likeness, [])
-                # Two of different cohorts are enough: one of them is a stranger to whoever asks.
-                if all(_cohort(self._specs[other][1]) != _cohort(spec) for other in known) and len(known) < 2:
-                    known.append(number)
 
-    def nearest_to(self, number: int) -> Apart | None:
-        own = self._specs[number][1]
-        for likeness in _likenesses(own):
-            for other in self._like[likeness]:
-                spec = self._specs[other][1]
-                if _cohort(spec) != _cohort(own):
-                    return Apart(other, self._difference(own, spec))
-        return None
-
-    def _difference(self, own: TreeSpec, other: TreeSpec) -> str:
-        differences = []
-        if own.conditions != other.conditions:
-            rows = " and ".join(sorted(map(self._parts.readable, other.conditions)))
-            differences.append(f"it takes {f'rows with {rows}' if rows else 'all rows'}")
-        if own.keys != other.keys:
-            keys = ", ".join(map(self._parts.readable, other.keys))
-            differences.append(f"it groups by {keys or 'nothing'}")
-        return " and ".join(differences)
+def _difference(own: TreeSpec, other: TreeSpec, readable: Callable[[str], str]) -> str:
+    differences = []
+    if own.conditions != other.conditions:
+        rows = " and ".join(sorted(map(readable, other.conditions)))
+        differences.append(f"it takes {f'rows with {rows}' if rows else 'all rows'}")
+    if own.keys != other.keys:
+        differences.append(f"it groups by {', '.join(map(readable, other.keys)) or 'nothing'}")
+    return " and ".join(differences)
 
 
 def _cohort(spec: TreeSpec) -> tuple[frozenset[str], tuple[str, ...]]:

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from weft.algebra import Field, Query
 from weft.algebra.properties import clock_type
 from weft.algebra.secrets import shown, shown_sql, shown_value
 from weft.catalog import Catalog
-from weft.explain.sharing_json import shared_document
-from weft.explain.sharing_text import shared_query_text, shared_text
+from weft.explain.query_text import duration_text, relation_lines, window_text
 from weft.loom.registration import Outcome
-from weft.plan.sharing import Measured
-from weft.plan.text import duration_text, relation_lines, window_text
 from weft.sql.binder import SETTINGS
-
-if TYPE_CHECKING:
-    from weft.explain.project import Project
 
 
 def explain(catalog: Catalog, query: str | None, format: str) -> str:
     """How a query of a project, or all of them, are evaluated and what they share."""
     from weft.delivery.groups.explanation import delivered, delivered_document, delivered_text
+    from weft.explain.explained import explained
     from weft.explain.project import Project
     from weft.runtime.stages.windows.kernel_placement import recorded_placements
     from weft.runtime.state.status import kept_apart
@@ -75,40 +69,6 @@ def _state_of(catalog: Catalog, query: str) -> list[str]:
     if commit is not None and any(query in each.members for each in commit.islands.values()):
         return [f"{query} is evaluated apart from the others since it was in error, and shares nothing with them"]
     return []
-
-
-def explained(
-    queries: Sequence[Query],
-    query: Query | None,
-    measured: Measured,
-    format: str,
-    apart: Mapping[str, str] | None = None,
-    hosts: Callable[[str, tuple[str, ...]], str | None] = lambda stream, keys: None,
-    project: Project | None = None,
-) -> str:
-    """How a query, or all of them, are evaluated if all of them run together.
-
-    `apart` has the reasons of queries that are not woven although they could be; `hosts` says where kernels live;
-    `project` is what else is known of the queries, if they are those of a project.
-    """
-    from weft.explain.joins import shared_network
-    from weft.explain.project import Project
-    from weft.explain.windows import sharing
-    from weft.runtime.statistics import rates
-
-    found = sharing(queries, rates(measured), apart, measured.facts, hosts)
-    woven = found.woven.keys() | found.running.keys()
-    chosen = queries if query is None else (query,)
-    name = query.name if query is not None else None
-    found = replace(found, network=shared_network(queries, project or Project({}), woven, name))
-    if format == "JSON":
-        return json.dumps(shared_document(chosen, found, measured), indent=2, ensure_ascii=False)
-    if format != "TEXT":
-        from weft.explain.drawing import drawing
-        from weft.explain.pictures import PICTURES
-
-        return PICTURES[format](drawing(found, [each.name for each in chosen]))
-    return shared_text(queries, found, measured) if query is None else shared_query_text(query, found, measured)
 
 
 def show(catalog: Catalog, kind: str) -> Outcome:

@@ -29,7 +29,7 @@ from functools import reduce
 
 from weft.algebra import Input, Relation, Retain, Select, SetOperation, SetOperator, Source, Window
 from weft.optimizer.share_set_columns import Narrowing
-from weft.plan.operand_order import is_free, operands_of, with_ordered_operands
+from weft.plan.normal_form import is_free, operands_of, with_ordered_operands
 
 Key = Callable[[Relation], str]
 #: Something that has been put together, and the operands that it consists of.

@@ -1,11 +1,11 @@
-"""What plans go by: how fast a stream is, how long its cycles are, and how many keys there are, in steps of four.
+"""Facts, by which plans are made, and what cycles measured.
 
-A plan that followed a stream through all its moods would be made anew all the time, and every new plan has trees to
-build. So a number is known by the nearest power of four, and a step is left only for good: when what is measured is
-four times as much, or a quarter.
+Facts are the rate of a stream, the length of its cycles, and its numbers of keys, in steps of four. A plan that
+followed every change of a stream would be replaced all the time, and every new plan has trees to build. So a number is
+known as the nearest power of four, and its step changes only when what is measured is four times as much, or a quarter.
 
-    step      …  −1    0     1     2   …
-    stands for   1/4   1     4    16            step 1 is kept while 1 < measured < 16
+    step     …  −1    0     1     2   …
+    means       1/4   1     4    16            step 1 is kept while 1 < measured < 16
 """
 
 from __future__ import annotations
@@ -99,3 +99,53 @@ def octave(number: Fraction) -> int:
     """The exponent of the greatest power of two that is not above a positive number."""
     found = number.numerator.bit_length() - number.denominator.bit_length()
     return found if Fraction(2) ** found <= number else found - 1
+
+
+# -- what cycles measured ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StreamMeasured:
+    """What one cycle measured of a stream."""
+
+    rows: int
+    late: int
+    bad: int
+    #: How many partials its rows were reduced to; None if no query that is woven reads them.
+    partials: int | None = None
+    #: By how much the stream's clock went on.
+    ticks: int = 0
+    #: Rows by time: that of the stream if its clock is a TIMESTAMP, and that of the wall since the cycle before.
+    rows_per_event_second: float | None = None
+    rows_per_second: float | None = None
+    #: How many different keys there have been, by key set.
+    keys: Mapping[str, int] = field(default_factory=dict)
+    #: Rows that were left out, if it may shed.
+    shed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CycleMeasured:
+    """What one cycle measured: its time, in all and by stage, the Spark jobs it ran, and its streams."""
+
+    cycle: int
+    seconds: float
+    answers: int
+    jobs: int | None
+    stages: Mapping[str, float]
+    streams: Mapping[str, StreamMeasured]
+    #: By how many seconds the cycle after it was late.
+    behind: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What the last cycles measured, the newest last; by stream the share of rows that satisfy a condition, and facts.
+
+    `network` is what is known of selections and joins, as a document.
+    """
+
+    cycles: tuple[CycleMeasured, ...] = ()
+    selectivities: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    facts: Mapping[str, Facts] = field(default_factory=dict)
+    network: Mapping[str, object] = field(default_factory=dict)

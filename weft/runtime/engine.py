@@ -30,8 +30,7 @@ from pyspark.sql.streaming import StreamingQuery
 from weft.algebra import Stream, Table
 from weft.catalog import Catalog
 from weft.plan.network import is_table
-from weft.plan.plan import Plan
-from weft.plan.restriction import restricted, tables_of, with_read
+from weft.plan.plan import Plan, restricted, tables_of, with_read
 from weft.runtime.continuity import folder_in, garbage
 from weft.runtime.cycle import Answered, CycleRunner, Step
 from weft.runtime.decision import Decision, snapshots_in

@@ -28,8 +28,7 @@ from weft.algebra import Stream
 from weft.algebra.properties import clock_type
 from weft.algebra.types import TIMESTAMP
 from weft.catalog import Catalog
-from weft.plan.facts import Facts, facts_of, key_set
-from weft.plan.sharing import CycleMeasured, Measured, StreamMeasured
+from weft.plan.facts import CycleMeasured, Facts, Measured, StreamMeasured, facts_of, key_set
 from weft.runtime.columnar.rows import with_names
 from weft.runtime.stages.joins.evidence import Numbers, evidence
 from weft.runtime.stages.windows.partials import Partials

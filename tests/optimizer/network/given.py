@@ -8,7 +8,7 @@ from weft.algebra import Select, Stream, Table
 from weft.algebra.properties import name_of
 from weft.optimizer.network import Planner
 from weft.plan.network import log_of_table
-from weft.plan.normal import normalised
+from weft.plan.normal_form import normalised
 from weft.sql import NamesInMemory, parse, read
 from weft.sql.relation_binder import bind_relation
 from weft.sql.statements import CreateStream, CreateTable

@@ -18,15 +18,15 @@ from tests.runtime.workload_run import Run
 from tests.support.golden import FIXTURES, Example, read_golden, rewrite_golden
 from weft.algebra import Query
 from weft.catalog import Catalog
+from weft.explain.documents import network_document, network_query_document
+from weft.explain.explained import explained
+from weft.explain.explanation import LOG, SharedNetwork
 from weft.explain.joins import shared_network
-from weft.explain.network_json import network_document, network_query_document
 from weft.explain.project import Project
 from weft.explain.windows import sharing
 from weft.loom import Loom
-from weft.loom.inspection import explained
 from weft.optimizer.network import KeptNetwork
-from weft.plan.shared_network import LOG, SharedNetwork
-from weft.plan.sharing import Measured
+from weft.plan.facts import Measured
 from weft.sql import NamesInMemory, read, statements
 from weft.sql.check import check
 
@@ -117,7 +117,7 @@ def test_the_nodes_of_a_query_are_shared_or_its_own(drawn: Sequence[Query]) -> N
         assert sorted([*query.shared, *query.own]) == sorted(query.nodes)
         assert all(network.nodes[number].is_shared for number in query.shared)
         assert all(network.nodes[number].queries == (name,) for number in query.own)
-        assert {node for node, _ in query.answers} <= set(query.nodes)
+        assert {each.node for each in query.answers} <= set(query.nodes)
         for other, numbers in network.companions(name).items():
             assert network.companions(other)[name] == numbers
 

@@ -16,8 +16,8 @@ from tests.runtime.joins.workloads import workload
 from tests.runtime.workload_run import UNCOMMITTED, Run
 from tests.support.fixed_statistics import FixedStatistics
 from weft.catalog import Catalog
+from weft.explain.documents import measured_document
 from weft.explain.project import Project
-from weft.explain.sharing_json import measured_document
 from weft.optimizer.network import Kind, Observed, Patience
 from weft.runtime.stages.joins.current import CurrentNetwork
 from weft.runtime.stages.joins.evidence import evidence, observed_before

@@ -16,11 +16,11 @@ from pyspark.sql import SparkSession
 from tests.runtime.windows.dashboards import story
 from tests.support.golden import FIXTURES, Example, read_golden, rewrite_golden
 from weft.algebra import Query, Select, Stream
-from weft.explain.sharing_json import shared_document
-from weft.explain.sharing_text import shared_text
+from weft.explain.documents import shared_document
+from weft.explain.explained import explained
+from weft.explain.explanation import ROW, CycleMeasured, Measured, StreamMeasured
+from weft.explain.shared_text import shared_text
 from weft.explain.windows import sharing
-from weft.loom.inspection import explained
-from weft.plan.sharing import ROW, CycleMeasured, Measured, StreamMeasured
 from weft.runtime.columnar.expressions import spark_type
 from weft.runtime.columnar.rows import CORRUPT, column, with_names
 from weft.runtime.stages.windows.reduction import reduction

@@ -26,7 +26,7 @@ from weft.optimizer.group_results.changes import Kind, Part, Representative
 from weft.optimizer.group_results.conditions import condition_of_boxes, condition_of_regions
 from weft.optimizer.group_results.forms import Family, Form
 from weft.optimizer.group_results.shapes import clocks_of, is_of_groups
-from weft.plan.normal import substituted
+from weft.plan.normal_form import substituted
 from weft.predicates import Box
 from weft.predicates.clauses import disjunction_with
 from weft.predicates.expressions import conjunction

@@ -38,7 +38,7 @@ from weft.algebra import (
 )
 from weft.optimizer.group_results.changes import Kind
 from weft.optimizer.group_results.forms import Family
-from weft.plan.normal import normalised, substituted
+from weft.plan.normal_form import normalised, substituted
 from weft.plan.subscription import Meeting, Schedule
 from weft.predicates import (
     Box,

@@ -14,8 +14,7 @@ import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
-from weft.plan.plan import Plan
-from weft.plan.restriction import with_read
+from weft.plan.plan import Plan, with_read
 from weft.runtime.failures.errors import StorageError
 from weft.runtime.failures.reasons import reason_of
 

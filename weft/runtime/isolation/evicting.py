@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql import SparkSession
 
 from weft.catalog import Catalog
-from weft.plan.restriction import restricted, with_read
+from weft.plan.plan import restricted, with_read
 from weft.runtime.continuity import Folders
 from weft.runtime.decision import Decision
 from weft.runtime.failures.errors import MemoryLimit

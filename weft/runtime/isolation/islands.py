@@ -25,8 +25,7 @@ from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as F
 
 from weft.catalog import Catalog
-from weft.plan.plan import Plan
-from weft.plan.restriction import restricted, with_read, with_readers, without
+from weft.plan.plan import Plan, restricted, with_read, with_readers, without
 from weft.runtime.columnar.rows import CORRUPT, STREAM, TICK, slots_of
 from weft.runtime.continuity import Folders
 from weft.runtime.cycle import CycleRunner, Step

@@ -13,8 +13,7 @@ from weft.algebra import Relation
 from weft.catalog.codec import dumps, loads
 from weft.optimizer.share_set_operators import arranged
 from weft.plan.event_time import RunningQuery
-from weft.plan.operand_order import with_ordered_operands
-from weft.plan.plain_names import without_names
+from weft.plan.normal_form import with_ordered_operands, without_names
 from weft.runtime.pieces.pieces import Root
 from weft.runtime.places import Place, shared_place
 

@@ -28,7 +28,6 @@ from weft.kernels.statistics import (
     extreme,
     sum_of_integers,
 )
-from weft.plan.sharing import ONLY_AGGREGATES
 from weft.runtime.columnar.exact_sums import decimal_constant
 from weft.runtime.columnar.expressions import Leaf, spark_sql
 from weft.runtime.columnar.rows import column
@@ -44,6 +43,9 @@ _SHORT_DECIMAL = 18
 
 #: So many digits of longer ones are summed apart from those before them, which fit into 64 bits.
 _LOWER = 20
+
+#: Why what does not aggregate is not woven.
+ONLY_AGGREGATES = "only aggregates share partials"
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,28 @@
-"""Relations in the shape that the engine runs: every operator has one job, and looks at rows where they are kept.
+"""The forms in which relations are compared and run: normal, without users' names, with ordered operands.
 
-A selection below another select becomes part of it, so that windows and joins read the streams' own logs, history
-included. An aggregate or a window over a join becomes a select over the join, so that the joined rows can be kept like
-those of any other source. An aggregate that a join reads gives its bare groups, and what HAVING and the select list say
-of them is part of the join: joins that differ in a threshold read the same groups. DISTINCT over history becomes a
-select over the rows that it looks at.
+**Normal**: every operator has one job, and reads rows where they are kept. A selection below another select becomes
+part of it, so that windows and joins read the streams' own logs, history included. An aggregate or a window over a join
+becomes a select over the join, so that the joined rows can be kept like those of any other source. An aggregate that a
+join reads gives its bare groups, and HAVING and the select list become part of the join: joins that differ in a
+threshold read the same groups. DISTINCT over history becomes a select over the rows that it looks at.
+
+**Without names**: inputs are called t0, t1, … in their order, and columns c0, c1, … Two queries that read the same
+subquery under other names then share it. The columns of a query's own answers keep their names.
+
+**Ordered operands**: the operands of a set operator are sorted where their order does not matter.
+
+    B UNION A,  A UNION B                  →   A UNION B
+    (C UNION A) UNION B                    →   (A UNION B) UNION C       the first two are a relation of their own
+    (A EXCEPT C) EXCEPT B                  →   (A EXCEPT B) EXCEPT C
+
+That holds between window instances, and over history as long as everything is remembered. With RETAIN <interval> it
+does not: what an inner operator lets through decides what the outer one remembers. UNION ALL passes rows through, in
+any order. The names of the columns are those of the first operand, whichever it is now.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from weft.algebra import (
@@ -17,6 +30,7 @@ from weft.algebra import (
     Call,
     Column,
     Expression,
+    Field,
     Input,
     KeyRef,
     Literal,
@@ -24,6 +38,7 @@ from weft.algebra import (
     Relation,
     Select,
     SetOperation,
+    SetOperator,
     Source,
     WindowBound,
 )
@@ -42,18 +57,19 @@ def normalised(relation: Relation) -> Relation:
     select = _without_selections(replace(relation, inputs=inputs))
     if is_join and (select.window is not None or select.is_grouped):
         select = _apart(select)
-    return _over_rows(select) if _remembers(select) else select
+    is_distinct_over_history = (
+        select.distinct and select.retain is not None and not select.is_grouped and select.window is None
+    )
+    return _over_rows(select) if is_distinct_over_history else select
 
 
 def _normalised_source(source: Source, for_join: bool) -> Source:
     if not isinstance(source, (Select, SetOperation)):
         return source
-    relation = normalised(source)
-    return _over_groups(relation) if for_join and isinstance(relation, Select) and _has_groups(relation) else relation
-
-
-def _has_groups(select: Select) -> bool:
-    return select.is_grouped and not select.distinct and select.retain is None
+    below = normalised(source)
+    if for_join and isinstance(below, Select) and below.is_grouped and not below.distinct and below.retain is None:
+        return _over_groups(below)
+    return below
 
 
 def _over_groups(select: Select) -> Select:
@@ -78,11 +94,6 @@ def _over_groups(select: Select) -> Select:
         outputs=tuple(replace(each, expression=substituted(each.expression, columns)) for each in select.outputs),
         clock_type=select.clock_type,
     )
-
-
-def _remembers(select: Select) -> bool:
-    """Whether it is a DISTINCT over history."""
-    return select.distinct and select.retain is not None and not select.is_grouped and select.window is None
 
 
 def _over_rows(select: Select) -> Select:
@@ -149,7 +160,12 @@ def _apart(select: Select) -> Select:
     SELECT k, SUM(v * 2) FROM a, b … GROUP BY window(…), k
       →  SELECT x0, SUM(x1) FROM (SELECT a.k AS x0, b.v * 2 AS x1 FROM a, b …) GROUP BY window(…), x0
     """
-    used = dict.fromkeys(value for each in _expressions(select) for value in _values(each))
+    expressions = [
+        *select.keys,
+        *(arg for each in select.aggregates for arg in each.args),
+        *(each.expression for each in select.outputs),
+    ]
+    used = dict.fromkeys(value for each in expressions for value in _values(each))
     outputs = tuple(Output(f"x{number}", value) for number, value in enumerate(used))
     join = Select(inputs=select.inputs, where=select.where, outputs=outputs, clock_type=select.clock_type)
     columns: dict[Expression, Expression] = {
@@ -171,14 +187,6 @@ def _apart(select: Select) -> Select:
     )
 
 
-def _expressions(select: Select) -> list[Expression]:
-    return [
-        *select.keys,
-        *(arg for each in select.aggregates for arg in each.args),
-        *(each.expression for each in select.outputs),
-    ]
-
-
 def _values(expression: Expression) -> Iterator[Expression]:
     """The largest parts of an expression that can be computed of a combination alone."""
     if _is_of_rows(expression):
@@ -194,3 +202,97 @@ def _is_of_rows(expression: Expression) -> bool:
         leaves = [_is_of_rows(arg) for arg in expression.args if not isinstance(arg, Literal)]
         return bool(leaves) and all(leaves)
     return isinstance(expression, Column)
+
+
+# -- without names ----------------------------------------------------------------------------------------------------
+
+
+def plainly_named(relation: Relation) -> Relation:
+    """A query's relation with plain names for all but its answers."""
+    plain = without_names(relation)
+    if isinstance(plain, SetOperation):
+        return replace(plain, fields=relation.fields)
+    named = zip(plain.outputs, relation.fields, strict=True)
+    return replace(plain, outputs=tuple(replace(each, name=field.name) for each, field in named))
+
+
+def without_names(relation: Relation) -> Relation:
+    """A relation with plain names for everything."""
+    if isinstance(relation, SetOperation):
+        fields = tuple(Field(f"c{number}", each.type) for number, each in enumerate(relation.fields))
+        return replace(relation, left=without_names(relation.left), right=without_names(relation.right), fields=fields)
+    columns: dict[tuple[str, str], tuple[str, str]] = {}
+    inputs = []
+    for position, item in enumerate(relation.inputs):
+        source, alias = item.source, f"t{position}"
+        if isinstance(source, (Select, SetOperation)):
+            source = without_names(source)
+        # Names may repeat; then the last one is meant, as everywhere.
+        for known, plain in zip(item.source.fields, source.fields, strict=True):
+            columns[item.alias, known.name] = alias, plain.name
+        inputs.append(Input(source, alias, item.window))
+
+    def renamed(expression: Expression) -> Expression:
+        if isinstance(expression, Column):
+            return Column(*columns[expression.source, expression.name], expression.type)
+        if isinstance(expression, Call):
+            return replace(expression, args=tuple(map(renamed, expression.args)))
+        return expression
+
+    return replace(
+        relation,
+        inputs=tuple(inputs),
+        where=None if relation.where is None else renamed(relation.where),
+        keys=tuple(map(renamed, relation.keys)),
+        aggregates=tuple(replace(each, args=tuple(map(renamed, each.args))) for each in relation.aggregates),
+        outputs=tuple(Output(f"c{n}", renamed(each.expression)) for n, each in enumerate(relation.outputs)),
+    )
+
+
+# -- ordered operands -------------------------------------------------------------------------------------------------
+
+
+def with_ordered_operands(relation: Relation, key: Callable[[Relation], str]) -> Relation:
+    """A relation whose set operators have their operands in the order of a key, at every level."""
+    if isinstance(relation, Select):
+        inputs = tuple(
+            replace(each, source=with_ordered_operands(each.source, key))
+            if isinstance(each.source, (Select, SetOperation))
+            else each
+            for each in relation.inputs
+        )
+        return replace(relation, inputs=inputs)
+    first, *others = (with_ordered_operands(each, key) for each in operands_of(relation))
+    if is_free(relation):
+        if relation.operator is not SetOperator.EXCEPT:
+            first, *others = sorted([first, *others], key=key)
+        others = sorted(others, key=key)
+    combined = first
+    for each in others:
+        combined = replace(relation, left=combined, right=each)
+    return combined
+
+
+def operands_of(operation: SetOperation) -> list[Relation]:
+    """What a chain of the same operator combines. Of EXCEPT only the first may be a chain."""
+    found: list[Relation] = []
+    waiting: list[Relation] = [operation]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, SetOperation) and _continues(each, operation):
+            goes_on = operation.operator is not SetOperator.EXCEPT or not found
+            waiting += [each.right, each.left] if goes_on else []
+            if goes_on:
+                continue
+        found.append(each)
+    return found
+
+
+def _continues(inner: SetOperation, outer: SetOperation) -> bool:
+    own, others = ((each.operator, each.all, each.window, each.retain) for each in (inner, outer))
+    return inner is outer or (own == others and is_free(outer))
+
+
+def is_free(operation: SetOperation) -> bool:
+    """Whether the order of operands does not matter."""
+    return operation.retain is None or operation.retain.ticks is None

@@ -7,8 +7,7 @@ from typing import Any
 
 from tests.sql.given import given_names
 from tests.support.golden import FIXTURES, read_golden
-from weft.explain.json import query_document
-from weft.plan.text import query_text
+from weft.explain.query_text import query_document, query_text
 from weft.sql import read, statements
 
 _SELECTS = [

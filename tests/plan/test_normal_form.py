@@ -16,8 +16,8 @@ from tests.support.generator import Workload, workloads
 from tests.support.golden import FIXTURES, Example, read_golden, rewrite_golden
 from weft.algebra import Query
 from weft.algebra.properties import clock_column
-from weft.plan.normal import normalised
-from weft.plan.text import query_text
+from weft.explain.query_text import query_text
+from weft.plan.normal_form import normalised
 from weft.sql import parse
 from weft.sql.relation_binder import bind_relation
 

@@ -7,25 +7,28 @@ from fractions import Fraction
 
 from weft.algebra import DataType, Query
 from weft.algebra.types import TIMESTAMP
-from weft.explain.network_text import network_lines, network_query_lines
-from weft.explain.words import count, listed, number_text, other_queries, some
-from weft.plan.shared_network import LOG, SharedNetwork
-from weft.plan.sharing import (
+from weft.explain.explanation import (
+    JOIN,
+    LOG,
     ROW,
+    SELECTION,
     Apart,
     Cohort,
-    CycleMeasured,
-    Measured,
+    JoinFamily,
+    JoinOrder,
+    NetworkQuery,
     PlannedFor,
     RunningAggregateQuery,
     RunningCohort,
-    SharedReduction,
+    SharedNetwork,
+    SharedNode,
     SharedStream,
     SharedTree,
     Sharing,
     WovenQuery,
 )
-from weft.plan.text import duration_text, query_text, window_text
+from weft.explain.query_text import count, duration_text, number_text, query_text, some, window_text
+from weft.plan.facts import CycleMeasured, Measured
 
 #: So much is shown of an expression that Spark gets.
 _WIDEST = 160
@@ -33,29 +36,36 @@ _WIDEST = 160
 _CYCLES = 5
 
 _SECOND = 1_000_000
+#: So many nodes, families and queries are shown; the others are counted. JSON has all of them.
+_NODES = 40
+_FAMILIES = 20
+_QUERIES = 40
+#: So many of the newest changes of an order are shown.
+_CHANGES = 5
 
 
 def shared_text(queries: Sequence[Query], sharing: Sharing, measured: Measured) -> str:
-    """Everything: each query by itself, what they share, and how it runs."""
+    """All queries: what each of them is, what they share, and how it runs."""
     if not queries:
         return "no queries"
     parts = [query_text(each) for each in queries]
     parts += ["\n".join(_stream_lines(stream, sharing, measured)) for stream in sharing.streams]
     if sharing.network.queries:
-        parts.append("\n".join(network_lines(sharing.network)))
-    alone = sharing.by_themselves
+        parts.append("\n".join(_network_lines(sharing.network)))
+    alone = sharing.unshared
     if alone:
-        told = (f"  {name}: {why}" for name, why in alone.items())
-        parts.append("\n".join(["neither woven nor in the network", *told]))
+        reasons = (f"  {name}: {why}" for name, why in alone.items())
+        parts.append("\n".join(["neither woven nor in the network", *reasons]))
     parts.append("\n".join(_physical_lines(sharing.streams, sharing.network, alone, measured)))
     return "\n\n".join(parts)
 
 
 def shared_query_text(query: Query, sharing: Sharing, measured: Measured) -> str:
-    """One query: by itself, what it shares with whom, and how it runs."""
+    """One query: what it is, what it shares with which others, and how it runs."""
     woven, running = sharing.woven.get(query.name), sharing.running.get(query.name)
+    network = sharing.network.within({query.name})
+    alone = {name: why for name, why in sharing.unshared.items() if name == query.name}
     streams: list[SharedStream] = []
-    alone, network = sharing.by_themselves, sharing.network.within({query.name})
     if woven is not None:
         streams = [sharing.stream(woven.stream)]
         shared = list(_query_lines(woven, streams[0], measured))
@@ -63,10 +73,9 @@ def shared_query_text(query: Query, sharing: Sharing, measured: Measured) -> str
         streams = [sharing.stream(running.stream)]
         shared = list(_running_query_lines(running, streams[0]))
     elif query.name in network.queries:
-        shared = list(network_query_lines(network.queries[query.name], network))
+        shared = list(_network_query_lines(network.queries[query.name], network))
     else:
         shared = [f"neither woven nor in the network: {alone[query.name]}"]
-    alone = {name: why for name, why in alone.items() if name == query.name}
     physical = _physical_lines(streams, network, alone, measured)
     return "\n\n".join([query_text(query), "\n".join(shared), "\n".join(physical)])
 
@@ -110,18 +119,18 @@ def _rate_text(stream: SharedStream) -> str:
 
 def _reduction_lines(stream: SharedStream, selectivities: Mapping[str, float]) -> Iterator[str]:
     reduction, clock = stream.reduction, stream.clock
-    cut = f"cells cut at {_edges(reduction, clock)}; {_per(reduction.edge_rate, 'cells', clock)}"
+    edges = some([_edge(*each, clock) for each in reduction.edges])
+    cut = f"cells cut at {edges}; {_per(reduction.edge_rate, 'cells', clock)}"
     yield f"  reduction: {cut if reduction.edges else 'time is not cut'}"
     if reduction.conditions:
         columns = count(reduction.signature_columns, "signature column")
-        told = [f"{each}{_selectivity(selectivities.get(each))}" for each in reduction.conditions]
-        yield f"    {count(len(told), 'condition')} in {columns}: {some(told)}"
-    yield f"    {count(len(reduction.keys), 'key')}{listed(reduction.keys)}"
-    yield f"    {count(len(reduction.aggregates), 'aggregate')}{listed(reduction.aggregates)}"
-
-
-def _edges(reduction: SharedReduction, clock: DataType) -> str:
-    return some([_edge(modulus, residue, clock) for modulus, residue in reduction.edges])
+        shares = [
+            f"{each} ({100 * selectivities[each]:.3g} % of rows)" if each in selectivities else each
+            for each in reduction.conditions
+        ]
+        yield f"    {count(len(shares), 'condition')} in {columns}: {some(shares)}"
+    yield f"    {count(len(reduction.keys), 'key')}{_listed(reduction.keys)}"
+    yield f"    {count(len(reduction.aggregates), 'aggregate')}{_listed(reduction.aggregates)}"
 
 
 def _edge(modulus: int, residue: int, clock: DataType) -> str:
@@ -137,17 +146,10 @@ def _cohort_text(cohort: Cohort | RunningCohort) -> str:
 def _tree_lines(tree: SharedTree, stream: SharedStream, sharing: Sharing) -> Iterator[str]:
     clock = stream.clock
     yield f"tree {tree.number}: {_windows(tree, clock)}; {_per(tree.edge_rate, 'fragments', clock)}"
-    yield from (f"  {line}" for line in _kernel_lines(tree))
-    for name in tree.queries:
-        woven = sharing.woven[name]
-        yield f"  {name} {_costs(woven, stream)}"
+    yield from (f"  {each.measure} in {each.kernel}: {each.reason}" for each in tree.kernels)
+    yield from (f"  {name} {_costs(sharing.woven[name], stream)}" for name in tree.queries)
     if tree.apart is not None:
         yield f"  {_apart_text(tree.apart, clock)}"
-
-
-def _kernel_lines(tree: SharedTree) -> Iterator[str]:
-    for each in tree.kernels:
-        yield f"{each.measure} in {each.kernel}: {each.reason}"
 
 
 def _windows(tree: SharedTree, clock: DataType) -> str:
@@ -155,7 +157,7 @@ def _windows(tree: SharedTree, clock: DataType) -> str:
 
 
 def _costs(woven: WovenQuery, stream: SharedStream) -> str:
-    """What a query costs, and alone; as long as nobody knows how many rows come, these are told apart."""
+    """What a query costs, shared and alone; reading rows is listed apart as long as their rate is unknown."""
     cost, alone = (number_text(_scaled(each, stream.clock)) for each in (woven.cost, woven.alone))
     unit = _unit("nanoseconds", stream.clock)
     part = Fraction(1, stream.number_of_queries)
@@ -178,17 +180,16 @@ def _apart_text(apart: Apart, clock: DataType) -> str:
 def _query_lines(woven: WovenQuery, stream: SharedStream, measured: Measured) -> Iterator[str]:
     tree = woven.tree
     cohort = next(each for each in stream.cohorts if tree in each.trees)
-    reducing = stream.number_of_queries - 1
     in_cohort = sum(len(each.queries) for each in cohort.trees) - 1
     yield f"woven over stream {stream.name}: tree {tree.number} of {count(len(stream.trees), 'tree')}"
     yield f"  {_cohort_text(cohort)}"
     if cohort.host is not None:
         yield f"  kernels {cohort.host}"
     yield f"  windows {_windows(tree, stream.clock)}; {_per(tree.edge_rate, 'fragments', stream.clock)}"
-    yield f"  shares the tree with {other_queries(len(woven.companions))}{listed(woven.companions)}"
-    yield f"  shares the cohort with {other_queries(in_cohort)}"
-    yield f"  shares the reduction with {other_queries(reducing)}; {_rate_text(stream)}"
-    yield from (f"  {line}" for line in _kernel_lines(tree))
+    yield f"  shares the tree with {_other_queries(len(woven.companions))}{_listed(woven.companions)}"
+    yield f"  shares the cohort with {_other_queries(in_cohort)}"
+    yield f"  shares the reduction with {_other_queries(stream.number_of_queries - 1)}; {_rate_text(stream)}"
+    yield from (f"  {each.measure} in {each.kernel}: {each.reason}" for each in tree.kernels)
     yield f"  {_costs(woven, stream)}"
     weaving = [each.stages["weave"] for each in measured.cycles[-_CYCLES:] if "weave" in each.stages]
     if weaving:
@@ -200,12 +201,139 @@ def _query_lines(woven: WovenQuery, stream: SharedStream, measured: Measured) ->
 
 def _running_query_lines(query: RunningAggregateQuery, stream: SharedStream) -> Iterator[str]:
     others = [name for name in query.cohort.queries if name != query.name]
-    told = f"{other_queries(len(others))}{listed(others)}"
     yield f"woven over stream {stream.name}: groups that grow and never close"
     yield f"  {_cohort_text(query.cohort)}"
     yield f"  keeps of each group: {some(query.cohort.measures)}"
-    yield f"  shares the groups with those that began in the same cycle, of {told}"
-    yield f"  shares the reduction with {other_queries(stream.number_of_queries - 1)}; {_rate_text(stream)}"
+    listed = f"{_other_queries(len(others))}{_listed(others)}"
+    yield f"  shares the groups with those that began in the same cycle, of {listed}"
+    yield f"  shares the reduction with {_other_queries(stream.number_of_queries - 1)}; {_rate_text(stream)}"
+
+
+# -- network ----------------------------------------------------------------------------------------------------------
+
+
+def _network_lines(network: SharedNetwork) -> Iterator[str]:
+    """The network: the nodes that most queries share, families, and what each query costs."""
+    kinds = ", ".join(count(network.count(kind), kind) for kind in (LOG, SELECTION, JOIN) if network.count(kind))
+    yield (
+        f"network: {count(len(network.queries), 'query', 'queries')}, {count(len(network.nodes), 'node')} ({kinds}); "
+        f"looks at {network.cost:,} rows"
+    )
+    order = {number: position for position, number in enumerate(network.nodes)}
+    # What is below one of the nodes that most queries need is among them.
+    ranked = sorted(network.nodes.values(), key=lambda node: (-len(node.queries), order[node.number]))
+    for node in sorted(ranked[:_NODES], key=lambda node: order[node.number]):
+        yield from (f"  {line}" for line in _node_lines(node))
+    yield from _left_out(len(network.nodes) - _NODES, "node")
+    for family in network.families[:_FAMILIES]:
+        yield f"  {_family_text(family)}"
+    yield from _left_out(len(network.families) - _FAMILIES, "family of joins", "families of joins")
+    for query in list(network.queries.values())[:_QUERIES]:
+        rest = "" if query.beside is None else f"; the rest of it: {query.beside}"
+        yield f"  {query.name} {_answered(query)}; {_rows_looked_at(query)}{rest}"
+        yield from (f"    node {why.node} is its own: {why.reason}" for why in query.not_shared)
+        yield from (f"    {_order_text(order)}" for order in query.orders)
+    yield from _left_out(len(network.queries) - _QUERIES, "query", "queries")
+
+
+def _network_query_lines(query: NetworkQuery, network: SharedNetwork) -> Iterator[str]:
+    """One query: its nodes from the logs up, what it shares with which others, its cost, and why it shares no more."""
+    yield f"in the network: {_answered(query)}"
+    if query.beside is not None:
+        yield f"  the rest of it: {query.beside}"
+    for number in query.nodes:
+        yield from (f"  {line}" for line in _node_lines(network.nodes[number]))
+    for family in network.families:
+        mine = [number for number in query.nodes if number in family.joins]
+        if mine:
+            yield f"  node {', '.join(map(str, mine))} in a {_family_text(family)}"
+    for order in query.orders:
+        yield from (f"  {line}" for line in _order_lines(order))
+    companions = network.companions(query.name)
+    with_nodes = [f"{name} (node {', '.join(map(str, numbers))})" for name, numbers in companions.items()]
+    yield f"  shares nodes above logs with {_other_queries(len(companions))}{_listed(with_nodes)}"
+    own = [number for number in query.own if network.nodes[number].parents]
+    yield f"  has to itself {count(len(own), 'node')} above logs{_listed(list(map(str, own)))}"
+    yield from (f"    node {why.node} is its own: {why.reason}" for why in query.not_shared)
+    yield f"  {_rows_looked_at(query)}"
+
+
+def _node_lines(node: SharedNode) -> Iterator[str]:
+    yield f"node {node.number}, level {node.level}: {_made_of(node)}"
+    if node.equations:
+        yield f"  on {' AND '.join(node.equations)}"
+    if node.conditions:
+        yield f"  where {' AND '.join(node.conditions)}"
+    measured = "" if node.measured is None else f", {node.measured:,} kept"
+    yield f"  gives {some(node.columns) or 'nothing but its clock'}; {count(node.rows, 'row')} expected{measured}"
+    shared = f"shared by {len(node.queries):,} queries" if node.is_shared else "for one query"
+    yield f"  {shared}{_listed(node.queries)}"
+
+
+def _made_of(node: SharedNode) -> str:
+    if node.kind == LOG:
+        return node.title
+    late = ", without rows that come too late" if node.timely else ""
+    if node.kind == SELECTION:
+        return f"selection of node {node.parents[0]}{late}"
+    left, right = node.parents
+    names = ", ".join(node.legs)
+    return f"join of node {left} with {'itself' if left == right else f'node {right}'}, as {names}{late}"
+
+
+def _family_text(family: JoinFamily) -> str:
+    keys = " AND ".join(family.equations) or "time alone"
+    kept = "" if family.kept is None else f"; {count(family.kept, 'row')} kept"
+    selections = f" and {count(len(family.selections), 'selection')}" if family.selections else ""
+    return (
+        f"family of joins of {', '.join(family.inputs)} on {keys}: "
+        f"{count(len(family.joins), 'join')}{selections} in one look-up{kept}"
+    )
+
+
+def _order_lines(order: JoinOrder) -> Iterator[str]:
+    """An order, what was measured that it follows from, and its changes."""
+    yield _order_text(order)
+    if order.seen:
+        yield f"  seen: {_seen_text(order.seen)}"
+    for each in order.history[-_CHANGES:]:
+        if each.before == each.after:
+            change = f"still {each.after}, with other selections below it"
+        else:
+            change = f"from {each.before}, for {each.cost_before:,} rows, to {each.after}, for {each.cost_after:,}"
+        yield f"  chosen anew before cycle {each.cycle}: {change}"
+        if each.seen:
+            yield f"    seen then: {_seen_text(each.seen)}"
+
+
+def _order_text(order: JoinOrder) -> str:
+    text = f"joined in the order {order.order}"
+    if order.cost is None or order.best_cost is None:
+        return f"{text}, as supposed: no cycle has told anything yet"
+    if order.best == order.order:
+        return f"{text}: {order.cost:,} rows, the best that is known of"
+    return f"{text}: {order.cost:,} rows; {order.best} would take {order.best_cost:,}"
+
+
+def _seen_text(seen: Mapping[str, float]) -> str:
+    return "; ".join(
+        f"{what}: {value:,.0f}" if value > 1 else f"{what}: {100 * value:.3g} %" for what, value in seen.items()
+    )
+
+
+def _answered(query: NetworkQuery) -> str:
+    nodes = [f"node {each.node}" + (f" ({', '.join(each.inputs)})" if each.inputs else "") for each in query.answers]
+    return f"{'answered by' if query.beside is None else 'reads'} {' and '.join(nodes)}"
+
+
+def _rows_looked_at(query: NetworkQuery) -> str:
+    alone = "" if query.alone is None else f" instead of {query.alone:,} alone"
+    return f"looks at {number_text(query.cost)} rows{alone}"
+
+
+def _left_out(number: int, one: str, many: str = "") -> Iterator[str]:
+    if number > 0:
+        yield f"  … and {count(number, one, many)} more: FORMAT JSON has all of them"
 
 
 # -- physical ---------------------------------------------------------------------------------------------------------
@@ -217,7 +345,8 @@ def _physical_lines(
     yield "physical"
     for stream in streams:
         yield f"  one Spark job in a cycle reduces the rows of {stream.name}:"
-        yield from (f"    {_short(line)}" for line in stream.reduction.sql.split("\n"))
+        for line in stream.reduction.sql.split("\n"):
+            yield f"    {line if len(line) <= 2 * _WIDEST else f'{line[:_WIDEST]} … {line[-_WIDEST // 2 :]}'}"
     if network.queries:
         joins = count(len(network.families), "family of joins", "families of joins")
         look = "looks" if len(network.families) == 1 else "look"
@@ -257,7 +386,7 @@ def _scaled(per_tick: Fraction, clock: DataType) -> Fraction:
 
 
 def _per(per_tick: Fraction, what: str, clock: DataType) -> str:
-    """A rate in the unit that people think in: per second, or per row of an ordinal clock."""
+    """A rate in a unit for people: per second, or per row of an ordinal clock."""
     return f"{number_text(_scaled(per_tick, clock))} {_unit(what, clock)}"
 
 
@@ -265,14 +394,9 @@ def _unit(what: str, clock: DataType) -> str:
     return f"{what} per {'second' if clock == TIMESTAMP else 'tick'}"
 
 
-def _selectivity(share: float | None) -> str:
-    return "" if share is None else f" ({100 * share:.3g} % of rows)"
+def _other_queries(number: int) -> str:
+    return "no other query" if not number else count(number, "other query", "other queries")
 
 
-def _short(line: str) -> str:
-    if len(line) <= 2 * _WIDEST:
-        return line
-    return f"{line[:_WIDEST]} … {line[-_WIDEST // 2 :]}"
-
-
-__all__ = ["shared_query_text", "shared_text"]
+def _listed(names: Sequence[str]) -> str:
+    return f": {some(names)}" if names else ""

@@ -12,16 +12,12 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.runtime.joins.workloads import workload
-from weft.explain.box_text import WIDTH, box_lines, thickness
-from weft.explain.dot import dot
-from weft.explain.drawing import QUERIES, Arrow, Box, Drawing, drawing
+from weft.explain.explanation import Sharing
 from weft.explain.joins import shared_network
-from weft.explain.layout import layout
-from weft.explain.mermaid import mermaid
+from weft.explain.pictures import QUERIES, WIDTH, Arrow, Box, Drawing, box_lines, dot, drawing, mermaid, thickness
 from weft.explain.project import Project
-from weft.explain.svg import svg
+from weft.explain.svg import layout, svg
 from weft.explain.windows import sharing
-from weft.plan.sharing import Sharing
 from weft.sql.check import check
 
 _SVG = "{http://www.w3.org/2000/svg}"
@@ -50,10 +46,10 @@ def test_every_query_that_shares_is_in_one_box(drawn: tuple[Sharing, Drawing]) -
     found, picture = drawn
     boxes = [box for box in picture.boxes if box.kind == QUERIES]
     shown = sum(box.weight for box in boxes) + len(picture.unseen)
-    assert shown == len(names(found)) - len(found.by_themselves)
+    assert shown == len(names(found)) - len(found.unshared)
     named = Counter(line for box in boxes for line in box.lines if not line.startswith(("…", "and ")))
     assert set(named.values()) == {1}
-    assert named.keys() <= set(names(found)) - found.by_themselves.keys()
+    assert named.keys() <= set(names(found)) - found.unshared.keys()
 
 
 def test_arrows_lead_from_boxes_to_later_boxes(drawn: tuple[Sharing, Drawing]) -> None:

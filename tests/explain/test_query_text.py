@@ -6,7 +6,7 @@ import pytest
 
 from weft.algebra import UNBOUNDED, Call, Column, Literal, Window
 from weft.algebra.types import BIGINT, BOOLEAN, INT, INTERVAL, STRING, TIMESTAMP, DataType
-from weft.plan.text import clock_text, duration_text, expression_text, window_text
+from weft.explain.query_text import clock_text, duration_text, expression_text, window_text
 from weft.sql import durations
 
 MINUTE = 60_000_000
