@@ -36,8 +36,8 @@ def test_every_set_has_its_size_and_is_understood(name: str) -> None:
     assert len(bound(chosen.stream, queries)) == chosen.size
 
 
-def test_t_34_the_grid_has_768_queries() -> None:
-    """T-34, and: each chain of two records is there four times, since it has no split."""
+def test_the_grid_has_768_queries() -> None:
+    """Each chain of two records is there four times, since it has no split."""
     texts = [query.select for query in SETS["QIMQOSJPFed-Manual"].queries()]
     assert len(texts) == 4 * 2 * 2 * 2 * 6 * 4 == 768
     assert len(set(texts[:192])) == 48

@@ -31,7 +31,7 @@ def four() -> Coordinator:
     return coordinator
 
 
-def test_u3_the_coordinator_places_the_four_queries() -> None:
+def test_the_coordinator_places_the_four_queries() -> None:
     coordinator = four()
     assert [coordinator.provider_of(each) for each in ("Q1", "Q2", "Q3", "Q4")] == ["n1", "n2", "n1", "n2"]
     assert coordinator.standing().edge_cut == pytest.approx(110)

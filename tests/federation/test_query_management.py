@@ -1,4 +1,4 @@
-"""U2, U2b, U2c: the auction queries of the source, their representative, and who contains whom."""
+"""The auction queries of the source, their representative, and who contains whom."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def answers(queries: list[Query], opened: int, closed: int) -> dict[str, list[tu
     return oracle.cycle(rows)
 
 
-def test_u2_q3_and_q4_become_q5_and_residuals_give_each_its_own() -> None:
+def test_q3_and_q4_become_q5_and_residuals_give_each_its_own() -> None:
     queries = {"q3": bound("q3", Q3), "q4": bound("q4", Q4)}
     groups = Groups(Statistics())
     for name, query in queries.items():
@@ -94,7 +94,7 @@ def test_u2_q3_and_q4_become_q5_and_residuals_give_each_its_own() -> None:
 
 
 @pytest.mark.parametrize(("closed", "joins"), [(179, True), (180, True), (181, False), (0, True), (-1, False)])
-def test_u2b_lemma_3_1_with_closed_bounds(closed: int, joins: bool) -> None:
+def test_lemma_3_1_with_closed_bounds(closed: int, joins: bool) -> None:
     """T = (3 h, 0), as the source has it: 3 h 00 still joins. In weft conditions on clocks say such bounds."""
     text = (
         "SELECT o.item FROM open_auction o, closed_auction c "
@@ -104,18 +104,18 @@ def test_u2b_lemma_3_1_with_closed_bounds(closed: int, joins: bool) -> None:
 
 
 @pytest.mark.parametrize(("closed", "joins"), [(179, True), (180, False), (0, True), (-1, False)])
-def test_u2b_windows_are_half_open(closed: int, joins: bool) -> None:
+def test_windows_are_half_open(closed: int, joins: bool) -> None:
     """A window of 3 h is (τ − 3 h, τ]: what opened just 3 h ago has left it."""
     assert bool(answers([bound("q3", Q3)], 0, closed)["q3"]) == joins
 
 
-def test_u2c_who_contains_whom() -> None:
+def test_who_contains_whom() -> None:
     assert contains(form(Q3), form(Q5))
     assert contains(form(Q4), form(Q5))
     assert not contains(form(Q5), form(Q3))
 
 
-def test_u2c_aggregates_are_contained_only_with_equal_windows() -> None:
+def test_aggregates_are_contained_only_with_equal_windows() -> None:
     def counted(hours: int, where: str = "") -> str:
         return (
             f"SELECT seller, COUNT(*) AS c FROM open_auction [ROWS {hours * HOUR} SLIDE {HOUR}] {where} GROUP BY seller"

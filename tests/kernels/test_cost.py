@@ -85,7 +85,7 @@ ALL_RANGES = [Window(length, 1) for length in range(1, 129)]
         ("slickdeque_noninv", 2 - 2 / 128 + 132.43),
     ],
 )
-def test_table_2_all_ranges_up_to_128(kernel: str, operations: float) -> None:
+def test_all_ranges_up_to_128_takes_what_the_source_states(kernel: str, operations: float) -> None:
     assert float(omega(kernel, ALL_RANGES)) == pytest.approx(operations, rel=1e-3)
 
 
@@ -102,11 +102,11 @@ def test_table_2_all_ranges_up_to_128(kernel: str, operations: float) -> None:
         ("prefix", 2),
     ],
 )
-def test_table_2_one_window_of_1024(kernel: str, operations: int) -> None:
+def test_one_window_of_1024_takes_what_the_source_states(kernel: str, operations: int) -> None:
     assert omega(kernel, [Window(1024, 1)]) == operations
 
 
-def test_table_2_one_deque_of_1024() -> None:
+def test_one_deque_of_1024_takes_what_the_source_states() -> None:
     """Fewer than two comparisons; besides, the head's position is tested, which the table leaves out."""
     assert float(omega("slickdeque_noninv", [Window(1024, 1)])) - 1 == pytest.approx(1.998, abs=1e-3)
 

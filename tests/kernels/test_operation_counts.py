@@ -45,33 +45,33 @@ def steady(kernel: str, length: int, slides: int, *, commutative: bool = True) -
         ("prefix", 2, 2),
     ],
 )
-def test_table_2_one_query(kernel: str, amortised: float, worst: float) -> None:
+def test_one_query_takes_what_the_source_states(kernel: str, amortised: float, worst: float) -> None:
     operations = steady(kernel, N, SLIDES)
     assert sum(operations) / SLIDES == pytest.approx(amortised, rel=0.01)
     assert max(operations) == worst
 
 
-def test_table_2_flatfat_in_order() -> None:
+def test_flatfat_in_order_takes_what_the_source_states() -> None:
     """A function that minds the order cannot use the root: a lookup on top of the update."""
     operations = steady("flatfat", N, SLIDES, commutative=False)
     assert log2(N) < sum(operations) / SLIDES <= 2 * log2(N)
     assert max(operations) <= 2 * log2(N) + 1
 
 
-def test_table_2_b_int() -> None:
+def test_b_int_takes_what_the_source_states() -> None:
     operations = steady("b_int", N, SLIDES)
     assert sum(operations) / SLIDES == pytest.approx(1 + float(lookup(N)), rel=0.05)
     assert max(operations) <= 2 * log2(N)
 
 
-def test_table_2_daba() -> None:
+def test_daba_takes_what_the_source_states() -> None:
     """The table says 5 and 8 for the original; the Lite form needs less, and never more."""
     operations = steady("daba", N, SLIDES)
     assert sum(operations) / SLIDES == pytest.approx(4, rel=0.02)
     assert max(operations) <= 6
 
 
-def test_table_2_slickdeque_noninv() -> None:
+def test_slickdeque_noninv_takes_what_the_source_states() -> None:
     operations = steady("slickdeque_noninv", N, 20 * N)
     assert sum(operations) / len(operations) == pytest.approx(2 - 2 / N, rel=0.01)
     assert max(operations) < 30
@@ -87,7 +87,7 @@ def test_slickdeque_noninv_under_a_trend() -> None:
     ("kernel", "operations"),
     [("panes", 8128), ("flatfit", 127), ("slickdeque_inv", 255), ("prefix", 129)],
 )
-def test_table_2_all_ranges(kernel: str, operations: int) -> None:
+def test_all_ranges_takes_what_the_source_states(kernel: str, operations: int) -> None:
     """n = 128, per slide. FlatFIT takes n − 1, where the table has 3n. SlickDeque's range of 1 begins anew: 2n − 1."""
     values = uniform(128 + 10)
     result = trace(ALGORITHMS[kernel], values, all_lengths(128, len(values)), add, sub)
@@ -95,7 +95,7 @@ def test_table_2_all_ranges(kernel: str, operations: int) -> None:
 
 
 @pytest.mark.parametrize("kernel", ["flatfat", "b_int"])
-def test_table_2_all_ranges_of_trees(kernel: str) -> None:
+def test_all_ranges_of_trees_takes_what_the_source_states(kernel: str) -> None:
     values = uniform(3 * 128)
     operations = trace(ALGORITHMS[kernel], values, all_lengths(128, len(values)), add, sub).operations[128:]
     windows = [Window(length, 1) for length in range(1, 129)]
@@ -103,7 +103,7 @@ def test_table_2_all_ranges_of_trees(kernel: str) -> None:
     assert sum(operations) / len(operations) == pytest.approx(omega, rel=0.05)
 
 
-def test_table_2_all_ranges_of_slickdeque_noninv() -> None:
+def test_all_ranges_of_slickdeque_noninv_takes_what_the_source_states() -> None:
     """All answers of a slide cost two comparisons; finding them is a walk."""
     values = uniform(5 * 128)
     operations = trace(ALGORITHMS["slickdeque_noninv"], values, all_lengths(128, len(values)), max).operations[128:]

@@ -131,7 +131,7 @@ def cutty_answers(window: Window, texts: list[str], kernel: str) -> dict[int, st
     return answers
 
 
-def test_figure_4_cutty() -> None:
+def test_cutty_cuts_where_windows_begin() -> None:
     """Range 5, slide 3: partials begin where windows begin; an answer takes the closed one and what is open so far."""
     window = Window(5, 3)
     assert partials_per_answer(window, Slicing.CUTTY) == 2
@@ -152,7 +152,7 @@ def test_cutty_joins_the_open_fragment(kernel: str, reach: int, slide: int, leng
 # Groupings ------------------------------------------------------------------------------------------------------------
 
 
-def test_example_4_of_weave_share() -> None:
+def test_the_example_of_weave_share() -> None:
     """Groupings A, BC, AC and CD: ABC is rolled up from ABCD, and A, BC and AC from ABC, never from rows again."""
     rng = np.random.default_rng(4)
     groupings = rng.integers(0, 3, (200, 4))

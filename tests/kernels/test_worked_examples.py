@@ -38,7 +38,7 @@ def letters(count: int) -> list[str]:
     return [chr(ord("a") + n) for n in range(count)]
 
 
-def test_figure_2_panes() -> None:
+def test_panes_in_the_source_example() -> None:
     """Range 4, slide 1: F₂ folds P₂ … P₅, and P₄ is part of F₁, F₂ and F₃."""
     result = slide_over("panes", letters(7), 4, concatenate)
     finals = [answer for (answer,) in result.answers[3:]]
@@ -46,7 +46,7 @@ def test_figure_2_panes() -> None:
     assert [final for final in finals[:3] if "d" in final] == ["abcd", "bcde", "cdef"]
 
 
-def test_figure_5_flatfat() -> None:
+def test_flatfat_in_the_source_example() -> None:
     """UT-W2: 16 leaves; a query of 11 partials from leaf 15 on takes leaf 15, [0..7] and [8..9]: two operations."""
     values = letters(26)
     starts = [[max(0, step - 15), max(0, step - 10)] for step in range(26)]
@@ -58,7 +58,7 @@ def test_figure_5_flatfat() -> None:
     assert result.operations[-1] == 4 + 2
 
 
-def test_figure_6_b_int() -> None:
+def test_b_int_in_the_source_example() -> None:
     """Intervals of 1, 2, 4, … partials: a window takes the fewest that make it up, in order."""
     result = slide_over("b_int", letters(22), 13, concatenate)
     assert result.answers[-1] == ["".join(letters(22)[9:])]
@@ -66,7 +66,7 @@ def test_figure_6_b_int() -> None:
     assert result.operations[-1] == 4 + 1
 
 
-def test_figure_7_flatfit() -> None:
+def test_flatfit_in_the_source_example() -> None:
     """A query of 9 partials visits two cells, whose pointers skip the rest, before it reaches the newest."""
     algorithm = ALGORITHMS["flatfit"]
     values = letters(14)
@@ -80,7 +80,7 @@ def test_figure_7_flatfit() -> None:
     assert result.operations[13] == 1
 
 
-def test_figure_8_two_stacks() -> None:
+def test_two_stacks_in_the_source_example() -> None:
     """Step 2 answers max(6, 1) = 6 from the tops; in step 3 the front is empty and the back is flipped onto it."""
     result = slide_over("two_stacks", [4, 6, 1, 3, 2], 3, max, None)
     assert [answer for (answer,) in result.answers] == [4, 6, 6, 6, 3]
@@ -90,7 +90,7 @@ def test_figure_8_two_stacks() -> None:
     assert two.answers == [[6], [6], [2]]
 
 
-def test_figure_9_daba() -> None:
+def test_daba_in_the_source_example() -> None:
     """Six ordered pointers part the queue; a flip renames parts and does no operation at once."""
     result = slide_over("daba", UT_W5, 4)
     for numbers in result.numbers:
@@ -98,7 +98,7 @@ def test_figure_9_daba() -> None:
         assert pointers == sorted(pointers)
 
 
-def test_figure_10_slickdeque() -> None:
+def test_slickdeque_in_the_source_example() -> None:
     """UT-W4: n = 6; the deque before and after partial 4 comes in at position 1, and the answers for ranges 6 … 1."""
     kernel = DequeKernel(ALGORITHMS["slickdeque_noninv"], extreme(BIGINT, True), 6, ranges=6, interpret=True, batch=1)
     values = np.array([6, 4, 5, 1, 3, 2, 4]).reshape(7, 1)

@@ -47,7 +47,7 @@ def test_weave_share_worked_example_table_3(partition: list[list[Window]], expec
     assert cost(partition, Fraction("1.2")) == Fraction(expected)
 
 
-def test_example_3_edge_rates_and_final_costs() -> None:
+def test_edge_rates_and_final_costs_in_the_source_example() -> None:
     qa, qb = Window(12, 9), Window(10, 6)
     assert tree_cost({Acq(qa): 1}, by_overlap()).edge_rate == Fraction(2, 9)
     assert tree_cost({Acq(qb): 1}, by_overlap()).edge_rate == Fraction(1, 3)
@@ -60,14 +60,14 @@ def test_example_3_edge_rates_and_final_costs() -> None:
     ("partition", "beyond_lambda"),
     [("a b c", "14.8"), ("ab c", "14.8"), ("ac b", "15"), ("bc a", "14.8"), ("abc", "14")],
 )
-def test_example_9_windows_under_three_levels(partition: str, beyond_lambda: str) -> None:
+def test_windows_under_three_levels_in_the_source_example(partition: str, beyond_lambda: str) -> None:
     by_name = {"a": Window(8, 5), "b": Window(5, 4), "c": Window(10, 1)}
     groups = [[by_name[name] for name in part] for part in partition.split()]
     # A single group needs no third level: 14, where the bare formula has 15.
     assert cost(groups, Fraction(7), Levels.THREE) == 7 + Fraction(beyond_lambda)
 
 
-def test_example_7_operations_per_20_ticks_at_one_row_per_tick() -> None:
+def test_operations_per_20_ticks_at_one_row_per_tick_in_the_source_example() -> None:
     qa, qb = Window(8, 5), Window(5, 4)
     apart = operators.run([[qa], [qb]], after=100, until=120, three_levels=True)
     assert apart.operations == {"row": 20, "combine": 28, "answer": 27}
@@ -75,7 +75,7 @@ def test_example_7_operations_per_20_ticks_at_one_row_per_tick() -> None:
     assert operators.run([[qa, qb]], 100, 120).operations == {"row": 20, "answer": 41}
 
 
-def test_example_7_fragments_and_answers() -> None:
+def test_fragments_and_answers_in_the_source_example() -> None:
     qa, qb = Window(8, 5), Window(5, 4)
     run = operators.run([[qa], [qb]], after=0, until=13, three_levels=True)
     assert run.base == {1: 0, 3: 3, 4: 3, 5: 4, 8: 18, 9: 8, 10: 9, 12: 21, 13: 12}

@@ -46,34 +46,34 @@ def shares(narrow: str, wide: str) -> bool:
 # -- what is made of what ----------------------------------------------------------------------------------------------
 
 
-def test_t_24_union_all_of_some_columns_is_some_columns_of_union_all() -> None:
+def test_union_all_of_some_columns_is_some_columns_of_union_all() -> None:
     narrow, wide = together(" UNION ALL ".join(over("b", 1, 2)), " UNION ALL ".join(over("a, b", 1, 2)))
     assert isinstance(narrow, Select)
     assert narrow.inputs[0].source == wide
     assert [each.expression for each in narrow.outputs] == [Column("t0", "c1", wide.fields[1].type)]
 
 
-def test_t_24_more_operands_are_added_to_the_columns_of_the_others() -> None:
+def test_more_operands_are_added_to_the_columns_of_the_others() -> None:
     wide = " UNION ALL ".join(over("a, b", 1, 2))
     narrow = " UNION ALL ".join([*over("b", 1, 2), *over("a", 3)])
     assert shares(narrow, wide)
     assert not shares(" UNION ALL ".join(over("b", 1, 3)), wide), "an operand of the wide one is none of its own"
 
 
-def test_t_24_columns_have_one_place_in_all_operands() -> None:
+def test_columns_have_one_place_in_all_operands() -> None:
     wide = " UNION ALL ".join([*over("a, b", 1), *over("b, a", 2)])
     assert shares(" UNION ALL ".join([*over("b", 1), *over("a", 2)]), wide)
     assert not shares(" UNION ALL ".join(over("b", 1, 2)), wide)
 
 
-def test_t_24_operands_count_as_often_as_they_are_there() -> None:
+def test_operands_count_as_often_as_they_are_there() -> None:
     wide = " UNION ALL ".join(over("a, b", 1, 1))
     assert shares(" UNION ALL ".join(over("b", 1, 1, 2)), wide)
     assert not shares(" UNION ALL ".join(over("b", 1, 2)), wide)
     assert shares(" UNION ".join(over("b", 1, 2)) + FOREVER, wide), "what UNION leaves out may come often"
 
 
-def test_t_24_union_is_made_distinct_once_more() -> None:
+def test_union_is_made_distinct_once_more() -> None:
     for wide in (" UNION ALL ".join(over("a, b", 1, 2)), " UNION ".join(over("a, b", 1, 2)) + FOREVER):
         narrow = together(" UNION ".join(over("b", 1, 2)) + FOREVER, wide)[0]
         assert isinstance(narrow, Select)
@@ -81,19 +81,19 @@ def test_t_24_union_is_made_distinct_once_more() -> None:
         assert shares(" UNION ".join(over("b", 1, 2)) + FOREVER, wide)
 
 
-def test_t_24_union_all_is_not_made_of_union() -> None:
+def test_union_all_is_not_made_of_union() -> None:
     narrow, wide = " UNION ALL ".join(over("b", 1, 2)), " UNION ".join(over("a, b", 1, 2)) + FOREVER
     assert not shares(narrow, wide)
     assert "left out" in str(_reason(narrow, wide))
 
 
-def test_t_24_what_is_taken_away_may_be_columns_of_a_union() -> None:
+def test_what_is_taken_away_may_be_columns_of_a_union() -> None:
     wide = " UNION ".join(over("a, b", 1, 2)) + FOREVER
     assert shares(" EXCEPT ".join(over("b", 0, 1, 2)) + FOREVER, wide)
 
 
 @pytest.mark.parametrize("operator", ["EXCEPT", "INTERSECT"])
-def test_t_24_some_columns_of_except_and_intersect_are_not_those_of_their_operands(operator: str) -> None:
+def test_some_columns_of_except_and_intersect_are_not_those_of_their_operands(operator: str) -> None:
     """A = {(1, 1)} and B = {(1, 2)}: A EXCEPT B has a row with a = 1, their first columns leave none over."""
     narrow, wide = (f" {operator} ".join(over(columns, 1, 2)) + FOREVER for columns in ("a", "a, b"))
     assert not shares(narrow, wide)

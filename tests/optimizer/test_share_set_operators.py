@@ -49,7 +49,7 @@ def remembering(found: set[SetOperation]) -> int:
     return sum(not each.all for each in found)
 
 
-def test_t_23_any_part_of_a_chain_is_shared() -> None:
+def test_any_part_of_a_chain_is_shared() -> None:
     for part in ((A, B), (B, C), (A, C)):
         for operator in (" UNION ", " INTERSECT ", " UNION ALL "):
             forever = "" if operator == " UNION ALL " else FOREVER
@@ -58,7 +58,7 @@ def test_t_23_any_part_of_a_chain_is_shared() -> None:
             assert operators(small) < operators(small, large)
 
 
-def test_t_23_a_union_is_made_of_what_union_all_gives() -> None:
+def test_a_union_is_made_of_what_union_all_gives() -> None:
     some, whole = f"{A} UNION ALL {B}", f"{A} UNION {B} UNION {C}{FOREVER}"
     assert len(operators(some, whole)) == 2
     assert operators(some) < operators(some, whole)
@@ -66,14 +66,14 @@ def test_t_23_a_union_is_made_of_what_union_all_gives() -> None:
     assert len(operators(some, whole)) == 3, "what UNION has left out is not there for UNION ALL"
 
 
-def test_t_23_what_is_taken_away_is_shared() -> None:
+def test_what_is_taken_away_is_shared() -> None:
     less = f"{A} EXCEPT {B} EXCEPT {C}{FOREVER}"
     for part in (f"{A} EXCEPT {B}{FOREVER}", f"{A} EXCEPT {C}{FOREVER}", f"{B} UNION {C}{FOREVER}"):
         assert len(operators(part, less)) == 2
     assert len(operators(f"{B} EXCEPT {A}{FOREVER}", less)) == 3
 
 
-def test_t_23_operands_count_as_often_as_they_are_there() -> None:
+def test_operands_count_as_often_as_they_are_there() -> None:
     twice = f"{A} UNION ALL {A}"
     assert len(operators(twice, f"{A} UNION ALL {B}")) == 2
     assert len(operators(twice, f"{A} UNION ALL {A} UNION ALL {B}")) == 2

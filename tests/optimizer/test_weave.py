@@ -53,7 +53,7 @@ def test_weave_share_worked_example() -> None:
     assert weaving.plan_after(1, Fraction("1.2")).cost == Fraction("4.4")
 
 
-def test_example_3_is_merged_from_two_thirds_of_a_row_on() -> None:
+def test_queries_are_merged_from_two_thirds_of_a_row_on() -> None:
     weaving = weave([Window(12, 9), Window(10, 6)])
     assert len(weaving.plan(Fraction(2, 3)).groups) == 2
     assert len(weaving.plan(Fraction(2, 3) + Fraction(1, 10**12)).groups) == 1
@@ -61,14 +61,14 @@ def test_example_3_is_merged_from_two_thirds_of_a_row_on() -> None:
 
 
 @pytest.mark.parametrize(("rate", "groups"), [("1", "a b c"), ("1.1", "ab c"), ("1.2", "ab c"), ("1.21", "abc")])
-def test_example_9_windows_under_two_levels(rate: str, groups: str) -> None:
+def test_windows_under_two_levels_in_the_source_example(rate: str, groups: str) -> None:
     plan = weave(EXAMPLE_9.values()).plan(Fraction(rate))
     assert groups_of(plan) == {frozenset(EXAMPLE_9[name] for name in part) for part in groups.split()}
     if rate == "1.1":
         assert plan.cost == 15
 
 
-def test_example_9_windows_under_three_levels_and_at_every_rate() -> None:
+def test_windows_under_three_levels_and_at_every_rate_in_the_source_example() -> None:
     """Without a third level for one group, that group costs λ + 14, and all others at least λ + 14.8."""
     weaving = weave(EXAMPLE_9.values())
     for rate in (Fraction(1, 100), Fraction(1), Fraction(1000)):

@@ -59,7 +59,7 @@ def test_normal_forms_mean_what_was_written() -> None:
         assert rows(predicates(p, world), world) == p.rows, p.text
 
 
-def test_union_and_difference() -> None:
+def test_predicate_sets_have_union_and_difference() -> None:
     for world, p, q in examples(40, seed=2):
         left, right = predicates(p, world), predicates(q, world)
         both = union(left, right)

@@ -85,7 +85,7 @@ def as_selection(predicates: PredicateSet, alias: str) -> PredicateSet:
     return under({alias: "f"}, predicates)
 
 
-def test_t_01_predicate_sets_of_q1() -> None:
+def test_predicate_sets_of_q1() -> None:
     parts = by_sources(with_inferred(q1()))
     p1, p2, p3 = (as_selection(parts[frozenset({alias})], alias) for alias in ("r1", "r2", "r3"))
     assert p1.text == "f.amount > 1000000 AND f.type_code = 1000"
@@ -96,7 +96,7 @@ def test_t_01_predicate_sets_of_q1() -> None:
     assert difference(p1, p2).text == "f.amount > 1000000"
 
 
-def test_t_02_residual_of_ten_days_over_twenty() -> None:
+def test_residual_of_ten_days_over_twenty() -> None:
     twenty, ten = with_inferred(q1(20)), with_inferred(q1(10))
     assert set_implies(ten, twenty)
     assert not set_implies(twenty, ten)
@@ -108,7 +108,7 @@ def test_t_02_residual_of_ten_days_over_twenty() -> None:
     assert union(twenty, p8) == ten
 
 
-def test_t_03_transitivity_inference() -> None:
+def test_transitivity_inference() -> None:
     assert inferred_texts(q1()) == ["r2.amount > 500000", "r3.amount > 500000"]
     b3 = fed(
         f"{hop('r1', 'r2', 10, 'r2.amount = r1.amount')} AND r1.amount > 1000000",
@@ -128,7 +128,7 @@ def test_t_03_transitivity_inference() -> None:
     assert inferred_texts(qm1) == ["t2.dxs_01 < '023'", "t2.dxs_01 >= '022'"]
 
 
-def test_t_04_classification_of_q1() -> None:
+def test_classification_of_q1() -> None:
     counts = {tuple(sorted(k)): len(v.disjunctions) for k, v in by_sources(with_inferred(q1())).items()}
     assert counts == {("r1",): 2, ("r2",): 2, ("r3",): 2, ("r1", "r2"): 5, ("r2", "r3"): 5}
 
@@ -149,12 +149,12 @@ T_06 = [
 
 
 @pytest.mark.parametrize(("written", "expected"), T_06)
-def test_t_06_canonicalisation(written: tuple[str, ...], expected: str) -> None:
+def test_conditions_have_one_canonical_form(written: tuple[str, ...], expected: str) -> None:
     for each in written:
         assert dense(each, "s t1, s t2").text == expected
 
 
-def test_t_06_dates() -> None:
+def test_conditions_on_dates_have_one_canonical_form() -> None:
     for each in (
         "r2.tran_date <= r1.tran_date + INTERVAL 20 DAYS",
         "r1.tran_date + INTERVAL 20 DAYS >= r2.tran_date",
@@ -166,29 +166,29 @@ def test_t_06_dates() -> None:
     assert fed("r1.tran_date <= r2.tran_date", "r1", "r2").text == "r1.tran_date - r2.tran_date <= 0"
 
 
-def test_t_06_the_constant_has_no_say_in_the_subject() -> None:
+def test_the_constant_has_no_say_in_the_subject() -> None:
     assert dense("2*a > 3").text == "s.a > 1.5"
     assert dense("a > 1").text == "s.a > 1"
 
 
-def test_t_06_nothing_is_divided_by_a_column() -> None:
+def test_nothing_is_divided_by_a_column() -> None:
     assert dense("a*b > 0").text == "s.a*s.b > 0"
     assert not are_equivalent(dense("a*b > 0"), dense("a > 0"))
 
 
-def test_t_07_literal_subsumption() -> None:
+def test_literal_subsumption() -> None:
     assert set_implies(dense("a > 10"), dense("a >= 5"))
     assert not set_implies(dense("a >= 5"), dense("a > 5"))
     assert set_implies(dense("a > 5"), dense("a >= 5"))
 
 
-def test_t_08_predicate_sets() -> None:
+def test_a_narrower_predicate_set_implies_a_wider_one() -> None:
     assert set_implies(dense("a > 2 AND a < 3"), dense("a > 1 AND a < 4"))
     assert not set_implies(dense("a > 2 AND a < 5"), dense("a > 1 AND a < 4"))
     assert set_implies(dense("a > 2 AND a < 3"), dense("a < 4 OR a > 5"))
 
 
-def test_t_09_explication_and_semantic_intersection() -> None:
+def test_explication_and_semantic_intersection() -> None:
     assert in_common(dense("a = 1 AND b = 2"), dense("a = 1 AND c = 3")) == dense("a = 1")
     p1, p2 = dense("a > 1 AND a < 3"), dense("a > 2 AND a < 4")
     assert {each.text for each in explicated(p1, p2)} == {"s.a > 1", "s.a < 3", "s.a < 4"}
@@ -203,7 +203,7 @@ def found(predicates: PredicateSet, *others: PredicateSet) -> set[PredicateSet]:
     return set(index.implied_by(predicates))
 
 
-def test_t_10_searches_find_what_the_printed_size_tests_miss() -> None:
+def test_searches_find_what_the_printed_size_tests_miss() -> None:
     assert found(dense("a = 1 OR a = 2"), dense("a < 3")) == {dense("a < 3")}
     # `a < 5 OR a > 1` is no condition on a at all, so the example needs another gap than the digest's.
     assert found(dense("a = 3"), dense("a < 5 OR b > 1")) == {dense("a < 5 OR b > 1")}
@@ -215,7 +215,7 @@ def test_t_10_searches_find_what_the_printed_size_tests_miss() -> None:
     assert found(dense("a = 3"), dense("a < 5 OR a > 1")) == {dense("a IS NOT NULL")}
 
 
-def test_t_11_union_and_difference() -> None:
+def test_predicate_sets_have_union_and_difference() -> None:
     assert texts(union(dense("a > 1 AND b = 2"), dense("a > 3"))) == ["a > 3", "b = 2"]
     assert union(dense("a > 1"), dense("a > 1")) == dense("a > 1")
     p1 = fed("type_code = 1000 AND amount > 1000000", "f")
@@ -223,7 +223,7 @@ def test_t_11_union_and_difference() -> None:
     assert difference(p1, p2) == fed("amount > 1000000", "f")
 
 
-def test_t_13_aliases_may_change_their_roles() -> None:
+def test_aliases_may_change_their_roles() -> None:
     written = fed(hop("r1", "r2", 20, "r2.amount > 0.5*r1.amount"), "r1", "r2")
     swapped = fed(hop("x2", "x1", 20, "2*x1.amount > x2.amount"), "x1", "x2")
     tables = {"x1": "f", "x2": "f"}
@@ -232,7 +232,7 @@ def test_t_13_aliases_may_change_their_roles() -> None:
     assert standard_form(written, {"r1": "f", "r2": "f"})[0] == standard_form(swapped, tables)[0]
 
 
-def test_t_30_copies_of_q1_are_one() -> None:
+def test_copies_of_q1_are_one() -> None:
     renamed = fed(
         f"""{hop("b", "a", 20, "a.amount = b.amount")} AND {hop("c", "b", 20, "2*b.amount > c.amount")}
         AND c.amount - 1000000 > 0 AND 1000 = a.type_code AND NOT b.type_code != 1000 AND c.type_code IN (1000)""",
@@ -254,7 +254,7 @@ def disjunctions(predicates: PredicateSet) -> set[frozenset[str]]:
     return {frozenset(literal.text for literal in each.literals) for each in predicates.disjunctions}
 
 
-def test_t_31_conjunctive_form_of_qm4() -> None:
+def test_conjunctive_form_of_qm4() -> None:
     a, b, c = (f"t1.{each} - t2.{each} = 0" for each in ("bdate", "bym", "byear"))
     n1, n2, m1, m2 = (f"{t}.{each} IS NULL" for each, t in product(("bdate", "bym"), ("t1", "t2")))
     assert disjunctions(med(ID_BIRTH, "t1", "t2")) == {
@@ -267,7 +267,7 @@ def test_t_31_conjunctive_form_of_qm4() -> None:
     assert disjunctions(med(ID_ORIGIN, "t1", "t2")) == {frozenset({e, f, h, i}), frozenset({e, g, h, i})}
 
 
-def test_t_32_conjunctive_form_of_qm5() -> None:
+def test_conjunctive_form_of_qm5() -> None:
     predicates = med("(ops_01 >= '361' AND ops_01 < '362') OR (ops_02 >= '361' AND ops_02 < '362')", "m")
     assert disjunctions(predicates) == {
         frozenset({f"m.ops_01 {one}", f"m.ops_02 {two}"})
@@ -275,7 +275,7 @@ def test_t_32_conjunctive_form_of_qm5() -> None:
     }
 
 
-def test_t_33_conjunctive_form_of_qm7() -> None:
+def test_conjunctive_form_of_qm7() -> None:
     predicates = med("(dxs_01 >= '070' AND dxs_01 < '071') OR (dxs_01 >= '570' AND dxs_01 < '574')", "m")
     assert disjunctions(predicates) == {
         frozenset({"m.dxs_01 >= '070'"}),

@@ -198,7 +198,7 @@ def begun(ranges: tuple[int, ...], slide: int = 1, begin: int = 0) -> JoinWindow
     return JoinWindows(ranges, slide, begin, begins=True)
 
 
-def test_rd_1_snow_heights() -> None:
+def test_the_snow_height_queries_contain_each_other_as_stated() -> None:
     half_an_hour, an_hour = begun((31, 1)), begun((61, 1))
     assert (slack(half_an_hour, an_hour), max_gap(half_an_hour, an_hour)) == (0, 0)
     assert contains_windows(half_an_hour, an_hour)
@@ -213,14 +213,14 @@ def test_rd_1_snow_heights() -> None:
     assert joined(half_an_hour) == {(0, 30), (50, 55), (50, 61)}
 
 
-def test_rd_2_windows_with_holes() -> None:
+def test_windows_with_holes_are_not_contained() -> None:
     windows = begun((5, 7), slide=10)
     assert meet(windows, (20, 14))
     assert next_instant(windows, 23) == 30
     assert not meet(windows, (23, 22))
 
 
-def test_rd_3_contained_but_two_ticks_late() -> None:
+def test_contained_but_two_ticks_late() -> None:
     inner, outer = JoinWindows((4, 4)), JoinWindows((8, 8), slide=4, origin=2)
     assert slack(inner, outer) == 4
     assert next_instant(outer, 20) - 20 == 2
@@ -228,7 +228,7 @@ def test_rd_3_contained_but_two_ticks_late() -> None:
     assert not is_timely(inner, outer)
 
 
-def test_rd_4_one_tick_late() -> None:
+def test_a_window_one_tick_late_is_not_contained() -> None:
     inner, outer = begun((5, 5), slide=6, begin=1), begun((8, 8), slide=3, begin=2)
     assert (max_gap(inner, outer), slack(inner, outer), delay(inner, outer)) == (1, 3, 1)
     assert contains_windows(inner, outer)
@@ -236,22 +236,22 @@ def test_rd_4_one_tick_late() -> None:
 
 
 @pytest.mark.parametrize("slide", [1, 4, 10])
-def test_rd_5_every_query_contains_itself(slide: int) -> None:
+def test_every_query_contains_itself(slide: int) -> None:
     for windows in (begun((7, 3), slide, 2), JoinWindows((7, 3), slide, -2)):
         assert contains_windows(windows, windows)
         assert is_timely(windows, windows)
         assert contains_schedule(windows, windows)
 
 
-def test_rd_6_the_lemma_forgets_the_newest_rows_own_window() -> None:
+def test_the_lemma_forgets_the_newest_rows_own_window() -> None:
     assert not meet(begun((30, 7), slide=10), (8, 12))
 
 
-def test_rd_6_the_theorem_forgets_that_a_gap_is_not_negative() -> None:
+def test_the_theorem_forgets_that_a_gap_is_not_negative() -> None:
     assert not contains_windows(begun((2, 4), slide=3, begin=4), begun((4, 4), slide=3))
 
 
-def test_rd_6_the_aggregates_theorem_forgets_the_phase() -> None:
+def test_the_aggregates_theorem_forgets_the_phase() -> None:
     assert not contains_schedule(begun((6,), slide=2, begin=1), begun((6,), slide=2))
 
 
@@ -262,13 +262,13 @@ def test_rd_6_the_aggregates_theorem_forgets_the_phase() -> None:
         (begun((16, 13), 2, 4), begun((1, 8), 8, 3)),
     ],
 )
-def test_rd_6_the_printed_merge_contains_too_little(left: JoinWindows, right: JoinWindows) -> None:
+def test_the_printed_merge_contains_too_little(left: JoinWindows, right: JoinWindows) -> None:
     for merged in (merge_timely(left, right), merge_within(left, right, most_delay=100)):
         assert contains_windows(left, merged)
         assert contains_windows(right, merged)
 
 
-def test_rd_7_slides_of_merged_joins() -> None:
+def test_slides_of_merged_joins() -> None:
     left, right = begun((10, 3), 4), begun((4, 3), 6)
     assert merge_within(left, right, most_delay=100).slide == 2
     # The printed rule says 2 here as well; the exact test allows 4.
@@ -280,7 +280,7 @@ def test_rd_7_slides_of_merged_joins() -> None:
     assert merge_within(begun((10, 9), 4), right, most_delay=1).slide == 2
 
 
-def test_rd_8_schedules_of_aggregates() -> None:
+def test_schedules_of_aggregates() -> None:
     often, rarely = begun((6,), slide=2), begun((6,), slide=4, begin=4)
     assert contains_schedule(rarely, often)
     assert merge_timely(often, rarely) == often

@@ -82,11 +82,11 @@ def test_weaveability_of_the_worked_example_of_weave_share() -> None:
     assert weaveability(a, b) == weaveability(b, c) == weaveability(a | c, b) == Fraction(1, 8)
 
 
-def test_f1_of_slides_2_and_4() -> None:
+def test_edges_of_slides_2_and_4_are_counted() -> None:
     assert rate_by_inclusion_exclusion([ResidueClass(2, 0), ResidueClass(4, 0)]) * 4 == 2
 
 
-def test_example_2_of_shein_and_chrysanthis() -> None:
+def test_the_example_of_shein_and_chrysanthis() -> None:
     assert count_edges([Window(6, 2), Window(8, 4)]) == 2
 
 
@@ -100,13 +100,13 @@ def f1_as_printed(slides: list[int]) -> Fraction:
 
 
 @given(st.lists(st.integers(2, 60), min_size=1, max_size=7, unique=True))
-def test_f1_is_formula_2(slides: list[int]) -> None:
+def test_edge_counting_is_inclusion_and_exclusion(slides: list[int]) -> None:
     windows = [Window(3 * slide, slide) for slide in slides]
     assert count_edges(windows) == f1_as_printed(slides)
     assert rate_by_inclusion_exclusion(of_slides(*slides)) * lcm(*slides) == f1_as_printed(slides)
 
 
-def test_f1_as_printed_misses_the_ends_of_pairs() -> None:
+def test_the_printed_formula_misses_the_ends_of_pairs() -> None:
     """Formula 2 knows the starts alone, which is right for Cutty whatever the range."""
     windows = [Window(8, 5), Window(5, 4)]
     assert count_edges(windows, Slicing.CUTTY) == f1_as_printed([5, 4]) == 8

@@ -43,7 +43,7 @@ def sum_of_ticks(fragment: Fragment) -> int:
     return sum(range(fragment.start, fragment.end))
 
 
-def test_ut_6_fragments_of_example_3() -> None:
+def test_fragments_of_example_3() -> None:
     cuts = [0, *edges_between(shared_edges(EXAMPLE_3), 0, 18).tolist()]
     partials = [(start, end, sum_of_ticks(Fragment(start, end))) for start, end in pairwise(cuts)]
     assert partials == [
@@ -67,13 +67,13 @@ def test_ut_6_fragments_of_example_3() -> None:
         (Window(5, 4), [(5, 10), (9, 30), (13, 50), (17, 70)]),
     ],
 )
-def test_ut_6_answers_from_partials(window: Window, answers: list[tuple[int, int]]) -> None:
+def test_answers_from_partials(window: Window, answers: list[tuple[int, int]]) -> None:
     edges = shared_edges([window, *EXAMPLE_3])
     due = islice(answers_after([window], after=window.range - 1), 4)
     assert [(end, sum(map(sum_of_ticks, fragments_of(edges, start, end)))) for end, start, _ in due] == answers
 
 
-def test_ut_6_final_operations_in_18_ticks() -> None:
+def test_final_operations_in_18_ticks() -> None:
     """An answer combines its fragments, one operation each: 11 and 13 in a shared tree, 6 and 9 alone."""
 
     def operations(window: Window, edges: EdgeSet) -> int:
@@ -104,7 +104,7 @@ def test_ut_w3_windows_of_a_shared_tree_hold_several_numbers_of_partials(
     assert len(set.union(*held)) == distinct
 
 
-def test_example_1_of_weave_share_a_row_is_in_six_windows() -> None:
+def test_a_row_is_in_six_windows_in_the_example_of_weave_share() -> None:
     assert len(instances_covering(Window(60, 10), 12_345)) == 6
 
 

@@ -42,7 +42,7 @@ def test_ut_w1_lengths_of_the_pairs() -> None:
 
 
 @pytest.mark.parametrize("slicing", Slicing)
-def test_table_1_partials_per_answer(slicing: Slicing) -> None:
+def test_partials_per_answer_takes_what_the_source_states(slicing: Slicing) -> None:
     for reach in range(1, 40):
         for slide in range(1, 20):
             window = Window(reach, slide, origin=7)
@@ -67,9 +67,7 @@ def test_table_1_partials_per_answer(slicing: Slicing) -> None:
         (60, 10, (0, 10), [10], Fraction(1, 10)),
     ],
 )
-def test_ut_1_paired_windows(
-    reach: int, slide: int, lengths: tuple[int, int], offsets: list[int], rate: Fraction
-) -> None:
+def test_paired_windows(reach: int, slide: int, lengths: tuple[int, int], offsets: list[int], rate: Fraction) -> None:
     window = Window(reach, slide)
     edges = shared_edges([window])
     assert pair(window) == lengths
@@ -77,7 +75,7 @@ def test_ut_1_paired_windows(
     assert edge_rate(edges) == rate
 
 
-def test_example_2_of_weave_share_a_window_is_a_sequence_of_pairs() -> None:
+def test_a_window_is_a_sequence_of_pairs_in_the_example_of_weave_share() -> None:
     """r = g1 + g2 + g1: an answer every two fragments, of which the last is used again by the next answer."""
     window = Window(12, 9)
     edges = shared_edges([window])

@@ -28,7 +28,7 @@ def _after(forest: Forest, tree: int, made: tuple[Move, ...]) -> Forest:
     return (*forest[:tree], moved, *forest[tree + 1 :])
 
 
-def test_u4_cost_model() -> None:
+def test_the_cost_model_gives_the_costs_of_the_source() -> None:
     found = cost.evaluate(worked(), (WORKED_TREE,))
     assert found.effective_rates == [[2.0, 1.5, 0.5, 1.5, 0.8]]
     assert found.loads[:2] == pytest.approx([0.00425, 0.0173], **NEAR)
@@ -40,7 +40,7 @@ def test_u4_cost_model() -> None:
     assert cost.processing_for_child(worked(), WORKED_TREE, 1, 4) == pytest.approx(0.00920303925, **NEAR)
 
 
-def test_u4_promotion() -> None:
+def test_promoting_a_node_changes_the_cost_by_the_stated_delta() -> None:
     promoted = cost.evaluate(worked(), (WORKED_TREE.moved(3, 0),))
     assert promoted.average_loss == pytest.approx(0.0232793204, **NEAR)
     assert promoted.processing[0][:2] == pytest.approx([0.00220795069, 0.00603383625], **NEAR)
@@ -53,7 +53,7 @@ def test_u4_promotion() -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(overlays_with_forests(), st.data())
-def test_u4_deltas_of_all_rules_equal_full_recomputation(drawn: tuple[Overlay, Forest], data: st.DataObject) -> None:
+def test_deltas_of_all_rules_equal_full_recomputation(drawn: tuple[Overlay, Forest], data: st.DataObject) -> None:
     of, forest = drawn
     tree = data.draw(st.integers(0, len(forest) - 1))
     apex = data.draw(st.sampled_from(forest[tree].members))
@@ -123,7 +123,7 @@ def _children_touched(each: Reorganisation, children: set[int]) -> set[int]:
     return {node for move in each.moves for node in (move.node, move.parent, move.new_parent)} & children
 
 
-def test_u4b_adaptation_period() -> None:
+def test_the_shortest_adaptation_period_is_as_stated() -> None:
     tenth_of_a_microsecond = Fraction(1, 10_000_000)
     assert shortest_period(10_000, 100, 6 * tenth_of_a_microsecond, Fraction(5, 100)) == 12
 

@@ -33,14 +33,14 @@ def _hold_chain(a: int, b: int, c: int) -> list[Children]:
 
 
 @pytest.mark.parametrize("numbers", [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)])
-def test_u4c_hold_chain_ends_in_every_order(numbers: tuple[int, int, int]) -> None:
+def test_hold_chain_ends_in_every_order(numbers: tuple[int, int, int]) -> None:
     states, ends = explore(world(_hold_chain(*numbers), budget=1), check_reachable)
     assert states > 50
     for end in ends:
         check_end(end)
 
 
-def test_u4c_hold_chain_is_deadlocked_if_busy_nodes_keep_questions_for_later() -> None:
+def test_hold_chain_is_deadlocked_if_busy_nodes_keep_questions_for_later() -> None:
     """The published protocol, and that the exploration would have seen its fault."""
     a, b, c = 0, 1, 2
     _, ends = explore(world(_hold_chain(a, b, c), budget=0), check_reachable, keeps_questions_for_later)

@@ -25,7 +25,7 @@ def _run(selectivity_1: float, selectivity_3: float, tuples: int = 4_000, **more
 _THREE = JoinGraph({"R": "1", "S": "2", "T": "3"}, (Join("R.a", "S.a", "1"), Join("S.a", "T.a", "3")))
 
 
-def test_u7c_feedback_bytes() -> None:
+def test_feedback_is_paid_by_the_batch() -> None:
     assert report_bytes(selectivity=0.2, tuples=100_000, threshold=100) == 800
     # A site that lets every tuple pass once: as many results as tuples, and one report for each hundred of them.
     feeds = {name: Feed({"a": [0] * rows, "b": [0] * rows}) for name, rows in (("R", 1), ("S", 2_000), ("T", 1))}
@@ -36,7 +36,7 @@ def test_u7c_feedback_bytes() -> None:
     assert run.report_bytes <= report_bytes(1, to_1, 100) + report_bytes(1, to_3, 100)
 
 
-def test_u7d_join_cardinality() -> None:
+def test_join_cardinality_falls_with_the_number_of_distinct_keys() -> None:
     assert cardinality(100_000, 5_000, 10_000, 10_000) == 100_000
     assert cardinality(100_000, 5_000, 10_000, 5_000) == 200_000
     assert cardinality(100_000, 5_000, 10_000, 50_000) == 20_000

@@ -37,7 +37,7 @@ def _named(graph: DistributedJoinGraph) -> set[tuple[str, str]]:
     return {(graph.nodes[source].name, graph.nodes[target].name) for source, target in graph.edges}
 
 
-def test_u5_footprints_pass_or_not() -> None:
+def test_footprints_pass_or_not() -> None:
     graph = distribute(RUNNING)
     expected = {
         ("2", "1"): Descriptor(_vector("010"), _vector("110")),
@@ -59,18 +59,18 @@ def test_u5_footprints_pass_or_not() -> None:
     assert not to_3.accepts(_vector("011") | _vector("100")), "RST is an answer"
 
 
-def test_table_5_1_storage() -> None:
+def test_storage_takes_what_the_source_states() -> None:
     assert storage_bytes(tuples=1000, sites=3, modules=4) == (375.0, 1.5, 1.5)
 
 
-def test_u6_modules_of_the_running_example() -> None:
+def test_modules_of_the_running_example() -> None:
     graph = distribute(RUNNING)
     assert _named(graph) == {("2", "1"), ("2", "3")}
     assert [graph.is_partial(graph.position(name)) for name in "123"] == [True, False, True]
     assert _kinds(graph) == {("2", "1"): "RMO", ("2", "3"): "RMO", ("1", "3"): "RO", ("3", "1"): "RO"}
 
 
-def test_u7_modules_of_figure_5_4() -> None:
+def test_modules_of_figure_5_4() -> None:
     graph = distribute(FIGURE_5_4)
     assert _named(graph) == {("1", "2"), ("4", "2"), ("4", "5"), ("5", "6")}
     assert {node.name for place, node in enumerate(graph.nodes) if graph.is_partial(place)} == {"2", "5", "6"}
@@ -89,7 +89,7 @@ def test_u7_modules_of_figure_5_4() -> None:
     assert all(run.answers == 1 and not run.dead_ends for run in runs)
 
 
-def test_u7b_the_start_of_algorithm_5_1_makes_no_difference() -> None:
+def test_the_start_of_algorithm_5_1_makes_no_difference() -> None:
     for graph in (RUNNING, FIGURE_5_4, *(random_tree(Random(seed), 6, 5) for seed in range(50))):
         first, *others = [distribute(graph, start) for start in graph.streams]
         assert all(other == first for other in others)

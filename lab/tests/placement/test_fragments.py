@@ -14,7 +14,7 @@ from lab.placement.fragments import (
 )
 
 
-def test_u9_four_streams_and_three_joins() -> None:
+def test_four_streams_and_three_joins() -> None:
     def filtered(stream: str, rate: float) -> Operator:
         return Operator(f"σ {stream}", rate, (Operator(stream, rate * 2),))
 

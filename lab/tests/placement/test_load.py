@@ -27,17 +27,17 @@ def _iterated(weight: float, rising: int, lasting: int, peak: float) -> float:
 
 
 @pytest.mark.parametrize("weight", [0.5, 0.8, 0.9, 0.95])
-def test_u10_a_window_up_and_a_window_there(weight: float) -> None:
+def test_a_window_up_and_a_window_there(weight: float) -> None:
     assert after_peak(weight, 1, 1, 2.0) == pytest.approx(2.0 - weight**2)
 
 
-def test_u10_the_smallest_weight_that_keeps_a_doubled_load_out() -> None:
+def test_the_smallest_weight_that_keeps_a_doubled_load_out() -> None:
     assert smallest_weight(1, 1, 2.0, factor=1.2) == pytest.approx(0.8**0.5)
     assert after_peak(0.9, 1, 1, 2.0) == pytest.approx(1.19)
 
 
 @pytest.mark.parametrize(("weight", "windows"), [(0.9, 10), (0.95, 20)])
-def test_u10_windows_until_a_doubled_load_is_seen(weight: float, windows: int) -> None:
+def test_windows_until_a_doubled_load_is_seen(weight: float, windows: int) -> None:
     share = 1.0 - 1.0 / (2.0 * 2.718281828459045)
     assert windows_to_see(weight, 2.0, share) == windows
     # What the source prints as the share, 0.92, would take nearly twice as long.
@@ -48,7 +48,7 @@ def test_u10_windows_until_a_doubled_load_is_seen(weight: float, windows: int) -
     ("weight", "rising", "lasting", "peak", "expected"),
     [(0.9, 3, 2, 2.0, 1.34147), (0.8, 5, 4, 3.0, 2.5593883648)],
 )
-def test_u10_the_closed_form(weight: float, rising: int, lasting: int, peak: float, expected: float) -> None:
+def test_the_closed_form(weight: float, rising: int, lasting: int, peak: float, expected: float) -> None:
     assert after_peak(weight, rising, lasting, peak) == pytest.approx(expected)
 
 
@@ -77,7 +77,7 @@ def test_what_is_news() -> None:
     assert not is_news(0.42, 0.5)
 
 
-def test_figure_6_3_a_filtered_load_follows_a_step_and_trembles_less() -> None:
+def test_a_filtered_load_follows_a_step_and_trembles_less_in_the_source_example() -> None:
     """A load of 0.5 that becomes 0.7 half-way, measured with noise."""
     noise = random.Random(3)
     measured = [level + noise.uniform(-0.3, 0.3) for level in [0.5] * 500 + [0.7] * 500]

@@ -15,7 +15,7 @@ from lab.placement.performance import (
 MS = 0.001
 
 
-def test_u8_two_nodes_and_one_transfer() -> None:
+def test_two_nodes_and_one_transfer() -> None:
     path = [Step(1 * MS, 0.5, "n1"), Step(1 * MS, 2.0, "n1"), Step(1 * MS, 1.0, "n2")]
     assert evaluation_seconds(path) == pytest.approx((1 * MS, 1 * MS, 2 * MS))
     assert transfers(path) == 1

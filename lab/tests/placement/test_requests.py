@@ -11,13 +11,13 @@ from lab.placement.requests import Request, home_requests, in_order, request
 PARTNERS = {"a": 0.9, "b": 0.5, "c": 0.6}
 
 
-def test_u11_who_has_little_asks_the_most_loaded() -> None:
+def test_who_has_little_asks_the_most_loaded() -> None:
     asked = request("self", 0.4, PARTNERS)
     assert asked is not None
     assert (asked.receiver, asked.giver, asked.amount) == ("self", "a", pytest.approx(0.25))
 
 
-def test_u11_who_has_nearly_the_mean_does_not_ask() -> None:
+def test_who_has_nearly_the_mean_does_not_ask() -> None:
     assert request("self", 0.55, PARTNERS) is None
 
 

@@ -41,7 +41,7 @@ def _perturbed(scheme: Scheme, seed: int = 1, until: float = 16.0) -> Cluster:
     return run(cluster, until, ((3.0, _faster(workload, {0}, 3.0)), (9.0, _faster(workload, {0}, 1.0))))
 
 
-def test_u12_five_hundred_queries_have_5750_operators() -> None:
+def test_five_hundred_queries_have_5750_operators() -> None:
     workload = draw(Setting(), 1)
     assert workload.operators == 5_750
     assert sum(len(query.fragments) for query in workload.queries) == 2.5 * 500

@@ -22,7 +22,7 @@ QD = Acq(Window(5, 4), group_by=frozenset("CD"))
 COUNT = key_counts({"A": 10, "B": 10, "C": 10, "D": 100}, rows=10**6)
 
 
-def test_example_9_stated_grouping_is_put_together() -> None:
+def test_stated_grouping_is_put_together_in_the_source_example() -> None:
     """Given the weaving {a, b}, {c}: a and c are apart, so a node AC above both is left out; b and d have the same
     window and do not share, because the group-by tree has them apart."""
     tree = Grouping(
@@ -75,7 +75,7 @@ def test_a_node_stays_where_all_queries_below_it_are_in_one_group() -> None:
     assert not first.left_out
 
 
-def test_example_9_is_woven_set_by_set() -> None:
+def test_is_woven_set_by_set_in_the_source_example() -> None:
     """E = 1, because q_c cuts at every tick: merging a and b, or b and c, saves exactly nothing."""
     plan = generalised_triweave([QA, QB, QC, QD], 7, COUNT)
     assert [intercede.keys for intercede in plan.intercedes] == [frozenset("ABC"), frozenset("CD")]

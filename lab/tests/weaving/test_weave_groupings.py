@@ -10,7 +10,7 @@ from weft.optimizer.acq import Acq
 EXAMPLE_4 = [frozenset("A"), frozenset("BC"), frozenset("AC"), frozenset("CD")]
 
 
-def test_example_4_has_abc_below_the_root_for_three_and_the_fourth_beside_it() -> None:
+def test_three_groupings_share_abc_and_the_fourth_stays_beside() -> None:
     tree = group_by_tree(EXAMPLE_4, key_counts({"A": 10, "B": 10, "C": 10, "D": 100}, rows=10**6))
     assert tree.keys == frozenset("ABCD")
     first = {child.keys: child for child in tree.children}

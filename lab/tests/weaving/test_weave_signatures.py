@@ -13,7 +13,7 @@ QA = Acq(Window(8, 5), predicate="a")
 QB = Acq(Window(5, 4), predicate="b")
 
 
-def test_example_8_who_reads_which_signature() -> None:
+def test_who_reads_which_signature_in_the_source_example() -> None:
     """Two groups, one predicate each: 01 is read by one of them, 10 by the other, 11 by both, 00 by none."""
     signatures = signatures_of([{QA: 1}, {QB: 1}])
     only_a, only_b = signatures.signature("a"), signatures.signature("b")

@@ -42,7 +42,7 @@ def check(tree: Cluster, present: set[int], latency: np.ndarray, k: int) -> None
 
 
 @pytest.mark.parametrize("k", [2, 3, 4])
-def test_u3d_a_thousand_joins_and_leaves(k: int) -> None:
+def test_a_thousand_joins_and_leaves(k: int) -> None:
     latency, random = plane(k, 200), Random(k)
     tree: Cluster | None = tree_over([0], latency, k)
     present = {0}
@@ -66,7 +66,7 @@ def test_u3d_a_thousand_joins_and_leaves(k: int) -> None:
 
 @given(st.integers(2, 5), st.integers(1, 70), st.lists(st.integers(0, 69), max_size=60), st.integers(0, 5))
 @settings(deadline=None, max_examples=40)
-def test_u3d_the_shape_holds_for_any_order(k: int, size: int, going: list[int], seed: int) -> None:
+def test_the_shape_holds_for_any_order(k: int, size: int, going: list[int], seed: int) -> None:
     latency = plane(seed, 70)
     tree: Cluster | None = tree_over(range(size), latency, k)
     present = set(range(size))
@@ -80,7 +80,7 @@ def test_u3d_the_shape_holds_for_any_order(k: int, size: int, going: list[int], 
 
 @given(st.integers(2, 6), st.integers(0, 50))
 @settings(deadline=None, max_examples=40)
-def test_u3d_both_sides_of_a_split_are_large(k: int, seed: int) -> None:
+def test_both_sides_of_a_split_are_large(k: int, seed: int) -> None:
     near, far = _halves(range(3 * k), plane(seed, 3 * k), 3 * k // 2)
     assert sorted(near + far) == list(range(3 * k))
     assert min(len(near), len(far)) >= 3 * k // 2

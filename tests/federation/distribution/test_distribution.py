@@ -106,7 +106,6 @@ def test_tables_that_have_learned_are_those_that_are_made_anew() -> None:
         tables.extend(zip(one.below, other.below, strict=True))
 
 
-# U3b
 @pytest.mark.parametrize(
     ("load", "capability", "expected"),
     [
@@ -114,13 +113,13 @@ def test_tables_that_have_learned_are_those_that_are_made_anew() -> None:
         ((0.6, 0.1, 0.1), (1, 1, 2), {(0, 1): 0.5 / 3, (0, 2): 0.7 / 3, (1, 2): 0.2 / 3}),
     ],
 )
-def test_u3b_diffusion(load: tuple[float, ...], capability: tuple[int, ...], expected: dict) -> None:
+def test_diffusion_moves_load_along_links(load: tuple[float, ...], capability: tuple[int, ...], expected: dict) -> None:
     found = flows(np.array(load), np.array(capability, float))
     assert {(i, j): found[i, j] for i, j in np.argwhere(found > 1e-12)} == pytest.approx(expected)
 
 
 @given(st.lists(st.integers(0, 20), min_size=2, max_size=6), st.data())
-def test_u3b_flows_balance_any_linked_graph(load: list[int], data) -> None:
+def test_flows_balance_any_linked_graph(load: list[int], data) -> None:
     size = len(load)
     linked = np.zeros((size, size), bool)
     for node in range(1, size):

@@ -25,7 +25,7 @@ from weft.federation.topology import transit_stub
 Case = tuple[NetworkGraph, Substreams, QuerySet]
 
 
-def test_u3_the_optimiser_finds_the_third_scheme() -> None:
+def test_the_optimiser_finds_the_third_scheme() -> None:
     found = centrally(TWO_PROVIDERS, FOUR_SUBSTREAMS, FOUR_QUERIES)
     assert found.tolist() == [0, 1, 0, 1]
     assert edge_cut(TWO_PROVIDERS, FOUR_SUBSTREAMS, FOUR_QUERIES, found).total == pytest.approx(110)
@@ -99,7 +99,7 @@ def test_the_edge_cut_of_bundles_is_that_of_their_queries(case: Case, data) -> N
 
 @given(small_cases(most=12), st.integers(1, 6), st.integers(0, 3))
 @settings(deadline=None, max_examples=40)
-def test_u3c_bundles_keep_weight_and_nodes_and_are_few_or_cannot_be_fewer(case: Case, most: int, seed: int) -> None:
+def test_bundles_keep_weight_and_nodes_and_are_few_or_cannot_be_fewer(case: Case, most: int, seed: int) -> None:
     network, substreams, queries = case
     graph = graph_of(network, substreams, queries)
     heaviest = float(graph.weight.max()) * 2

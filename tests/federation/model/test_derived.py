@@ -30,7 +30,7 @@ def bound(text: str) -> Query:
     return Query("q", bind_relation(parse(text), NAMES), None)
 
 
-def test_u1_the_interest_of_the_join_contains_that_of_the_selection() -> None:
+def test_the_interest_of_the_join_contains_that_of_the_selection() -> None:
     join = wanted_of(bound("SELECT r.a, q.c FROM r [RANGE 5], q [RANGE 5] WHERE r.b = q.b AND r.a > 10"))
     selection = wanted_of(bound("SELECT r.a FROM r WHERE r.a > 20"))
     assert set(join) == {"r", "q"}

@@ -29,11 +29,11 @@ def edges_one_by_one(network: NetworkGraph, substreams: Substreams, queries: Que
     return float(cost)
 
 
-# U3: the table of the source is 165, 115 and 110; the fixture behind it is the one reconstruction with small numbers.
+# The table of the source is 165, 115 and 110; the fixture behind it is the one reconstruction with small numbers.
 @pytest.mark.parametrize(
     ("on_first", "cost"), [((0, 1), 165), ((0, 2), 110), ((0, 3), 115), ((1, 2), 195), ((1, 3), 150), ((2, 3), 145)]
 )
-def test_u3_the_six_balanced_placements(on_first: tuple[int, ...], cost: int) -> None:
+def test_the_six_balanced_placements(on_first: tuple[int, ...], cost: int) -> None:
     placement = np.array([0 if query in on_first else 1 for query in range(4)], np.int32)
     assert edge_cut(TWO_PROVIDERS, FOUR_SUBSTREAMS, FOUR_QUERIES, placement).total == pytest.approx(cost)
     assert loads(FOUR_QUERIES, placement, 2).tolist() == pytest.approx([0.2, 0.2])

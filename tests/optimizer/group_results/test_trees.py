@@ -130,7 +130,7 @@ def _figure_5() -> tuple[Forest, dict[str, Node]]:
     return forest, {**nodes, "Q1'": pair, "Q'": root}
 
 
-def test_rd_9_the_tree_of_figure_5() -> None:
+def test_the_tree_of_figure_5() -> None:
     forest, nodes = _figure_5()
     forest.terminate("Q2")
     root = forest.trees[0].root

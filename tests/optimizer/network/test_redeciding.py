@@ -95,7 +95,7 @@ def test_a_new_select_goes_by_what_is_known_at_once(watched: Watched) -> None:
     assert another.order("new") == LAST_TWO
 
 
-def test_t_25_the_order_follows_the_rows_that_meet_when_they_have_changed_for_good(watched: Watched) -> None:
+def test_the_order_follows_the_rows_that_meet_when_they_have_changed_for_good(watched: Watched) -> None:
     watched.meeting(*OLD_FIRST)
     watched.register("q", CHAIN)
     assert watched.cycles(10) == []
@@ -111,7 +111,7 @@ def test_t_25_the_order_follows_the_rows_that_meet_when_they_have_changed_for_go
     assert watched.cycles(100) == []
 
 
-def test_t_26_a_selection_that_comes_to_keep_most_rows_becomes_part_of_the_join(watched: Watched) -> None:
+def test_a_selection_that_comes_to_keep_most_rows_becomes_part_of_the_join(watched: Watched) -> None:
     text = "SELECT x.a AS c FROM s [RANGE UNBOUNDED] x, t [RANGE UNBOUNDED] y WHERE x.k = y.k AND x.a > 3"
     watched.rows(s=10_000, t=10_000)
     watched.share("T1.a >= 4", 0.05, "s")

@@ -50,7 +50,7 @@ def test_a_join_gives_way_to_a_new_one_that_is_weaker() -> None:
     assert network.nodes[network.results["strong"].node].parents == (network.results["weak"].node,)
 
 
-def test_t_17_what_is_read_comes_before_who_reads_it() -> None:
+def test_what_is_read_comes_before_who_reads_it() -> None:
     """Nodes have no sequence numbers to keep apart: they are listed in order, wherever a node has come between."""
     planner = Planner(statistics=FEW)
     for place, text in {"strong": pair(3, 1), "above": triple(3, 1), "weak": pair(1, 1), "other": triple(1, 0)}.items():

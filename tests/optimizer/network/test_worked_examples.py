@@ -50,7 +50,7 @@ def with_q1(statistics: Supposed = SPLIT_FIRST, sharing: Sharing = ALL_SHARING) 
     return planner
 
 
-def test_t_01_network_of_q1() -> None:
+def test_network_of_q1() -> None:
     planner = with_q1()
     assert shape(planner) == [
         "1: stream f | TRUE",
@@ -69,7 +69,7 @@ def test_t_01_network_of_q1() -> None:
     assert set(second.joined.text.split(" AND ")) == {*P5.split(" AND "), "T3.amount > 500000", "T3.type_code = 1000"}
 
 
-def test_t_02_sharing_q2_as_one_selection() -> None:
+def test_sharing_q2_as_one_selection() -> None:
     planner = with_q1()
     before = shape(planner)
     register(planner, "q2", q1(10))
@@ -83,7 +83,7 @@ def test_t_02_sharing_q2_as_one_selection() -> None:
     assert weighted_size(apart.network) == 58
 
 
-def test_t_05_match_plan_and_sharing_selection() -> None:
+def test_match_plan_and_sharing_selection() -> None:
     there = "SELECT x.a AS c FROM s [RANGE UNBOUNDED] x, t [RANGE UNBOUNDED] y WHERE x.k = y.k"
     wanted_too = """SELECT x.a AS c FROM s [RANGE UNBOUNDED] x, t [RANGE UNBOUNDED] y, u [RANGE UNBOUNDED] z
         WHERE x.k = y.k AND y.a = z.a"""
@@ -101,7 +101,7 @@ def test_t_05_match_plan_and_sharing_selection() -> None:
     assert new_joins == {Strategy.SELECTION: 1, Strategy.MATCH_PLAN: 2}
 
 
-def test_t_12_anchors_of_selections_and_of_joins() -> None:
+def test_anchors_of_selections_and_of_joins() -> None:
     planner = Planner(statistics=Supposed({"stream s": 100}))
     for place, bound in enumerate((1, 2, 3)):
         register(planner, f"chain{place}", f"SELECT a AS x FROM s WHERE a > {bound}")
@@ -123,7 +123,7 @@ def test_t_12_anchors_of_selections_and_of_joins() -> None:
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_t_13_either_input_can_be_the_first(turned: bool) -> None:
+def test_either_input_can_be_the_first(turned: bool) -> None:
     planner = Planner()
     link = (
         "{0}.benef_account = {1}.orig_account AND {0}.amount > 5 AND {1}.tran_date - INTERVAL 5 DAYS <= {0}.tran_date"
@@ -137,7 +137,7 @@ def test_t_13_either_input_can_be_the_first(turned: bool) -> None:
     assert second.legs == (first.legs[::-1] if turned else first.legs)
 
 
-def test_t_15_projections_grow_by_what_is_needed() -> None:
+def test_projections_grow_by_what_is_needed() -> None:
     planner = with_q1()
     before = {number: set(node.columns) for number, node in planner.network.nodes.items()}
     assert before[5] == {(0, "tranid"), (1, "tranid"), (2, "tranid")}
@@ -150,14 +150,14 @@ def test_t_15_projections_grow_by_what_is_needed() -> None:
     assert {number: set(node.columns) for number, node in planner.network.nodes.items()} == before
 
 
-def test_t_14_columns_of_q1() -> None:
+def test_columns_of_q1() -> None:
     planner = with_q1()
     counts = {number: len(node.columns) for number, node in planner.network.nodes.items() if node.parents}
     # S1 keeps all that is read above it but the type, which it has checked; the others keep what the source says.
     assert counts == {2: 7, 3: 5, 4: 6, 5: 3}
 
 
-def test_t_25_join_graph() -> None:
+def test_the_join_graph_has_an_edge_for_each_equi_join() -> None:
     text = """SELECT a.a AS x FROM s [RANGE UNBOUNDED] a, t [RANGE UNBOUNDED] b, u [RANGE UNBOUNDED] c,
         v [RANGE UNBOUNDED] d WHERE a.k = b.k AND b.a = c.a AND a.b = c.b AND c.s = d.s"""
     statistics = Supposed({"stream s": 10, "stream t": 10, "stream u": 1_000, "stream v": 1_000})
@@ -173,7 +173,7 @@ def test_t_25_join_graph() -> None:
     assert best.right_part.legs == (3,)
 
 
-def test_t_26_selections_that_keep_most_rows_are_part_of_the_join() -> None:
+def test_selections_that_keep_most_rows_are_part_of_the_join() -> None:
     planner = with_q1(SPLIT_FIRST, Sharing(inference=False))
     checked = [node.predicates.text for node in planner.network.nodes.values()]
     assert checked.count("T1.amount > 1000000 AND T1.type_code = 1000") == 1, "r1 is selected apart"
@@ -181,7 +181,7 @@ def test_t_26_selections_that_keep_most_rows_are_part_of_the_join() -> None:
     assert sum(".type_code = 1000" in text for text in checked) == 3
 
 
-def test_t_30_a_query_that_is_there_already() -> None:
+def test_a_query_that_is_there_already() -> None:
     planner = with_q1()
     before = shape(planner)
     rewritten = """SELECT c.tranid AS x, a.tranid AS y, b.tranid AS z FROM f b, f c, f a

@@ -37,11 +37,11 @@ def disagreement(spark: SparkSession, directory: Path, seed: int, kernels: str =
     return ""
 
 
-def test_t_28_queries_that_share_answer_like_the_oracle(spark: SparkSession, tmp_path: Path) -> None:
+def test_queries_that_share_answer_like_the_oracle(spark: SparkSession, tmp_path: Path) -> None:
     assert disagreement(spark, tmp_path, 30) == ""
 
 
-def test_t_28_whatever_step_a_cycle_fails_at_it_counts_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_whatever_step_a_cycle_fails_at_it_counts_once(spark: SparkSession, tmp_path: Path) -> None:
     """Every cycle but the first fails once, each at another step."""
     drawn = workload(7, cycles=1 + len(STEPS), queries=9)
     run = Run(spark, tmp_path, drawn)
@@ -60,5 +60,5 @@ def test_kept_rows_may_stay_with_the_executors(spark: SparkSession, tmp_path: Pa
 @pytest.mark.prove
 @pytest.mark.timeout(4 * 60 * 60)
 @pytest.mark.parametrize("seed", range(100, 160))
-def test_t_28_many_workloads_answer_like_the_oracle(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+def test_many_workloads_answer_like_the_oracle(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     assert disagreement(spark, tmp_path, seed, "executors" if seed % 3 == 0 else "auto") == ""

@@ -56,7 +56,7 @@ def distinct(pieces: Sequence[Sequence[tuple[Evaluator, str]]], evaluator: Evalu
 
 
 @pytest.mark.spark
-def test_t_16_joins_and_aggregates_below_joins_in_one_network(beside_oracle: Callable[[str], Run]) -> None:
+def test_joins_and_aggregates_below_joins_in_one_network(beside_oracle: Callable[[str], Run]) -> None:
     run = beside_oracle(
         F + created(j2=CHAIN.format(days=4), s3=CHAIN.format(days=2), j3=both(50, 50), s4=both(100, 50))
     )
@@ -70,7 +70,7 @@ def test_t_16_joins_and_aggregates_below_joins_in_one_network(beside_oracle: Cal
 
 
 @pytest.mark.spark
-def test_t_18_an_aggregate_is_kept_up_to_date(beside_oracle: Callable[[str], Run]) -> None:
+def test_an_aggregate_is_kept_up_to_date(beside_oracle: Callable[[str], Run]) -> None:
     run = beside_oracle(MED + created(a=QUERY_A))
     assert run.take(med=[(1, "flu", "H1", 100), (1, "flu", "H1", 200)]) == ""
     assert run.take(med=[(1, "flu", "H1", 60), (1, "cold", "H1", 40)]) == ""
@@ -79,7 +79,7 @@ def test_t_18_an_aggregate_is_kept_up_to_date(beside_oracle: Callable[[str], Run
 
 
 @pytest.mark.spark
-def test_t_19_a_coarser_aggregate_counts_each_increment_once(beside_oracle: Callable[[str], Run]) -> None:
+def test_a_coarser_aggregate_counts_each_increment_once(beside_oracle: Callable[[str], Run]) -> None:
     run = beside_oracle(MED + created(a=QUERY_A, b=QUERY_B))
     assert run.take(med=[(1, "flu", "H1", 100), (1, "flu", "H1", 200)]) == ""
     assert run.take(med=[(1, "flu", "H1", 60), (1, "cold", "H1", 40)]) == ""
@@ -87,7 +87,7 @@ def test_t_19_a_coarser_aggregate_counts_each_increment_once(beside_oracle: Call
 
 
 @pytest.mark.spark
-def test_t_20_coarser_aggregates_come_from_the_finest_partials(beside_oracle: Callable[[str], Run]) -> None:
+def test_coarser_aggregates_come_from_the_finest_partials(beside_oracle: Callable[[str], Run]) -> None:
     """A new grouping between two others changes nothing for either: all of them roll up the same partials."""
     c = "SELECT hospital, AVG(fee) AS fee FROM med GROUP BY hospital"
     run = beside_oracle(MED + created(a=QUERY_A, c=c))
@@ -100,7 +100,7 @@ def test_t_20_coarser_aggregates_come_from_the_finest_partials(beside_oracle: Ca
 
 
 @pytest.mark.spark
-def test_t_21_holistic_aggregates_are_computed_from_rows(beside_oracle: Callable[[str], Run]) -> None:
+def test_holistic_aggregates_are_computed_from_rows(beside_oracle: Callable[[str], Run]) -> None:
     same = "SELECT hospital, MEDIAN(fee) AS middle FROM med [RANGE UNBOUNDED] GROUP BY hospital"
     run = beside_oracle(MED + created(b=QUERY_B, same=same))
     assert run.take(med=[(1, "flu", "H1", 100), (1, "flu", "H1", 200)]) == ""
@@ -113,7 +113,7 @@ OF_KINDS = [f"SELECT id, amount FROM f WHERE kind = {kind}" for kind in range(1,
 
 
 @pytest.mark.spark
-def test_t_23_set_operators_are_shared_by_what_they_consist_of(beside_oracle: Callable[[str], Run]) -> None:
+def test_set_operators_are_shared_by_what_they_consist_of(beside_oracle: Callable[[str], Run]) -> None:
     """How they are put together is chosen once: it stays when one of them goes, and through a restart."""
     a, b, c = OF_KINDS
     texts = {
@@ -142,7 +142,7 @@ def test_t_23_set_operators_are_shared_by_what_they_consist_of(beside_oracle: Ca
     assert sum(each == "sets" for each in run.engine.last.evaluators.values()) == len(texts) + 1
 
 
-def test_t_24_columns_correspond_by_position() -> None:
+def test_columns_correspond_by_position() -> None:
     one = "SELECT id, kind, sender, amount FROM f UNION SELECT id, kind, receiver, amount FROM f RETAIN UNBOUNDED"
     renamed = one.replace("sender,", "sender AS x,")
     swapped = "SELECT id, kind, amount, sender FROM f UNION SELECT id, kind, receiver, amount FROM f RETAIN UNBOUNDED"
@@ -150,7 +150,7 @@ def test_t_24_columns_correspond_by_position() -> None:
     assert distinct(found, Evaluator.SETS) == 2
 
 
-def test_t_27_a_view_that_is_registered_twice_adds_nothing() -> None:
+def test_a_view_that_is_registered_twice_adds_nothing() -> None:
     once, twice = (evaluators(F + created(**{f"q{n}": both(50, 50) for n in range(count)})) for count in (1, 2))
     for evaluator in Evaluator:
         assert distinct(once, evaluator) == distinct(twice, evaluator)
@@ -159,7 +159,7 @@ def test_t_27_a_view_that_is_registered_twice_adds_nothing() -> None:
 
 
 @pytest.mark.spark
-def test_t_29_nothing_new_takes_no_job(beside_oracle: Callable[[str], Run]) -> None:
+def test_nothing_new_takes_no_job(beside_oracle: Callable[[str], Run]) -> None:
     run = beside_oracle(F + created(q=CHAIN.format(days=4)))
     assert run.take(f=transfers(0)) == ""
     assert run.take() == ""

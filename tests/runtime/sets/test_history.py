@@ -98,7 +98,7 @@ def test_an_operator_over_history_emits_what_the_oracle_emits(seed: int) -> None
             operator = rebuilt(relation, log)
 
 
-# T-22, and what happens around it
+# Set operators over history
 
 X = (Field("x", STRING),)
 
@@ -122,7 +122,7 @@ def over_history(operator: SetOperator, ticks: int | None) -> Operands:
     return Operands(operation(operator, X, retain=Retain(ticks)))
 
 
-def test_t_22_union_gives_each_new_row_once_and_none_that_was_there() -> None:
+def test_union_gives_each_new_row_once_and_none_that_was_there() -> None:
     union = over_history(SetOperator.UNION, None)
     assert union.take([("a", 1), ("b", 1), ("a", 2)], [("a", 1), ("c", 3), ("c", 4)]) == [
         ("a", 1),
@@ -132,7 +132,7 @@ def test_t_22_union_gives_each_new_row_once_and_none_that_was_there() -> None:
     assert union.take([("c", 5), ("d", 6)], [("d", 6), ("a", 7), ("b", 0)]) == [("d", 6)]
 
 
-def test_t_22_union_all_keeps_duplicates_within_the_new_rows_and_against_history() -> None:
+def test_union_all_keeps_duplicates_within_the_new_rows_and_against_history() -> None:
     both = operation(SetOperator.UNION, X, keep_all=True)
     left = table([Row(("a",), 1, 0), Row(("a",), 1, 0)], X)
     right = table([Row(("a",), 1, 0), Row(("b",), 0, 0)], X)
@@ -142,7 +142,7 @@ def test_t_22_union_all_keeps_duplicates_within_the_new_rows_and_against_history
     assert union_all(both, [None, None]) is None
 
 
-def test_t_22_except_of_new_rows_is_all_there_is_to_it_under_time_segregation() -> None:
+def test_except_of_new_rows_is_all_there_is_to_it_under_time_segregation() -> None:
     """If a row and what it is equal to always come in one cycle, the result is that of the cycles one by one."""
     minus = over_history(SetOperator.EXCEPT, 10)
     assert minus.take([("a", 1), ("b", 2), ("b", 3)], [("a", 4)], until=100) == [("b", 2)]
@@ -150,7 +150,7 @@ def test_t_22_except_of_new_rows_is_all_there_is_to_it_under_time_segregation() 
     assert minus.take([("b", 201)], [("c", 201)], until=300) == [("b", 201)]
 
 
-def test_t_22_a_late_subtrahend_takes_nothing_back() -> None:
+def test_a_late_subtrahend_takes_nothing_back() -> None:
     minus = over_history(SetOperator.EXCEPT, 10)
     assert minus.take([("a", 5)], [], until=5) == [("a", 5)]
     # On time, but after what it would have taken away: the row was told, and stays so.

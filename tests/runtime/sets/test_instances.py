@@ -128,7 +128,7 @@ def test_all_counts_as_multisets_do() -> None:
     assert len(result(SetOperator.UNION)) == 12
 
 
-def test_t_22_union_between_instances_is_of_each_instance_alone() -> None:
+def test_union_between_instances_is_of_each_instance_alone() -> None:
     union = InstanceOperator(operation(SetOperator.UNION, X, window=WINDOW))
     emitted = union.take([instances((10, "aab"), (20, "a")), instances((10, "bc"), (20, "ab"))], None, 20)
     assert answers(emitted) == [(10, "a"), (10, "b"), (10, "c"), (20, "a"), (20, "b")]
