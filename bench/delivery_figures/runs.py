@@ -1,8 +1,8 @@
 """One run of the experiment: queries come one by one, half of them go, groups are optimised again.
 
 The control plane is weft's own (`weft.optimizer.group_results.Groups`), with real queries, and links carry what weft's
-edges send over them (`weft.delivery.edges.router`): a row once, with the columns that those behind the link show who
-take it, and two bytes that say who they are if they are several.
+edges send over them (`weft.delivery.matching.sharing`): a row once, with the columns that those behind the link show
+who take it, and two bytes that say who they are if they are several.
 """
 
 from __future__ import annotations

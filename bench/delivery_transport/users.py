@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 
-from weft.delivery.edges.frames import BATCH, VERSION, json_frame, read_frame
+from weft.delivery.subscribers.edge_protocol import BATCH, VERSION, json_frame, read_frame
 
 _LENGTH = struct.Struct(">I")
 

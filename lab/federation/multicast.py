@@ -13,11 +13,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.federation.model.edge_cut import Placement
-from weft.federation.model.network import NetworkGraph
-from weft.federation.model.queries import QuerySet
-from weft.federation.model.substreams import Substreams
-from weft.federation.topology import Topology, ways_from
+from weft.federation.distribution.model import NetworkGraph, Placement, QuerySet, Substreams
+from weft.federation.distribution.topology import Topology, ways_from
 
 
 @dataclass(frozen=True)

@@ -16,15 +16,10 @@ import numba
 import numpy as np
 from scipy.sparse import csr_array
 
-from weft.federation.distribution.centralised import SLACK, all_providers
-from weft.federation.distribution.coarsening import by_substream
-from weft.federation.distribution.graph import QueryGraph, bundled, graph_of
-from weft.federation.distribution.mapping import mapped
-from weft.federation.errors import FederationError
-from weft.federation.model.edge_cut import Placement
-from weft.federation.model.network import NetworkGraph
-from weft.federation.model.queries import QuerySet
-from weft.federation.model.substreams import Substreams
+from weft.federation.distribution.mapping import SLACK, all_providers, mapped
+from weft.federation.distribution.model import NetworkGraph, Placement, QuerySet, Substreams
+from weft.federation.distribution.query_graph import QueryGraph, bundled, by_substream, graph_of
+from weft.federation.federation_errors import FederationError
 
 #: METIS gets so many of the heaviest edges of each query: all of them would be millions.
 NEIGHBOURS = 20

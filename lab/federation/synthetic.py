@@ -12,8 +12,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from weft.federation.model.queries import QuerySet, query_set
-from weft.federation.model.substreams import Substreams
+from weft.federation.distribution.model import QuerySet, Substreams, query_set
 
 #: Processor seconds per byte read: a provider of capability 1 keeps up with so many bytes per second.
 BYTES_PER_SECOND_OF_WORK = 1e6

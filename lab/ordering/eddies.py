@@ -18,7 +18,7 @@ from lab.ordering.modules import Module
 from lab.ordering.setting import Costs
 from lab.ordering.tickets import Ledger, Why
 from lab.simulate.events import SECOND, Events
-from weft.federation.errors import FederationError
+from weft.federation.federation_errors import FederationError
 
 TICK = SECOND // 10
 

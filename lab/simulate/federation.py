@@ -1,8 +1,8 @@
 """A federation over time: queries come, providers work, loads are measured, rounds are held, providers fail.
 
-All decisions are those of `weft.federation.coordinator`; here is only what the world does to it. A provider is an M/M/1
-queue that gets work in proportion to the queries it runs. Members of a cluster send heartbeats to one another; who is
-not heard for a while is taken for dead, and its queries go elsewhere.
+All decisions are those of `weft.federation.distribution.coordinator`; here is only what the world does to it. A
+provider is an M/M/1 queue that gets work in proportion to the queries it runs. Members of a cluster send heartbeats to
+one another; one that is not heard for a while is taken for dead, and its queries go elsewhere.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ from numpy.random import Generator
 from lab.simulate.events import SECOND, Events, seconds
 from lab.simulate.queues import Queue
 from lab.simulate.wires import Wires
-from weft.federation.coordinator import Coordinator
-from weft.federation.coordinators import clusters, coordinators_above, providers_below
-from weft.federation.model.edge_cut import edge_cut, loads
-from weft.federation.model.queries import QuerySet
+from weft.federation.distribution.coordinator import Coordinator
+from weft.federation.distribution.coordinator_tree import clusters, coordinators_above, providers_below
+from weft.federation.distribution.model import QuerySet, edge_cut, loads
 
 #: Draws some more queries: how many, and with which random numbers.
 Draw = Callable[[Generator, int], QuerySet]

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from weft.cli.app import app
-from weft.federation.live.place_file import Membership, write_membership
+from weft.federation.live.site_directory import Membership, write_membership
 
 _NOBODY = "nats://127.0.0.1:9/market"
 

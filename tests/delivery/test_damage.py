@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 from tests.delivery.delivered_run import DeliveredRun
 from tests.delivery.numbers import publish
 from weft.delivery import Batch, Dropped, Itinerary, Limits, LogError, Publisher, Span, UnknownQuery, subscribe
-from weft.delivery.errors import DamagedLog
 from weft.delivery.groups.control import Control
-from weft.delivery.log import put_aside
-from weft.delivery.users.kept import kept_answers
+from weft.delivery.log.delivery_errors import DamagedLog
+from weft.delivery.log.delivery_log import put_aside
+from weft.delivery.subscribers.local import kept_answers
 from weft.plan.subscription import Comparison, Subscription
 
 #: What is kept: cycles 3 to 7. The itinerary of q was published in cycle 0, and changed in cycles 2, 5 and 7.

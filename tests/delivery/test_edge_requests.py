@@ -14,8 +14,8 @@ import pytest
 from tests.delivery.numbers import publish
 from weft.delivery import Itinerary, LogError, Publisher, Span
 from weft.delivery.edges.edge import Edge, EdgeSettings
-from weft.delivery.edges.frames import JSON, frame, json_frame, read_frame
-from weft.delivery.users.access import ACCESS, grant
+from weft.delivery.log.access import ACCESS, grant
+from weft.delivery.subscribers.edge_protocol import JSON, frame, json_frame, read_frame
 from weft.plan.subscription import Subscription
 
 _USER: dict[str, Any] = {"weft": 1, "role": "user", "query": "hot"}

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from tests.delivery.naive import bag, delivered, plain_rows, takes
 from weft.delivery import DeliveryError, Itinerary, Span
+from weft.delivery.log.parcel import Message, Parcel
 from weft.delivery.matching.index import Index
-from weft.delivery.parcel import Message, Parcel
 from weft.plan.subscription import Comparison, Meeting, Schedule, Subscription
 
 _BIG = 2**62

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.runtime.projects import rows_of, run_to_the_end, write_rows
-from weft.delivery.groups.runners import runners
+from weft.delivery.groups.epochs import runners
 from weft.delivery.nats.connection import subject_token
 from weft.loom import Loom
 

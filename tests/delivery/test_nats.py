@@ -31,13 +31,12 @@ from weft.delivery import (
     UnknownQuery,
     subscribe,
 )
+from weft.delivery.log.access import ACCESS, grant, revoke
 from weft.delivery.matching.members import Members
-from weft.delivery.nats.broker import NatsBroker, NatsLimits
-from weft.delivery.nats.buckets import Buckets, choose
 from weft.delivery.nats.connection import NatsConnection, split_address, subject_token
-from weft.delivery.nats.source import NatsSource
-from weft.delivery.nats.subjects import Subjects
-from weft.delivery.users.access import ACCESS, grant, revoke
+from weft.delivery.nats.layout import Buckets, Subjects, choose
+from weft.delivery.nats.nats_broker import NatsBroker, NatsLimits
+from weft.delivery.nats.nats_source import NatsSource
 from weft.plan.subscription import Comparison, Conjunction, Subscription
 
 

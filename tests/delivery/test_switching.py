@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft.algebra import Relation
 from weft.delivery import Itinerary, Span
 from weft.delivery.groups.assignment import Assignment
-from weft.delivery.groups.switching import Moment, is_past, joins_at, switch_place
+from weft.delivery.groups.epochs import Moment, is_past, joins_at, switch_place
 from weft.optimizer.group_results import Kind
 from weft.sql.check import check
 

@@ -28,10 +28,10 @@ from weft.delivery import (
     UnknownQuery,
     subscribe,
 )
-from weft.delivery.itinerary import as_json, from_clock, from_json
-from weft.delivery.log import cycles, parcel_path, read_parcel
-from weft.delivery.users.access import grant, revoke
-from weft.delivery.users.reader import Missed
+from weft.delivery.log.access import grant, revoke
+from weft.delivery.log.delivery_log import cycles, parcel_path, read_parcel
+from weft.delivery.log.itinerary import as_json, from_clock, from_json
+from weft.delivery.subscribers.hub import Missed
 from weft.plan.subscription import Comparison, Subscription
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from weft.federation.model.network import NetworkGraph
-from weft.federation.model.queries import QuerySet, query_set
-from weft.federation.model.substreams import Substreams
+from weft.federation.distribution.model import NetworkGraph, QuerySet, Substreams, query_set
 
 #: Two sources and two providers: s1 is near n1, s2 near n2.
 TWO_PROVIDERS = NetworkGraph(

@@ -30,8 +30,8 @@ federation = typer.Typer(help="See what a federation does, and change it.", no_a
 @contextmanager
 def federating_clearly(as_json: bool) -> Iterator[None]:
     """Turns failures of a federation, too, into one sentence."""
-    from weft.delivery.errors import DeliveryError
-    from weft.federation.errors import FederationError
+    from weft.delivery.log.delivery_errors import DeliveryError
+    from weft.federation.federation_errors import FederationError
 
     with failing_clearly(as_json):
         try:
@@ -42,9 +42,9 @@ def federating_clearly(as_json: bool) -> Iterator[None]:
 
 def ask(kind: str, address: str | None, site: Path, **fields: Any) -> dict[str, Any]:
     """What the coordinator of a federation answers."""
-    from weft.federation.live.nats_wire import NatsWire
-    from weft.federation.live.place_file import checked_address, find_membership
-    from weft.federation.live.requests import asked
+    from weft.federation.live.coordinator_requests import asked
+    from weft.federation.live.nats_transport import NatsWire
+    from weft.federation.live.site_directory import checked_address, find_membership
 
     if address is None:
         known = find_membership(site)
@@ -175,9 +175,9 @@ def provider(
 ) -> None:
     """Take part in a federation: run the queries that it gives to this site, and bring its users their answers."""
     with federating_clearly(as_json=False):
-        from weft.federation.live.nats_wire import NatsWire
-        from weft.federation.live.place_file import Membership, checked_address, write_membership
+        from weft.federation.live.nats_transport import NatsWire
         from weft.federation.live.site import SiteProcess, SiteSettings
+        from weft.federation.live.site_directory import Membership, checked_address, write_membership
 
         server, name = checked_address(federation)
         settings = spark_settings(conf or [])
@@ -209,11 +209,11 @@ def coordinator(
 ) -> None:
     """Decide where the queries of a federation run. What it has decided is with the broker: it may be restarted."""
     with federating_clearly(as_json=False):
+        from weft.federation.distribution.topology import read_topology
         from weft.federation.live.coordination import Coordination
-        from weft.federation.live.nats_wire import NatsWire
-        from weft.federation.live.place_file import checked_address
+        from weft.federation.live.nats_transport import NatsWire
         from weft.federation.live.site import run_role
-        from weft.federation.topology import read_topology
+        from weft.federation.live.site_directory import checked_address
 
         server, name = checked_address(federation)
         coordination = Coordination(

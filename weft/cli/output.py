@@ -21,7 +21,7 @@ from weft.loom import Loom, Outcome
 from weft.runtime.failures.errors import EngineError
 from weft.sql import Problem
 
-#: What the directory of a federation's site has in it: see `weft/federation/live/place_file.py`.
+#: What the directory of a federation's site has in it: see `weft/federation/live/site_directory.py`.
 SITE_FILE = "federation.json"
 
 #: Exit codes besides 0.
@@ -98,7 +98,7 @@ def open_project(directory: Path, *, write: bool) -> Loom:
 
 def project_of_site(directory: Path) -> Path:
     """Where the engine of a federation's provider has its project. Raises Failure if the site has none."""
-    from weft.federation.live.place_file import engine_directory
+    from weft.federation.live.site_directory import engine_directory
 
     found = engine_directory(directory)
     if found is None:

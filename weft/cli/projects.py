@@ -172,8 +172,8 @@ def _show(report: Registration, script: str, file: Path, as_json: bool) -> None:
 def registered_in_federation(script: str, site: Path, as_json: bool) -> Registration:
     """Carry out statements at a site of a federation. The coordinator says where queries run, and why."""
     from weft.cli.federation import ask, federating_clearly
-    from weft.federation.live.place_file import find_membership
-    from weft.federation.live.scripts import ScriptRefused
+    from weft.federation.live.coordinator_requests import ScriptRefused
+    from weft.federation.live.site_directory import find_membership
 
     with federating_clearly(as_json):
         known = find_membership(site)

@@ -115,7 +115,7 @@ def _run(
     interval: str | None,
     as_json: bool,
 ) -> dict[str, int]:
-    from weft.delivery.errors import DeliveryError
+    from weft.delivery.log.delivery_errors import DeliveryError
     from weft.runtime.failures.errors import EngineError
 
     _log_to_a_file(loom.directory / "log")

@@ -28,7 +28,7 @@ from weft.cli.output import (
 if TYPE_CHECKING:
     from weft.delivery import Batch, Dropped
     from weft.delivery.edges.edge import EdgeSettings
-    from weft.delivery.users.access import Access
+    from weft.delivery.log.access import Access
 
 
 TokenOption = Annotated[
@@ -38,7 +38,7 @@ TokenOption = Annotated[
 
 def delivery_of(project: Path) -> Path:
     """The delivery directory of a project, or of a federation's site. Raises Failure if there is none."""
-    from weft.delivery.log import delivery_directory
+    from weft.delivery.log.delivery_log import delivery_directory
 
     if not (project / CATALOG_FILE).exists() and not (project / SITE_FILE).exists():
         raise Failure(f"there is no project in {project}; create one with: weft init {project}")
@@ -194,7 +194,7 @@ def token(
 ) -> None:
     """Make a token that allows to take some queries' answers. Once there is one, nobody gets any without."""
     with delivering_clearly(as_json):
-        from weft.delivery.users import access
+        from weft.delivery.log import access
 
         directory = delivery_of(project)
         if name is None:

@@ -9,20 +9,20 @@ The engine's side is the `Publisher`, which writes what groups publish to a log.
 The rooms, in the order in which a row passes through them:
 
     groups       who takes answers from where, while an engine runs
-    (here)       what a cycle publishes: parcels, their log, and how they are forwarded to a broker
+    log          what a cycle publishes: parcels, their log, and how they are forwarded to a broker
     nats         a broker, and a source of parcels
     edges        processes that take rows once over a link, for many users
     matching     which rows are whose, for thousands of subscriptions at once
-    users        where a user begins, what it holds in hand, what it may take
+    subscribers  where a user begins, and what it holds in hand
 """
 
-from weft.delivery.batch import Batch, Dropped
-from weft.delivery.errors import AccessDenied, BrokerError, DeliveryError, LogError, UnknownQuery
-from weft.delivery.itinerary import Itinerary, Span
-from weft.delivery.log import Limits
-from weft.delivery.publisher import Published, Publisher
-from weft.delivery.users.subscribe import subscribe
-from weft.delivery.users.subscriber import Subscriber
+from weft.delivery.log.delivery_errors import AccessDenied, BrokerError, DeliveryError, LogError, UnknownQuery
+from weft.delivery.log.delivery_log import Limits
+from weft.delivery.log.itinerary import Itinerary, Span
+from weft.delivery.log.parcel import Batch, Dropped
+from weft.delivery.log.publisher import Published, Publisher
+from weft.delivery.subscribers.subscribe import subscribe
+from weft.delivery.subscribers.subscriber import Subscriber
 
 __all__ = [
     "AccessDenied",

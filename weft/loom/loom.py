@@ -252,8 +252,8 @@ class Loom:
         """The answers of a query INTO subscribers that the delivery log keeps."""
         import pyarrow as pa
 
-        from weft.delivery.log import check_published, delivery_directory
-        from weft.delivery.users.kept import kept_answers
+        from weft.delivery.log.delivery_log import check_published, delivery_directory
+        from weft.delivery.subscribers.local import kept_answers
         from weft.runtime.columnar.arrow_types import arrow_type
         from weft.runtime.state.status import status
 
@@ -281,7 +281,7 @@ class Loom:
         been answered for a time or later (`since_clock`).
         """
         from weft.delivery import subscribe
-        from weft.delivery.log import delivery_directory
+        from weft.delivery.log.delivery_log import delivery_directory
 
         found = self.catalog.query(query)
         if found.name not in self.catalog.members():

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.random import Generator
 
 from lab.dissemination.overlay import SOURCE, Floats, Overlay, overlay
-from weft.federation.topology import transit_stub, ways_from
+from lab.federation.generated_topologies import transit_stub
+from weft.federation.distribution.topology import ways_from
 
 SITES, PROVIDERS, MEAN_DELAY = 1500, 256, 0.020
 FILTER, SEND = (0.005, 0.001), (0.001, 0.000125)  # seconds: the mean and the least

@@ -15,10 +15,8 @@ from lab.federation.synthetic import drawn_queries
 from lab.figures.providers.setting import SEED, setting
 from lab.simulate.events import Events, seconds
 from lab.simulate.federation import Moment, Simulation, World
-from weft.federation.coordinator import Coordinator
-from weft.federation.decisions import Decision
-from weft.federation.model.edge_cut import edge_cut
-from weft.federation.model.queries import QuerySet
+from weft.federation.distribution.coordinator import Coordinator, Decision
+from weft.federation.distribution.model import QuerySet, edge_cut
 
 QUERIES, NEW, ROUNDS = 30_000, 1_500, 10
 QUICK_QUERIES, QUICK_NEW, QUICK_ROUNDS = 1_500, 100, 4

@@ -12,10 +12,9 @@ import numpy as np
 from bench import report
 from lab.federation.partitioned import by_partition
 from lab.figures.providers.setting import Clock, Judged, Setting, judged, setting
-from weft.federation.coordinators import Cluster
-from weft.federation.distribution.centralised import centrally, greedily
-from weft.federation.distribution.hierarchical import hierarchically
-from weft.federation.model.queries import chosen
+from weft.federation.distribution.coordinator_tree import Cluster
+from weft.federation.distribution.mapping import centrally, greedily, hierarchically
+from weft.federation.distribution.model import chosen
 
 SIZES = (5_000, 15_000, 30_000, 60_000)
 QUICK_SIZES = (1_000, 3_000)

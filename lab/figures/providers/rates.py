@@ -9,13 +9,9 @@ import numpy as np
 from bench import report
 from lab.federation.synthetic import BYTES_PER_SECOND_OF_WORK
 from lab.figures.providers.setting import SEED, Clock, Setting, judged, setting
-from weft.federation.distribution.adaptation import adapted
-from weft.federation.distribution.centralised import centrally
-from weft.federation.distribution.hierarchical import hierarchically
-from weft.federation.distribution.migration import migration
-from weft.federation.model.edge_cut import Placement
-from weft.federation.model.queries import QuerySet, input_rates
-from weft.federation.model.substreams import Substreams
+from weft.federation.distribution.mapping import centrally, hierarchically
+from weft.federation.distribution.model import Placement, QuerySet, Substreams, input_rates
+from weft.federation.distribution.rounds import adapted, migration
 
 QUERIES, STEPS, CHANGED, FACTOR = 10_000, 6, 800, 5.0
 QUICK_QUERIES, QUICK_STEPS, QUICK_CHANGED = 1_500, 3, 200

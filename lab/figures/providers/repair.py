@@ -8,9 +8,8 @@ import numpy as np
 
 from bench import report
 from lab.figures.providers.setting import SEED, Judged, judged, setting
-from weft.federation.distribution.adaptation import adapted
-from weft.federation.distribution.hierarchical import hierarchically
-from weft.federation.distribution.migration import migration
+from weft.federation.distribution.mapping import hierarchically
+from weft.federation.distribution.rounds import adapted, migration
 
 QUERIES, ROUNDS = 10_000, 10
 QUICK_QUERIES, QUICK_ROUNDS = 1_500, 5

@@ -14,14 +14,19 @@ from time import process_time
 
 import numpy as np
 
+from lab.federation.generated_topologies import transit_stub
 from lab.federation.multicast import Trees, trees_of, true_cost
 from lab.federation.synthetic import Workload, drawn_queries, workload
-from weft.federation.coordinators import Cluster, tree_over
-from weft.federation.model.edge_cut import Placement, edge_cut, loads
-from weft.federation.model.network import NetworkGraph, network_of
-from weft.federation.model.queries import QuerySet
-from weft.federation.model.substreams import Substreams
-from weft.federation.topology import transit_stub
+from weft.federation.distribution.coordinator_tree import Cluster, tree_over
+from weft.federation.distribution.model import (
+    NetworkGraph,
+    Placement,
+    QuerySet,
+    Substreams,
+    edge_cut,
+    loads,
+    network_of,
+)
 
 SEED = 1
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from bench import report
 from lab.figures.providers.setting import Clock, judged, setting
-from weft.federation.coordinators import height, tree_over
-from weft.federation.distribution.hierarchical import hierarchically
+from weft.federation.distribution.coordinator_tree import height, tree_over
+from weft.federation.distribution.mapping import hierarchically
+from weft.federation.distribution.model import chosen
 from weft.federation.distribution.routing import choices, learn, routed, routing_table
-from weft.federation.model.queries import chosen
 
 SIZES = (2, 4, 8, 16)
 PLACED, BATCH, BATCHES = 10_000, 20_000, 10

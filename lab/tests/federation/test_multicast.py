@@ -6,10 +6,11 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from lab.federation.generated_topologies import power_law, transit_stub
 from lab.federation.multicast import trees_of, true_cost
 from lab.federation.synthetic import drawn_queries, workload
-from weft.federation.model.network import network_of
-from weft.federation.topology import Link, Site, Topology, power_law, transit_stub
+from weft.federation.distribution.model import network_of
+from weft.federation.distribution.topology import Link, Site, Topology
 
 
 @pytest.mark.parametrize("make", [transit_stub, power_law])

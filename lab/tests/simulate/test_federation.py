@@ -10,8 +10,8 @@ from lab.simulate.events import Events, seconds
 from lab.simulate.federation import Simulation, World
 from lab.simulate.queues import Queue
 from lab.simulate.wires import Wires
-from tests.federation.test_coordinator import federation
-from weft.federation.coordinators import clusters, providers_below
+from tests.federation.distribution.test_coordinator import federation
+from weft.federation.distribution.coordinator_tree import clusters, providers_below
 
 
 @pytest.mark.parametrize("busy", [0.3, 0.7])

@@ -9,19 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lab.federation.generated_topologies import transit_stub
 from lab.federation.synthetic import drawn_queries, workload
-from weft.federation.coordinators import Cluster, joined, left, providers_below, tree_over
-from weft.federation.distribution.adaptation import Terms, adapted
-from weft.federation.distribution.centralised import centrally, greedily
-from weft.federation.distribution.diffusion import flows
-from weft.federation.distribution.hierarchical import hierarchically
-from weft.federation.distribution.migration import bounded, cost_of, migration
+from weft.federation.distribution.coordinator_tree import Cluster, joined, left, providers_below, tree_over
+from weft.federation.distribution.mapping import centrally, greedily, hierarchically
+from weft.federation.distribution.model import (
+    NetworkGraph,
+    QuerySet,
+    Substreams,
+    chosen,
+    edge_cut,
+    loads,
+    network_of,
+    query_set,
+    together,
+)
+from weft.federation.distribution.rounds import Terms, adapted, bounded, cost_of, flows, migration
 from weft.federation.distribution.routing import learn, routed, routing_table
-from weft.federation.model.edge_cut import edge_cut, loads
-from weft.federation.model.network import NetworkGraph, network_of
-from weft.federation.model.queries import QuerySet, chosen, query_set, together
-from weft.federation.model.substreams import Substreams
-from weft.federation.topology import transit_stub
 
 
 @cache

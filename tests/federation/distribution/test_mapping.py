@@ -9,18 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lab.federation.generated_topologies import transit_stub
 from lab.federation.synthetic import drawn_queries, workload
 from tests.federation.examples import FOUR_QUERIES, FOUR_SUBSTREAMS, TWO_PROVIDERS, small_cases
-from weft.federation.distribution import kernels
-from weft.federation.distribution.centralised import all_providers, centrally
-from weft.federation.distribution.coarsening import coarsened, overlaps
-from weft.federation.distribution.graph import bundled, graph_of, joined, selected
-from weft.federation.distribution.mapping import arrays_of, greedy, mapped, refined
-from weft.federation.model.edge_cut import edge_cut, loads
-from weft.federation.model.network import NetworkGraph, network_of
-from weft.federation.model.queries import QuerySet
-from weft.federation.model.substreams import Substreams
-from weft.federation.topology import transit_stub
+from weft.federation.distribution import placement_loops as kernels
+from weft.federation.distribution.mapping import all_providers, arrays_of, centrally, greedy, mapped, refined
+from weft.federation.distribution.model import NetworkGraph, QuerySet, Substreams, edge_cut, loads, network_of
+from weft.federation.distribution.query_graph import bundled, coarsened, graph_of, joined, overlaps, selected
 
 Case = tuple[NetworkGraph, Substreams, QuerySet]
 

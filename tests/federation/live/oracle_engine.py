@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from tests.oracle import Oracle
 from weft.algebra import Kind, Query, Stream
-from weft.federation.live.engine_handle import AnswerSink
+from weft.federation.live.engine_incarnation import AnswerSink
 from weft.runtime.columnar.arrow_types import arrow_type
 
 

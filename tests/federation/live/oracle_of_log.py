@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from tests.oracle_script import Script
-from weft.federation.live.entries import Batch, Created, Declared, Dropped, Entry
+from weft.federation.live.messages import Batch, Created, Declared, Dropped, Entry
 
 
 def answers_of_log(entries: Iterable[tuple[int, Entry]], incoming: Path) -> dict[str, list[list[tuple[Any, ...]]]]:

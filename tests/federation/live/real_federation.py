@@ -18,11 +18,11 @@ from tests.federation.live.small_federation import OWNERS, PROVIDERS, stream_sta
 from tests.support.peers import difference
 from tests.support.processes import NatsServer
 from tests.support.spark_session import SMALL_JOBS
-from weft.delivery.log import cycles, delivery_directory, read_parcel
-from weft.federation.live.entries import entry_of
-from weft.federation.live.following import Follower
-from weft.federation.live.nats_wire import NatsWire
-from weft.federation.live.requests import asked
+from weft.delivery.log.delivery_log import cycles, delivery_directory, read_parcel
+from weft.federation.live.coordinator_requests import asked
+from weft.federation.live.ledger import Follower
+from weft.federation.live.messages import entry_of
+from weft.federation.live.nats_transport import NatsWire
 
 _ROOT = Path(__file__).parents[3]
 _PATIENCE = 400.0

@@ -13,19 +13,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.federation.live.memory_wire import MemoryBroker, MemoryWire
+from tests.federation.live.memory_transport import MemoryBroker, MemoryWire
 from tests.federation.live.oracle_engine import Crash, OracleEngine
 from tests.federation.live.oracle_of_log import answers_of_log
-from weft.delivery.log import cycles, delivery_directory, read_parcel
+from weft.delivery.log.delivery_log import cycles, delivery_directory, read_parcel
+from weft.federation.distribution.topology import topology_from
 from weft.federation.live.coordination import Coordination
-from weft.federation.live.engine_handle import EngineMaker
-from weft.federation.live.entries import entry_of
-from weft.federation.live.home import Home
-from weft.federation.live.letters import Letter, letter_bytes, letter_of
+from weft.federation.live.engine_incarnation import EngineMaker
+from weft.federation.live.messages import Letter, entry_of, letter_bytes, letter_of
 from weft.federation.live.provider import Provider, last_left
+from weft.federation.live.result_inbox import Home
 from weft.federation.live.source_agent import SourceAgent
-from weft.federation.live.wire import COORDINATOR, reply_box
-from weft.federation.topology.file import topology_from
+from weft.federation.live.transport import COORDINATOR, reply_box
 
 TOPOLOGY = topology_from(
     {

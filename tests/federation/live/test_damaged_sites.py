@@ -9,17 +9,17 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tests.federation.live.memory_wire import MemoryBroker, MemoryWire
+from tests.federation.live.memory_transport import MemoryBroker, MemoryWire
 from tests.federation.live.small_federation import SmallFederation
 from weft.delivery import Batch, Dropped, subscribe
-from weft.delivery.log import cycles, delivery_directory, parcel_path
-from weft.federation.errors import FederationError
-from weft.federation.live.home import Home
-from weft.federation.live.landing import Landing
-from weft.federation.live.letters import letter_of
-from weft.federation.live.outbox import Address, Outbox
-from weft.federation.live.place_file import generation_number
-from weft.federation.live.store import Store
+from weft.delivery.log.delivery_log import cycles, delivery_directory, parcel_path
+from weft.federation.federation_errors import FederationError
+from weft.federation.live.answer_outbox import Address, Outbox
+from weft.federation.live.messages import letter_of
+from weft.federation.live.result_inbox import Home
+from weft.federation.live.role_store import Store
+from weft.federation.live.row_inbox import Landing
+from weft.federation.live.site_directory import generation_number
 
 CYCLES = range(4)
 

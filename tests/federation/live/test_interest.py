@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.oracle_expressions import Scope, holds
 from weft.algebra import Query, Select
-from weft.federation.live.interest import Interest, as_json, from_json, together, wanted_by
 from weft.federation.live.source_agent import divided, restricted
+from weft.federation.live.stream_interest import Interest, as_json, from_json, together, wanted_by
 from weft.sql import NamesInMemory, read, statements
 
 _STREAM = "CREATE STREAM t (n BIGINT, sym STRING, price DOUBLE, qty INT) WATERMARK FOR n AS n - 5 USING parquet"

@@ -12,19 +12,17 @@ from typing import Any
 import nats
 import pytest
 
-from tests.federation.live.memory_wire import MemoryBroker, MemoryWire
+from tests.federation.live.memory_transport import MemoryBroker, MemoryWire
 from tests.federation.live.small_federation import SmallFederation
 from tests.support.processes import NatsServer
-from weft.delivery.errors import BrokerError
-from weft.federation.errors import FederationError
-from weft.federation.live.entries import Joined, entry_bytes
-from weft.federation.live.following import LOG_TABLE, Follower
-from weft.federation.live.home import Home
-from weft.federation.live.letters import Letter, letter_bytes, letter_of
-from weft.federation.live.mailbox import Mailbox
-from weft.federation.live.nats_wire import MailLimits, NatsWire
-from weft.federation.live.store import Store
-from weft.federation.live.wire import LostError, Wire
+from weft.delivery.log.delivery_errors import BrokerError
+from weft.federation.federation_errors import FederationError
+from weft.federation.live.ledger import LOG_TABLE, Follower
+from weft.federation.live.messages import Joined, Letter, entry_bytes, letter_bytes, letter_of
+from weft.federation.live.nats_transport import MailLimits, NatsWire
+from weft.federation.live.result_inbox import Home
+from weft.federation.live.role_store import Mailbox, Store
+from weft.federation.live.transport import LostError, Wire
 
 BOX = "home.n1"
 

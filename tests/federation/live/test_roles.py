@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from tests.federation.live.small_federation import SmallFederation, stream_statement, write_batch
-from weft.federation.live.batch_files import TABLES, BatchFiles
-from weft.federation.live.entries import (
+from weft.federation.live.handover import feeding_begins, feeding_from
+from weft.federation.live.ledger import Ledger, Stay
+from weft.federation.live.messages import (
     Batch,
     Created,
     Declared,
@@ -18,16 +19,18 @@ from weft.federation.live.entries import (
     Handover,
     Joined,
     Left,
+    Letter,
     Moved,
     Part,
     entry_bytes,
     entry_of,
+    letter_bytes,
+    letter_of,
+    small_enough,
 )
-from weft.federation.live.handover import feeding_begins, feeding_from
-from weft.federation.live.landing import Landing
-from weft.federation.live.ledger import Ledger, Stay
-from weft.federation.live.letters import Letter, letter_bytes, letter_of, small_enough
-from weft.federation.live.store import Store
+from weft.federation.live.role_store import Store
+from weft.federation.live.row_inbox import Landing
+from weft.federation.live.source_batches import TABLES, BatchFiles
 from weft.loom.registration import Registration
 
 ENTRIES = (

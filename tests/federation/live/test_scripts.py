@@ -7,15 +7,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tests.federation.live.memory_wire import MemoryBroker, MemoryWire
+from tests.federation.live.memory_transport import MemoryBroker, MemoryWire
 from tests.federation.live.small_federation import SmallFederation, stream_statement
 from weft.cli.app import app
-from weft.delivery.checked_file import write_checked
-from weft.federation.errors import FederationError
+from weft.delivery.log.checked_file import write_checked
+from weft.federation.federation_errors import FederationError
 from weft.federation.live.coordination import Coordination
-from weft.federation.live.entries import Entry
-from weft.federation.live.letters import Letter
-from weft.federation.live.requests import asked
+from weft.federation.live.coordinator_requests import asked
+from weft.federation.live.messages import Entry, Letter
 from weft.federation.live.site import SiteProcess, SiteSettings
 from weft.loom.registration import Registration
 
@@ -144,7 +143,7 @@ def test_who_asks_a_coordinator_that_is_away_is_told_soon() -> None:
 
 def test_the_commands_of_a_project_work_in_the_directory_of_a_provider(tmp_path: Path) -> None:
     """Nothing runs: it is what the provider has on its disk that is read."""
-    from weft.federation.live.place_file import Membership, write_membership
+    from weft.federation.live.site_directory import Membership, write_membership
     from weft.loom import Loom
 
     site = tmp_path / "n1"

@@ -6,17 +6,23 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
-from weft.delivery import itinerary
-from weft.delivery.edges.frames import HEARTBEAT, LARGEST_REQUEST, PARCEL, frame, json_frame, read_frame
-from weft.delivery.edges.relay import Covered
-from weft.delivery.edges.request import Change, change_of
-from weft.delivery.edges.router import LinkCount, share
-from weft.delivery.errors import DeliveryError, UnknownQuery
+from weft.delivery.edges.relay import Covered, LinkCount
+from weft.delivery.log import itinerary
+from weft.delivery.log.delivery_errors import DeliveryError, UnknownQuery
+from weft.delivery.log.parcel import Gone, Parcel, encode
 from weft.delivery.matching.members import Members
-from weft.delivery.parcel import Parcel, encode
-from weft.delivery.source import Gone
-from weft.delivery.users.hub import Hub
-from weft.delivery.users.reader import Reader
+from weft.delivery.matching.sharing import share
+from weft.delivery.subscribers.edge_protocol import (
+    HEARTBEAT,
+    LARGEST_REQUEST,
+    PARCEL,
+    Change,
+    change_of,
+    frame,
+    json_frame,
+    read_frame,
+)
+from weft.delivery.subscribers.hub import Hub, Reader
 
 Cover = Callable[[str], contextlib.AbstractAsyncContextManager[Covered]]
 

@@ -15,29 +15,28 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from weft.delivery.batch import Batch, Dropped
 from weft.delivery.edges.child_link import ChildLink
 from weft.delivery.edges.feed import feed_from
-from weft.delivery.edges.frames import (
+from weft.delivery.edges.relay import Covered, LinkCount, Relay
+from weft.delivery.log.access import ACCESS, AccessFile
+from weft.delivery.log.delivery_errors import BrokerError, DeliveryError, LogError, UnknownQuery
+from weft.delivery.log.delivery_log import BEGINNING, Limits
+from weft.delivery.log.parcel import Batch, Dropped
+from weft.delivery.subscribers.edge_protocol import (
     HEARTBEAT,
     LARGEST_REQUEST,
     SILENCE,
+    LinkRequest,
+    UserRequest,
     batch_frame,
     error_frame,
     json_frame,
     read_frame,
+    request_of,
 )
-from weft.delivery.edges.relay import Covered, Relay
-from weft.delivery.edges.request import LinkRequest, UserRequest, request_of
-from weft.delivery.edges.router import LinkCount
-from weft.delivery.errors import BrokerError, DeliveryError, LogError, UnknownQuery
-from weft.delivery.log import Limits
-from weft.delivery.users.access import ACCESS, AccessFile
-from weft.delivery.users.local import LocalSubscriber
-from weft.delivery.users.reader import BEGINNING
-from weft.delivery.users.start import Start
-from weft.delivery.users.subscribe import open_subscriber
-from weft.delivery.users.subscriber import Subscriber
+from weft.delivery.subscribers.local import LocalSubscriber
+from weft.delivery.subscribers.subscribe import open_subscriber
+from weft.delivery.subscribers.subscriber import Start, Subscriber
 
 _COVER_SECONDS = 25.0
 

@@ -1,4 +1,4 @@
-"""Feeds: what comes to an edge over the one link that it has to where its rows come from."""
+"""Where parcels can be had from, in the order of their cycles: the log of this machine, or a broker."""
 
 from __future__ import annotations
 
@@ -7,15 +7,70 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
 from typing import Protocol
 
-from weft.delivery import itinerary
-from weft.delivery.edges.frames import PARCEL, VERSION, FrameSocket, error_of, json_frame, split_host
-from weft.delivery.errors import AccessDenied, BrokerError, DeliveryError, LogError
-from weft.delivery.itinerary import Itinerary
+from weft.delivery.log import itinerary
+from weft.delivery.log.delivery_errors import AccessDenied, BrokerError, DeliveryError, LogError
+from weft.delivery.log.delivery_log import BEGINNING, cycles, listen, read_parcel, read_routes
+from weft.delivery.log.itinerary import Itinerary
+from weft.delivery.log.parcel import Gone, Nothing, Parcel, decode
 from weft.delivery.matching.members import Members
-from weft.delivery.parcel import Parcel, decode
-from weft.delivery.source import Gone, Nothing, Source
+from weft.delivery.matching.sharing import share
+from weft.delivery.subscribers.edge_protocol import PARCEL, VERSION, FrameSocket, error_of, json_frame, split_host
+
+_LOOK_EVERY = 0.05
+
+
+class Source(Protocol):
+    """Gives parcels, as far as they are of use to some members."""
+
+    def route(self, query: str) -> Itinerary | None:
+        """The newest itinerary of a query."""
+
+    def newest(self) -> int:
+        """The newest cycle whose parcel is there."""
+
+    def next(self, after: int, members: Members, timeout: float) -> Parcel | Gone | Nothing | None:
+        """What comes after a cycle; None if nothing does within so many seconds. Members are amended on the way."""
+
+    def close(self) -> None:
+        """Let go of it."""
+
+
+class LogSource:
+    """The log in a directory of this machine."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._new = Event()
+        self._unlisten = listen(directory, self._new.set)
+
+    def route(self, query: str) -> Itinerary | None:
+        return read_routes(self._directory).get(query)
+
+    def newest(self) -> int:
+        return max(cycles(self._directory), default=BEGINNING)
+
+    def next(self, after: int, members: Members, timeout: float) -> Parcel | Gone | Nothing | None:
+        waited = 0.0
+        while True:
+            for cycle in cycles(self._directory):
+                parcel = read_parcel(self._directory, cycle) if cycle > after else None
+                if parcel is not None:
+                    if parcel.previous is not None and parcel.previous > after:
+                        return Gone(parcel.previous)
+                    return share(parcel, members) or Nothing(cycle)
+            if waited >= timeout:
+                return None
+            self._new.wait(_LOOK_EVERY)
+            self._new.clear()
+            waited += _LOOK_EVERY
+
+    def close(self) -> None:
+        self._unlisten()
+
 
 _PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0)
 
@@ -222,12 +277,10 @@ def feed_from(upstream: str, token: str | None) -> SourceFeed | LinkFeed:
     """The feed from an address: another edge, NATS, or a delivery directory of this machine."""
     from pathlib import Path
 
-    from weft.delivery.source import LogSource
-
     if upstream.startswith("weft://"):
         return LinkFeed(upstream, token)
     if upstream.startswith("nats://"):
-        from weft.delivery.nats.source import NatsSource
+        from weft.delivery.nats.nats_source import NatsSource
 
         return SourceFeed(NatsSource(upstream, token))
     if not Path(upstream).is_dir():

@@ -13,20 +13,33 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from weft.delivery import itinerary
 from weft.delivery.edges.feed import Added, Came, LinkFeed, SourceFeed
-from weft.delivery.edges.router import LinkCount
-from weft.delivery.errors import BrokerError, DamagedLog, DeliveryError, LogError, UnknownQuery
-from weft.delivery.itinerary import Itinerary
-from weft.delivery.log import Limits, LogWriter, read_document, write_document
-from weft.delivery.parcel import Parcel
-from weft.delivery.source import Gone, Nothing
-from weft.delivery.users.hub import borrow_hub, return_hub
-from weft.delivery.users.reader import BEGINNING
-from weft.delivery.wakeup import wake
+from weft.delivery.log import itinerary
+from weft.delivery.log.delivery_errors import BrokerError, DamagedLog, DeliveryError, LogError, UnknownQuery
+from weft.delivery.log.delivery_log import BEGINNING, Limits, LogWriter, read_document, wake, write_document
+from weft.delivery.log.itinerary import Itinerary
+from weft.delivery.log.parcel import Gone, Nothing, Parcel
+from weft.delivery.subscribers.hub import borrow_hub, return_hub
 
 STATE: Final = "relay.json"
 _KEEP_EVERY: Final = 0.5
+
+
+@dataclass(slots=True)
+class LinkCount:
+    """What has crossed a link."""
+
+    parcels: int = 0
+    messages: int = 0
+    rows: int = 0
+    bytes: int = 0
+
+    def add(self, parcel: Parcel, size: int) -> None:
+        """Count a parcel that crosses."""
+        self.parcels += 1
+        self.messages += len(parcel.messages)
+        self.rows += sum(each.rows.num_rows for each in parcel.messages)
+        self.bytes += size
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,8 @@ from dataclasses import replace
 
 from weft.algebra import Query
 from weft.catalog import Catalog, KeptItinerary
-from weft.delivery.groups.runners import Runner, run, runners
-from weft.delivery.groups.switching import Moment, is_past, joins_at, switch_place
-from weft.delivery.itinerary import Itinerary, Span, as_json, from_json
+from weft.delivery.groups.epochs import Moment, Runner, is_past, joins_at, run, runners, switch_place
+from weft.delivery.log.itinerary import Itinerary, Span, as_json, from_json
 from weft.optimizer.group_results import Change, Groups, Statistics, members_in
 from weft.plan.subscription import Subscription
 

@@ -19,15 +19,13 @@ import pyarrow as pa
 
 from weft.algebra.relations import WINDOW_END
 from weft.catalog import Catalog
-from weft.delivery.broker import Broker
-from weft.delivery.errors import DamagedLog, DeliveryError
 from weft.delivery.groups.assignment import Assignment, forget_all
-from weft.delivery.groups.observed import Observed
-from weft.delivery.groups.runners import Runner
-from weft.delivery.groups.switching import Moment
-from weft.delivery.itinerary import from_json
-from weft.delivery.log import Limits, clear, cycles, delivery_directory, put_aside
-from weft.delivery.publisher import Published, Publisher
+from weft.delivery.groups.epochs import Moment, Runner
+from weft.delivery.groups.published_statistics import Observed
+from weft.delivery.log.delivery_errors import DamagedLog, DeliveryError
+from weft.delivery.log.delivery_log import Limits, clear, cycles, delivery_directory, put_aside
+from weft.delivery.log.itinerary import from_json
+from weft.delivery.log.publisher import Broker, Published, Publisher
 from weft.optimizer.group_results import Statistics
 from weft.runtime.engine import Engine
 from weft.runtime.sinks.publishing import PublishedRows
@@ -206,7 +204,7 @@ def _broker(catalog: Catalog) -> Broker | None:
     if address == "none":
         return None
     if address.startswith("nats://"):
-        from weft.delivery.nats.broker import NatsBroker
+        from weft.delivery.nats.nats_broker import NatsBroker
 
         return NatsBroker(address, catalog.project, grants=delivery_directory(catalog.path.parent))
     raise DeliveryError(f"broker '{address}' is of no known kind; SET broker = 'nats://host:port', or 'none'")

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from weft.algebra.expressions import Value
-from weft.delivery.itinerary import Span
+from weft.delivery.log.itinerary import Span
 from weft.delivery.matching.places import NULL_PIECE, Pieces, compared, constants, piece_of_constant, pieces, ranks_of
 from weft.plan.subscription import Comparison, Conjunction
 

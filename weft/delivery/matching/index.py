@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from weft.delivery.itinerary import Span, needed
+from weft.delivery.log.itinerary import Span, needed
 from weft.delivery.matching.conditions import ANYWHERE, LAST, Axis, Ranges, constants_of, demands_of, ranges_of
 from weft.delivery.matching.places import NULL_PIECE, Pieces
 from weft.delivery.matching.windows import Meetings, Schedules

@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from weft.delivery.batch import Batch
-from weft.delivery.itinerary import Itinerary
+from weft.delivery.log.itinerary import Itinerary
+from weft.delivery.log.parcel import Batch, Message, Parcel, Told
 from weft.delivery.matching.index import Index
-from weft.delivery.parcel import Message, Parcel, Told
 from weft.plan.subscription import Subscription
 
 Positions = npt.NDArray[np.int64]

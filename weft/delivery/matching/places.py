@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.algebra.expressions import Value
-from weft.delivery.errors import DeliveryError
+from weft.delivery.log.delivery_errors import DeliveryError
 
 Pieces = npt.NDArray[np.int64]
 

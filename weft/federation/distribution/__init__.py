@@ -1,13 +1,13 @@
 """Which provider runs which query.
 
-graph.py            the query graph: queries, or bundles of queries, with weights, interests and fixed edges
-coarsening.py       bundles that overlap much, by heavy-edge matching under a cap on their weight
-mapping.py          a query graph onto targets: greedy, then refined as Fiduccia and Mattheyses do
-kernels.py          … the loops of both
-centralised.py      all queries onto all providers at once
-hierarchical.py     the same down a tree of coordinators, a few targets at a time
-routing.py          where new queries go, many at a time
-diffusion.py        how much load must flow between whom
-adaptation.py       a round of redistribution: load first, then cost
-migration.py        what has to move once all is decided, and what that costs
+topology.py             sites, links, and the shortest ways between sites
+model.py                the network graph, queries with their substreams, and the edge cut of a placement
+substreams.py           substreams and interests, found from the conditions of real queries
+coordinator_tree.py     clusters of providers: join, leave, split, merge
+query_graph.py          queries, or bundles of queries, with weights and interests; coarsening
+placement_loops.py      the compiled loops of mapping and redistribution
+mapping.py              targets of a coordinator, and the bundles that it decides about
+routing.py              where new queries go
+rounds.py               rounds of redistribution, and what has to move
+coordinator.py          the coordinator that all of this belongs to, and why it decides as it does
 """

@@ -6,16 +6,19 @@ the manner of Fiduccia and Mattheyses: passes of single moves, the best first, t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
-from weft.federation.distribution import kernels
-from weft.federation.distribution.graph import QueryGraph, summed
-from weft.federation.model.edge_cut import Placement
-from weft.federation.model.network import NetworkGraph
+from weft.federation.distribution import placement_loops as kernels
+from weft.federation.distribution.coordinator_tree import Cluster, clusters, height, providers_below
+from weft.federation.distribution.model import NetworkGraph, Placement, QuerySet, Substreams, chosen
+from weft.federation.distribution.query_graph import QueryGraph, coarsened, graph_of, joined, selected, summed
 
 #: Passes of refinement at most, and moves without a new best after which a pass ends.
 PASSES, PATIENCE = 4, 64
@@ -112,3 +115,191 @@ def arrays_of(graph: QueryGraph, rates: NDArray[np.float64], targets: Targets) -
     within = 0.5 * kernels.own(graph.starts, graph.substream, graph.count, rates)
     fixed = graph.pull @ targets.reach + np.outer(within, np.diagonal(targets.latency))
     return graph.starts, graph.substream, graph.count, rates, targets.latency, fixed
+
+
+#: How far beyond its fair share of the load a provider may go.
+SLACK = 0.10
+
+
+def all_providers(network: NetworkGraph, graph: QueryGraph, slack: float = SLACK) -> Targets:
+    """Every provider as a target."""
+    fair = float(graph.weight.sum() / network.capability.sum())
+    return targets_over(network, [[each] for each in range(len(network.providers))], fair, slack)
+
+
+def greedily(network: NetworkGraph, substreams: Substreams, queries: QuerySet, slack: float = SLACK) -> Placement:
+    """Each query where it costs least when its turn comes."""
+    graph = graph_of(network, substreams, queries)
+    return greedy(graph, substreams.rate, all_providers(network, graph, slack))
+
+
+def centrally(network: NetworkGraph, substreams: Substreams, queries: QuerySet, slack: float = SLACK) -> Placement:
+    """The same, refined."""
+    graph = graph_of(network, substreams, queries)
+    targets = all_providers(network, graph, slack)
+    # As printed: passes run to their end, and go on while they improve; that is at most eight times in practice.
+    passes, whole_passes = 8, len(queries)
+    return refined(graph, substreams.rate, targets, greedy(graph, substreams.rate, targets), passes, whole_passes)
+
+
+#: Bundles that a coordinator passes on: some dozens for each of its targets.
+MOST_BUNDLES = 192
+
+#: Overlaps of bundles of bundles are judged by one substream in so many.
+THINNED = 4
+
+#: Told which coordinator does what, while it does it: the way to see how long each of them takes.
+Watch = Callable[[Cluster, str], AbstractContextManager[None]]
+
+
+@dataclass(frozen=True)
+class Level:
+    """All bundles of the coordinators of one height, and which of them each finer vertex is in.
+
+    The finer vertices are the bundles of the height below, or, below the leaves, the queries. `owner` has by bundle the
+    coordinator that made it, by its place among those of its height.
+    """
+
+    graph: QueryGraph
+    bundle: NDArray[np.int64]
+    owner: NDArray[np.int64]
+
+
+def targets_of(
+    cluster: Cluster, network: NetworkGraph, fair: float, slack: float = SLACK, heaviest: float = 0.0
+) -> Targets:
+    """The members of a cluster as targets. `heaviest` is the load of the heaviest query there is."""
+    if cluster.is_leaf:
+        return targets_over(network, [[each] for each in cluster.providers], fair, slack)
+    below = [providers_below(child) for child in cluster.children]
+    return targets_over(network, below, fair, slack_above(height(cluster), slack, heaviest / fair))
+
+
+def fair_load(tree: Cluster, network: NetworkGraph, queries: QuerySet) -> float:
+    """The load that each unit of capability has to take."""
+    return float(queries.load.sum() / network.capability[list(providers_below(tree))].sum())
+
+
+def slack_above(cluster_height: int, slack: float, grain: float) -> float:
+    """The slack of a coordinator above the leaves: a tenth less for every level, and half a query less, because
+    queries are not sand: below, no provider can be filled to the brim."""
+    return max(0.0, slack * (1 - 0.1 * (cluster_height - 1)) - grain / 2)
+
+
+def unwatched(_cluster: Cluster, _work: str) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+def gathered(
+    tree: Cluster,
+    network: NetworkGraph,
+    substreams: Substreams,
+    queries: QuerySet,
+    where: Placement,
+    random: Generator,
+    most: int = MOST_BUNDLES,
+    watch: Watch = unwatched,
+) -> list[Level]:
+    """The way up: the bundles of the coordinators of each height, those of the leaves first.
+
+    `where` says whose queries they are: those of a provider's users, or those that it runs.
+    """
+    found: list[Level] = []
+    # Bundles want thousands of substreams, and some of those tell as well as all how much two bundles overlap.
+    thinned = np.where(np.arange(len(substreams)) % THINNED == 0, substreams.rate, 0.0)
+    belonging = _by_leaf(of_height(tree, 1), network, where)
+    for level in range(1, height(tree) + 1):
+        graphs, bundle, bundles = [], np.empty(sum(map(len, belonging)), np.int64), 0
+        for cluster, numbers in zip(of_height(tree, level), belonging, strict=True):
+            with watch(cluster, "gather"):
+                if found:
+                    fine = selected(found[-1].graph, numbers)
+                else:
+                    fine = graph_of(network, substreams, chosen(queries, numbers))
+                coarse = coarsened(fine, substreams.rate if level == 1 else thinned, most, random)
+            bundle[numbers] = coarse.bundle + bundles
+            graphs.append(coarse.graph)
+            bundles += len(coarse.graph)
+        owner = np.repeat(np.arange(len(graphs)), [len(graph) for graph in graphs])
+        found.append(Level(joined(graphs), bundle, owner))
+        belonging = [np.flatnonzero(np.isin(owner, made)) for made in children_places(tree, level + 1)]
+    return found
+
+
+def spread(
+    tree: Cluster,
+    network: NetworkGraph,
+    substreams: Substreams,
+    queries: QuerySet,
+    levels: list[Level],
+    slack: float = SLACK,
+    watch: Watch = unwatched,
+) -> Placement:
+    """The way down: by query its provider."""
+    placement = np.full(len(queries), -1, np.int32)
+    fair, heaviest = fair_load(tree, network, queries), float(queries.load.max(initial=0.0))
+
+    def hand_down(cluster: Cluster, level: int, vertices: NDArray[np.int64]) -> None:
+        with watch(cluster, "spread"):
+            targets = targets_of(cluster, network, fair, slack, heaviest)
+            coarse = selected(levels[level].graph, vertices)
+            at = mapped(coarse, substreams.rate, targets)
+            finer, of_bundle = taken_apart(levels[level], vertices)
+            if level:
+                fine = selected(levels[level - 1].graph, finer)
+            else:
+                fine = graph_of(network, substreams, chosen(queries, finer))
+            at = refined(fine, substreams.rate, targets, at[of_bundle])
+        if cluster.is_leaf:
+            placement[finer] = np.asarray(cluster.providers, np.int32)[at]
+        for number, child in enumerate(cluster.children):
+            hand_down(child, level - 1, finer[at == number])
+
+    hand_down(tree, height(tree) - 1, np.arange(len(levels[-1].graph)))
+    return placement
+
+
+def taken_apart(level: Level, vertices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The finer vertices in some bundles, ascending, and by finer vertex the place of its bundle among them."""
+    place = np.full(len(level.graph), -1)
+    place[vertices] = np.arange(len(vertices))
+    finer = np.flatnonzero(place[level.bundle] >= 0)
+    return finer, place[level.bundle[finer]]
+
+
+def hierarchically(
+    tree: Cluster,
+    network: NetworkGraph,
+    substreams: Substreams,
+    queries: QuerySet,
+    seed: int = 0,
+    slack: float = SLACK,
+    most: int = MOST_BUNDLES,
+    watch: Watch = unwatched,
+) -> Placement:
+    """By query its provider: up the tree, and down again."""
+    random = np.random.default_rng(seed)
+    levels = gathered(tree, network, substreams, queries, queries.home, random, most, watch)
+    return spread(tree, network, substreams, queries, levels, slack, watch)
+
+
+def of_height(tree: Cluster, wanted: int) -> list[Cluster]:
+    """The coordinators of one height, from left to right."""
+    return [each for each in clusters(tree) if height(each) == wanted]
+
+
+def children_places(tree: Cluster, wanted: int) -> list[list[int]]:
+    """By coordinator of a height the places of its children among those of the height below."""
+    ends = np.cumsum([0, *(len(each.children) for each in of_height(tree, wanted))])
+    return [list(range(first, end)) for first, end in pairwise(ends)]
+
+
+def _by_leaf(leaves: list[Cluster], network: NetworkGraph, where: Placement) -> list[NDArray[np.int64]]:
+    """By leaf the queries at its providers; those at a provider that is away are at the nearest one that is there."""
+    there = np.array([provider for leaf in leaves for provider in leaf.providers])
+    leaf_of = np.repeat(np.arange(len(leaves)), [len(leaf.providers) for leaf in leaves])
+    nearest = leaf_of[np.argmin(network.between[:, there], axis=1)]
+    nearest[there] = leaf_of
+    order = np.argsort(nearest[where], kind="stable")
+    ends = np.cumsum(np.bincount(nearest[where], minlength=len(leaves)))
+    return np.split(order, ends[:-1])

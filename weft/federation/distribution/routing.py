@@ -14,13 +14,9 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.federation.coordinators import Cluster
-from weft.federation.distribution.hierarchical import targets_of
-from weft.federation.distribution.mapping import Targets
-from weft.federation.model.edge_cut import Placement, counts
-from weft.federation.model.network import NetworkGraph
-from weft.federation.model.queries import QuerySet, chosen
-from weft.federation.model.substreams import Substreams
+from weft.federation.distribution.coordinator_tree import Cluster
+from weft.federation.distribution.mapping import Targets, targets_of
+from weft.federation.distribution.model import NetworkGraph, Placement, QuerySet, Substreams, chosen, counts
 
 
 @dataclass(frozen=True)

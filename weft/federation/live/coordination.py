@@ -1,6 +1,6 @@
 """The coordinator as a process: requests in, decisions into the log.
 
-What it decides comes from `weft.federation.coordinator.Coordinator`, the same object that the simulator asks, through
+What it decides comes from `weft.federation.distribution.coordinator`, which the simulator asks too, through
 `placing.py`. All that it has decided is in the log, so a coordinator that starts again reads the log and knows it; of
 its own it keeps only how far its box was read, and how far providers have answered. A request has an identity that its
 entry carries: one that is read again, because the coordinator died between appending and noting it, is found in the log
@@ -26,24 +26,29 @@ from pathlib import Path
 from typing import Any
 
 from weft.algebra import Query
-from weft.federation.decisions import Move
-from weft.federation.errors import FederationError
-from weft.federation.explain import explained, summed_up
-from weft.federation.live.entries import Created, Declared, Dropped, Entry, Handover, Joined, Left, Moved
-from weft.federation.live.flow_model import Measured
-from weft.federation.live.following import LOG_TABLE, Follower
+from weft.federation.distribution.coordinator import Move, explained, summed_up
+from weft.federation.distribution.model import network_of
+from weft.federation.distribution.topology import Topology
+from weft.federation.federation_errors import FederationError
+from weft.federation.live.coordinator_requests import ScriptRefused, check_script, refused_kind
+from weft.federation.live.federation_view import picture, status_of
 from weft.federation.live.handover import feeding_begins
-from weft.federation.live.ledger import Standing
-from weft.federation.live.letters import Letter, letter_bytes
-from weft.federation.live.mailbox import Mailbox
-from weft.federation.live.picture import picture
-from weft.federation.live.placing import Placing
-from weft.federation.live.scripts import ScriptRefused, check_script, refused_kind
-from weft.federation.live.status import status_of
-from weft.federation.live.store import Store
-from weft.federation.live.wire import COORDINATOR, Wire, reply_box, source_box
-from weft.federation.model.network import network_of
-from weft.federation.topology import Topology
+from weft.federation.live.ledger import LOG_TABLE, Follower, Standing
+from weft.federation.live.messages import (
+    Created,
+    Declared,
+    Dropped,
+    Entry,
+    Handover,
+    Joined,
+    Left,
+    Letter,
+    Moved,
+    letter_bytes,
+)
+from weft.federation.live.placing import Measured, Placing
+from weft.federation.live.role_store import Mailbox, Store
+from weft.federation.live.transport import COORDINATOR, Wire, reply_box, source_box
 from weft.loom.registration import Outcome, Registration
 from weft.sql import Problem, SqlError, dialect, split, statements
 from weft.sql.repetition import bind_or_repeat

@@ -23,19 +23,27 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from weft.delivery.checked_file import write_checked
-from weft.federation.live.engine_handle import EngineMaker
-from weft.federation.live.entries import Batch, Created, Dropped, Entry, Left, Moved, Part, entry_of
-from weft.federation.live.feeding import BatchGoneError, fetched
-from weft.federation.live.following import LOG_TABLE, Follower
-from weft.federation.live.generation import Generation
-from weft.federation.live.handover import feeding_begins
-from weft.federation.live.ledger import Mark, Standing, interests_of
-from weft.federation.live.letters import Letter, letter_bytes, letter_of
-from weft.federation.live.outbox import Address
-from weft.federation.live.place_file import GENERATION_FILE, generation_directory, generation_number
-from weft.federation.live.store import Store
-from weft.federation.live.wire import COORDINATOR, Wire, home_box
+from weft.delivery.log.checked_file import write_checked
+from weft.federation.live.answer_outbox import Address
+from weft.federation.live.engine_incarnation import EngineMaker, Generation
+from weft.federation.live.handover import BatchGoneError, feeding_begins, fetched
+from weft.federation.live.ledger import LOG_TABLE, Follower, Mark, Standing, interests_of
+from weft.federation.live.messages import (
+    Batch,
+    Created,
+    Dropped,
+    Entry,
+    Left,
+    Letter,
+    Moved,
+    Part,
+    entry_of,
+    letter_bytes,
+    letter_of,
+)
+from weft.federation.live.role_store import Store
+from weft.federation.live.site_directory import GENERATION_FILE, generation_directory, generation_number
+from weft.federation.live.transport import COORDINATOR, Wire, home_box
 
 
 class Provider:

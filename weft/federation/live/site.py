@@ -18,15 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from weft.delivery.errors import BrokerError
-from weft.federation.errors import FederationError
-from weft.federation.live.engine_handle import EngineMaker
-from weft.federation.live.entries import entry_of
-from weft.federation.live.home import Home
-from weft.federation.live.letters import Letter, letter_bytes, letter_of
+from weft.delivery.log.delivery_errors import BrokerError
+from weft.federation.federation_errors import FederationError
+from weft.federation.live.engine_incarnation import EngineMaker
+from weft.federation.live.messages import Letter, entry_of, letter_bytes, letter_of
 from weft.federation.live.provider import Provider, last_left
+from weft.federation.live.result_inbox import Home
 from weft.federation.live.source_agent import SourceAgent
-from weft.federation.live.wire import COORDINATOR, Wire, reply_box
+from weft.federation.live.transport import COORDINATOR, Wire, reply_box
 
 _IDLE = 0.1
 _AWAY = 0.5

@@ -23,15 +23,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from weft.federation.errors import FederationError
-from weft.federation.live.batch_files import TABLES, BatchFiles
-from weft.federation.live.entries import Batch, Part
-from weft.federation.live.following import LOG_TABLE, Follower
-from weft.federation.live.interest import Interest, from_json
-from weft.federation.live.letters import Letter, letter_bytes, small_enough
-from weft.federation.live.mailbox import Mailbox
-from weft.federation.live.store import Store
-from weft.federation.live.wire import COORDINATOR, Wire, rows_box, source_box
+from weft.federation.federation_errors import FederationError
+from weft.federation.live.ledger import LOG_TABLE, Follower
+from weft.federation.live.messages import Batch, Letter, Part, letter_bytes, small_enough
+from weft.federation.live.role_store import Mailbox, Store
+from weft.federation.live.source_batches import TABLES, BatchFiles
+from weft.federation.live.stream_interest import Interest, from_json
+from weft.federation.live.transport import COORDINATOR, Wire, rows_box, source_box
 
 #: Rows that tell the coordinator which values are how frequent.
 _SAMPLE = 500

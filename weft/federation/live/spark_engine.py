@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from weft.algebra import Query, Stream
 from weft.catalog import Catalog
-from weft.federation.live.engine_handle import AnswerSink, EngineMaker
+from weft.federation.live.engine_incarnation import AnswerSink, EngineMaker
 from weft.files.private_files import private_folder
 
 if TYPE_CHECKING:

@@ -1,0 +1,175 @@
+"""From which row on a member takes its answers from another representative.
+
+A representative begins with a cycle, like every query, and lacks what came before it. A member that is older than it
+must not miss that, and one that is younger must not get it. What they go by is the *place* of a row:
+
+    selections     the cycle that publishes the row: rows pass at once
+    aggregates     the start of the window instance: a query answers the instances that start after all rows so far
+    joins          the newest clock in the row, once no row that it joins can have been there before
+
+    largest clock so far ─┐     ┌─ T = largest + reach + 1: whatever joins a row with this clock has come later
+    ──────────────────────┴─────┴──────────────────▶ clock
+      from the old one           from the new one
+
+Until then both run side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from weft.algebra import Relation, Stream
+from weft.algebra.properties import leaves
+from weft.algebra.relations import WINDOW_START
+from weft.catalog import Catalog, Representative
+from weft.optimizer import group_results
+from weft.optimizer.group_results import Kind
+from weft.plan.event_time import Clock, EventTime, QueryStart
+from weft.runtime.sinks.publishing import publishing_sink
+from weft.sql.object_names import OWN
+from weft.windows.residues import ResidueClass
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Between two cycles: the cycle to come, and the largest clock that each stream has had so far."""
+
+    cycle: int
+    largest: Mapping[str, Clock]
+
+    def largest_under(self, relation: Relation) -> Clock:
+        """The largest clock of the streams that a relation reads; None if they have had no rows."""
+        clocks = [self.largest.get(each.name) for each in leaves(relation) if isinstance(each, Stream)]
+        return max((clock for clock in clocks if clock is not None), default=None)
+
+    def watermark(self, relation: Relation) -> Clock:
+        return self._event_time.watermark(relation)
+
+    def lacking(self, relation: Relation) -> Clock:
+        """The last start of a window instance that an aggregate which begins now does not answer."""
+        assert relation.window is not None
+        assert relation.window.range is not None
+        horizon = self._event_time.horizon(relation, QueryStart(0, self.cycle, self.largest))
+        return None if horizon is None else horizon - relation.window.range
+
+    @property
+    def _event_time(self) -> EventTime:
+        return EventTime(self.cycle, self.largest, self.largest, {})
+
+
+def switch_place(kind: Kind, relation: Relation, reach: int, moment: Moment) -> int | None:
+    """The first place of which an older member takes the rows from a representative that begins now.
+
+    None if it can take all: nothing has come yet.
+    """
+    if kind is Kind.SELECTION:
+        return moment.cycle
+    largest = moment.largest_under(relation)
+    if largest is None:
+        return None
+    if kind is Kind.JOIN:
+        return largest + reach + 1
+    lacking = moment.lacking(relation)
+    return 1 + (largest if lacking is None else max(largest, lacking))
+
+
+def joins_at(kind: Kind, relation: Relation, moment: Moment) -> tuple[bool, int | None]:
+    """Whether a member that begins now can take all its answers from a representative that was there before it.
+
+    If so, with the first place of which it takes rows, or None if that is all of them. A join saw older rows, and these
+    cannot be told from its rows; and what history answers at once, the representative has answered before.
+    """
+    if kind is Kind.SELECTION:
+        return True, moment.cycle
+    if moment.largest_under(relation) is None:
+        return True, None
+    if kind is Kind.JOIN or any(isinstance(each, Stream) and each.backfill for each in leaves(relation)):
+        return False, None
+    lacking = moment.lacking(relation)
+    return True, None if lacking is None else lacking + 1
+
+
+def is_past(kind: Kind, relation: Relation, until: int, moment: Moment) -> bool:
+    """Whether no row with a place before `until` will come any more."""
+    if kind is Kind.SELECTION:
+        return moment.cycle >= until
+    watermark = moment.watermark(relation)
+    if watermark is None:
+        return False
+    if kind is Kind.JOIN:
+        return watermark >= until
+    assert relation.window is not None
+    assert relation.window.range is not None
+    return watermark >= until - 1 + relation.window.range
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """An epoch that is evaluated. `names` are those of its parts; `ends` the ends of windows that each part publishes.
+
+    `by` are the columns whose largest value is the place of a row; none if that is the cycle. `clock` are those whose
+    largest value is its own clock; none if that is not published.
+    """
+
+    stream: str
+    epoch: int
+    kind: Kind
+    relation: Relation
+    reach: int
+    by: tuple[str, ...]
+    names: tuple[str, ...]
+    ends: tuple[ResidueClass | None, ...]
+    clock: tuple[str, ...] = ()
+
+
+def runners(catalog: Catalog) -> dict[tuple[str, int], Runner]:
+    """All that run, by stream and epoch."""
+    parts: dict[tuple[str, int], list[Representative]] = {}
+    for each in catalog.representatives():
+        parts.setdefault((each.stream, each.epoch), []).append(each)
+    return {key: _runner(found) for key, found in parts.items()}
+
+
+def run(catalog: Catalog, found: group_results.Representative, stream: str, epoch: int) -> Runner:
+    """Let a representative be evaluated from the next cycle on."""
+    by: tuple[str, ...] = ()
+    if found.kind is Kind.AGGREGATE:
+        by = (WINDOW_START,)
+    elif found.kind is Kind.JOIN:
+        by = found.clocks
+    parts = []
+    for number, part in enumerate(found.parts):
+        name = f"{OWN}{stream}.{epoch}" + f".{number}" * (number > 0)
+        query = replace(part.query, name=name, text="", sink=publishing_sink(stream, epoch, number))
+        ends = None if part.ends is None else [part.ends.modulus, part.ends.residue]
+        about = {"kind": found.kind.value, "reach": found.reach, "by": by, "ends": ends, "clock": _clock(found)}
+        parts.append(Representative(name, stream, epoch, number, query, about))
+        catalog.add_representative(parts[-1])
+    return _runner(parts)
+
+
+def _runner(parts: Iterable[Representative]) -> Runner:
+    listed = sorted(parts, key=lambda each: each.part)
+    first = listed[0]
+    about: Mapping[str, Any] = first.about
+    return Runner(
+        first.stream,
+        first.epoch,
+        Kind(about["kind"]),
+        first.query.relation,
+        about["reach"],
+        tuple(about["by"]),
+        tuple(each.name for each in listed),
+        tuple(None if each.about["ends"] is None else ResidueClass(*each.about["ends"]) for each in listed),
+        tuple(about.get("clock", ())),
+    )
+
+
+def _clock(found: group_results.Representative) -> tuple[str, ...]:
+    """The published columns that show an answer's clock, if they do."""
+    if found.kind is Kind.JOIN:
+        return found.clocks
+    shown = found.parts[0].query.clock
+    return (shown,) if shown is not None and shown in found.columns else ()

@@ -1,0 +1,375 @@
+"""Who is told at once, inside this process, when a directory has a new parcel. Other processes look for themselves."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO, Final, TypeVar
+
+from weft.delivery.log import itinerary
+from weft.delivery.log.checked_file import Damaged, marker, move_marker, read_checked, write_checked
+from weft.delivery.log.delivery_errors import DamagedLog, LogError
+from weft.delivery.log.itinerary import Itinerary
+from weft.delivery.log.parcel import Head, Parcel, checked_head, decode, encode, read_head
+from weft.files.atomic import write_atomically
+from weft.files.private_files import private_folder
+
+_lock = threading.Lock()
+_waiting: dict[Path, list[Callable[[], None]]] = {}
+
+
+def listen(directory: Path, wake: Callable[[], None]) -> Callable[[], None]:
+    """Have `wake` called after each commit in a directory; what is returned ends that."""
+    path = directory.resolve()
+    with _lock:
+        _waiting.setdefault(path, []).append(wake)
+
+    def end() -> None:
+        with _lock:
+            _waiting[path].remove(wake)
+
+    return end
+
+
+def wake(directory: Path) -> None:
+    """Tell those who listen that a directory has something new."""
+    with _lock:
+        waiting = list(_waiting.get(directory.resolve(), ()))
+    for each in waiting:
+        each()
+
+
+Found = TypeVar("Found")
+
+#: The place before all cycles.
+BEGINNING: Final = -1
+ROUTES: Final = "routes.json"
+#: How far a broker has come, see `forwarder.py`.
+ACKNOWLEDGED: Final = "acknowledged.json"
+_PARCEL = re.compile(r"(\d{12})\.parcel")
+_PENDING = re.compile(r"(\d{12})\.pending")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much is kept. The newest parcel is kept whatever its size.
+
+    `rows` and `bytes` bound what late joiners can still be given. `waiting_bytes` bounds what a broker has not taken
+    yet: when there is more, the next cycle waits. `queue` bounds the batches that wait in memory for one user.
+    """
+
+    rows: int = 10_000_000
+    bytes: int = 256 << 20
+    waiting_bytes: int = 1 << 30
+    queue: int = 64
+
+
+def delivery_directory(project: Path) -> Path:
+    """Where the delivery log of the project in a directory is."""
+    return project / "delivery"
+
+
+_ADVICE: Final = (
+    "restore it from a copy, or start what writes it again: that puts the log aside and begins a new one, and tells "
+    "users which cycles they lack"
+)
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+def cycles(directory: Path) -> list[int]:
+    """The cycles whose parcels are there, oldest first."""
+    return _numbered(directory, _PARCEL)
+
+
+def read_parcel(directory: Path, cycle: int) -> Parcel | None:
+    """The parcel of a cycle; None if it is not there, or not any more. Raises DamagedLog if it is damaged."""
+    return _read(parcel_path(directory, cycle), lambda file: _of_cycle(cycle, decode(file.read())))
+
+
+def head_of(directory: Path, cycle: int, read: Callable[[BinaryIO], Head] = read_head) -> Head | None:
+    """A parcel without its rows; None if it is not there. Raises DamagedLog if it is damaged."""
+
+    def head(file: BinaryIO) -> Head:
+        found = read(file)
+        _of_cycle(cycle, found.parcel)
+        return found
+
+    return _read(parcel_path(directory, cycle), head)
+
+
+def _read(path: Path, read: Callable[[BinaryIO], Found]) -> Found | None:
+    try:
+        with path.open("rb") as file:
+            return read(file)
+    except FileNotFoundError:
+        return None
+    except Damaged as error:
+        raise _damaged(path, error) from error
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _of_cycle(cycle: int, parcel: Parcel) -> Parcel:
+    if parcel.cycle != cycle:
+        raise Damaged(f"it is the parcel of cycle {parcel.cycle}")
+    return parcel
+
+
+def read_routes(directory: Path) -> dict[str, Itinerary]:
+    """The newest itinerary of every query."""
+    # A parcel may go while we look; its itineraries are then in a newer routes.json, which is read again.
+    while True:
+        newest, before = marker(directory, "newest"), _stamp(directory)
+        changes, routes = _gathered(directory)
+        heads = {cycle: head for cycle in cycles(directory) if (head := head_of(directory, cycle)) is not None}
+        for head in heads.values():
+            routes.update({each.query: each for each in head.parcel.routes})
+        if _stamp(directory) == before:
+            check_whole(directory, heads, newest, changes)
+            return routes
+
+
+def check_published(directory: Path, query: str) -> None:
+    """Raise DamagedLog if the log does not know a query whose answers were published."""
+    if query not in read_routes(directory):
+        raise DamagedLog(f"{directory} lacks what query '{query}' published; {_ADVICE}")
+
+
+def check_whole(directory: Path, heads: Mapping[int, Head], newest: int | None, changes: int) -> None:
+    """Raise DamagedLog if the newest parcel is missing, or one that changed itineraries.
+
+    The itineraries that were gathered have so many `changes` in them.
+    """
+    if newest is not None and max(heads, default=-1) < newest:
+        raise missing(parcel_path(directory, newest))
+    for number, (_, head) in enumerate(sorted(heads.items())):
+        previous = head.parcel.previous
+        if head.parcel.changes > changes:
+            if number == 0 or previous is None:
+                raise _damaged(directory / ROUTES, ValueError("it lacks itineraries, or is an older copy"))
+            raise missing(parcel_path(directory, previous))
+        changes = max(changes, head.parcel.changes + len(head.parcel.routes))
+
+
+def parcel_path(directory: Path, cycle: int) -> Path:
+    """The file of a committed cycle."""
+    return directory / f"{cycle:012d}.parcel"
+
+
+def _numbered(directory: Path, pattern: re.Pattern[str]) -> list[int]:
+    try:
+        names = os.listdir(directory)
+    except FileNotFoundError:
+        return []
+    return sorted(int(found[1]) for name in names if (found := pattern.fullmatch(name)))
+
+
+def _gathered(directory: Path) -> tuple[int, dict[str, Itinerary]]:
+    """How many changes of itineraries were gathered, and the newest itinerary of each query among them."""
+    document = read_document(directory / ROUTES)
+    if document is None:
+        return 0, {}
+    return document["changes"], {each["query"]: itinerary.from_json(each) for each in document["routes"]}
+
+
+def _stamp(directory: Path) -> tuple[int, int] | None:
+    try:
+        found = (directory / ROUTES).stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
+def clear(directory: Path) -> None:
+    """Let go of all that a log has. Whatever else is in its directory stays."""
+    for name in (ROUTES, ACKNOWLEDGED):
+        (directory / name).unlink(missing_ok=True)
+    for cycle in cycles(directory):
+        parcel_path(directory, cycle).unlink(missing_ok=True)
+    for kind in ("pending", "newest"):
+        for path in directory.glob(f"*.{kind}"):
+            path.unlink(missing_ok=True)
+
+
+def put_aside(directory: Path) -> Path:
+    """Move all files of a damaged log into a directory of their own; returns that directory."""
+    number = 1 + sum(1 for _ in directory.glob("damaged-*"))
+    aside = directory / f"damaged-{number}"
+    private_folder(aside)
+    names = [ROUTES, ACKNOWLEDGED]
+    names += [path.name for kind in ("parcel", "pending", "newest") for path in directory.glob(f"*.{kind}")]
+    for name in names:
+        if (directory / name).exists():
+            os.replace(directory / name, aside / name)
+    return aside
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+class LogWriter:
+    """The one writer of a log. It knows the sizes of all files, so that trimming need not look.
+
+    A log that begins anew `begins_after` a cycle tells readers that all up to there is gone. Raises DamagedLog.
+    """
+
+    def __init__(self, directory: Path, limits: Limits, begins_after: int | None = None) -> None:
+        self.directory = directory
+        self.begins_after = begins_after
+        self._limits = limits
+        try:
+            private_folder(directory)
+        except OSError as error:
+            raise _unwritable(directory, error) from error
+        self.kept: dict[int, Head] = {}
+        for cycle in cycles(directory):
+            if (head := head_of(directory, cycle, checked_head)) is not None:
+                self.kept[cycle] = head
+        self._changes, self._gathered = _gathered(directory)
+        self._marked = marker(directory, "newest")
+        check_whole(directory, self.kept, self._marked, self._changes)
+
+    @property
+    def newest(self) -> int | None:
+        """The newest committed cycle that published something."""
+        return max(self.kept, default=None)
+
+    def routes(self) -> dict[str, Itinerary]:
+        """The newest committed itinerary of every query."""
+        amended = {each.query: each for _, head in sorted(self.kept.items()) for each in head.parcel.routes}
+        return {**self._gathered, **amended}
+
+    def write(self, parcel: Parcel) -> None:
+        """Keep a parcel until its cycle is committed. One of the same cycle takes its place."""
+        before = self.before(parcel.cycle)
+        changes = self._changes_up_to(before) if before in self.kept else self._changes
+        _write(self._pending_path(parcel.cycle), encode(replace(parcel, changes=changes)))
+
+    def forget(self, cycle: int) -> None:
+        """Let go of what was written for a cycle that is not committed, if anything was."""
+        self._pending_path(cycle).unlink(missing_ok=True)
+
+    def commit(self, cycle: int) -> list[int]:
+        """Show readers what was written up to a cycle; returns the cycles that are new to them.
+
+        What was written for later cycles is forgotten: after a crash they are run again.
+        """
+        shown = []
+        for found in _numbered(self.directory, _PENDING):
+            pending = self._pending_path(found)
+            try:
+                if found > cycle:
+                    pending.unlink()
+                    continue
+                os.replace(pending, parcel_path(self.directory, found))
+            except OSError as error:
+                raise _unwritable(pending, error) from error
+            head = head_of(self.directory, found)
+            assert head is not None
+            self.kept[found] = head
+            shown.append(found)
+        if shown:
+            self._mark(shown[-1])
+        return shown
+
+    def before(self, cycle: int) -> int | None:
+        """The cycle of the parcel before a cycle; None if nothing was ever published before it."""
+        return max((each for each in self.kept if each < cycle), default=self.begins_after)
+
+    def _mark(self, cycle: int) -> None:
+        """Say by the name of an empty file that the parcel of a cycle is the newest."""
+        try:
+            move_marker(self.directory, "newest", self._marked, cycle)
+        except OSError as error:
+            raise _unwritable(self.directory, error) from error
+        self._marked = cycle
+
+    def trim(self, keep_after: int | None = None) -> None:
+        """Let the oldest parcels go while there are too many; those after the cycle `keep_after` stay, if given."""
+        rows, size = (sum(getattr(each, key) for each in self.kept.values()) for key in ("rows", "size"))
+        gone = []
+        for cycle in sorted(self.kept)[:-1]:
+            fits = rows <= self._limits.rows and size <= self._limits.bytes
+            if fits or (keep_after is not None and cycle > keep_after):
+                break
+            rows, size = rows - self.kept[cycle].rows, size - self.kept[cycle].size
+            gone.append(cycle)
+        routes = [each for cycle in gone for each in self.kept[cycle].parcel.routes]
+        if routes:
+            self._changes = max(self._changes, self._changes_up_to(gone[-1]))
+            self._gather(routes, gone[-1])
+        for cycle in gone:
+            parcel_path(self.directory, cycle).unlink(missing_ok=True)
+            del self.kept[cycle]
+
+    def _gather(self, routes: Sequence[Itinerary], until: int) -> None:
+        """Keep itineraries whose parcels go. Of a query that ended by the cycle `until` no rows are left."""
+        known = self._gathered | {each.query: each for each in routes}
+        self._gathered = {name: each for name, each in known.items() if each.ended is None or each.ended > until}
+        documents = [itinerary.as_json(each) for each in self._gathered.values()]
+        write_document(self.directory / ROUTES, {"changes": self._changes, "routes": documents})
+
+    def _changes_up_to(self, cycle: int) -> int:
+        """How many changes of itineraries were published up to a parcel, with its own."""
+        parcel = self.kept[cycle].parcel
+        return parcel.changes + len(parcel.routes)
+
+    def _pending_path(self, cycle: int) -> Path:
+        return self.directory / f"{cycle:012d}.pending"
+
+
+def write_document(path: Path, document: object) -> None:
+    """Write a small file with a checksum, so that it is there whole, or as it was. Raises LogError."""
+    try:
+        write_checked(path, document)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def read_document(path: Path) -> dict[str, Any] | None:
+    """What `write_document` has written; None if there is no such file. Raises DamagedLog."""
+    try:
+        return read_checked(path)
+    except Damaged as error:
+        raise _damaged(path, error) from error
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def write_json(path: Path, document: object) -> None:
+    """Write a small file without a checksum, so that it is there whole, or as it was. Raises LogError."""
+    _write(path, json.dumps(document, separators=(",", ":")).encode())
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        write_atomically(path, data)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> LogError:
+    return LogError(
+        f"{path} could not be written: {error.strerror}; make room or the directory writable. "
+        "Nothing of this cycle was published"
+    )
+
+
+def _unreadable(path: Path, error: OSError) -> LogError:
+    return LogError(f"{path} cannot be read: {error.strerror}")
+
+
+def _damaged(path: Path, error: Exception) -> DamagedLog:
+    return DamagedLog(f"{path} is damaged ({error}); {_ADVICE}")
+
+
+def missing(path: Path) -> DamagedLog:
+    """What to say of a parcel that should be there and is not."""
+    return DamagedLog(f"{path} is missing; {_ADVICE}")

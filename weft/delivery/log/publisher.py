@@ -1,0 +1,263 @@
+"""What a broker must be able to do for the publisher.
+
+Users of the same machine need none: they read the delivery log. A broker takes parcels from the log to where users of
+other machines can get at them. It must hold a parcel durably when `send` returns, and may be given one twice.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+import pyarrow as pa
+
+from weft.delivery.log.delivery_errors import BrokerError, LogError
+from weft.delivery.log.delivery_log import (
+    ACKNOWLEDGED,
+    Limits,
+    LogWriter,
+    cycles,
+    read_parcel,
+    read_routes,
+    wake,
+    write_json,
+)
+from weft.delivery.log.itinerary import Itinerary
+from weft.delivery.log.parcel import Message, Parcel
+
+
+class Broker(Protocol):
+    """Takes parcels away, in the order of their cycles."""
+
+    @property
+    def name(self) -> str:
+        """What to call it, without what is secret in its address."""
+
+    def learn(self, routes: Iterable[Itinerary]) -> None:
+        """Tell it the itineraries of before the first parcel that it is sent."""
+
+    def held(self) -> int | None:
+        """The newest cycle whose parcel it holds whole. Raises BrokerError when it cannot be asked."""
+
+    def send(self, parcel: Parcel) -> None:
+        """Give it a parcel; when this returns, it holds it. Raises BrokerError, and is then tried again."""
+
+    def close(self) -> None:
+        """Let go of it."""
+
+
+_PATIENCE: Final = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+
+
+def acknowledged(directory: Path) -> int | None:
+    """The newest cycle that the broker has acknowledged."""
+    try:
+        found = json.loads((directory / ACKNOWLEDGED).read_bytes())
+        return int(found["cycle"])
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError):
+        # It is damaged; the broker is asked anyway before anything is sent.
+        return None
+
+
+class Forwarder:
+    """A thread that gives a broker what the log has. `problem` says what is wrong while it cannot."""
+
+    def __init__(self, directory: Path, broker: Broker, on_change: Callable[[], None]) -> None:
+        self._directory = directory
+        self._broker = broker
+        self._on_change = on_change
+        self._wanted = threading.Event()
+        self._closing = False
+        self.problem: str | None = None
+        #: Seconds that a parcel takes, the newest ones counting most.
+        self.latency: float | None = None
+        self.acknowledged = acknowledged(directory)
+        broker.learn(read_routes(directory).values())
+        self._thread = threading.Thread(target=self._run, name="weft-forwarder", daemon=True)
+        self._thread.start()
+
+    def wake(self) -> None:
+        """There may be something new in the log."""
+        self._wanted.set()
+
+    def close(self, timeout: float) -> None:
+        """Stop when all is forwarded, or after so many seconds."""
+        self._closing = True
+        self._wanted.set()
+        self._thread.join(timeout)
+        self._broker.close()
+
+    def _run(self) -> None:
+        pause: float | None
+        failures, asked = 0, False
+        while True:
+            try:
+                if not asked:
+                    self._ask()
+                    asked = True
+                self._forward_all()
+            except (BrokerError, LogError) as error:
+                # A broker that came back may have lost what it held.
+                asked = False
+                self.problem = str(error)
+                pause = _PATIENCE[min(failures, len(_PATIENCE) - 1)]
+                failures += 1
+            else:
+                failures, self.problem, pause = 0, None, None
+            self._on_change()
+            if self._closing:
+                return
+            self._wanted.wait(pause)
+            self._wanted.clear()
+
+    def _ask(self) -> None:
+        # More than was acknowledged is what was stored when the answer got lost; less is what the broker has lost.
+        self.acknowledged = self._broker.held()
+
+    def _forward_all(self) -> None:
+        for cycle in cycles(self._directory):
+            if self.acknowledged is not None and cycle <= self.acknowledged:
+                continue
+            parcel = read_parcel(self._directory, cycle)
+            if parcel is not None:
+                begun = time.monotonic()
+                self._broker.send(parcel)
+                taken = time.monotonic() - begun
+                self.latency = taken if self.latency is None else 0.8 * self.latency + 0.2 * taken
+                write_json(self._directory / ACKNOWLEDGED, {"cycle": cycle})
+                self.acknowledged = cycle
+                self._on_change()
+
+
+_SAY_EVERY = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Rows that a group publishes in a cycle. An epoch with several parts publishes several of these."""
+
+    group: str
+    epoch: int
+    table: pa.Table
+    watermark: int | None = None
+
+
+class Publisher:
+    """Writes a project's delivery log, and has it forwarded to a broker if there is one.
+
+    `say` is given sentences for people: that the broker cannot be reached, and that it can again. One process at a time
+    may publish a project; the lock on its catalog sees to that.
+    """
+
+    def __init__(
+        self,
+        directory: str | Path,
+        project: str,
+        *,
+        limits: Limits | None = None,
+        broker: Broker | None = None,
+        say: Callable[[str], None] = lambda sentence: None,
+        begins_after: int | None = None,
+    ) -> None:
+        self._directory = Path(directory)
+        self._project = project
+        self._limits = limits or Limits()
+        self._say = say
+        self._log = LogWriter(self._directory, self._limits, begins_after)
+        self._changed = threading.Condition()
+        self._problem: str | None = None
+        self._forwarder = Forwarder(self._directory, broker, self._noticed) if broker is not None else None
+
+    def write(self, cycle: int, published: Sequence[Published], control: Sequence[Itinerary] = ()) -> None:
+        """Keep what a cycle publishes until it is committed. Raises LogError; the cycle must then not commit."""
+        messages = _numbered([each for each in published if each.table.num_rows])
+        if not messages and not control:
+            self._log.forget(cycle)
+            return
+        now = time.time_ns() // 1000
+        self._log.write(Parcel(self._project, cycle, now, self._log.before(cycle), tuple(control), messages))
+
+    def committed(self, cycle: int) -> None:
+        """Show readers what was written up to a cycle, and forget what was written for later ones."""
+        if not self._log.commit(cycle):
+            return
+        wake(self._directory)
+        if self._forwarder is None:
+            self._log.trim()
+        else:
+            self._forwarder.wake()
+            self._log.trim(self._forwarder.acknowledged if self._forwarder.acknowledged is not None else -1)
+
+    @property
+    def newest(self) -> int | None:
+        """The newest committed cycle that published something."""
+        return self._log.newest
+
+    @property
+    def latency(self) -> float | None:
+        """The seconds that the broker lately took to have a parcel; None if there is none, or it has had none yet."""
+        return self._forwarder.latency if self._forwarder is not None else None
+
+    def routes(self) -> dict[str, Itinerary]:
+        """The newest committed itinerary of every query."""
+        return self._log.routes()
+
+    def wait_for_room(self, timeout: float | None = None) -> bool:
+        """Wait while the broker has too much to catch up with; False if it still has after `timeout` seconds."""
+        if self._forwarder is None:
+            return True
+        end = None if timeout is None else time.monotonic() + timeout
+        with self._changed:
+            while (waiting := self._waiting_bytes()) > self._limits.waiting_bytes:
+                self._say(
+                    f"{waiting >> 20} MiB wait for {self._forwarder.problem or 'the broker'}; "
+                    "the next cycle begins when it has taken enough of them"
+                )
+                left = _SAY_EVERY if end is None else min(_SAY_EVERY, end - time.monotonic())
+                if left <= 0:
+                    return False
+                self._changed.wait(left)
+        return True
+
+    def wait_until_forwarded(self, timeout: float) -> bool:
+        """Wait until the broker holds all that is committed; False if it does not after `timeout` seconds."""
+        if self._forwarder is None:
+            return True
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._waiting_bytes(), timeout)
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Let go; what the broker has not taken within so many seconds waits in the log for the next start."""
+        if self._forwarder is not None:
+            self._forwarder.close(timeout)
+
+    def _waiting_bytes(self) -> int:
+        taken = self._forwarder.acknowledged if self._forwarder is not None else None
+        return sum(head.size for cycle, head in list(self._log.kept.items()) if taken is None or cycle > taken)
+
+    def _noticed(self) -> None:
+        """The forwarder has come further, or has not."""
+        with self._changed:
+            problem = self._forwarder.problem if self._forwarder is not None else None
+            if problem != self._problem:
+                self._say(problem or "the broker takes what it is given again")
+                self._problem = problem
+            self._changed.notify_all()
+
+
+def _numbered(published: Sequence[Published]) -> tuple[Message, ...]:
+    count: dict[tuple[str, int], int] = {}
+    messages = []
+    for each in published:
+        key = each.group, each.epoch
+        ordinal = count.get(key, 0)
+        count[key] = ordinal + 1
+        messages.append(Message(each.group, each.epoch, ordinal, each.watermark, each.table))
+    return tuple(messages)

@@ -1,0 +1,216 @@
+"""How a project's parcels are laid out in NATS.
+
+    stream WEFT_<project>           res.<project>.<group>.<bucket>     rows of that bucket, and perhaps of some after it
+                                    mark.<project>                     one for each parcel, after its rows
+    stream WEFT_<project>_routes    route.<project>.<query>            the newest itinerary of a query
+                                    buckets.<project>.<name>           how rows are put into buckets
+                                    access.<project>                   who may take what: hashes of tokens
+
+A mark says which messages make up its parcel: by the numbers that NATS gave them. So a message that was stored twice,
+because the publisher did not hear that it had been stored, is in the parcel once; and a reader takes from a parcel just
+the messages that it needs, whichever order or bucket they are in. A parcel without its mark is not there yet.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from weft.algebra.expressions import Value
+from weft.delivery.log.itinerary import Itinerary
+from weft.delivery.matching.places import NULL_PIECE, constants, pieces
+from weft.delivery.nats.connection import subject_token
+from weft.plan.subscription import Comparison, Conjunction, constant_as_json, constant_from_json
+
+
+@dataclass(frozen=True, slots=True)
+class Subjects:
+    """The names that a project has in NATS."""
+
+    project: str
+
+    @property
+    def rows_stream(self) -> str:
+        return f"WEFT_{subject_token(self.project)}"
+
+    @property
+    def routes_stream(self) -> str:
+        return f"{self.rows_stream}_routes"
+
+    @property
+    def mark(self) -> str:
+        return f"mark.{subject_token(self.project)}"
+
+    def rows(self, group: str, bucket: int | None) -> str:
+        token = "all" if bucket is None else "null" if bucket < 0 else str(bucket)
+        return f"res.{subject_token(self.project)}.{subject_token(group)}.{token}"
+
+    def route(self, query: str) -> str:
+        return f"route.{subject_token(self.project)}.{subject_token(query)}"
+
+    def buckets(self, name: str) -> str:
+        return f"buckets.{subject_token(self.project)}.{name}"
+
+    @property
+    def access(self) -> str:
+        return f"access.{subject_token(self.project)}"
+
+    def everything(self, kind: str) -> str:
+        return f"{kind}.{subject_token(self.project)}.>"
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A message of a parcel as NATS has it, under a number of its own, with rows of buckets from a first to a last.
+
+    Without buckets it has rows of all of them.
+    """
+
+    group: str
+    epoch: int
+    ordinal: int
+    watermark: int | None
+    number: int
+    first: int | None = None
+    last: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a parcel consists of. `before` is the number of the mark before it, `buckets` names those of each group."""
+
+    cycle: int
+    at: int
+    previous: int | None
+    before: int | None
+    routes: tuple[str, ...]
+    buckets: dict[str, str]
+    stored: tuple[Stored, ...]
+
+
+def mark_bytes(mark: Mark) -> bytes:
+    """A mark as NATS keeps it."""
+    document = {
+        "cycle": mark.cycle,
+        "at": mark.at,
+        "previous": mark.previous,
+        "before": mark.before,
+        "routes": mark.routes,
+        "buckets": mark.buckets,
+        "stored": [astuple(each) for each in mark.stored],
+    }
+    return zlib.compress(json.dumps(document, separators=(",", ":")).encode(), 1)
+
+
+def mark_of(data: bytes) -> Mark:
+    """The mark that NATS keeps as bytes."""
+    document: dict[str, Any] = json.loads(zlib.decompress(data))
+    return Mark(
+        document["cycle"],
+        document["at"],
+        document["previous"],
+        document["before"],
+        tuple(document["routes"]),
+        document["buckets"],
+        tuple(Stored(*each) for each in document["stored"]),
+    )
+
+
+#: n bounds make 2n + 1 buckets, and there is one for NULL: 64 in all.
+_MOST_BOUNDS: Final = 31
+
+_NARROWING: Final = ("<", "<=", "=", ">", ">=", "in")
+
+
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    """The column by whose values rows are put into buckets, and the values that divide them."""
+
+    column: str
+    bounds: tuple[Value, ...]
+
+    def split(self, rows: pa.Table, at_least: int) -> Iterator[tuple[tuple[int, int], pa.Table]]:
+        """Rows by buckets, from a first to a last: neighbours are put together until they have so many rows."""
+        found = pieces(rows.column(self.column).combine_chunks(), constants(self.bounds))
+        buckets, counts = np.unique(found, return_counts=True)
+        first, gathered = 0, 0
+        for at, count in enumerate(counts.tolist()):
+            gathered += count
+            if gathered >= at_least or at + 1 == len(buckets):
+                inside = (found >= buckets[first]) & (found <= buckets[at])
+                yield (int(buckets[first]), int(buckets[at])), rows.take(pa.array(np.flatnonzero(inside)))
+                first, gathered = at + 1, 0
+
+    def met(self, conjunctions: Iterable[Conjunction]) -> frozenset[int]:
+        """The buckets in which rows can be for which one of some conjunctions holds."""
+        return frozenset().union(*(self._met_by_all(each) for each in conjunctions))
+
+    def _met_by_all(self, conjunction: Conjunction) -> frozenset[int]:
+        every = frozenset(range(NULL_PIECE, 2 * len(self.bounds) + 1))
+        here = [self._met(each) for each in conjunction if each.column == self.column and each.other is None]
+        return every.intersection(*here)
+
+    def _met(self, each: Comparison) -> frozenset[int]:
+        last = 2 * len(self.bounds)
+        if each.op == "is null":
+            return frozenset({NULL_PIECE})
+        if each.op == "in":
+            assert isinstance(each.value, tuple)
+            return frozenset(self._bucket(one) for one in each.value if one is not None)
+        if each.value is None or each.op in ("!=", "is not null"):
+            return frozenset(range(last + 1))
+        bucket = self._bucket(each.value)
+        # A bucket between two bounds has values on both sides of a constant in it; that of a bound has only the bound.
+        beside = bucket % 2
+        return {
+            "<": lambda: frozenset(range(bucket - beside + 1)),
+            "<=": lambda: frozenset(range(bucket + 1)),
+            "=": lambda: frozenset({bucket}),
+            ">=": lambda: frozenset(range(bucket, last + 1)),
+            ">": lambda: frozenset(range(bucket + beside, last + 1)),
+        }[each.op]()
+
+    def _bucket(self, value: Any) -> int:
+        among = constants(self.bounds)
+        (constant,) = constants([value])
+        return bisect_left(among, constant) + bisect_right(among, constant)
+
+    def as_json(self) -> dict[str, Any]:
+        """Buckets as plain data."""
+        return {"column": self.column, "bounds": [constant_as_json(each) for each in self.bounds]}
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> Buckets:
+        """The buckets that plain data describe."""
+        return cls(document["column"], tuple(constant_from_json(each) for each in document["bounds"]))
+
+
+def choose(group: str, routes: Sequence[Itinerary]) -> Buckets | None:
+    """Buckets by the column that most members restrict, divided where they divide it; None if few restrict any."""
+    restricting: Counter[str] = Counter()
+    values: dict[str, set[Value]] = {}
+    for route in routes:
+        conjunctions = [one for each in route.subscriptions if each.stream == group for one in each.any_of]
+        restricted = [{each.column for each in one if _narrows(each)} for one in conjunctions]
+        for column in set.intersection(*restricted) if restricted else ():
+            restricting[column] += 1
+        for each in (each for one in conjunctions for each in one if _narrows(each)):
+            values.setdefault(each.column, set()).update(each.value if isinstance(each.value, tuple) else (each.value,))
+    column, members = max(restricting.items(), key=lambda item: (item[1], item[0]), default=("", 0))
+    if 2 * members < len(routes) or members < 2:
+        return None
+    listed = sorted((each for each in values[column] if each is not None), key=lambda each: constants([each])[0])
+    step = max(1, -(-len(listed) // _MOST_BOUNDS))
+    return Buckets(column, tuple(listed[step // 2 :: step][:_MOST_BOUNDS]))
+
+
+def _narrows(each: Comparison) -> bool:
+    return each.other is None and each.op in _NARROWING and each.value is not None

@@ -1,0 +1,243 @@
+"""NATS with JetStream as a broker: the publisher's side."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from weft.delivery.log import itinerary
+from weft.delivery.log.access import ACCESS, Access, AccessFile
+from weft.delivery.log.delivery_errors import BrokerError, LogError
+from weft.delivery.log.itinerary import Itinerary
+from weft.delivery.log.parcel import Message, Parcel, stream_of
+from weft.delivery.nats.connection import NatsConnection
+from weft.delivery.nats.layout import Buckets, Mark, Stored, Subjects, choose, mark_bytes, mark_of
+
+# Bytes that a message has at least, if there are so many: it costs some hundred bytes, and a journey, by itself.
+_WORTHWHILE: Final = 32 << 10
+_HEADROOM: Final = 4 << 10
+_AT_ONCE: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class NatsLimits:
+    """How much NATS keeps for those who come late. Bytes, and the seconds within which it knows a message again."""
+
+    bytes: int = 1 << 30
+    routes_bytes: int = 256 << 20
+    duplicate_window: float = 120.0
+
+
+class NatsBroker:
+    """Publishes a project's parcels to a NATS server with JetStream.
+
+    `grants` is the directory with the project's grants: readers are told of them, and refuse who has no token.
+    """
+
+    def __init__(self, server: str, project: str, limits: NatsLimits | None = None, grants: Path | None = None) -> None:
+        self._connection = NatsConnection(server)
+        self._subjects = Subjects(project)
+        self._project = project
+        self._limits = limits or NatsLimits()
+        self._grants = None if grants is None else AccessFile(grants / ACCESS)
+        self._known_access: bytes | None = None
+        self._routes: dict[str, dict[str, Itinerary]] = {}
+        self._buckets: dict[str, tuple[int, Buckets | None]] = {}
+        self._known_buckets: set[str] = set()
+        self._is_ready = False
+        self._last_mark: int | None = None
+
+    @property
+    def name(self) -> str:
+        return f"NATS at {self._connection.shown}"
+
+    def learn(self, routes: Iterable[Itinerary]) -> None:
+        for route in routes:
+            for group in {span.stream for span in route.spans}:
+                members = self._routes.setdefault(group, {})
+                members[route.query] = route
+                if route.ended is not None:
+                    del members[route.query]
+
+    def held(self) -> int | None:
+        self._is_ready = False
+        last = self._connection.call(self._newest_mark)
+        return None if last is None else last.cycle
+
+    def send(self, parcel: Parcel) -> None:
+        self.learn(parcel.routes)
+        self._connection.call(lambda stream: self._send(stream, parcel), timeout=120)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    # -- in the connection's thread -----------------------------------------------------------------------------------
+
+    async def _newest_mark(self, stream: Any) -> Mark | None:
+        import nats.js.errors
+
+        await self._make_ready(stream)
+        try:
+            found = await stream.get_last_msg(self._subjects.rows_stream, self._subjects.mark, direct=True)
+        except nats.js.errors.NotFoundError:
+            self._last_mark = None
+            return None
+        self._last_mark = int(found.seq)
+        return mark_of(found.data)
+
+    async def _make_ready(self, stream: Any) -> None:
+        """Have the two streams there."""
+        from nats.js.api import StorageType, StreamConfig
+
+        subjects, limits = self._subjects, self._limits
+        rows = StreamConfig(
+            name=subjects.rows_stream,
+            subjects=[subjects.everything("res"), subjects.mark],
+            max_bytes=limits.bytes,
+            duplicate_window=limits.duplicate_window,
+            storage=StorageType.FILE,
+            allow_direct=True,
+        )
+        routes = StreamConfig(
+            name=subjects.routes_stream,
+            subjects=[subjects.everything("route"), subjects.everything("buckets"), subjects.access],
+            max_bytes=limits.routes_bytes,
+            max_msgs_per_subject=1,
+            storage=StorageType.FILE,
+            allow_direct=True,
+        )
+        for config in (rows, routes):
+            await _have_stream(stream, config)
+        self._known_buckets.clear()
+        self._known_access = None
+        self._is_ready = True
+
+    async def _send(self, stream: Any, parcel: Parcel) -> None:
+        if not self._is_ready:
+            await self._newest_mark(stream)
+        await self._send_access(stream, parcel.cycle)
+        await self._send_routes(stream, parcel)
+        names = await self._send_buckets(stream, parcel)
+        messages = list(self._divided(parcel))
+        numbers = await _in_portions(self._publish(stream, parcel, *each) for each in messages)
+        stored = tuple(
+            Stored(each.group, each.epoch, each.ordinal, each.watermark, number, *(bucket or ()))
+            for (each, bucket, _), number in zip(messages, numbers, strict=True)
+        )
+        changed = tuple(each.query for each in parcel.routes)
+        mark = Mark(parcel.cycle, parcel.at, parcel.previous, self._last_mark, changed, names, stored)
+        identity = f"{self._project}/mark/{parcel.cycle}"
+        self._last_mark = await self._put(stream, self._subjects.mark, mark_bytes(mark), identity)
+
+    async def _send_access(self, stream: Any, cycle: int) -> None:
+        """Tell readers who may take what, if that is something else than they were told."""
+        try:
+            grants = Access() if self._grants is None else self._grants.read()
+        except LogError:
+            # Rows go on to those who read already; without grants nobody new is let in.
+            grants = Access(())
+        data = json.dumps(grants.as_data(), separators=(",", ":")).encode()
+        if data != self._known_access:
+            identity = f"{self._project}/access/{zlib.crc32(data):08x}/{cycle}"
+            await self._put(stream, self._subjects.access, data, identity)
+            self._known_access = data
+
+    async def _send_routes(self, stream: Any, parcel: Parcel) -> None:
+        for each in parcel.routes:
+            data = json.dumps(itinerary.as_json(each), separators=(",", ":")).encode()
+            identity = f"{self._project}/route/{each.query}/{zlib.crc32(data):08x}/{parcel.cycle}"
+            await self._put(stream, self._subjects.route(each.query), data, identity)
+
+    async def _send_buckets(self, stream: Any, parcel: Parcel) -> dict[str, str]:
+        """The names of the buckets of the groups whose rows are divided; NATS is told what a new name means."""
+        names = {}
+        for group in {each.group for each in parcel.messages}:
+            buckets = self._buckets_of(group)
+            if buckets is not None:
+                data = json.dumps(buckets.as_json(), separators=(",", ":")).encode()
+                names[group] = f"{zlib.crc32(data):08x}{len(data):x}"
+                if names[group] not in self._known_buckets:
+                    identity = f"{self._project}/buckets/{names[group]}"
+                    await self._put(stream, self._subjects.buckets(names[group]), data, identity)
+                    self._known_buckets.add(names[group])
+        return names
+
+    def _buckets_of(self, group: str) -> Buckets | None:
+        """How a group is divided: decided anew when it has twice, or half, as many members as when it was decided."""
+        members = self._routes.get(group, {})
+        decided, buckets = self._buckets.get(group, (0, None))
+        if not decided or not decided // 2 < len(members) < 2 * decided:
+            buckets = choose(group, list(members.values()))
+            self._buckets[group] = len(members), buckets
+        return buckets
+
+    def _divided(self, parcel: Parcel) -> Iterator[tuple[Message, tuple[int, int] | None, bytes]]:
+        """The messages as NATS gets them: by buckets where that pays, and none too large."""
+        ordinals: dict[tuple[str, int], int] = {}
+        for each in parcel.messages:
+            buckets = self._buckets_of(each.group)
+            divide = buckets is not None and buckets.column in each.rows.column_names
+            at_least = max(1, _WORTHWHILE * each.rows.num_rows // max(1, each.rows.nbytes))
+            divide = divide and each.rows.num_rows >= 2 * at_least
+            parts = buckets.split(each.rows, at_least) if buckets is not None and divide else [(None, each.rows)]
+            for bucket, rows in parts:
+                for data in self._small_enough(rows):
+                    ordinal = ordinals.get((each.group, each.epoch), 0)
+                    ordinals[each.group, each.epoch] = ordinal + 1
+                    yield Message(each.group, each.epoch, ordinal, each.watermark, rows), bucket, data
+
+    def _small_enough(self, rows: pa.Table) -> Iterator[bytes]:
+        data = stream_of(rows)
+        if len(data) <= self._connection.largest_payload - _HEADROOM:
+            yield data
+        elif rows.num_rows == 1:
+            raise BrokerError(
+                f"a row of {len(data):,} bytes is larger than {self.name} takes; raise its max_payload and restart it"
+            )
+        else:
+            half = rows.num_rows // 2
+            yield from self._small_enough(rows.slice(0, half))
+            yield from self._small_enough(rows.slice(half))
+
+    async def _publish(
+        self, stream: Any, parcel: Parcel, each: Message, buckets: tuple[int, int] | None, data: bytes
+    ) -> int:
+        # With the checksum, since rows that are divided anew after a restart are other messages.
+        place = f"{each.group}/{each.epoch}/{parcel.cycle}/{each.ordinal}"
+        identity = f"{self._project}/{place}/{zlib.crc32(data):08x}"
+        subject = self._subjects.rows(each.group, None if buckets is None else buckets[0])
+        return await self._put(stream, subject, data, identity)
+
+    async def _put(self, stream: Any, subject: str, data: bytes, identity: str) -> int:
+        """The number that NATS gave a message, now or when it got it first."""
+        from nats.js.api import Header
+
+        acknowledged = await stream.publish(subject, data, headers={Header.MSG_ID.value: identity})
+        return int(acknowledged.seq)
+
+
+async def _in_portions(work: Iterable[Any]) -> list[int]:
+    """What coroutines return, some of them at a time."""
+    waiting, done = list(work), []
+    for start in range(0, len(waiting), _AT_ONCE):
+        done += await asyncio.gather(*waiting[start : start + _AT_ONCE])
+    return done
+
+
+async def _have_stream(stream: Any, config: Any) -> None:
+    import nats.js.errors
+
+    try:
+        await stream.stream_info(config.name)
+        await stream.update_stream(config)
+    except nats.js.errors.NotFoundError:
+        await stream.add_stream(config)
+    except nats.js.errors.ServiceUnavailableError as error:
+        raise BrokerError("this NATS server has no JetStream; start it with: nats-server -js") from error

@@ -1,0 +1,228 @@
+"""NATS with JetStream as a source of parcels: the reader's side. It keeps nothing for a reader, who may come and go."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from typing import Any
+
+from weft.delivery.log import itinerary
+from weft.delivery.log.access import Access
+from weft.delivery.log.delivery_errors import BrokerError, LogError
+from weft.delivery.log.delivery_log import BEGINNING
+from weft.delivery.log.itinerary import Itinerary
+from weft.delivery.log.parcel import Gone, Message, Nothing, Parcel, table_of
+from weft.delivery.matching.members import Members
+from weft.delivery.matching.sharing import share
+from weft.delivery.nats.connection import NatsConnection, split_address
+from weft.delivery.nats.layout import Buckets, Mark, Stored, Subjects, mark_of
+
+_LOOK_EVERY = 1.0
+_AT_ONCE = 64
+
+
+class NatsSource:
+    """The parcels of a project in NATS; of each, the messages are fetched that members can have rows in.
+
+    Where the project has tokens, one is needed here too. Who reads NATS with another program is not asked for it: what
+    that may read is for the accounts of NATS to say.
+    """
+
+    def __init__(self, address: str, token: str | None = None) -> None:
+        server, project = split_address(address)
+        self._connection = NatsConnection(server)
+        self._project = project
+        self._subjects = Subjects(project)
+        self._token = token
+        self._buckets: dict[str, Buckets] = {}
+        # The cycle up to which parcels were taken, and the number of its mark in the stream.
+        self._place: tuple[int, int] | None = None
+        self._new = threading.Event()
+        self._connection.on_connected(self._listen)
+
+    @property
+    def bytes_received(self) -> int:
+        """What has come from NATS."""
+        return self._connection.bytes_received
+
+    def route(self, query: str) -> Itinerary | None:
+        access = self._connection.call(self._access)
+        if access is not None:
+            access.check(self._token, query)
+        found = self._connection.call(lambda stream: self._route(stream, query))
+        if found is not None and access is None:
+            raise BrokerError(
+                f"NATS at {self._connection.shown} does not say who may read project '{self._project}', so nobody may; "
+                "restart the project, which says it again"
+            )
+        return found
+
+    def newest(self) -> int:
+        found = self._connection.call(self._newest)
+        return BEGINNING if found is None else found[1].cycle
+
+    def next(self, after: int, members: Members, timeout: float) -> Parcel | Gone | Nothing | None:
+        waited = 0.0
+        while True:
+            self._new.clear()
+            found = self._connection.call(lambda stream: self._next(stream, after, members), timeout=60)
+            if found is not None or waited >= timeout:
+                return found
+            pause = min(_LOOK_EVERY, timeout - waited)
+            self._new.wait(pause)
+            waited += pause
+
+    def before(self, cycle: int) -> int:
+        """The cycle of the newest parcel before a cycle that is still there, or BEGINNING."""
+        found = self._connection.call(lambda stream: self._locate(stream, cycle - 1))
+        return found[0]
+
+    def published_before(self, at: int) -> int:
+        """The cycle of the newest parcel that was published before a time, or BEGINNING."""
+        return self._connection.call(lambda stream: self._last_where(stream, lambda mark: mark.at < at))[0]
+
+    def close(self) -> None:
+        self._connection.close()
+
+    # -- in the connection's thread -----------------------------------------------------------------------------------
+
+    async def _listen(self, client: Any) -> None:
+        async def told(message: Any) -> None:
+            self._new.set()
+
+        # A server that lost its store counts from the beginning again.
+        self._place = None
+
+        await client.subscribe(self._subjects.mark, cb=told)
+
+    async def _access(self, stream: Any) -> Access | None:
+        """The grants that the publisher has sent; None if there are none, since it has sent nothing yet, say."""
+        found = await self._get(stream, self._subjects.routes_stream, subject=self._subjects.access)
+        return None if found is None else Access.from_data(json.loads(found.data))
+
+    async def _route(self, stream: Any, query: str) -> Itinerary | None:
+        found = await self._get(stream, self._subjects.routes_stream, subject=self._subjects.route(query))
+        return None if found is None else itinerary.from_json(json.loads(found.data))
+
+    async def _newest(self, stream: Any) -> tuple[int, Mark] | None:
+        found = await self._get(stream, self._subjects.rows_stream, subject=self._subjects.mark)
+        return None if found is None else (int(found.seq), mark_of(found.data))
+
+    async def _next(self, stream: Any, after: int, members: Members) -> Parcel | Gone | Nothing | None:
+        if self._place is None or self._place[0] != after:
+            self._place = after, (await self._locate(stream, after))[1]
+        number = self._place[1]
+        found = await self._mark_from(stream, number + 1)
+        while found is not None and found[1].cycle <= after:
+            # A mark that was stored twice.
+            found = await self._mark_from(stream, found[0] + 1)
+        if found is None:
+            return None
+        number, mark = found
+        if mark.previous is not None and mark.previous > after:
+            return Gone(mark.previous)
+        parcel = await self._parcel(stream, mark, members)
+        self._place = mark.cycle, number
+        if parcel is None:
+            return Gone(mark.cycle)
+        return share(parcel, members) or Nothing(mark.cycle)
+
+    async def _parcel(self, stream: Any, mark: Mark, members: Members) -> Parcel | None:
+        """A parcel with the messages that members can have rows in; None if one of these is gone."""
+        routes = []
+        for query in mark.routes:
+            if query in members:
+                route = await self._route(stream, query)
+                if route is None:
+                    raise self._lost(f"where answers of query '{query}' are found")
+                routes.append(route)
+                members.put(route)
+        wanted = await self._wanted(stream, mark, members)
+        messages = []
+        for start in range(0, len(wanted), _AT_ONCE):
+            portion = wanted[start : start + _AT_ONCE]
+            rows = self._subjects.rows_stream
+            fetched = await asyncio.gather(*(self._get(stream, rows, number=each.number) for each in portion))
+            for each, message in zip(portion, fetched, strict=True):
+                if message is None:
+                    return None
+                table = table_of(message.data)
+                messages.append(Message(each.group, each.epoch, each.ordinal, each.watermark, table))
+        return Parcel(self._project, mark.cycle, mark.at, mark.previous, tuple(routes), tuple(messages))
+
+    async def _wanted(self, stream: Any, mark: Mark, members: Members) -> list[Stored]:
+        """The messages of the epochs that members take rows of, in the buckets that these rows can be in."""
+        conjunctions: dict[tuple[str, int], list[Any]] = {}
+        for route in members.routes():
+            for subscription, span in route.legs:
+                if not span.by and not _has(span.since, span.until, mark.cycle):
+                    continue
+                conjunctions.setdefault((span.stream, span.epoch), []).extend(subscription.any_of)
+        met: dict[tuple[str, int], frozenset[int]] = {}
+        wanted = []
+        for each in mark.stored:
+            key = each.group, each.epoch
+            if key not in conjunctions:
+                continue
+            if each.first is not None and key not in met:
+                buckets = await self._buckets_named(stream, mark.buckets[each.group])
+                met[key] = buckets.met(conjunctions[key])
+            if each.first is None or each.last is None or not met[key].isdisjoint(range(each.first, each.last + 1)):
+                wanted.append(each)
+        return wanted
+
+    async def _buckets_named(self, stream: Any, name: str) -> Buckets:
+        if name not in self._buckets:
+            found = await self._get(stream, self._subjects.routes_stream, subject=self._subjects.buckets(name))
+            if found is None:
+                raise self._lost("how rows are divided")
+            self._buckets[name] = Buckets.from_json(json.loads(found.data))
+        return self._buckets[name]
+
+    def _lost(self, what: str) -> LogError:
+        return LogError(
+            f"NATS at {self._connection.shown} has lost {what}: its stream {self._subjects.routes_stream} was cut; "
+            "restore it, or take the answers from the project itself"
+        )
+
+    # -- marks --------------------------------------------------------------------------------------------------------
+
+    async def _locate(self, stream: Any, cycle: int) -> tuple[int, int]:
+        """The newest parcel up to a cycle, and the number of its mark."""
+        return await self._last_where(stream, lambda mark: mark.cycle <= cycle)
+
+    async def _last_where(self, stream: Any, holds: Any) -> tuple[int, int]:
+        """The last mark that a condition holds for, which holds for all before it: found by halving."""
+        newest = await self._newest(stream)
+        if newest is None:
+            return BEGINNING, 0
+        best = (BEGINNING, 0)
+        low, high = 1, newest[0]
+        while low <= high:
+            middle = (low + high) // 2
+            found = await self._mark_from(stream, middle)
+            if found is not None and holds(found[1]):
+                best = found[1].cycle, found[0]
+                low = found[0] + 1
+            else:
+                high = middle - 1
+        return best
+
+    async def _mark_from(self, stream: Any, number: int) -> tuple[int, Mark] | None:
+        """The first mark with a number or a later one."""
+        found = await self._get(stream, self._subjects.rows_stream, number, self._subjects.mark)
+        return None if found is None else (int(found.seq), mark_of(found.data))
+
+    async def _get(self, stream: Any, name: str, number: int | None = None, subject: str | None = None) -> Any:
+        import nats.js.errors
+
+        follows = number is not None and subject is not None
+        try:
+            return await stream.get_msg(name, seq=number, subject=subject, direct=True, next=follows)
+        except nats.js.errors.NotFoundError:
+            return None
+
+
+def _has(since: int | None, until: int | None, cycle: int) -> bool:
+    return (since is None or since <= cycle) and (until is None or cycle < until)

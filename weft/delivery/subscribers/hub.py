@@ -1,0 +1,378 @@
+"""A place in the log, from where a user or a link takes what comes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from weft.delivery.log.delivery_errors import DeliveryError
+from weft.delivery.log.delivery_log import BEGINNING, cycles, listen, read_parcel, read_routes
+from weft.delivery.log.itinerary import Itinerary
+from weft.delivery.log.parcel import Parcel
+from weft.delivery.matching.members import Members
+
+Item = TypeVar("Item")
+
+
+class Missed:
+    """How many rows a reader that is behind has not taken yet, by cycle, so that it can be told if they are let go.
+
+    All rows of cycles after `after` were seen. Cycles whose parcels have gone are put together: they will be missed
+    together. So there is no more to keep than the log has parcels.
+    """
+
+    def __init__(self, after: int) -> None:
+        self._after = after
+        self._seen: deque[tuple[int, int, int]] = deque()
+
+    def saw(self, cycle: int, rows: int) -> None:
+        """A cycle had rows for the reader."""
+        self._seen.append((cycle, cycle, rows))
+
+    def lost_sight(self, until: int) -> None:
+        """What was published up to a cycle was not seen."""
+        self._after = max(self._after, until)
+
+    def compact(self, place: int, oldest: int) -> None:
+        """Forget what the reader has taken, and put together what is gone."""
+        while self._seen and self._seen[0][1] <= place:
+            self._seen.popleft()
+        while len(self._seen) > 1 and self._seen[1][1] < oldest:
+            first, second = self._seen.popleft(), self._seen.popleft()
+            self._seen.appendleft((first[0], second[1], first[2] + second[2]))
+
+    def between(self, after: int, until: int) -> int | None:
+        """The rows of cycles after one, up to another; None if they were not all seen, or one by one."""
+        inside = [rows for first, last, rows in self._seen if first > after and last <= until]
+        is_cut = any(first <= after < last or first <= until < last for first, last, _ in self._seen)
+        return None if after < self._after or is_cut else sum(inside)
+
+
+class Reader(Generic[Item]):
+    """A place in the log of a hub, and what is to be had from there on.
+
+    `cut` says what of a parcel is the reader's. `dropped` makes the notice that cycles after one, up to another, are
+    gone, and with them so many rows, or nobody knows how many.
+    `wake` is called, from another thread, when there may be something new. At most `limit` items wait in memory. A
+    `query` is what the hub looks its users' rows up by; a reader without one has a `cut` that is always asked.
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        after: int,
+        cut: Callable[[Parcel], Item | None],
+        dropped: Callable[[int, int, int | None], Item],
+        wake: Callable[[], None],
+        limit: int,
+        query: str | None = None,
+    ) -> None:
+        self.place = after
+        self.limit = limit
+        self.query = query
+        self.cut = cut
+        self.wake = wake
+        self._hub = hub
+        self._dropped = dropped
+        self.queue: deque[tuple[int, Item]] = deque()
+        self.is_live = False
+        #: What the hub has seen of its rows while it is behind.
+        self.missed: Missed | None = None
+        self.through = after
+        self.failure: DeliveryError | None = None
+        hub.enter(self)
+
+    @property
+    def position(self) -> int:
+        """The cycle up to which everything was taken, though the last ones had nothing to take."""
+        through, was_live = self.through, self.is_live
+        return max(self.place, through) if was_live and not self.queue else self.place
+
+    def take(self) -> Item | None:
+        """The next item, or None if there is none yet. Raises what has made the hub stop."""
+        while True:
+            # First how far the hub had come, then the queue: what it had put there by then is not overlooked.
+            through, was_live = self.through, self.is_live
+            if self.queue:
+                self.place, item = self.queue.popleft()
+                return item
+            if was_live:
+                self.place = max(self.place, through)
+                return None
+            if self.failure is not None:
+                raise self.failure
+            reached = self._hub.through
+            found, item_or_none = self._catch_up()
+            if item_or_none is not None:
+                return item_or_none
+            if not found:
+                # The hub may know of cycles that have no parcels.
+                self.place = max(self.place, reached)
+                if self._hub.go_live(self):
+                    return None
+
+    def go_back(self) -> None:
+        """Let go of what waits, to cut it anew: what `cut` gives has changed."""
+        self._hub.leave(self)
+        self.queue.clear()
+
+    def close(self) -> None:
+        """Take nothing more."""
+        self._hub.leave(self)
+        self._hub.exit(self)
+
+    def _catch_up(self) -> tuple[bool, Item | None]:
+        """Go on by one parcel. Whether there was one, and what it has for this reader."""
+        for cycle in cycles(self._hub.directory):
+            if cycle <= self.place:
+                continue
+            parcel = read_parcel(self._hub.directory, cycle)
+            if parcel is None:
+                return True, None
+            gone = parcel.previous
+            if gone is not None and gone > self.place:
+                rows = self._hub.missed_by(self, gone)
+                before, self.place = self.place, gone
+                return True, self._dropped(before, gone, rows)
+            self.place = cycle
+            return True, self.cut(parcel)
+        return False, None
+
+
+# How often the log is looked at for what other processes have put there.
+_LOOK_EVERY = 0.05
+
+# Nanoseconds within which file systems may give two changes the same time.
+_SAME_INSTANT = 100_000_000
+
+
+class Hub:
+    """Follows the log in a directory for all readers of this process."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._lock = threading.RLock()
+        self._of_query: dict[str, list[Reader[Any]]] = {}
+        self._links: list[Reader[Any]] = []
+        self._members = Members()
+        self.through = max(cycles(directory), default=BEGINNING)
+        self.routes: dict[str, Itinerary] = read_routes(directory)
+        self._horizon = self.through
+        self._new = threading.Event()
+        self._closed = False
+        self._failure: DeliveryError | None = None
+        self._unlisten = listen(directory, self._new.set)
+        self._thread = threading.Thread(target=self._follow, name="weft-hub", daemon=True)
+        self._thread.start()
+
+    def enter(self, reader: Reader[Any]) -> None:
+        """Take a reader in; it is live if it has nothing to catch up with."""
+        with self._lock:
+            if reader.query is None:
+                self._links.append(reader)
+            else:
+                self._of_query.setdefault(reader.query, []).append(reader)
+                if reader.query not in self._members and reader.query in self.routes:
+                    self._members.put(self.routes[reader.query])
+            reader.missed = Missed(self.through)
+            self.go_live(reader)
+
+    def exit(self, reader: Reader[Any]) -> None:
+        """Let go of a reader."""
+        with self._lock:
+            reader.is_live = False
+            if reader.query is None:
+                self._links = [each for each in self._links if each is not reader]
+                return
+            left = [each for each in self._of_query.get(reader.query, ()) if each is not reader]
+            self._of_query[reader.query] = left
+            if not left:
+                del self._of_query[reader.query]
+                self._members.remove(reader.query)
+
+    def turn_out(self, query: str, error: DeliveryError) -> None:
+        """End the readers of a query, and those that may have it among others, after what waits for them."""
+        with self._lock:
+            concerned = [*self._links, *self._of_query.get(query, ())]
+            for reader in concerned:
+                reader.failure = error
+                self.leave(reader)
+        for reader in concerned:
+            reader.wake()
+
+    def go_live(self, reader: Reader[Any]) -> bool:
+        """Give a reader its items from now on; false if it has something to catch up with first."""
+        with self._lock:
+            if self._failure is not None:
+                reader.failure = self._failure
+            if reader.failure is not None or reader.place < self.through:
+                return False
+            reader.is_live, reader.missed = True, None
+            reader.through = reader.place
+            return True
+
+    def leave(self, reader: Reader[Any]) -> None:
+        """Give a reader nothing more; it is behind from what it was given last."""
+        with self._lock:
+            if reader.is_live:
+                reader.is_live = False
+                reader.missed = Missed(reader.queue[-1][0] if reader.queue else max(reader.place, reader.through))
+
+    def missed_by(self, reader: Reader[Any], until: int) -> int | None:
+        """How many rows a reader misses if it goes on after a cycle; None if that is not known."""
+        with self._lock:
+            return None if reader.missed is None else reader.missed.between(reader.place, until)
+
+    def route(self, query: str) -> tuple[Itinerary | None, int]:
+        """The itinerary of a query, and the cycle up to which it is the newest."""
+        with self._lock:
+            return self.routes.get(query), self.through
+
+    def learn(self, route: Itinerary) -> None:
+        """Know a query's itinerary that no parcel here has."""
+        with self._lock:
+            self._amend([route])
+
+    def advance(self, cycle: int) -> None:
+        """Know that up to a cycle there is nothing but what the log has by now."""
+        self._horizon = max(self._horizon, cycle)
+        self._new.set()
+
+    def close(self) -> None:
+        """Stop following."""
+        self._closed = True
+        self._unlisten()
+        self._new.set()
+        self._thread.join()
+
+    # -- the thread ---------------------------------------------------------------------------------------------------
+
+    def _follow(self) -> None:
+        seen, told = None, True
+        while not self._closed:
+            try:
+                stamp = self._stamp()
+                if told or stamp is None or stamp != seen:
+                    self._read_new()
+                    seen = stamp
+            except DeliveryError as error:
+                self._fail(error)
+                return
+            told = self._new.wait(_LOOK_EVERY)
+            self._new.clear()
+
+    def _stamp(self) -> int | None:
+        """When the directory was changed last; None if that is so near that a second change could look the same."""
+        try:
+            changed = self.directory.stat().st_mtime_ns
+        except FileNotFoundError:
+            return 0
+        return None if time.time_ns() - changed < _SAME_INSTANT else changed
+
+    def _read_new(self) -> None:
+        horizon = self._horizon
+        listed = cycles(self.directory)
+        for cycle in listed:
+            if cycle > self.through:
+                parcel = read_parcel(self.directory, cycle)
+                if parcel is not None:
+                    self._distribute(parcel)
+        with self._lock:
+            self._reach(max(self.through, horizon))
+            for reader, missed in self._behind():
+                missed.compact(reader.place, listed[0] if listed else 0)
+
+    def _reach(self, cycle: int) -> None:
+        self.through = cycle
+        for reader in self._readers():
+            reader.through = cycle
+
+    def _distribute(self, parcel: Parcel) -> None:
+        with self._lock:
+            if parcel.previous is not None and parcel.previous > self.through:
+                # Readers that are live read on by themselves: they come to the gap, and are told of it.
+                for reader in self._readers():
+                    self.leave(reader)
+                    reader.wake()
+                for _, missed in self._behind():
+                    missed.lost_sight(parcel.previous)
+            self._amend(parcel.routes)
+            for batch in self._members.batches(parcel):
+                for reader in self._of_query.get(batch.query, ()):
+                    self._give(reader, parcel.cycle, batch, batch.table.num_rows)
+            for reader in self._links:
+                item = reader.cut(parcel) if reader.is_live and reader.place < parcel.cycle else None
+                if item is not None:
+                    self._give(reader, parcel.cycle, item, 0)
+            self._reach(parcel.cycle)
+            ended = [reader for each in parcel.routes for reader in self._of_query.get(each.query, ())]
+            ended += self._links if parcel.routes else []
+        for reader in ended:
+            reader.wake()
+
+    def _amend(self, routes: Iterable[Itinerary]) -> None:
+        for each in routes:
+            self.routes[each.query] = each
+            if each.query in self._of_query:
+                self._members.put(each)
+
+    def _give(self, reader: Reader[Any], cycle: int, item: Any, rows: int) -> None:
+        if cycle <= reader.place:
+            # It had caught up further than the hub had come, and has taken this from the log.
+            return
+        if reader.is_live and len(reader.queue) >= reader.limit:
+            # What is in the queue comes first; from there the reader goes on by itself.
+            self.leave(reader)
+        if reader.is_live:
+            reader.queue.append((cycle, item))
+        elif reader.missed is not None:
+            reader.missed.saw(cycle, rows)
+        reader.wake()
+
+    def _readers(self) -> list[Reader[Any]]:
+        """Those who are live."""
+        everyone = [*self._links, *(reader for readers in self._of_query.values() for reader in readers)]
+        return [reader for reader in everyone if reader.is_live]
+
+    def _behind(self) -> list[tuple[Reader[Any], Missed]]:
+        """Those who are not, with what they miss."""
+        everyone = (reader for readers in self._of_query.values() for reader in readers)
+        return [(reader, reader.missed) for reader in everyone if reader.missed is not None]
+
+    def _fail(self, error: DeliveryError) -> None:
+        with self._lock:
+            self._failure = error
+            for reader in self._readers():
+                reader.failure = error
+                self.leave(reader)
+                reader.wake()
+
+
+# -- one hub for each directory ---------------------------------------------------------------------------------------
+
+_hubs: dict[Path, tuple[Hub, int]] = {}
+_hubs_lock = threading.Lock()
+
+
+def borrow_hub(directory: Path) -> Hub:
+    """The hub of a directory, which is made for its first user and ends with its last: see `return_hub`."""
+    path = directory.resolve()
+    with _hubs_lock:
+        hub, users = _hubs.get(path) or (Hub(path), 0)
+        _hubs[path] = hub, users + 1
+        return hub
+
+
+def return_hub(hub: Hub) -> None:
+    """Say that one user less needs a hub."""
+    with _hubs_lock:
+        _, users = _hubs[hub.directory]
+        if users > 1:
+            _hubs[hub.directory] = hub, users - 1
+            return
+        del _hubs[hub.directory]
+    hub.close()

@@ -1,0 +1,224 @@
+"""Where a user begins to take a query's answers."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+from typing import Any, Self
+
+from weft.delivery.log.delivery_errors import DeliveryError
+from weft.delivery.log.delivery_log import BEGINNING
+from weft.delivery.log.itinerary import Itinerary
+from weft.delivery.log.parcel import Batch, Dropped
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """With what comes from now on, unless one of these is given.
+
+    `last`: the newest so many answers first. `since`: what was published at a time, in microseconds, or later.
+    `since_clock`: of what has been published, the answers whose own clock is at a time or later; then all that come.
+    `after`: what comes after a cycle, as one goes on with who kept its position.
+    `until` is where it ends again: at a cycle, which is still taken.
+    """
+
+    last: int | None = None
+    since: int | None = None
+    after: int | None = None
+    until: int | None = None
+    since_clock: int | None = None
+
+    def __post_init__(self) -> None:
+        if sum(each is not None for each in (self.last, self.since, self.since_clock, self.after)) > 1:
+            raise ValueError("give one of last, since, since_clock and after, not several")
+        if self.last is not None and self.last < 0:
+            raise ValueError("last is a number of answers, and cannot be negative")
+
+
+def not_known_before(route: Itinerary) -> DeliveryError:
+    """What to say to one who asks for answers from before the time that an itinerary still tells of."""
+    assert route.complete_from is not None
+    return DeliveryError(
+        f"query '{route.query}' has changed its group so often that nobody knows which rows before cycle "
+        f"{route.complete_from} were its own; begin later: with after={route.complete_from - 1}, or fewer answers"
+    )
+
+
+def microseconds(time: datetime | int) -> int:
+    """A time as microseconds since the epoch; one without a zone is in UTC."""
+    if isinstance(time, int):
+        return time
+    aware = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // timedelta(microseconds=1)
+
+
+class Subscriber(ABC):
+    """The answers of a query as they come: batches, and a `Dropped` where some could not be kept.
+
+    It is an iterator and an asynchronous iterator, and ends when the query does. `position` is the cycle up to which
+    everything was taken: who keeps it can go on there later, with `subscribe(…, after=position)`.
+    """
+
+    def __init__(self, query: str) -> None:
+        self.query = query
+        self._woken = threading.Event()
+        self._waiting: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
+
+    @property
+    @abstractmethod
+    def position(self) -> int:
+        """The cycle up to which everything was taken."""
+
+    @abstractmethod
+    def _take(self) -> Batch | Dropped | None:
+        """The next item if there is one now. Raises StopIteration when there will be none any more."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Take nothing more."""
+
+    def _takes_long(self) -> bool:
+        """Whether taking may have to read files, which a coroutine leaves to a thread."""
+        return False
+
+    def next(self, timeout: float | None = None) -> Batch | Dropped | None:
+        """The next item; None if there is none within so many seconds. Raises StopIteration when the query ended."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            self._woken.clear()
+            item = self._take()
+            if item is not None:
+                return item
+            left = None if end is None else end - time.monotonic()
+            if left is not None and left <= 0:
+                return None
+            self._woken.wait(left)
+
+    def rows(self) -> Iterator[dict[str, Any] | Dropped]:
+        """The answers one by one, as dictionaries; a notice of dropped ones comes as it is."""
+        for item in self:
+            if isinstance(item, Dropped):
+                yield item
+            else:
+                yield from item.rows()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Batch | Dropped:
+        item = self.next()
+        assert item is not None
+        return item
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Batch | Dropped:
+        event = asyncio.Event()
+        self._waiting = asyncio.get_running_loop(), event
+        try:
+            while True:
+                event.clear()
+                item = await asyncio.to_thread(self._take_or_end) if self._takes_long() else self._take_or_end()
+                if isinstance(item, StopIteration):
+                    raise StopAsyncIteration
+                if item is not None:
+                    return item
+                await event.wait()
+        finally:
+            self._waiting = None
+
+    def _take_or_end(self) -> Batch | Dropped | StopIteration | None:
+        try:
+            return self._take()
+        except StopIteration as end:
+            return end
+
+    def _wake(self) -> None:
+        """There may be something new; called from any thread."""
+        self._woken.set()
+        if (waiting := self._waiting) is not None:
+            loop, event = waiting
+            loop.call_soon_threadsafe(event.set)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+_PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0)
+
+
+class FedSubscriber(Subscriber):
+    """A queue between a thread and the user. A user who does not read makes the thread wait, and only that."""
+
+    def __init__(self, query: str, limit: int) -> None:
+        super().__init__(query)
+        self._queue: deque[tuple[int, Batch | Dropped | None]] = deque()
+        self._limit = limit
+        self._room = threading.Event()
+        self._position = BEGINNING
+        self._end: DeliveryError | StopIteration | None = None
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"weft-{query}", daemon=True)
+
+    @property
+    def position(self) -> int:
+        return self._position
+
+    def close(self) -> None:
+        self._closing.set()
+        self._room.set()
+        self._wake()
+
+    @abstractmethod
+    def _feed(self) -> None:
+        """Put what comes into the queue until there is no more, or the subscriber is closed."""
+
+    def _take(self) -> Batch | Dropped | None:
+        # First whether it has ended, then the queue: what was put there before the end is not overlooked.
+        end = self._end
+        while self._queue:
+            self._position, item = self._queue.popleft()
+            self._room.set()
+            if item is not None:
+                return item
+        if self._closing.is_set():
+            raise StopIteration
+        if end is not None:
+            raise end
+        return None
+
+    def _put(self, position: int, item: Batch | Dropped | None) -> bool:
+        """Hand something to the user, or only that there is nothing up to a position; false if it wants no more."""
+        while len(self._queue) >= self._limit and not self._closing.is_set():
+            self._room.clear()
+            if len(self._queue) >= self._limit:
+                self._room.wait(1.0)
+        self._queue.append((position, item))
+        self._wake()
+        return not self._closing.is_set()
+
+    def _pause(self, failures: int) -> None:
+        self._closing.wait(_PAUSES[min(failures, len(_PAUSES) - 1)])
+
+    def _run(self) -> None:
+        try:
+            self._feed()
+            self._end = StopIteration()
+        except DeliveryError as error:
+            self._end = error
+        self._wake()

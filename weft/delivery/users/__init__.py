@@ -1,1 +1,0 @@
-"""Users of this machine: where they begin, what they hold in hand, what they may take."""

@@ -1,0 +1,189 @@
+"""The coordinator tree as data.
+
+A cluster is led by one of its members, the one in its middle. A leaf's members are providers; above that a cluster's
+members are the leaders of the clusters below it. So every coordinator is also a provider, and knows no more than its
+own few members: k to 3k − 1 of them (the root may have fewer). All leaves are at the same depth.
+
+                      [ b ]                        b leads the root, which has a member for each cluster below
+               ┌────────┴────────┐
+           [a (b) c]         [d (e) f g]           leaders in parentheses
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.federation.federation_errors import FederationError
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A coordinator and what it coordinates: providers, or clusters with coordinators of their own."""
+
+    leader: int
+    providers: tuple[int, ...] = ()
+    children: tuple[Cluster, ...] = ()
+
+    @property
+    def is_leaf(self) -> bool:
+        return not self.children
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        """The providers that are its members: its own, or the leaders of the clusters below."""
+        return self.providers if self.is_leaf else tuple(child.leader for child in self.children)
+
+
+def clusters(tree: Cluster) -> Iterator[Cluster]:
+    """All clusters, each before those below it."""
+    yield tree
+    for child in tree.children:
+        yield from clusters(child)
+
+
+def providers_below(tree: Cluster) -> tuple[int, ...]:
+    """All providers of a tree, cluster by cluster."""
+    return tuple(provider for cluster in clusters(tree) for provider in cluster.providers)
+
+
+def height(tree: Cluster) -> int:
+    """The number of coordinators from the root down to a provider."""
+    return 1 if tree.is_leaf else 1 + height(tree.children[0])
+
+
+def coordinators_above(tree: Cluster, provider: int) -> tuple[Cluster, ...]:
+    """The clusters that a provider is in, from the root down; none if it is not in the tree."""
+    if tree.is_leaf:
+        return (tree,) if provider in tree.providers else ()
+    below = (coordinators_above(child, provider) for child in tree.children)
+    return next(((tree, *found) for found in below if found), ())
+
+
+Latencies = NDArray[np.float64]
+
+
+def tree_over(providers: Sequence[int], latency: Latencies, k: int = 4) -> Cluster:
+    """The tree of providers that join in the given order."""
+    first = Cluster(leader=providers[0], providers=(providers[0],))
+    return reduce(lambda tree, provider: joined(tree, provider, latency, k), providers[1:], first)
+
+
+def joined(tree: Cluster, provider: int, latency: Latencies, k: int = 4) -> Cluster:
+    """The tree with one more provider."""
+    if k < 2:
+        raise FederationError(f"clusters of {k} cannot be split into clusters: let k be 2 or more")
+    grown = _with(tree, provider, latency, k)
+    return grown[0] if len(grown) == 1 else _over(grown, latency)
+
+
+def left(tree: Cluster, provider: int, latency: Latencies, k: int = 4) -> Cluster | None:
+    """The tree without a provider; None if it was the last one. Its leaving may be its own wish or a failure."""
+    if not _holds(tree, provider):
+        raise FederationError(f"provider {provider} is not in the tree, so it cannot leave")
+    if tree.is_leaf:
+        rest = tuple(each for each in tree.providers if each != provider)
+        return _leaf(rest, latency) if rest else None
+    smaller = _without(tree, provider, latency, k)
+    # A root with one child coordinates nothing.
+    while len(smaller.children) == 1:
+        smaller = smaller.children[0]
+    return smaller
+
+
+def recentred(tree: Cluster, latency: Latencies) -> Cluster:
+    """The same clusters, each led by the member that is in its middle now."""
+    if tree.is_leaf:
+        return _leaf(tree.providers, latency)
+    return _over([recentred(child, latency) for child in tree.children], latency)
+
+
+def centre(members: Sequence[int], latency: Latencies) -> int:
+    """The member with the least total latency to the others; the first of several."""
+    listed = list(members)
+    return listed[int(np.argmin(latency[np.ix_(listed, listed)].sum(axis=1)))]
+
+
+def _leaf(providers: Sequence[int], latency: Latencies) -> Cluster:
+    return Cluster(centre(providers, latency), providers=tuple(providers))
+
+
+def _over(children: Sequence[Cluster], latency: Latencies) -> Cluster:
+    return Cluster(centre([child.leader for child in children], latency), children=tuple(children))
+
+
+def _with(cluster: Cluster, provider: int, latency: Latencies, k: int) -> list[Cluster]:
+    """A cluster with one more provider below it, or the two that it was split into."""
+    if cluster.is_leaf:
+        return _fitting(_leaf((*cluster.providers, provider), latency), latency, k)
+    nearest = min(cluster.children, key=lambda child: (latency[provider, child.leader], child.leader))
+    grown = _with(nearest, provider, latency, k)
+    children = [child for child in cluster.children if child is not nearest]
+    return _fitting(_over([*children, *grown], latency), latency, k)
+
+
+def _without(cluster: Cluster, provider: int, latency: Latencies, k: int) -> Cluster:
+    """A cluster without a provider somewhere below it; it may be too small then, and its children are not."""
+    if cluster.is_leaf:
+        return _leaf([each for each in cluster.providers if each != provider], latency)
+    holder = next(child for child in cluster.children if _holds(child, provider))
+    smaller = _without(holder, provider, latency, k)
+    others = [child for child in cluster.children if child is not holder]
+    if _size(smaller) >= k or not others:
+        return _over([*others, smaller], latency)
+    nearest = min(others, key=lambda child: (latency[smaller.leader, child.leader], child.leader))
+    merged = _fitting(_adopted(nearest, smaller, latency), latency, k)
+    return _over([*(child for child in others if child is not nearest), *merged], latency)
+
+
+def _holds(cluster: Cluster, provider: int) -> bool:
+    return provider in cluster.providers or any(_holds(child, provider) for child in cluster.children)
+
+
+def _size(cluster: Cluster) -> int:
+    return len(cluster.members)
+
+
+def _adopted(cluster: Cluster, other: Cluster, latency: Latencies) -> Cluster:
+    """A cluster with the members of another one of the same level."""
+    if cluster.is_leaf:
+        return _leaf((*cluster.providers, *other.providers), latency)
+    return _over([*cluster.children, *other.children], latency)
+
+
+def _fitting(cluster: Cluster, latency: Latencies, k: int) -> list[Cluster]:
+    """The cluster itself if it is not too large, or else the two that it is split into."""
+    members = cluster.members
+    if len(members) <= 3 * k - 1:
+        return [cluster]
+    near, far = _halves(members, latency, (3 * k) // 2)
+    if cluster.is_leaf:
+        return [_leaf([members[i] for i in half], latency) for half in (near, far)]
+    return [_over([cluster.children[i] for i in half], latency) for half in (near, far)]
+
+
+def _halves(members: Sequence[int], latency: Latencies, least: int) -> tuple[list[int], list[int]]:
+    """The members, by place, in two parts of at least so many, such that the larger radius is as small as can be found:
+    for each two members as poles, all by how much nearer they are to the one, cut in two where it is best."""
+    listed = list(members)
+    between = latency[np.ix_(listed, listed)]
+    best: tuple[float, list[int], list[int]] | None = None
+    for a, b in combinations(range(len(listed)), 2):
+        order = np.argsort(between[a] - between[b], kind="stable").tolist()
+        for cut in range(least, len(order) - least + 1):
+            near, far = order[:cut], order[cut:]
+            radius = max(_radius(near, between), _radius(far, between))
+            if best is None or radius < best[0]:
+                best = radius, near, far
+    assert best is not None, "a cluster that is split has 3k members or more"
+    return best[1], best[2]
+
+
+def _radius(part: list[int], between: Latencies) -> float:
+    within = between[np.ix_(part, part)]
+    return float(within[np.argmin(within.sum(axis=1))].max())

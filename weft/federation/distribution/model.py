@@ -1,0 +1,192 @@
+"""The network graph: providers with capabilities, sources, and how many milliseconds lie between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.federation.distribution.topology import Topology, ways_from
+
+
+@dataclass(frozen=True)
+class NetworkGraph:
+    """Providers and sources, complete with the latency of each pair. All that a decision may know of the network.
+
+    How data travel between them is the data overlay's affair: nothing here says which links a way takes.
+    """
+
+    providers: tuple[str, ...]
+    capability: NDArray[np.float64]
+    sources: tuple[str, ...]
+    between: NDArray[np.float64]
+    from_source: NDArray[np.float64]
+
+    @cached_property
+    def number(self) -> dict[str, int]:
+        """The number of each provider by its name."""
+        return {name: number for number, name in enumerate(self.providers)}
+
+
+def network_of(topology: Topology) -> NetworkGraph:
+    """The network graph of a topology; latencies are those of the shortest ways."""
+    ways = ways_from(topology, topology.providers).milliseconds
+    return NetworkGraph(
+        providers=tuple(topology.sites[site].name for site in topology.providers),
+        capability=np.array([topology.sites[site].capability for site in topology.providers]),
+        sources=tuple(topology.sites[site].name for site in topology.sources),
+        between=ways[:, topology.providers],
+        from_source=np.ascontiguousarray(ways[:, topology.sources].T),
+    )
+
+
+@dataclass(frozen=True)
+class Substreams:
+    """By substream its source (a number in the network graph) and its rate in bytes per second."""
+
+    source: NDArray[np.int32]
+    rate: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.rate)
+
+
+@dataclass(frozen=True)
+class QuerySet:
+    """Some queries, by number. Query q wants the substreams `wanted[starts[q]:starts[q + 1]]`, in ascending order.
+
+    `load` is processor time per second on a provider of capability 1, `home` the provider next to the user, `result`
+    the bytes per second of the answers, `state` the bytes that would move along with the query.
+    """
+
+    starts: NDArray[np.int64]
+    wanted: NDArray[np.int32]
+    load: NDArray[np.float64]
+    home: NDArray[np.int32]
+    result: NDArray[np.float64]
+    state: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.load)
+
+    def interest(self, query: int) -> NDArray[np.int32]:
+        """The substreams that a query wants."""
+        return self.wanted[self.starts[query] : self.starts[query + 1]]
+
+
+def query_set(
+    interests: Sequence[Sequence[int] | NDArray[np.int32]],
+    load: Sequence[float],
+    home: Sequence[int],
+    result: Sequence[float],
+    state: Sequence[float] | None = None,
+) -> QuerySet:
+    """Queries from the substreams that each of them wants."""
+    listed = [np.unique(np.asarray(each, np.int32)) for each in interests]
+    starts = np.concatenate([[0], np.cumsum([len(each) for each in listed], dtype=np.int64)]).astype(np.int64)
+    return QuerySet(
+        starts=starts,
+        wanted=np.concatenate([*listed, np.empty(0, np.int32)]).astype(np.int32),
+        load=np.asarray(load, np.float64),
+        home=np.asarray(home, np.int32),
+        result=np.asarray(result, np.float64),
+        state=np.asarray(load if state is None else state, np.float64),
+    )
+
+
+def chosen(queries: QuerySet, numbers: NDArray[np.int64] | Sequence[int]) -> QuerySet:
+    """Some of the queries, in the given order."""
+    picked = np.asarray(numbers, np.int64)
+    starts, cells = rows(queries.starts, picked)
+    return QuerySet(
+        starts=starts,
+        wanted=queries.wanted[cells],
+        load=queries.load[picked],
+        home=queries.home[picked],
+        result=queries.result[picked],
+        state=queries.state[picked],
+    )
+
+
+@numba.njit(cache=True)
+def rows(starts, picked):  # type: ignore[no-untyped-def]
+    """Some rows of a list of rows, of which `starts` says where each begins: where they begin then, and all cells."""
+    found = np.zeros(len(picked) + 1, np.int64)
+    for place in range(len(picked)):
+        found[place + 1] = found[place] + starts[picked[place] + 1] - starts[picked[place]]
+    cells = np.empty(found[-1], np.int64)
+    for place in range(len(picked)):
+        cells[found[place] : found[place + 1]] = np.arange(starts[picked[place]], starts[picked[place] + 1])
+    return found, cells
+
+
+def together(first: QuerySet, second: QuerySet) -> QuerySet:
+    """The queries of both, those of the first before those of the second."""
+    return QuerySet(
+        starts=np.concatenate([first.starts, second.starts[1:] + first.starts[-1]]),
+        wanted=np.concatenate([first.wanted, second.wanted]),
+        load=np.concatenate([first.load, second.load]),
+        home=np.concatenate([first.home, second.home]),
+        result=np.concatenate([first.result, second.result]),
+        state=np.concatenate([first.state, second.state]),
+    )
+
+
+def input_rates(queries: QuerySet, substreams: Substreams) -> NDArray[np.float64]:
+    """The bytes per second that each query reads."""
+    rates = np.concatenate([[0.0], np.cumsum(substreams.rate[queries.wanted])])
+    found: NDArray[np.float64] = rates[queries.starts[1:]] - rates[queries.starts[:-1]]
+    return found
+
+
+#: By query the number of its provider.
+Placement = NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeCut:
+    """The edge cut of a placement by kinds of edges, in bytes per second times milliseconds."""
+
+    overlap: float
+    sources: float
+    results: float
+
+    @property
+    def total(self) -> float:
+        return self.overlap + self.sources + self.results
+
+
+def counts(queries: QuerySet, placement: Placement, substreams: int, providers: int) -> NDArray[np.float64]:
+    """The count matrix: by substream and provider the number of queries there that want it."""
+    where = np.repeat(placement, np.diff(queries.starts))
+    cells = queries.wanted.astype(np.int64) * providers + where
+    return np.bincount(cells, minlength=substreams * providers).reshape(substreams, providers).astype(np.float64)
+
+
+def edge_cut(network: NetworkGraph, substreams: Substreams, queries: QuerySet, placement: Placement) -> EdgeCut:
+    """The edge cut of a placement."""
+    at = counts(queries, placement, len(substreams), len(network.providers))
+    # All that is wanted of a substream, copy by copy, comes from its source; that of overlaps goes between providers.
+    overlap = 0.5 * float(substreams.rate @ np.einsum("xk,xk->x", at @ network.between, at))
+    sources = float(substreams.rate @ np.einsum("xk,xk->x", at, network.from_source[substreams.source]))
+    results = float(queries.result @ network.between[placement, queries.home])
+    return EdgeCut(overlap, sources, results)
+
+
+def pulls(network: NetworkGraph, substreams: Substreams, queries: QuerySet) -> NDArray[np.float64]:
+    """By query the weights of its edges to nodes of the network: to each source, and after those to each provider."""
+    nodes, sources = len(network.sources) + len(network.providers), len(network.sources)
+    first = np.arange(len(queries)) * nodes
+    to_sources = np.repeat(first, np.diff(queries.starts)) + substreams.source[queries.wanted]
+    found = np.bincount(to_sources, substreams.rate[queries.wanted], minlength=len(queries) * nodes)
+    found[first + sources + queries.home] = queries.result
+    return np.asarray(found, np.float64).reshape(len(queries), nodes)
+
+
+def loads(queries: QuerySet, placement: Placement, providers: int) -> NDArray[np.float64]:
+    """By provider the load of the queries there."""
+    return np.asarray(np.bincount(placement, queries.load, minlength=providers), np.float64)

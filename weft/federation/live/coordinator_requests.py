@@ -1,0 +1,139 @@
+"""The check of a script, before a federation carries anything of it out: every problem, or that all of it is good."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlglot import exp
+
+from weft.algebra import Query, Stream, Table
+from weft.algebra.properties import leaves
+from weft.federation.distribution.model import NetworkGraph
+from weft.federation.federation_errors import FederationError
+from weft.federation.live.ledger import Ledger
+from weft.federation.live.messages import Letter, letter_bytes, letter_of
+from weft.federation.live.source_batches import check_format
+from weft.federation.live.transport import COORDINATOR, Wire, reply_box
+from weft.loom.registration import Registration
+from weft.sql import dialect, split, statements
+from weft.sql.check import Report, check
+from weft.sql.errors import Code, Problem
+
+
+class ScriptRefused(FederationError):
+    """A script has problems, and nothing of it was carried out."""
+
+    def __init__(self, registration: Registration) -> None:
+        super().__init__("; ".join(f"{each.message} ({each.hint})" for each in registration.problems))
+        self.registration = registration
+
+
+def check_script(text: str, ledger: Ledger, site: str, network: NetworkGraph, present: Sequence[str]) -> Report:
+    """Check a script that is said at a site. Raises FederationError for what SQL allows and a federation does not."""
+    report = check(text, ledger.names)
+    pieces = {piece.start: piece.text for piece in split(text)}
+    for each in report.good:
+        _check_statement(each.statement, ledger, site, network, present)
+        _check_home(dialect.parse(pieces[each.start]), each.statement, ledger, site)
+    return replace(report, problems=tuple(_with_hint(each) for each in report.problems))
+
+
+def refused_kind() -> FederationError:
+    """What to say of a statement that a federation does not take."""
+    return FederationError(
+        "a federation takes CREATE and DROP of streams, views and continuous queries, and nothing else; nothing of the "
+        "script was carried out"
+    )
+
+
+def _check_statement(
+    statement: statements.Statement, ledger: Ledger, site: str, network: NetworkGraph, present: Sequence[str]
+) -> None:
+    match statement:
+        case statements.CreateStream(stream):
+            _check_stream(stream, ledger, site, network)
+        case statements.CreateQuery(query):
+            _check_query(query, site, network, present)
+        case statements.CreateView() | statements.Drop("QUERY" | "VIEW" | "STREAM") | statements.Nothing():
+            return
+        case _:
+            raise refused_kind()
+
+
+def _check_stream(stream: Stream, ledger: Ledger, site: str, network: NetworkGraph) -> None:
+    check_format(stream)
+    if site not in network.sources:
+        raise FederationError(f"'{site}' is no source in the topology: say `source: true` there")
+    if stream.backfill:
+        raise FederationError("BACKFILL is not there in a federation: queries begin when they are created")
+    if stream.name.lower() in {name.lower() for name in ledger.streams}:
+        raise FederationError(
+            f"a stream '{stream.name}' was dropped from this federation, and its batches are still in the log; "
+            "give the new one another name"
+        )
+
+
+def _check_query(query: Query, site: str, network: NetworkGraph, present: Sequence[str]) -> None:
+    if any(isinstance(each, Table) for each in leaves(query.relation)):
+        raise FederationError(f"query '{query.name}' reads a table; in a federation queries read streams")
+    if query.sink is not None and query.sink.format != "subscribers":
+        raise FederationError(
+            f"query '{query.name}' writes INTO {query.sink.format}; in a federation answers go to subscribers at "
+            "the site where the query was created: leave INTO out, or say INTO subscribers"
+        )
+    if site not in network.number:
+        raise FederationError(f"'{site}' has no users: create queries at a provider")
+    if not present:
+        raise FederationError("no provider has joined yet; start one with: weft provider")
+
+
+def _check_home(tree: exp.Expr, statement: statements.Statement, ledger: Ledger, site: str) -> None:
+    """Refuse to repeat a query at another site: its users are where it was created."""
+    if isinstance(statement, statements.Nothing) and isinstance(tree, dialect.QueryNode):
+        known = ledger.query(tree.this.name)
+        if known.home != site:
+            raise FederationError(
+                f"query '{known.name}' is registered already, and its answers go to {known.home}: take them there, or "
+                "give this one another name"
+            )
+
+
+def _with_hint(problem: Problem) -> Problem:
+    """A problem with advice that holds in a federation, where the name of a stream is not used twice."""
+    if problem.code is Code.ALREADY_EXISTS and problem.message.startswith("a stream called"):
+        return replace(problem, hint="give this stream another name; a federation does not use a stream's name twice")
+    return problem
+
+
+_LOOK_EVERY = 0.05
+
+#: Requests that change nothing. An answer to them is of no use later, so it is not waited for long.
+_READING = ("status", "explain", "picture")
+_READING_SECONDS = 5.0
+
+
+def asked(wire: Wire, kind: str, timeout: float | None = None, **fields: Any) -> dict[str, Any]:
+    """What the coordinator answers. Raises FederationError if it refuses, or does not answer in so many seconds."""
+    if timeout is None:
+        timeout = _READING_SECONDS if kind in _READING else 30.0
+    identity = uuid.uuid4().hex
+    wire.put(COORDINATOR, identity, letter_bytes(Letter(kind, {"id": identity, **fields})))
+    end = time.monotonic() + timeout
+    while (found := wire.take(reply_box(identity), 0)) is None:
+        if time.monotonic() > end:
+            later = "" if kind in _READING else "; what was asked waits for it, and will be done"
+            raise FederationError(
+                f"the coordinator has not answered for {timeout:.0f} s{later}. Is it running? Start it with: "
+                "weft coordinator"
+            )
+        time.sleep(_LOOK_EVERY)
+    answer = letter_of(found[1])
+    if "registration" in answer.fields and not answer["ok"]:
+        raise ScriptRefused(Registration.from_text(answer["registration"]))
+    if not answer["ok"]:
+        raise FederationError(answer["error"])
+    return answer.fields

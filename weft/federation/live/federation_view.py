@@ -1,0 +1,192 @@
+"""A federation as plain data, for people and machines: who is there, what runs where, how far everybody is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from html import escape
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+from weft.federation.distribution.coordinator import Coordinator
+from weft.federation.distribution.coordinator_tree import clusters
+from weft.federation.distribution.model import loads
+from weft.federation.distribution.topology import Topology, ways_from
+from weft.federation.live.ledger import Ledger
+from weft.federation.live.placing import Measured
+
+
+def status_of(
+    ledger: Ledger,
+    brain: Coordinator | None,
+    through: Mapping[str, int],
+    measured: Mapping[str, Measured],
+    states: Mapping[str, str],
+) -> dict[str, Any]:
+    """What there is to tell of a federation. `states` says of each site whether it runs."""
+    load = {}
+    if brain is not None and len(brain.queries):
+        found = loads(brain.queries, brain.placement, len(brain.network.providers))
+        load = dict(zip(brain.network.providers, found.tolist(), strict=True))
+    standing = None if brain is None else brain.standing()
+    return {
+        "place": ledger.place,
+        "coordinators": [] if brain is None else list(brain.coordinators()),
+        "edge_cut": None if standing is None else standing.edge_cut,
+        "fullest": None if standing is None else standing.fullest,
+        "sites": [
+            {
+                "name": site,
+                "state": states[site],
+                "queries": len(ledger.run_by(site)),
+                "load": load.get(site, 0.0),
+                "through": through.get(site, 0),
+            }
+            for site in ledger.members
+        ],
+        "streams": [
+            {
+                "name": name,
+                "owner": record.owner,
+                "batches": len(record.marks),
+                "clock": record.marks[-1].clock if record.marks else None,
+                "rate": measured[name].rate if name in measured else None,
+            }
+            for name, record in ledger.streams.items()
+            if not record.is_dropped
+        ],
+        "queries": [
+            {"name": each.name, "home": each.home, "provider": each.provider, "since": each.stays[-1].after}
+            for each in ledger.running()
+        ],
+    }
+
+
+_WIDTH, _HEIGHT, _MARGIN = 920, 600, 110
+_COLOURS = ("#1f77b4", "#d95f02", "#1b9e77", "#7570b3", "#e7298a", "#a6761d", "#666666", "#66a61e")
+_FONT = "font-family='Helvetica, Arial, sans-serif'"
+
+Point = tuple[float, float]
+
+
+def picture(topology: Topology, ledger: Ledger, brain: Coordinator | None) -> str:
+    """The picture as SVG."""
+    at = _places(topology)
+    body = [*_links(topology, at), *_streams(topology, ledger, at), *_lines_of_command(brain, at)]
+    body += [part for name in at for part in _site(name, topology, ledger, brain, at[name])]
+    body += _legend(ledger, brain)
+    head = f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {_WIDTH} {_HEIGHT}' width='{_WIDTH}' {_FONT}>"
+    return "\n".join([head, f"<rect width='{_WIDTH}' height='{_HEIGHT}' fill='white'/>", *body, "</svg>"])
+
+
+def _places(topology: Topology) -> dict[str, Point]:
+    """Where sites are drawn: far from one another if their link takes long."""
+    graph = nx.Graph()
+    graph.add_nodes_from(site.name for site in topology.sites)
+    for link in topology.links:
+        # By its root, or one long link would leave no room for the short ones.
+        graph.add_edge(link.a, link.b, long=math.sqrt(link.microseconds))
+    found: Mapping[str, np.ndarray] = nx.kamada_kawai_layout(graph, weight="long")
+    spots = np.array([found[site.name] for site in topology.sites])
+    low, size = spots.min(axis=0), np.maximum(np.ptp(spots, axis=0), 1e-9)
+    room = np.array([_WIDTH - 2 * _MARGIN, _HEIGHT - 2 * _MARGIN - 40])
+    placed = (spots - low) / size * room + _MARGIN
+    return {site.name: (float(x), float(y)) for site, (x, y) in zip(topology.sites, placed, strict=True)}
+
+
+def _links(topology: Topology, at: Mapping[str, Point]) -> Iterator[str]:
+    for link in topology.links:
+        (x, y), (u, v) = at[link.a], at[link.b]
+        yield f"<line x1='{x:.1f}' y1='{y:.1f}' x2='{u:.1f}' y2='{v:.1f}' stroke='#cccccc' stroke-width='1.5'/>"
+        label = f"{link.microseconds / 1000:g} ms"
+        yield _text((x + u) / 2, (y + v) / 2 + 16, label, size=10, colour="#888888")
+
+
+def _streams(topology: Topology, ledger: Ledger, at: Mapping[str, Point]) -> Iterator[str]:
+    """The links that each stream takes, beside one another."""
+    for number, (name, record) in enumerate(ledger.streams.items()):
+        readers = {each.provider for each in ledger.running() if name in each.reads}
+        colour = _COLOURS[number % len(_COLOURS)]
+        for a, b in sorted(_tree(topology, record.owner, readers)):
+            (x, y), (u, v) = at[a], at[b]
+            long = math.hypot(u - x, v - y) or 1.0
+            aside = 3.5 * (number % 5 - 1)
+            dx, dy = -(v - y) / long * aside, (u - x) / long * aside
+            ends = f"x1='{x + dx:.1f}' y1='{y + dy:.1f}' x2='{u + dx:.1f}' y2='{v + dy:.1f}'"
+            yield f"<line {ends} stroke='{colour}' stroke-width='2.5' stroke-opacity='0.8'/>"
+
+
+def _tree(topology: Topology, owner: str, readers: set[str]) -> set[tuple[str, str]]:
+    """The links of the shortest ways from an owner to its readers, each once."""
+    before = ways_from(topology, [topology.number[owner]]).before[0]
+    found = set()
+    for reader in readers:
+        site = topology.number[reader]
+        while before[site] >= 0:
+            found.add((topology.sites[int(before[site])].name, topology.sites[site].name))
+            site = int(before[site])
+    return found
+
+
+def _lines_of_command(brain: Coordinator | None, at: Mapping[str, Point]) -> Iterator[str]:
+    for cluster in clusters(brain.tree) if brain is not None else ():
+        (x, y) = at[brain.network.providers[cluster.leader]]  # type: ignore[union-attr]
+        for member in cluster.members:
+            (u, v) = at[brain.network.providers[member]]  # type: ignore[union-attr]
+            if (x, y) != (u, v):
+                bend = f"{(x + u) / 2 + (v - y) / 6:.1f},{(y + v) / 2 - (u - x) / 6:.1f}"
+                yield (
+                    f"<path d='M {x:.1f},{y:.1f} Q {bend} {u:.1f},{v:.1f}' fill='none' stroke='#444444' "
+                    "stroke-width='1' stroke-dasharray='4 4'/>"
+                )
+
+
+def _site(name: str, topology: Topology, ledger: Ledger, brain: Coordinator | None, place: Point) -> Iterator[str]:
+    (x, y), site = place, topology.sites[topology.number[name]]
+    owned = [stream for stream, record in ledger.streams.items() if record.owner == name]
+    if site.capability <= 0:
+        yield f"<rect x='{x - 9:.1f}' y='{y - 9:.1f}' width='18' height='18' rx='3' fill='white' stroke='#555555'/>"
+        yield _text(x, y - 16, name, weight="bold")
+    else:
+        is_there, share = name in ledger.members, _share(name, brain)
+        ring = 2 * math.pi * 20
+        yield f"<circle cx='{x:.1f}' cy='{y:.1f}' r='26' fill='white' stroke='#cccccc' stroke-width='1'/>"
+        yield (
+            f"<circle cx='{x:.1f}' cy='{y:.1f}' r='20' fill='none' stroke='#e4572e' stroke-width='8' "
+            f"stroke-dasharray='{ring * min(share, 1.0):.1f} {ring:.1f}' transform='rotate(-90 {x:.1f} {y:.1f})'/>"
+        )
+        if brain is not None and name in brain.coordinators():
+            yield f"<circle cx='{x:.1f}' cy='{y:.1f}' r='30' fill='none' stroke='#444444' stroke-width='1.5'/>"
+        yield _text(x, y - 36, name if is_there else f"{name} (away)", weight="bold")
+        yield _text(x, y + 4, str(len(ledger.run_by(name))), weight="bold")
+        yield _text(x, y + 46, f"{share:.0%} of all load", size=11)
+    for line, stream in enumerate(owned):
+        colour = _COLOURS[list(ledger.streams).index(stream) % len(_COLOURS)]
+        yield _text(x, y + (26 if site.capability <= 0 else 60) + 14 * line, stream, size=12, colour=colour)
+
+
+def _share(name: str, brain: Coordinator | None) -> float:
+    """The part of all load that a provider has."""
+    if brain is None or not len(brain.queries) or name not in brain.network.number:
+        return 0.0
+    load = loads(brain.queries, brain.placement, len(brain.network.providers))
+    return float(load[brain.network.number[name]] / load.sum()) if load.sum() else 0.0
+
+
+def _legend(ledger: Ledger, brain: Coordinator | None) -> Iterator[str]:
+    standing = brain.standing() if brain is not None else None
+    said = f"{len(ledger.live)} queries, {len(ledger.members)} sites, {len(ledger.streams)} streams"
+    if standing is not None:
+        said += f"; edge cut {standing.edge_cut:,.0f}, the fullest provider has {standing.fullest:.2f} of its fair load"
+    yield _text(_WIDTH / 2, _HEIGHT - 34, said, size=13)
+    keys = "number: queries that run there · ring: share of the load · thin circle, dashed lines: coordinators"
+    yield _text(_WIDTH / 2, _HEIGHT - 14, keys, size=11, colour="#666666")
+
+
+def _text(x: float, y: float, text: str, *, size: int = 13, colour: str = "#222222", weight: str = "normal") -> str:
+    # A white edge keeps names readable where lines cross them.
+    edge = "paint-order='stroke' stroke='white' stroke-width='3'"
+    style = f"font-size='{size}' fill='{colour}' font-weight='{weight}' text-anchor='middle' {edge}"
+    return f"<text x='{x:.1f}' y='{y:.1f}' {style}>{escape(text)}</text>"

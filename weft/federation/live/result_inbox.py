@@ -1,0 +1,243 @@
+"""The users' side of a site: answers from wherever queries run, into its delivery log, in order and once.
+
+A query's answers come from one provider after the other; the log says from which batch to which each of them answers.
+An answer counts if it is from the provider that answers for its batch, on the strength of the entry that says so, and
+if it is newer than the last one that was taken. Answers of the next provider wait until the one before it has said that
+no more will come. A provider that left cannot say so; but what it had answered then is in our box before the entry that
+says so is in the log. That entry may send the next provider back to a batch before those it has answered already: it
+answers them again, and what it gave before the entry does not count.
+
+Whoever reads the delivery log reads it as on any other machine: `weft tail`, `loom.subscribe`, edges.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+
+from weft.delivery.log.delivery_errors import DamagedLog
+from weft.delivery.log.delivery_log import delivery_directory, put_aside
+from weft.delivery.log.itinerary import Itinerary, Span
+from weft.delivery.log.parcel import stream_of, table_of
+from weft.delivery.log.publisher import Published, Publisher
+from weft.federation.live.ledger import LOG_TABLE, Follower, Standing, Stay
+from weft.federation.live.messages import Created, Entry, Letter
+from weft.federation.live.role_store import Mailbox, Store
+from weft.federation.live.transport import Wire, home_box
+from weft.plan.subscription import Subscription
+
+_TABLES = (
+    LOG_TABLE,
+    # Answers that came and are not taken yet.
+    "waiting (birth INTEGER, since INTEGER, place INTEGER, provider TEXT, ordinal INTEGER, pieces INTEGER, "
+    "watermark INTEGER, rows BLOB NOT NULL, PRIMARY KEY (birth, since, place, provider, ordinal))",
+    # By query the batch of the last answer that was taken, and whether it was dropped and has no more.
+    "taken (birth INTEGER PRIMARY KEY, place INTEGER NOT NULL, closed INTEGER NOT NULL)",
+    "ended (birth INTEGER, provider TEXT, through INTEGER NOT NULL, PRIMARY KEY (birth, provider, through))",
+    # What goes into the delivery log under which number; rows until they are there.
+    "parcels (cycle INTEGER PRIMARY KEY, birth INTEGER NOT NULL, query TEXT NOT NULL, watermark INTEGER, rows BLOB, "
+    "route TEXT)",
+)
+
+
+class Home:
+    """Takes in the answers for the users of a site."""
+
+    def __init__(
+        self, site: str, directory: Path, wire: Wire, say: Callable[[str], None] = lambda sentence: None
+    ) -> None:
+        self.site = site
+        self._wire = wire
+        self._store = Store(directory / "home.db", _TABLES)
+        self._follower = Follower(wire, self._store)
+        self._box = Mailbox(wire, self._store, home_box(site))
+        self._say = say
+        #: Whether the delivery log has begun anew, and must be told again where answers are found.
+        self._lacks_routes = False
+        self._publisher = self._publishing(delivery_directory(directory))
+
+    def close(self) -> None:
+        self._publisher.close()
+        self._store.close()
+        self._wire.close()
+
+    def step(self) -> bool:
+        """Take in what has come, and give users what is their turn; whether there was anything."""
+        worked = self._publish()
+        for place, entry in self._follower.read():
+            worked = True
+            self._follow(place, entry)
+        if self._lacks_routes:
+            self._renew_routes()
+        # The box is emptied after the log was read: what a provider that left had answered is then here.
+        while (found := self._box.next()) is not None:
+            worked = True
+            self._keep(*found)
+        for standing in self._mine():
+            worked = self._release(standing) or worked
+        return self._publish() or worked
+
+    def _mine(self) -> list[Standing]:
+        """The queries of users here that something may be done for."""
+        waiting = {birth for (birth,) in self._store.rows("SELECT DISTINCT birth FROM waiting")}
+        return [
+            each
+            for birth, each in self._follower.ledger.queries.items()
+            if each.home == self.site and (birth in waiting or len(each.stays) > 1 or each.ended is not None)
+        ]
+
+    def _follow(self, place: int, entry: Entry) -> None:
+        """Tell the delivery log of queries that begin."""
+        if not isinstance(entry, Created) or entry.home != self.site:
+            return
+        with self._store.transaction():
+            if not self._store.rows("SELECT 1 FROM taken WHERE birth = ?", place):
+                self._store.rows("INSERT INTO taken VALUES (?, ?, 0)", place, place)
+                self._add_route(self._follower.ledger.queries[place])
+
+    def _keep(self, number: int, letter: Letter) -> None:
+        with self._store.transaction():
+            if letter.kind == "answers":
+                self._wait(letter)
+            elif letter.kind == "ended":
+                self._store.rows(
+                    "INSERT OR IGNORE INTO ended VALUES (?, ?, ?)",
+                    letter["birth"],
+                    letter["provider"],
+                    letter["through"],
+                )
+            self._box.read(number)
+
+    def _wait(self, letter: Letter) -> None:
+        names = ("birth", "since", "place", "provider", "ordinal", "pieces", "watermark")
+        self._store.rows(
+            "INSERT OR IGNORE INTO waiting VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            *(letter[name] for name in names),
+            stream_of(letter.rows),
+        )
+
+    # --- in order ------------------------------------------------------------------------------------------------
+
+    def _release(self, standing: Standing) -> bool:
+        """Take the answers of a query that are next."""
+        ((taken, is_closed),) = self._store.rows("SELECT place, closed FROM taken WHERE birth = ?", standing.birth)
+        worked = False
+        for stay in () if is_closed else standing.stays:
+            for place, pieces, here in self._next(standing, stay, taken):
+                if here < pieces:
+                    return worked
+                self._take(standing, stay, place)
+                taken, worked = place, True
+            if stay.until is None or not self._is_over(standing, stay):
+                return worked
+        if not is_closed:
+            with self._store.transaction():
+                self._store.rows("UPDATE taken SET closed = 1 WHERE birth = ?", standing.birth)
+                self._add_route(standing, ends=True)
+        return worked
+
+    def _next(self, standing: Standing, stay: Stay, taken: int) -> list[tuple[int, int, int]]:
+        """The batches of a stay with answers that are not taken: place, how many letters they are and are here."""
+        found: list[tuple[int, int, int]] = self._store.rows(
+            "SELECT place, max(pieces), count(*) FROM waiting WHERE birth = ? AND provider = ? AND since = ? "
+            "AND place > ? AND place <= ? GROUP BY place ORDER BY place",
+            standing.birth,
+            stay.provider,
+            stay.since,
+            max(taken, stay.after),
+            stay.until if stay.until is not None else 1 << 62,
+        )
+        return found
+
+    def _is_over(self, standing: Standing, stay: Stay) -> bool:
+        """Whether no more answers will come from a stay that has an end."""
+        said = self._store.rows(
+            "SELECT 1 FROM ended WHERE birth = ? AND provider = ? AND through >= ?",
+            standing.birth,
+            stay.provider,
+            stay.until,
+        )
+        return stay.broken_off or bool(said)
+
+    def _take(self, standing: Standing, stay: Stay, place: int) -> None:
+        pieces = self._store.rows(
+            "SELECT rows, watermark FROM waiting WHERE birth = ? AND place = ? AND provider = ? AND since = ? "
+            "ORDER BY ordinal",
+            standing.birth,
+            place,
+            stay.provider,
+            stay.since,
+        )
+        rows = pa.concat_tables(table_of(data) for data, _ in pieces)
+        with self._store.transaction():
+            self._add_parcel(standing, stream_of(rows), pieces[0][1], None)
+            self._store.rows("UPDATE taken SET place = ? WHERE birth = ?", place, standing.birth)
+            self._store.rows("DELETE FROM waiting WHERE birth = ? AND place <= ?", standing.birth, place)
+
+    # --- the delivery log ----------------------------------------------------------------------------------------
+
+    def _add_route(self, standing: Standing, *, ends: bool = False) -> None:
+        """Have the delivery log say where a query's answers are found, and that there are no more of them."""
+        columns = [each.name for each in standing.query.relation.fields]
+        self._add_parcel(standing, None, None, json.dumps({"columns": columns, "ends": ends}))
+
+    def _add_parcel(self, standing: Standing, rows: bytes | None, watermark: int | None, route: str | None) -> None:
+        self._store.rows(
+            "INSERT INTO parcels SELECT coalesce(max(cycle), -1) + 1, ?, ?, ?, ?, ? FROM parcels",
+            standing.birth,
+            standing.name,
+            watermark,
+            rows,
+            route,
+        )
+
+    def _publishing(self, directory: Path) -> Publisher:
+        """The publisher of the delivery log as it is; or of a new one, if the log is damaged or was deleted."""
+        ((newest,),) = self._store.rows("SELECT max(cycle) FROM parcels WHERE rows IS NULL AND route IS NULL")
+        try:
+            publisher = Publisher(directory, self.site)
+            if newest is None or publisher.newest is not None:
+                return publisher
+            publisher.close()
+            problem = f"{directory} lacks what was published"
+        except DamagedLog as error:
+            problem = str(error).partition(";")[0]
+        aside = put_aside(directory)
+        self._say(
+            f"{problem}: the delivery log was put aside, in {aside}, and begins anew; users are told that they lack "
+            "the answers before"
+        )
+        self._lacks_routes = True
+        return Publisher(directory, self.site, begins_after=newest)
+
+    def _renew_routes(self) -> None:
+        """Say again where the answers of all queries of users here are found."""
+        with self._store.transaction():
+            for birth, closed in self._store.rows("SELECT birth, closed FROM taken"):
+                if not closed and birth in self._follower.ledger.queries:
+                    self._add_route(self._follower.ledger.queries[birth])
+        self._lacks_routes = False
+
+    def _publish(self) -> bool:
+        """Write what was taken into the delivery log."""
+        found = self._store.rows("SELECT * FROM parcels WHERE rows IS NOT NULL OR route IS NOT NULL ORDER BY cycle")
+        for cycle, birth, query, watermark, data, route in found:
+            # Each query is a group of its own here, and one that never changes.
+            group = f"{query}@{birth}"
+            published = [] if data is None else [Published(group, 0, table_of(data), watermark)]
+            control = [] if route is None else [route_of(query, group, cycle, **json.loads(route))]
+            self._publisher.write(cycle, published, control)
+            self._publisher.committed(cycle)
+            with self._store.transaction():
+                self._store.rows("UPDATE parcels SET rows = NULL, route = NULL WHERE cycle = ?", cycle)
+                self._store.rows("DELETE FROM parcels WHERE cycle < ?", cycle)
+        return bool(found)
+
+
+def route_of(query: str, group: str, cycle: int, columns: list[str], ends: bool) -> Itinerary:
+    """Where a query's answers are found in the delivery log of its home: all rows of a group of its own."""
+    subscription = Subscription(group, tuple((name, name) for name in columns))
+    return Itinerary(query, (subscription,), (Span(group, 0),), cycle + 1 if ends else None)

@@ -1,0 +1,209 @@
+"""Which rows and columns of a stream queries need, as data that can be sent to whoever has the stream.
+
+    {"columns": ["price", "symbol", "ts"], "any": [[["symbol", "=", "A"]], [["price", ">", 100.0]]]}
+
+It is found from the queries' conditions on that stream alone, and is never less than what they need: of a condition
+that is no comparison of a column with constants nothing is said. The clock is always among the columns.
+
+A query that EMITs EMPTY windows counts from the first row that the stream has, whether it wants the row or not; so it
+needs all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import date, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from weft.algebra import Answers, Column, Expression, Input, Kind, Query, Relation, Select, SetOperation, Stream, Table
+from weft.algebra.expressions import Value
+from weft.delivery.log.itinerary import Span as Leg
+from weft.delivery.matching.conditions import Ranges, constants_of, demands_of, ranges_of
+from weft.delivery.matching.members import one_batch
+from weft.delivery.matching.places import Pieces
+from weft.plan import subscription
+from weft.plan.subscription import ALL_ROWS, Comparison, Conjunction, Subscription
+from weft.predicates import Box, by_sources, conjunctive_form, disjunctive_form, under
+from weft.predicates.intervals import FIRST, LAST, Cut, Place, ValueSet
+from weft.predicates.subjects import Subject, Sum, Term
+
+#: With more conjunctions than this, to test them takes longer than to send rows that nobody wants.
+MOST_CONJUNCTIONS = 256
+
+_EPOCH = date(1970, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Interest:
+    """The rows for which one of some conjunctions holds, and of these some columns."""
+
+    columns: frozenset[str]
+    any_of: tuple[Conjunction, ...] = ALL_ROWS
+
+    def mask(self, rows: pa.Table) -> npt.NDArray[np.bool_]:
+        """For each row whether it is wanted."""
+        if self.any_of == ALL_ROWS:
+            return np.ones(rows.num_rows, bool)
+        batch = one_batch(rows)
+        demands = [demands_of(each, Leg("", 0)) for each in self.any_of]
+        among = constants_of(demands)
+        pieces = {axis: axis.pieces(batch, constants) for axis, constants in among.items()}
+        wanted = np.zeros(rows.num_rows, bool)
+        for each in demands:
+            inside = np.ones(rows.num_rows, bool)
+            for axis, asked in each.items():
+                inside &= _within(pieces[axis], ranges_of(asked, among[axis]))
+            wanted |= inside
+        return wanted
+
+
+def _within(pieces: Pieces, ranges: Ranges) -> npt.NDArray[np.bool_]:
+    found = np.zeros(len(pieces), bool)
+    for low, high in ranges:
+        found |= (low <= pieces) & (pieces <= high)
+    return found
+
+
+def as_json(interest: Interest) -> dict[str, Any]:
+    """An interest as plain data."""
+    columns = tuple((name, name) for name in sorted(interest.columns))
+    document = subscription.as_json(Subscription("", columns, interest.any_of))
+    return {"columns": sorted(interest.columns), **({"any": document["any"]} if "any" in document else {})}
+
+
+def from_json(document: dict[str, Any]) -> Interest:
+    """The interest that plain data describe."""
+    known = subscription.from_json({"stream": "", "columns": {}, **{k: v for k, v in document.items() if k == "any"}})
+    return Interest(frozenset(document["columns"]), known.any_of)
+
+
+def together(interests: Iterable[Interest]) -> Interest:
+    """What all of some queries need."""
+    listed = list(interests)
+    columns = frozenset().union(*(each.columns for each in listed))
+    any_of = tuple(dict.fromkeys(conjunction for each in listed for conjunction in each.any_of))
+    return Interest(columns, ALL_ROWS if () in any_of or len(any_of) > MOST_CONJUNCTIONS else any_of)
+
+
+def wanted_by(query: Query) -> dict[str, Interest]:
+    """By stream what a query needs of it. What it needs of other queries' answers, those need themselves."""
+    found: dict[str, list[Interest]] = {}
+    for stream, interest in _reads(query.relation, emits_empty=False):
+        found.setdefault(stream.name, []).append(Interest(interest.columns | {stream.clock}, interest.any_of))
+    return {name: together(each) for name, each in found.items()}
+
+
+def _reads(relation: Relation, *, emits_empty: bool) -> Iterator[tuple[Stream, Interest]]:
+    if isinstance(relation, SetOperation):
+        yield from _reads(relation.left, emits_empty=emits_empty)
+        yield from _reads(relation.right, emits_empty=emits_empty)
+        return
+    counted = emits_empty or relation.emit_empty
+    for each in relation.inputs:
+        if isinstance(each.source, Stream):
+            yield each.source, _selected(relation, each, each.source, counted)
+        elif isinstance(each.source, Select | SetOperation):
+            yield from _reads(each.source, emits_empty=counted)
+        else:
+            assert isinstance(each.source, Answers | Table)
+
+
+def _selected(select: Select, item: Input, stream: Stream, counted: bool) -> Interest:
+    columns = frozenset(column.name for column in _columns(select) if column.source == item.alias)
+    alone = by_sources(conjunctive_form(select.where)).get(frozenset({item.alias}))
+    boxes = None if alone is None or counted else disjunctive_form(under({item.alias: stream.name}, alone))
+    if boxes is None:
+        return Interest(columns)
+    found = tuple(tuple(_comparisons(box)) for box in boxes)
+    compared = frozenset(comparison.column for each in found for comparison in each)
+    return together([Interest(columns | compared, found)]) if found else Interest(columns, ())
+
+
+def _columns(node: object) -> Iterator[Column]:
+    """The columns that a select computes with; not those of the relations that it reads."""
+    if isinstance(node, Column):
+        yield node
+    elif isinstance(node, tuple):
+        for each in node:
+            yield from _columns(each)
+    elif is_dataclass(node) and not isinstance(node, Input):
+        for each in fields(node):
+            yield from _columns(getattr(node, each.name))
+
+
+def _comparisons(box: Box) -> Iterator[Comparison]:
+    """What a box says of columns, or a little less."""
+    for subject, values in box.items():
+        column = _column(subject)
+        if column is not None:
+            yield from _compared(column, values)
+
+
+def _column(subject: Subject) -> Column | None:
+    expression: Expression | None = None
+    if isinstance(subject, Sum) and subject.atom is not None:
+        expression = subject.atom.expression
+    elif isinstance(subject, Term):
+        expression = subject.expression
+    return expression if isinstance(expression, Column) else None
+
+
+def _compared(column: Column, values: ValueSet) -> Iterator[Comparison]:
+    if values.null:
+        if not values.spans:
+            yield Comparison(column.name, "is null")
+        return
+    if not values.spans:
+        return
+    points = [_point(low, high) for low, high in values.spans]
+    listed = [_constant(each, column, math.floor) for each in points if each is not None]
+    if len(listed) == len(points) and all(each is not None and exact for each, exact in listed):
+        yield Comparison(column.name, "in", tuple(each for each, _ in listed))
+        return
+    # What lies between several spans is wanted too: that is a little more than needed, and much shorter.
+    low, high = values.spans[0][0], values.spans[-1][1]
+    if low != FIRST:
+        constant, exact = _constant(low[1], column, math.floor)
+        if constant is not None:
+            yield Comparison(column.name, ">" if low[2] and exact else ">=", constant)
+    if high != LAST:
+        constant, exact = _constant(high[1], column, math.ceil)
+        if constant is not None:
+            yield Comparison(column.name, "<" if not high[2] and exact else "<=", constant)
+
+
+def _point(low: Cut, high: Cut) -> Place | None:
+    """The one value of a span, if it has just one."""
+    return low[1] if low != FIRST and high != LAST and low[1] == high[1] else None
+
+
+def _constant(place: Place, column: Column, rounded: Any) -> tuple[Value, bool]:
+    """A place as a constant of the column's type, and whether it is just that; None if it has no such form."""
+    kind = column.type.kind
+    if isinstance(place, str | bytes):
+        return place, True
+    if isinstance(place, tuple):
+        # NaN is above all numbers, and equal to nothing in Python: as a limit it says nothing.
+        return (None, False) if place[0] else (place[1], True)
+    assert isinstance(place, Fraction)
+    if kind is Kind.BOOLEAN:
+        return None, False
+    exact = place.denominator == 1
+    if kind is Kind.DATE:
+        try:
+            return _EPOCH + timedelta(days=int(rounded(place))), exact
+        except OverflowError:
+            return None, False
+    if kind is Kind.DECIMAL and not exact:
+        scaled = place * 10**column.type.scale
+        number = Decimal(int(rounded(scaled))).scaleb(-column.type.scale)
+        return number, scaled.denominator == 1
+    return int(rounded(place)), exact
