@@ -18,9 +18,10 @@ from tests.support.golden import FIXTURES, Example, read_golden, rewrite_golden
 from weft.algebra import Query, Select, Stream
 from weft.explain.documents import shared_document
 from weft.explain.explained import explained
-from weft.explain.explanation import ROW, CycleMeasured, Measured, StreamMeasured
+from weft.explain.explanation import ROW
 from weft.explain.shared_text import shared_text
 from weft.explain.windows import sharing
+from weft.plan.facts import CycleMeasured, Measured, StreamMeasured
 from weft.runtime.columnar.expressions import spark_type
 from weft.runtime.columnar.rows import CORRUPT, column, with_names
 from weft.runtime.stages.windows.reduction import reduction
