@@ -27,8 +27,8 @@ from tests.runtime.trades_and_quotes import STREAMS, Rows, arrivals, stream_stat
 from tests.runtime.workload_run import values_of
 from tests.support.peers import difference
 from weft.algebra import Relation
+from weft.arrays.arrow_types import arrow_type
 from weft.loom import Loom
-from weft.runtime.columnar.arrow_types import arrow_type
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 

@@ -1,4 +1,4 @@
-"""Numbers for comparing: every value that has an order, as 64-bit integers in the same order.
+"""Values that have an order as columns of 64-bit integers in the same order (`weft/arrays/ordinals.py`), for kernels.
 
 NaN is greater than every number and equal to itself, and −0.0 = 0.0, as in Spark. A record of several values compares
 column by column, so what does not fit into one integer takes two.
@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from weft.algebra.types import DataType, Kind
+from weft.arrays.ordinals import from_ordered_bits, joined_words, ordered_bits, takes_two_words, words_of
 from weft.kernels.statistic import Array, Columns, Field, integer, python_object
 
-_LARGEST = np.int64(2**63 - 1)
-_WORD = 1 << 64
+#: The topmost bit of a word.
+_HALF = np.int64(-(2**63))
 
 
 def ordered_fields(name: str, type_: DataType) -> tuple[Field, ...]:
@@ -25,11 +25,6 @@ def ordered_fields(name: str, type_: DataType) -> tuple[Field, ...]:
     if takes_two_words(type_):
         return (integer(f"{name}_high"), integer(f"{name}_low"))
     return (integer(name),)
-
-
-def takes_two_words(type_: DataType) -> bool:
-    """Whether values of the type are integers beyond 64 bits (DECIMALs count as their unscaled integers)."""
-    return type_.kind is Kind.HUGEINT or (type_.kind is Kind.DECIMAL and type_.precision > 18)
 
 
 def filler(type_: DataType) -> tuple[Any, ...]:
@@ -46,35 +41,20 @@ def to_ordered(values: Array, type_: DataType) -> Columns:
     if type_.kind in (Kind.STRING, Kind.BINARY):
         return (np.asarray(values, dtype=object),)
     if takes_two_words(type_):
-        numbers = [int(value) for value in values.tolist()]
-        high = np.array([number >> 64 for number in numbers], dtype=np.int64)
+        low, high = words_of(values).T
         # Shifted by half a word, the low words compare like signed integers.
-        low = np.array([(number & (_WORD - 1)) - (_WORD >> 1) for number in numbers], dtype=np.int64)
-        return (high, low)
+        return (high.copy(), low ^ _HALF)
     if type_.is_floating:
-        return (_ordered_floats(np.asarray(values, dtype=np.float64)),)
+        return (ordered_bits(np.asarray(values, dtype=np.float64)),)
     return (np.asarray(values).astype(np.int64),)
 
 
 def from_ordered(columns: Columns, type_: DataType) -> Array:
     """The values again."""
     if takes_two_words(type_):
-        high, low = (column.astype(object) for column in columns)
-        return np.asarray(high * _WORD + low + (_WORD >> 1), dtype=object)
+        return joined_words(columns[1] ^ _HALF, columns[0])
     if type_.is_floating:
-        return _floats(columns[0])
+        return from_ordered_bits(columns[0])
     if type_.kind is Kind.BOOLEAN:
         return columns[0].astype(np.bool_)
     return columns[0]
-
-
-def _ordered_floats(values: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The bits of a double compare like its value, but for the sign: those of negative ones are turned round."""
-    plain = values + 0.0  # −0.0 + 0.0 = 0.0
-    bits = np.where(np.isnan(plain), np.nan, plain).view(np.int64)
-    return np.asarray(bits ^ ((bits >> 63) & _LARGEST))
-
-
-def _floats(ordered: NDArray[np.int64]) -> NDArray[np.float64]:
-    bits = np.ascontiguousarray(ordered ^ ((ordered >> 63) & _LARGEST))
-    return bits.view(np.float64)

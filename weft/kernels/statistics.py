@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.algebra.types import DataType
+from weft.arrays.ordinals import takes_two_words
 from weft.kernels.multiset import EMPTY, Multiset, multisets_of
-from weft.kernels.ordering import filler, ordered_fields, takes_two_words, to_ordered
+from weft.kernels.ordering import filler, ordered_fields, to_ordered
 from weft.kernels.rows import (
     ADD_FLOATS,
     ADD_INTS,

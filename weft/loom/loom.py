@@ -252,9 +252,9 @@ class Loom:
         """The answers of a query INTO subscribers that the delivery log keeps."""
         import pyarrow as pa
 
+        from weft.arrays.arrow_types import arrow_type
         from weft.delivery.log.delivery_log import check_published, delivery_directory
         from weft.delivery.subscribers.local import kept_answers
-        from weft.runtime.columnar.arrow_types import arrow_type
         from weft.runtime.state.status import status
 
         schema = pa.schema([(field.name, arrow_type(field.type)) for field in query.relation.fields])

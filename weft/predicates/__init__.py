@@ -26,6 +26,7 @@ have the same text as often as can be, and a condition that another one implies 
     aliases.py          names of inputs that do not depend on the user
     transitivity.py     selections that follow from joins
     pieces.py           elementary intervals
+    evaluation.py       which of many predicate sets hold for each row of a table
 
 The meaning is SQL's: a row passes if the condition is TRUE; NULL does not pass. NaN is equal to itself and above all
 numbers. Every rewriting keeps exactly the rows that pass, overflow and rounding included; what cannot be rewritten like

@@ -21,12 +21,12 @@ from pyspark.sql import functions as F
 
 from weft.algebra import Stream
 from weft.plan.event_time import Clock, EventTime, RunningQuery
+from weft.runtime.columnar.packed_selects import Packed
 from weft.runtime.columnar.rows import CLOCK, CORRUPT, clock_sql, columns
 from weft.runtime.continuity import Folders, logged, states_of
 from weft.runtime.decision import Decision
 from weft.runtime.intake import MEASURES, Seen, advanced, judged_part, measures_of, measures_of_part, seen_in
 from weft.runtime.pieces.pieces import Evaluator, Piece
-from weft.runtime.sinks.answers import Packed
 from weft.runtime.sinks.dead_letter import write_dead_letters, write_late_letters
 from weft.runtime.sinks.sinks import parquet_file
 from weft.runtime.sources.batches import Batch

@@ -13,8 +13,8 @@ from weft.algebra import Field, Stream
 from weft.algebra.properties import clock_type
 from weft.algebra.types import BIGINT, TIMESTAMP
 from weft.plan.event_time import Clock, EventTime, RunningQuery
+from weft.runtime.columnar.packed_selects import Packed
 from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, CORRUPT, STREAM, TICK, clock_bounds, clock_sql, column
-from weft.runtime.sinks.answers import Packed
 from weft.runtime.sources.batches import BatchPart
 from weft.runtime.sources.late_rows import late_everywhere
 from weft.runtime.state.commits import StreamState

@@ -13,10 +13,10 @@ from pyspark.sql.types import StructType
 
 from weft.algebra import Relation, Source
 from weft.plan.event_time import Clock, EventTime, gives_answers
+from weft.arrays.arrow_types import to_inside
 from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, column, columns, log_schema, slots
 from weft.runtime.continuity import Folders
 from weft.runtime.places import Place
-from weft.runtime.sinks.answers import held
 from weft.runtime.sinks.sinks import parquet_file
 from weft.runtime.spark.session import union_of
 from weft.runtime.stages.sql.compile import Views
@@ -189,6 +189,6 @@ def _logged(relation: Relation, table: pa.Table, work: Work) -> pa.Table:
         # The answer of an instance is never late: it is judged by what the watermark was before it closed.
         marks = np.minimum(before, clocks - 1) if gives_answers(relation) else np.full(len(clocks), before)
         judged = pa.array(marks)
-    values = [held(table[number], each) for number, each in enumerate(relation.fields)]
+    values = [to_inside(table[number], each.type) for number, each in enumerate(relation.fields)]
     names = [*(column(number) for number in range(len(relation.fields))), CLOCK, ARRIVAL, BEFORE]
     return pa.table([*values, table[CLOCK], pa.array(np.full(len(clocks), cycle)), judged], names=names)

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 
 from tests.oracle import Oracle
 from weft.algebra import Kind, Query, Stream
+from weft.arrays.arrow_types import arrow_type
 from weft.federation.live.engine_incarnation import AnswerSink
-from weft.runtime.columnar.arrow_types import arrow_type
 
 
 class Crash(BaseException):

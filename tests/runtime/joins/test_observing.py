@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 from tests.runtime.workload_run import Run
+from weft.arrays.key_hashes import KeyHashes
 from weft.optimizer.network import Kind, Known
+from weft.predicates.evaluation import Check, Evaluator, Plain
 from weft.predicates.intervals import satisfying
 from weft.runtime.stages.joins.distinct import KEPT, Values
 from weft.runtime.stages.joins.evidence import evidence
-from weft.runtime.stages.joins.keys import KeyNumbers
-from weft.runtime.stages.joins.membership import Check, Evaluator, Plain
 
 STREAM = "CREATE STREAM f (n BIGINT, k INT, amount INT, kind STRING) WATERMARK FOR n AS n - 5 USING memory;"
 
@@ -41,7 +41,7 @@ def test_rows_of_nodes_and_of_clauses_are_counted_by_kind() -> None:
 def test_values_are_counted_well_enough(count: int) -> None:
     values, column = Values(), np.arange(count) % count
     for part in np.array_split(np.concatenate([column, column]), 7):
-        numbers, present = KeyNumbers(pa.table({"x": pa.array(part)})).of_column("x")
+        numbers, present = KeyHashes(pa.table({"x": pa.array(part)})).of_column("x")
         values.add(numbers[present])
     if count < KEPT:
         assert values.count == count
@@ -52,7 +52,7 @@ def test_values_are_counted_well_enough(count: int) -> None:
 
 def test_values_that_come_no_more_are_forgotten_in_time() -> None:
     values = Values()
-    many, _ = KeyNumbers(pa.table({"x": pa.array(np.arange(200))})).of_column("x")
+    many, _ = KeyHashes(pa.table({"x": pa.array(np.arange(200))})).of_column("x")
     for _ in range(10):
         values.add(many)
     for _ in range(70):

@@ -13,10 +13,9 @@ from tests.oracle_values import row_key
 from tests.runtime.sets.drawn import VALUES, chunked, random_fields, random_values, rows_of, table
 from weft.algebra import DataType, Field
 from weft.algebra.types import DOUBLE, STRING
-from weft.runtime.columnar.row_encoding import Encoding
+from weft.arrays.row_encoding import RowEncoding, RowNumbers
 from weft.runtime.columnar.rows import CLOCK
 from weft.runtime.stages.sets.tables import rows_schema
-from weft.runtime.stages.sets.values import Values
 
 
 @pytest.mark.parametrize("seed", range(100))
@@ -25,7 +24,7 @@ def test_rows_have_the_same_bytes_exactly_if_they_are_equal_and_come_back_from_t
     fields = random_fields(random)
     schema = rows_schema(fields).remove(len(fields))
     rows = [Row(random_values(random, fields), 0, 0) for _ in range(random.randint(0, 40))]
-    encoding = Encoding(tuple(schema))
+    encoding = RowEncoding(tuple(schema))
     encoded = encoding.encoded(chunked(random, table(rows, fields))).to_pylist()
     for bytes_, row in zip(encoded, rows, strict=True):
         for others, other in zip(encoded, rows, strict=True):
@@ -39,7 +38,7 @@ def test_rows_have_the_same_bytes_exactly_if_they_are_equal_and_come_back_from_t
 def test_every_value_of_every_type_comes_back(type_: DataType) -> None:
     fields = (Field("x", type_),)
     rows = [Row((value,), 0, 0) for value in VALUES[type_]]
-    encoding = Encoding((rows_schema(fields).field(0),))
+    encoding = RowEncoding((rows_schema(fields).field(0),))
     (column,) = encoding.decoded(encoding.encoded(table(rows, fields)).to_pylist())
     back = rows_of(pa.table({"c0": column, CLOCK: pa.array([0] * len(rows))}), fields)
     assert [row_key(values) for values, _ in back] == [row_key(row.values) for row in rows]
@@ -48,7 +47,7 @@ def test_every_value_of_every_type_comes_back(type_: DataType) -> None:
 def test_texts_do_not_run_into_each_other() -> None:
     fields = (Field("x", STRING), Field("y", STRING))
     rows = [Row(values, 0, 0) for values in (("ab", "c"), ("a", "bc"), ("abc", ""), ("", "abc"), ("abc", None))]
-    encoding = Encoding(tuple(rows_schema(fields))[:2])
+    encoding = RowEncoding(tuple(rows_schema(fields))[:2])
     assert len(set(encoding.encoded(table(rows, fields)).to_pylist())) == 5
 
 
@@ -58,13 +57,13 @@ def test_what_lies_under_a_null_does_not_count(type_: DataType) -> None:
     some = table([Row((value,), 0, 0) for value in VALUES[type_] if value is not None], fields)["c0"].chunk(0)
     nothing = pa.array([False] * len(some)).buffers()[1]
     hidden = pa.Array.from_buffers(some.type, len(some), [nothing, *some.buffers()[1:]])
-    encoded = Encoding((rows_schema(fields).field(0),)).encoded(pa.table({"c0": hidden}))
+    encoded = RowEncoding((rows_schema(fields).field(0),)).encoded(pa.table({"c0": hidden}))
     assert len(set(encoded.to_pylist())) == 1
 
 
 def test_numbers_are_given_once_and_go_on_after_values_are_left_out() -> None:
     fields = (Field("x", DOUBLE), Field("y", STRING))
-    values = Values(tuple(rows_schema(fields))[:2])
+    values = RowNumbers(tuple(rows_schema(fields))[:2])
 
     def numbers(*rows: tuple[float | None, str | None]) -> list[int]:
         return values.numbers(table([Row(row, 0, 0) for row in rows], fields)).tolist()

@@ -15,8 +15,17 @@ import numpy as np
 import pyarrow as pa
 
 from weft.algebra.expressions import Value
+from weft.delivery.matching.places import (
+    NULL_PIECE,
+    Constants,
+    Pieces,
+    compared,
+    constants,
+    piece_of_constant,
+    pieces,
+    ranks_of,
+)
 from weft.delivery.log.itinerary import Span
-from weft.delivery.matching.places import NULL_PIECE, Pieces, compared, constants, piece_of_constant, pieces, ranks_of
 from weft.plan.subscription import Comparison, Conjunction
 
 
@@ -30,7 +39,7 @@ class Column:
     def needs(self) -> tuple[str, ...]:
         return (self.name,)
 
-    def pieces(self, rows: pa.RecordBatch, among: Sequence[Any]) -> Pieces:
+    def pieces(self, rows: pa.RecordBatch, among: Constants) -> Pieces:
         return pieces(rows.column(self.name), among)
 
 
@@ -46,7 +55,7 @@ class Pair:
     def needs(self) -> tuple[str, ...]:
         return (self.left, self.right)
 
-    def pieces(self, rows: pa.RecordBatch, among: Sequence[Any]) -> Pieces:
+    def pieces(self, rows: pa.RecordBatch, among: Constants) -> Pieces:
         return compared(rows.column(self.left), self.op, rows.column(self.right))
 
 
@@ -60,7 +69,7 @@ class Latest:
     def needs(self) -> tuple[str, ...]:
         return self.columns
 
-    def pieces(self, rows: pa.RecordBatch, among: Sequence[Any]) -> Pieces:
+    def pieces(self, rows: pa.RecordBatch, among: Constants) -> Pieces:
         clocks = [rows.column(name) for name in self.columns]
         absent = reduce(np.logical_or, (np.asarray(each.is_null()) for each in clocks))
         return pieces(pa.array(reduce(np.maximum, map(ranks_of, clocks)), mask=absent), among)
@@ -99,7 +108,7 @@ def _demand(each: Comparison) -> tuple[Axis, str, Any]:
     return Pair(each.column, each.op, each.other), "holds", None
 
 
-def constants_of(all_demands: Iterable[Demands]) -> dict[Axis, list[Any]]:
+def constants_of(all_demands: Iterable[Demands]) -> dict[Axis, Constants]:
     """The constants of each axis, in order."""
     found: dict[Axis, list[Value]] = {}
     for demands in all_demands:

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from weft.delivery.log.itinerary import Span, needed
 from weft.delivery.matching.conditions import ANYWHERE, LAST, Axis, Ranges, constants_of, demands_of, ranges_of
-from weft.delivery.matching.places import NULL_PIECE, Pieces
+from weft.delivery.matching.places import NULL_PIECE, Constants, Pieces
 from weft.delivery.matching.windows import Meetings, Schedules
 from weft.plan.subscription import Subscription
 
@@ -59,7 +59,7 @@ class Index(Generic[Member]):
             for conjunction in subscription.any_of
         ]
         constants = constants_of(demands for _, demands in asked)
-        self._axes: list[tuple[Axis, list[Any]]] = list(constants.items())
+        self._axes: list[tuple[Axis, Constants]] = list(constants.items())
         place = {axis: at for at, axis in enumerate(constants)}
         boxes = [
             _Box(leg, {place[axis]: ranges_of(said, constants[axis]) for axis, said in demands.items()})

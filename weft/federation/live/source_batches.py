@@ -22,11 +22,11 @@ import pyarrow.parquet as pq
 from weft.algebra import Stream
 from weft.algebra.properties import clock_type
 from weft.algebra.types import TIMESTAMP
+from weft.arrays.arrow_types import arrow_type
 from weft.federation.federation_errors import FederationError
 from weft.federation.live.role_store import Store
 from weft.files.atomic import publish
 from weft.files.private_files import private_folder
-from weft.runtime.columnar.arrow_types import arrow_type
 from weft.runtime.sources import replay
 
 #: The formats that a federation can read.

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from weft.algebra import Field, Stream
 from weft.algebra.properties import clock_type
 from weft.algebra.types import TIMESTAMP
+from weft.arrays.slots import typed_slots
 from weft.runtime.columnar.expressions import spark_type
 
 CLOCK = "_clock"
@@ -72,13 +73,8 @@ def columns(fields: Sequence[Field], prefix: str = "") -> str:
 
 def slots(fields: Sequence[Field]) -> list[str]:
     """The slots that the columns of a relation have in tagged rows."""
-    taken: dict[str, int] = {}
-    found = []
-    for field in fields:
-        type_ = re.sub(r"\W+", "_", spark_type(field.type).lower()).strip("_")
-        found.append(f"{type_}_{taken.get(type_, 0)}")
-        taken[type_] = taken.get(type_, 0) + 1
-    return found
+    types = (re.sub(r"\W+", "_", spark_type(field.type).lower()).strip("_") for field in fields)
+    return [f"{type_}_{number}" for type_, number in typed_slots(types)]
 
 
 def slots_of(streams: Iterable[Stream]) -> dict[str, str]:

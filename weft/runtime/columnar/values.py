@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 
 from weft.algebra import DataType, Kind
 from weft.algebra.types import DOUBLE
-from weft.kernels.ordering import takes_two_words
+from weft.arrays.arrow_types import arrow_type
+from weft.arrays.ordinals import decimal_words, joined_words, takes_two_words, words_of
 from weft.kernels.statistic import Array, Values
-from weft.runtime.columnar.arrow_types import arrow_type
-
-_WORD = 1 << 64
 
 
 def physical(values: pa.Array, type_: DataType) -> Values:
@@ -34,13 +32,10 @@ def physical(values: pa.Array, type_: DataType) -> Values:
 
 
 def _unscaled(values: pa.Array, valid: NDArray[np.bool_], type_: DataType) -> Array:
-    if not len(values):
-        return np.empty(0, dtype=np.int64)
-    words = np.frombuffer(values.buffers()[1], dtype=np.int64).reshape(-1, 2)[values.offset :][: len(values)]
-    low, high = words[:, 0], words[:, 1]
+    low, high = decimal_words(values).T
     if not takes_two_words(type_):
         return np.where(valid, low, 0)
-    return np.where(valid, high.astype(object) * _WORD + low.view(np.uint64).astype(object), 0)
+    return np.where(valid, joined_words(low, high), 0)
 
 
 def arrow(values: Values, type_: DataType) -> pa.Array:
@@ -63,14 +58,9 @@ def arrow(values: Values, type_: DataType) -> pa.Array:
 
 
 def _decimals(values: Array, nothing: NDArray[np.bool_] | None, type_: DataType) -> pa.Array:
-    words = np.empty((len(values), 2), dtype=np.int64)
-    if values.dtype == object:
+    if nothing is not None and values.dtype == object:
         # A value that is NULL because it does not fit need not fit here.
-        numbers = [int(value) for value in (values if nothing is None else np.where(nothing, 0, values)).tolist()]
-        words[:, 0] = np.array([number % _WORD for number in numbers], dtype=np.uint64).view(np.int64)
-        words[:, 1] = [number // _WORD for number in numbers]
-    else:
-        # The number, and its sign over the upper half.
-        words[:, 0], words[:, 1] = values, values.astype(np.int64) >> 63
+        values = np.where(nothing, 0, values)
+    words = words_of(values)
     valid = None if nothing is None else pa.array(~nothing).buffers()[1]
     return pa.Array.from_buffers(arrow_type(type_), len(values), [valid, pa.py_buffer(words)])

@@ -18,10 +18,10 @@ from pyspark.sql import SparkSession
 
 from weft.algebra import Relation, Select, Source, Stream
 from weft.plan.event_time import Clock, QueryStart, RunningQuery, gives_answers
+from weft.runtime.columnar.packed_selects import Packed, pack, unpacked
 from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, columns
 from weft.runtime.pieces.pieces import Evaluator, Piece
 from weft.runtime.places import Place, log_of
-from weft.runtime.sinks.answers import Packed, pack, unpacked
 from weft.runtime.stages.groups.stage import DerivedStage
 from weft.runtime.stages.joins.stage import NetworkPass
 from weft.runtime.stages.sets.stage import SetsStage

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from weft.algebra import Query
-from weft.runtime.columnar.arrow_types import arrow_type
+from weft.arrays.arrow_types import arrow_type
 from weft.runtime.sinks.kept import kept_of, with_metadata
 from weft.runtime.state.answer_files import answers_in, damage, sealed_answers
 from weft.runtime.state.commits import Commit

@@ -19,8 +19,8 @@ from weft.algebra.properties import leaves, reads
 from weft.algebra.types import BIGINT
 from weft.plan.event_time import Clock, EventTime, RunningQuery, is_windowed, passes_rows
 from weft.runtime.columnar.expressions import spark_sql
+from weft.runtime.columnar.packed_selects import Packed
 from weft.runtime.columnar.rows import CLOCK, column
-from weft.runtime.sinks.answers import Packed
 
 
 def late_everywhere(stream: Stream, event_time: EventTime, queries: Mapping[str, RunningQuery]) -> str | None:

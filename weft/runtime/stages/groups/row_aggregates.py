@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from weft.arrays.arrow_types import arrow_type
 from weft.algebra import (
     Aggregate,
     AggregateRef,
@@ -27,7 +28,6 @@ from weft.algebra import (
 from weft.kernels.functions import FUNCTIONS
 from weft.kernels.statistic import Array, Columns, Statistic, Values
 from weft.predicates.terms import text_of
-from weft.runtime.columnar.arrow_types import arrow_type
 from weft.runtime.columnar.rows import ARRIVAL, CLOCK
 from weft.runtime.columnar.values import arrow, physical
 from weft.runtime.stages.windows.array_expressions import can_be_computed, computed

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from weft.runtime.sinks.answers import Packed, pack, unpacked
+from weft.runtime.columnar.packed_selects import Packed, pack, unpacked
 from weft.runtime.spark.session import compile_plans, in_few_tasks
 from weft.runtime.stages.joins.prepared import Prepared
 from weft.runtime.stages.joins.texts import ROW, computed_values

@@ -17,18 +17,10 @@ from hashlib import blake2b
 
 from weft.algebra import Column, DataType, Expression, Field
 from weft.algebra.types import BIGINT, INTERVAL
+from weft.arrays.ordinals import digits_after_point, has_ordinals, is_text
 from weft.plan.network import CLOCK
 from weft.predicates import PredicateSet
-from weft.predicates.expressions import expression_of
-from weft.predicates.intervals import satisfying
-from weft.predicates.literals import Triple
-from weft.predicates.polynomials import ZERO, Atom
-from weft.predicates.subjects import Order, Subject, Sum
-from weft.predicates.terms import columns_of
-from weft.runtime.columnar.expressions import Leaf, spark_sql
-from weft.runtime.columnar.ordinals import digits_after_point, has_ordinals, is_text
-from weft.runtime.columnar.rows import column as position_name
-from weft.runtime.stages.joins.membership import (
+from weft.predicates.evaluation import (
     Check,
     Clause,
     Combination,
@@ -37,6 +29,14 @@ from weft.runtime.stages.joins.membership import (
     Plain,
     Value,
 )
+from weft.predicates.expressions import expression_of
+from weft.predicates.intervals import satisfying
+from weft.predicates.literals import Triple
+from weft.predicates.polynomials import ZERO, Atom
+from weft.predicates.subjects import Order, Subject, Sum
+from weft.predicates.terms import columns_of
+from weft.runtime.columnar.expressions import Leaf, spark_sql
+from weft.runtime.columnar.rows import column as position_name
 
 _WIDEST = 1 << 63
 _TRUE = Fraction(1)
@@ -179,7 +179,7 @@ def _value(literal: Triple, columns: Columns, first_leg: int) -> Value | None:
     expression = _alone(subject)
     if not (has_ordinals(expression.type) or is_text(expression.type)):
         return None
-    return Plain(columns.value_of(expression, first_leg), digits_after_point(expression.type))
+    return Plain(columns.value_of(expression, first_leg))
 
 
 def _alone(subject: Subject) -> Expression:

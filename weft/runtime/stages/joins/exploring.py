@@ -19,11 +19,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from weft.arrays.ordinals import Positions
 from weft.plan.network import is_table
 from weft.runtime.stages.joins.conditions import clock_of, column_of
 from weft.runtime.stages.joins.held import Asked, Numbering
 from weft.runtime.stages.joins.meeting import band_between
-from weft.runtime.stages.joins.membership import Positions
 from weft.runtime.stages.joins.prepared import Prepared
 from weft.runtime.stages.joins.probes import Fresh, numbering_of
 from weft.runtime.stages.joins.stage import NetworkPass

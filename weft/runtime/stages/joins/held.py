@@ -1,10 +1,7 @@
 """Rows that joins look for, held in the driver, where a look-up costs what is new and not what is kept.
 
 They are no more than a copy of what is in the logs, for as long as there is room: whatever is lost here is read again.
-Rows are held in chunks, each sorted by the numbers that it has been asked for. New rows come as a small chunk; chunks
-of like size become one, so that there are few of them and no row is sorted often:
-
-    300,000 │ 40,000 │ 12,000 │ 4,000        each at least twice as long as the next
+Rows are held in chunks (`weft/arrays/chunks.py`), each sorted by the numbers that it has been asked for.
 """
 
 from __future__ import annotations
@@ -17,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from weft.plan.event_time import Clock
-from weft.runtime.columnar.ordinals import Mask, Numbers
-from weft.runtime.stages.joins.keys import KeyNumbers
+from weft.arrays.chunks import add_chunk
+from weft.arrays.key_hashes import KeyHashes
+from weft.arrays.ordinals import Mask, Numbers
 from weft.runtime.stages.joins.pairs import Ordered, Positions, ordered
 
 
@@ -30,7 +28,7 @@ class Numbering:
     """
 
     name: str
-    numbers: Callable[[pa.Table, KeyNumbers], tuple[Numbers, Mask]]
+    numbers: Callable[[pa.Table, KeyHashes], tuple[Numbers, Mask]]
     clock: str
 
 
@@ -55,9 +53,12 @@ class _Chunk:
     #: By what was asked for: the positions of rows in the order of their numbers and clocks, and these.
     sorted: dict[str, tuple[Positions, Ordered]] = field(default_factory=dict)
 
+    def __len__(self) -> int:
+        return len(self.clocks)
+
     @cached_property
-    def keys(self) -> KeyNumbers:
-        return KeyNumbers(self.table)
+    def keys(self) -> KeyHashes:
+        return KeyHashes(self.table)
 
     def by(self, numbering: Numbering) -> tuple[Positions, Ordered]:
         if numbering.name not in self.sorted:
@@ -66,6 +67,11 @@ class _Chunk:
             order, known = ordered(numbers[rows], np.asarray(self.table[numbering.clock])[rows])
             self.sorted[numbering.name] = rows[order], known
         return self.sorted[numbering.name]
+
+
+def _merged(old: _Chunk, new: _Chunk) -> _Chunk:
+    table = pa.concat_tables([old.table, new.table], promote_options="default").combine_chunks()
+    return _Chunk(table, np.concatenate([old.clocks, new.clocks]))
 
 
 @dataclass
@@ -87,13 +93,7 @@ class Held:
 
     def add(self, table: pa.Table, clocks: Positions) -> None:
         """Take in the rows of a cycle."""
-        if not table.num_rows:
-            return
-        while self.chunks and self.chunks[-1].table.num_rows < 2 * table.num_rows:
-            last = self.chunks.pop()
-            table = pa.concat_tables([last.table, table], promote_options="default").combine_chunks()
-            clocks = np.concatenate([last.clocks, clocks])
-        self.chunks.append(_Chunk(table, clocks))
+        add_chunk(self.chunks, _Chunk(table, clocks), _merged)
 
     def expire(self, since: Clock) -> None:
         """Let go of rows whose clock lies before what is needed."""

@@ -20,12 +20,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from weft.plan.event_time import Clock, EventTime
+from weft.predicates.evaluation import Membership
 from weft.runtime.columnar.expressions import spark_type
 from weft.runtime.sinks.sinks import parquet_file
 from weft.runtime.stages.joins.asking import Asking
 from weft.runtime.stages.joins.held import Held
 from weft.runtime.stages.joins.meeting import needed_since
-from weft.runtime.stages.joins.membership import Membership
 from weft.runtime.stages.joins.pairs import clocks_of, pairs_of
 from weft.runtime.stages.joins.prepared import NODES, Prepared
 from weft.runtime.stages.joins.probes import Fresh

@@ -14,6 +14,7 @@ from weft.algebra.types import BIGINT, BOOLEAN, STRING
 from weft.plan.network import is_table
 from weft.predicates import Disjunction
 from weft.predicates.clauses import set_with
+from weft.predicates.evaluation import Conjunction, Evaluator, Labelled
 from weft.predicates.terms import columns_of, with_columns
 from weft.runtime.columnar.expressions import spark_sql
 from weft.runtime.columnar.rows import ARRIVAL, column
@@ -21,7 +22,6 @@ from weft.runtime.stages.joins.conditions import Columns, clock_of, column_of, c
 from weft.runtime.stages.joins.families import Families, Family, Member, demands, hash_of
 from weft.runtime.stages.joins.hulls import condition_of_hulls, hulls
 from weft.runtime.stages.joins.meeting import Band, Use, band_of, reach_of, use_of, uses_below
-from weft.runtime.stages.joins.membership import Conjunction, Evaluator, Labelled
 
 #: Whether a leg of the row came too late for windows; the labels of the nodes that a row is in, and of its parents'.
 LATE, NODES = "_late", "_nodes"

@@ -9,11 +9,11 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from weft.runtime.columnar.arrow_types import arrow_type
-from weft.runtime.columnar.ordinals import Mask
+from weft.arrays.arrow_types import arrow_type
+from weft.arrays.key_hashes import KeyHashes
+from weft.arrays.ordinals import Mask, Positions
+from weft.predicates.evaluation import Membership
 from weft.runtime.stages.joins.held import Asked, Held, Numbering
-from weft.runtime.stages.joins.keys import KeyNumbers
-from weft.runtime.stages.joins.membership import Membership, Positions
 from weft.runtime.stages.joins.pairs import buckets_met, ordered, pairs_of, taken, whole_numbers
 from weft.runtime.stages.joins.prepared import LATE, Prepared
 from weft.runtime.stages.joins.texts import HASH, PROBED_CLOCK, ROW, band_clock, side_columns
@@ -33,8 +33,8 @@ class Fresh:
     sample: Mask | None = None
 
     @cached_property
-    def keys(self) -> KeyNumbers:
-        return KeyNumbers(self.table)
+    def keys(self) -> KeyHashes:
+        return KeyHashes(self.table)
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def _all(table: pa.Table) -> Mask:
     return np.ones(table.num_rows, dtype=bool)
 
 
-def _keys_if_known(table: pa.Table, keys: KeyNumbers, columns: Sequence[str]) -> tuple[Positions, Mask]:
+def _keys_if_known(table: pa.Table, keys: KeyHashes, columns: Sequence[str]) -> tuple[Positions, Mask]:
     """Rows from before somebody asked for these keys have none: whoever looks for keys is younger than they are."""
     if all(name in table.column_names for name in columns):
         return keys.of(columns)

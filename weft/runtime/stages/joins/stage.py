@@ -20,13 +20,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from weft.algebra.types import INTERVAL
 from weft.plan.event_time import Clock
+from weft.arrays.arrow_types import to_outside
+from weft.arrays.ordinals import Positions
+from weft.runtime.columnar.packed_selects import Packed
 from weft.runtime.columnar.rows import ARRIVAL, CLOCK, column
-from weft.runtime.sinks.answers import Packed
 from weft.runtime.stages.joins.asking import Asking
 from weft.runtime.stages.joins.keeping import Keeping
-from weft.runtime.stages.joins.membership import Positions
 from weft.runtime.stages.joins.pairs import clocks_of
 from weft.runtime.stages.joins.prepared import Prepared, Tap
 from weft.runtime.stages.joins.probes import Fresh, Probe, both_new, probe_table, probes_of, salt, with_held
@@ -187,8 +187,5 @@ class NetworkPass:
 
 
 def _answer(tap: Tap, rows: pa.Array, columns: Mapping[str, pa.Array], clocks: pa.Array) -> pa.Table:
-    arrays = []
-    for output, name in tap.outputs:
-        values = columns[name].take(rows)
-        arrays.append(values.cast(pa.duration("us")) if output.type == INTERVAL else values)
+    arrays = [to_outside(columns[name].take(rows), output.type) for output, name in tap.outputs]
     return pa.table([*arrays, clocks.take(rows)], names=[*map(column, range(len(arrays))), CLOCK])

@@ -10,8 +10,8 @@ import pyarrow as pa
 from weft.algebra import DataType, Field
 from weft.algebra.types import BIGINT, BOOLEAN
 from weft.plan.event_time import Clock
+from weft.runtime.columnar.packed_selects import Packed
 from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, column
-from weft.runtime.sinks.answers import Packed
 from weft.runtime.stages.joins.conditions import Columns, clock_of, column_of
 from weft.runtime.stages.joins.families import hash_of
 from weft.runtime.stages.joins.prepared import LATE, NODES, Prepared

@@ -29,14 +29,14 @@ import pyarrow as pa
 
 from weft.algebra import Relation, Select, SetOperation, SetOperator
 from weft.plan.event_time import Clock
+from weft.arrays.ordinals import Mask, Numbers
+from weft.arrays.row_encoding import RowNumbers
 from weft.runtime.columnar.rows import CLOCK
 from weft.runtime.stages.sets.tables import (
     LEFT,
     PASSED,
     RIGHT,
     SIDE,
-    Mask,
-    Numbers,
     Sides,
     as_rows,
     clocks_of,
@@ -45,7 +45,6 @@ from weft.runtime.stages.sets.tables import (
     together,
     with_sides,
 )
-from weft.runtime.stages.sets.values import Values
 
 #: The clock of what was never there. Clocks leave room for arithmetic, so no row has it.
 _NEVER = np.iinfo(np.int64).min
@@ -65,7 +64,7 @@ class HistoryOperator:
         self._ticks = relation.retain.ticks
         self._schema = rows_schema(relation.fields)
         self._log_schema = log_schema(relation.fields)
-        self._values = Values([self._schema.field(name) for name in self._schema.names if name != CLOCK])
+        self._values = RowNumbers([self._schema.field(name) for name in self._schema.names if name != CLOCK])
         self._last = {side: np.full(_FEWEST, _NEVER) for side in _sides_of(relation)}
         self._watermark: Clock = None
         #: Values are looked through when the watermark is there, or when there are more of them.

@@ -8,8 +8,7 @@ that the operand with the larger watermark has given wait for the other's:
     right      10   20                 watermark 24
     answered   10   20                 the left rows of 30 wait
 
-Waiting rows are held in chunks sorted by clock, so that those of closing instances are in front. Chunks of like size
-become one, as in `weft/runtime/stages/joins/held.py`.
+Waiting rows are held in chunks sorted by clock, so that those of closing instances are in front.
 """
 
 from __future__ import annotations
@@ -22,13 +21,14 @@ import pyarrow as pa
 
 from weft.algebra import Field, SetOperation, SetOperator
 from weft.plan.event_time import Clock
-from weft.runtime.columnar.row_encoding import Encoding
+from weft.arrays.chunks import add_chunk
+from weft.arrays.ordinals import Numbers
+from weft.arrays.row_encoding import RowEncoding
 from weft.runtime.columnar.rows import CLOCK
 from weft.runtime.stages.sets.tables import (
     LEFT,
     RIGHT,
     SIDE,
-    Numbers,
     Sides,
     as_rows,
     clocks_of,
@@ -48,7 +48,7 @@ class InstanceOperator:
         self._operation = operation
         self._schema = rows_schema(operation.fields)
         self._log_schema = log_schema(operation.fields)
-        self._waiting: list[_Chunk] = []
+        self._waiting: list[_WaitingRows] = []
         self._changed = self._log_schema.empty_table()
 
     @property
@@ -63,23 +63,19 @@ class InstanceOperator:
         answered before, or lack rows from before the query was there.
         """
         rows, sides = together(operands, self._schema)
-        arrived = _Chunk.of(with_sides(rows, sides))
+        arrived = _WaitingRows.of(with_sides(rows, sides))
         for each in (arrived, *self._waiting):
             each.cut(after)
         closing = [each.cut(until) for each in (*self._waiting, arrived)]
         self._waiting = [each for each in self._waiting if len(each)]
         self._changed = arrived.rows
-        self._hold(arrived)
+        self._wait(arrived)
         answered = pa.concat_tables(closing)
         return combined(self._operation, answered) if answered.num_rows else None
 
-    def _hold(self, chunk: _Chunk) -> None:
-        if not len(chunk):
-            return
-        while self._waiting and len(self._waiting[-1]) < 2 * len(chunk):
-            # Rows that came first stay first.
-            chunk = _Chunk.of(pa.concat_tables([self._waiting.pop().rows, chunk.rows]))
-        self._waiting.append(chunk)
+    def _wait(self, chunk: _WaitingRows) -> None:
+        # Rows that came first stay first.
+        add_chunk(self._waiting, chunk, lambda old, new: _WaitingRows.of(pa.concat_tables([old.rows, new.rows])))
 
     def changed(self) -> pa.Table:
         """The rows of the last cycle that wait for their instance to close."""
@@ -92,11 +88,11 @@ class InstanceOperator:
     def remember(self, log: Iterable[pa.Table]) -> None:
         """Take back what was added to the log, oldest first. What was answered since goes in the next cycle."""
         for table in log:
-            self._hold(_Chunk.of(as_rows(table, self._log_schema)))
+            self._wait(_WaitingRows.of(as_rows(table, self._log_schema)))
 
 
 @dataclass
-class _Chunk:
+class _WaitingRows:
     """Rows sorted by clock. Those in front leave as their instances close."""
 
     table: pa.Table
@@ -104,7 +100,7 @@ class _Chunk:
     begins: int = 0
 
     @classmethod
-    def of(cls, rows: pa.Table) -> _Chunk:
+    def of(cls, rows: pa.Table) -> _WaitingRows:
         clocks = clocks_of(rows)
         order = np.argsort(clocks, kind="stable")
         return cls(rows.take(pa.array(order)).combine_chunks(), clocks[order])
@@ -170,7 +166,7 @@ class _InstanceValues:
     def of(cls, rows: pa.Table, sides: Sides, fields: Sequence[Field]) -> _InstanceValues:
         schema = rows_schema(fields)
         # The clock is one more column: the same row in another instance is another value.
-        encoded = Encoding(tuple(schema)).encoded(as_rows(rows, schema)).dictionary_encode()
+        encoded = RowEncoding(tuple(schema)).encoded(as_rows(rows, schema)).dictionary_encode()
         numbers = np.asarray(encoded.indices).astype(np.int64)
         values = len(encoded.dictionary)
         is_left = sides == LEFT

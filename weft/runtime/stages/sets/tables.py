@@ -9,9 +9,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from weft.algebra import Field, Relation, SetOperation
-from weft.algebra.types import INTERVAL
 from weft.plan.event_time import Clock
-from weft.runtime.columnar.arrow_types import arrow_type
+from weft.arrays.arrow_types import inner_arrow_type, to_outside
+from weft.arrays.ordinals import Numbers
 from weft.runtime.columnar.rows import CLOCK, column
 
 #: The column of a log that says whose row it is: 0 and 1 are the operands, see also `PASSED`.
@@ -21,14 +21,12 @@ PASSED = 2
 
 LEFT, RIGHT = 0, 1
 
-Numbers = NDArray[np.int64]
 Sides = NDArray[np.int8]
-Mask = NDArray[np.bool_]
 
 
 def rows_schema(fields: Sequence[Field]) -> pa.Schema:
     """The schema of the rows of a relation. An INTERVAL is held as its number of microseconds."""
-    types = (pa.int64() if field.type == INTERVAL else arrow_type(field.type) for field in fields)
+    types = (inner_arrow_type(field.type) for field in fields)
     return pa.schema([*((column(position), type_) for position, type_ in enumerate(types)), (CLOCK, pa.int64())])
 
 
@@ -57,10 +55,8 @@ def by_position(table: pa.Table) -> pa.Table:
 
 def shown(table: pa.Table, fields: Sequence[Field]) -> pa.Table:
     """Rows as others take them: intervals are durations outside, and numbers in here."""
-    for position, each in enumerate(fields):
-        if each.type == INTERVAL:
-            table = table.set_column(position, column(position), table.column(position).cast(pa.duration("us")))
-    return table
+    arrays = [to_outside(values, each.type) for values, each in zip(table.columns, fields, strict=False)]
+    return pa.table([*arrays, table[CLOCK]], names=table.column_names)
 
 
 def union_all(operation: SetOperation, operands: Sequence[pa.Table | None]) -> pa.Table | None:

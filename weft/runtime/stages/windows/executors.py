@@ -14,7 +14,6 @@ is from. Nothing in the plan of the job grows with the number of queries.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -27,6 +26,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import DataType
 
+from weft.arrays.slots import typed_slots, typed_slots_of_all
 from weft.runtime.failures.errors import EngineError
 from weft.runtime.spark.session import own_session
 from weft.runtime.stages.windows.partials import SLICE, Layout
@@ -117,10 +117,12 @@ class Executors:
         sources = [(each, _columns(each, wanted)) for each in files if _askers(each, wanted)]
         if not sources:
             return KeySetAnswers({}, [0] * len(wanted))
-        slots = _Slots.for_all([_types(each, columns) for each, columns in sources])
+        shared = typed_slots_of_all(_types(each, columns).values() for each, columns in sources)
+        slots = {slot: f"c{number}" for number, slot in enumerate(shared)}
         told, frames = [], []
         for number, (each, columns) in enumerate(sources):
-            placed = slots.places(_types(each, columns))
+            types = _types(each, columns)
+            placed = {name: slots[slot] for name, slot in zip(types, typed_slots(types.values()), strict=True)}
             told.append(PartialSource(each.stream, each.layout, each.arrived, placed))
             frames.append(self._rows(number, each, placed, slots, wanted))
         order = ShardOrder(tuple(told), tuple(each.asked for each in wanted))
@@ -138,7 +140,7 @@ class Executors:
         number: int,
         files: PartialFiles,
         placed: Mapping[str, str],
-        slots: _Slots,
+        slots: Mapping[tuple[DataType, int], str],
         wanted: Sequence[KeySetRequest],
     ) -> DataFrame:
         """The rows of some files: once for every key set of their stream, in the columns that all sources have."""
@@ -155,10 +157,10 @@ class Executors:
         back = {slot: name for name, slot in placed.items()}
         columns = [
             (F.col(back[slot]) if slot in back else F.lit(None).cast(type_)).alias(slot)
-            for slot, type_ in slots.types.items()
+            for (type_, _), slot in slots.items()
         ]
         spread = rows.select(F.explode(F.array(*at)).alias("at") if len(at) > 1 else at[0].alias("at"), SLICE, *columns)
-        return spread.select(F.lit(number).alias(SOURCE), "at.*", SLICE, *slots.types)
+        return spread.select(F.lit(number).alias(SOURCE), "at.*", SLICE, *slots.values())
 
 
 def _askers(files: PartialFiles, wanted: Sequence[KeySetRequest]) -> list[int]:
@@ -190,28 +192,6 @@ def _columns(files: PartialFiles, wanted: Sequence[KeySetRequest]) -> list[str]:
 def _types(files: PartialFiles, columns: Sequence[str]) -> dict[str, DataType]:
     fields = from_arrow_schema(files.schema)
     return {name: fields[name].dataType for name in columns}
-
-
-@dataclass(frozen=True)
-class _Slots:
-    """Columns by name and type that have room for the columns of any source."""
-
-    types: Mapping[str, DataType]
-
-    @classmethod
-    def for_all(cls, sources: Sequence[Mapping[str, DataType]]) -> _Slots:
-        most: Counter[DataType] = Counter()
-        for types in sources:
-            most |= Counter(types.values())
-        numbered = [type_ for type_, count in most.items() for _ in range(count)]
-        return cls({f"c{number}": type_ for number, type_ in enumerate(numbered)})
-
-    def places(self, types: Mapping[str, DataType]) -> dict[str, str]:
-        """The slot of each column of a source."""
-        free: dict[DataType, Iterator[str]] = {}
-        for type_ in set(types.values()):
-            free[type_] = iter([slot for slot, held in self.types.items() if held == type_])
-        return {name: next(free[type_]) for name, type_ in types.items()}
 
 
 def _put_together(table: pa.Table, sets: int) -> KeySetAnswers:

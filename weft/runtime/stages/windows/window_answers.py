@@ -14,9 +14,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from weft.algebra import Aggregate, AggregateRef, Column, Expression, KeyRef, Select, Window, WindowBound
+from weft.arrays.arrow_types import arrow_type
 from weft.kernels.functions import FUNCTIONS, Signature
 from weft.kernels.statistic import Array, Columns, Values
-from weft.runtime.columnar.arrow_types import arrow_type
 from weft.runtime.columnar.rows import CLOCK
 from weft.runtime.columnar.rows import column as position_name
 from weft.runtime.columnar.values import arrow, physical

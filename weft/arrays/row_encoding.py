@@ -1,4 +1,4 @@
-"""Rows as bytes: two rows are equal in all columns, as SQL has it, exactly if their bytes are.
+"""Rows as bytes, and rows numbered by them. Two rows are equal in all columns, as SQL has it, iff their bytes are.
 
     nulls     one bit for each column
     fixed     numbers, dates, times and truth values as they are stored; of texts and bytes the length
@@ -13,25 +13,31 @@ NULLs are equal, so a NULL has zeros for a value. NaNs are equal and -0.0 is 0.0
 
 from __future__ import annotations
 
+import sys
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from weft.runtime.stages.sets.tables import Mask, Numbers
+from weft.arrays.ordinals import Mask, Numbers, decimal_words, is_text_array
 
 Bytes = NDArray[np.uint8]
 
 _LENGTH = np.dtype(np.uint32)
-#: What stands between the parts of a row.
+#: The separator of the parts of a row.
 _NOTHING = pa.scalar(b"", pa.large_binary())
+
+#: About what Python needs for a number, and for a string of bytes beside the bytes themselves.
+_INTEGER, _BYTES = 32, sys.getsizeof(b"") + 8
 
 
 @dataclass(frozen=True)
-class Encoding:
+class RowEncoding:
     """How rows of some columns become bytes, and come back from them."""
 
     columns: tuple[pa.Field, ...]
@@ -41,7 +47,7 @@ class Encoding:
         arrays = [_whole(rows[each.name]) for each in self.columns]
         nulls = np.stack([np.asarray(each.is_null()) for each in arrays], axis=1)
         fixed = np.concatenate([np.packbits(nulls, axis=1), *(_fixed(each) for each in arrays)], axis=1)
-        texts = [_filled(each, b"") for each in arrays if _is_text(each.type)]
+        texts = [_filled(each, b"") for each in arrays if is_text_array(each.type)]
         return pc.binary_join_element_wise(_binary(fixed), *texts, _NOTHING) if texts else _binary(fixed)
 
     def decoded(self, encoded: Sequence[bytes]) -> list[pa.Array]:
@@ -57,7 +63,7 @@ class Encoding:
             width = _width(each.type)
             fixed = _gathered(data, place, width)
             place = place + width
-            if _is_text(each.type):
+            if is_text_array(each.type):
                 lengths = fixed.view(_LENGTH).reshape(rows).astype(np.int64)
                 result.append(_text(data, texts, lengths, nulls[:, position], each.type))
                 texts = texts + lengths
@@ -70,22 +76,18 @@ class Encoding:
         return (len(self.columns) + 7) // 8 + sum(_width(each.type) for each in self.columns)
 
 
-def _is_text(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_string(type_) or pa.types.is_binary(type_) or pa.types.is_large_binary(type_))
-
-
 def _width(type_: pa.DataType) -> int:
     """How many bytes the fixed part of a value takes."""
     if pa.types.is_null(type_):
         return 0
-    if _is_text(type_):
+    if is_text_array(type_):
         return _LENGTH.itemsize
     return 1 if pa.types.is_boolean(type_) else int(type_.byte_width)
 
 
 def _whole(values: pa.ChunkedArray) -> pa.Array:
     # Chunks of texts can be more than one array with offsets of 32 bits has room for.
-    return (values.cast(pa.large_binary()) if _is_text(values.type) else values).combine_chunks()
+    return (values.cast(pa.large_binary()) if is_text_array(values.type) else values).combine_chunks()
 
 
 def _fixed(values: pa.Array) -> Bytes:
@@ -93,11 +95,10 @@ def _fixed(values: pa.Array) -> Bytes:
     width, type_ = _width(values.type), values.type
     if not width or not len(values):
         return np.empty((len(values), width), dtype=np.uint8)
-    if _is_text(type_):
+    if is_text_array(type_):
         numbers = np.asarray(pc.binary_length(_filled(values, b""))).astype(_LENGTH)
     elif pa.types.is_decimal(type_):
-        words = np.frombuffer(values.buffers()[1], dtype=np.int64).reshape(-1, 2)[values.offset :][: len(values)]
-        numbers = np.where(np.asarray(values.is_valid())[:, None], words, 0)
+        numbers = np.where(np.asarray(values.is_valid())[:, None], decimal_words(values), 0)
     elif pa.types.is_boolean(type_):
         numbers = np.asarray(_filled(values, False)).astype(np.uint8)
     elif pa.types.is_floating(type_):
@@ -147,3 +148,44 @@ def _value(fixed: Bytes, nulls: Mask, type_: pa.DataType) -> pa.Array:
 
 def _validity(nulls: Mask) -> pa.Buffer | None:
     return pa.array(~nulls).buffers()[1] if nulls.any() else None
+
+
+class RowNumbers:
+    """Distinct rows, numbered from 0 on in the order in which they were first seen.
+
+    The bytes of a row are looked up in a dictionary, so to number the rows of a cycle costs what is new, and rows can
+    be forgotten.
+    """
+
+    def __init__(self, columns: Sequence[pa.Field]) -> None:
+        self._encoding = RowEncoding(tuple(columns))
+        self._begin([])
+
+    def _begin(self, encoded: Sequence[bytes]) -> None:
+        self._numbers: defaultdict[bytes, int] = defaultdict(None, zip(encoded, range(len(encoded)), strict=True))
+        self._numbers.default_factory = self._numbers.__len__
+        self._content = sum(map(len, encoded))
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @property
+    def bytes_held(self) -> int:
+        return sys.getsizeof(self._numbers) + self._content + len(self) * (_INTEGER + _BYTES)
+
+    def numbers(self, rows: pa.Table) -> Numbers:
+        """The number of each row; one that is new gets the next."""
+        distinct = self._encoding.encoded(rows).dictionary_encode()
+        encoded = distinct.dictionary.to_numpy(zero_copy_only=False)
+        before = len(self)
+        numbers = np.fromiter(map(self._numbers.__getitem__, encoded), np.int64, len(encoded))
+        self._content += sum(map(len, encoded[numbers >= before]))
+        return np.asarray(numbers[np.asarray(distinct.indices)])
+
+    def columns(self, which: Mask) -> list[pa.Array]:
+        """The columns of some values, in the order of their numbers."""
+        return self._encoding.decoded(list(compress(self._numbers, which)))
+
+    def keep(self, which: Mask) -> None:
+        """Leave out all values but some. These are numbered anew, in the order that they had."""
+        self._begin(list(compress(self._numbers, which)))

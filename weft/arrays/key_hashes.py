@@ -1,4 +1,7 @@
-"""Keys as numbers: rows with equal keys have equal numbers. The other way round it is only likely."""
+"""Keys as 64-bit hashes: rows with equal keys have equal hashes. The other way round it is only likely.
+
+No key is remembered, and every process gives a key the same hash.
+"""
 
 from __future__ import annotations
 
@@ -10,31 +13,31 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from weft.runtime.columnar.ordinals import Mask, Numbers, ordinals
+from weft.arrays.ordinals import Mask, Numbers, is_text_array, ordinals, whole_array
 
 #: Spread over all 64 bits: the multipliers of a well-known mixer of numbers (MurmurHash3's last step).
 _FIRST, _SECOND, _HALF = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53), np.uint64(33)
 
 
-class KeyNumbers:
-    """The numbers of keys of the rows of one table; each column is looked at once, in however many keys it is."""
+class KeyHashes:
+    """The hashes of keys of the rows of one table; each column is hashed once, in however many keys it is."""
 
     def __init__(self, table: pa.Table) -> None:
         self._table = table
         self._columns: dict[str, tuple[NDArray[np.uint64], Mask]] = {}
 
     def of(self, columns: Sequence[str]) -> tuple[Numbers, Mask]:
-        """The number of each row's keys, and which rows have all of them: NULL is equal to nothing."""
-        numbers = np.zeros(self._table.num_rows, dtype=np.uint64)
+        """The hash of each row's key, and which rows have all columns of it: NULL is equal to nothing."""
+        hashes = np.zeros(self._table.num_rows, dtype=np.uint64)
         present = np.ones(self._table.num_rows, dtype=bool)
         for column in columns:
-            hashes, valid = self.of_column(column)
-            numbers = _mixed(numbers ^ hashes)
+            hashes_of_column, valid = self.of_column(column)
+            hashes = _mixed(hashes ^ hashes_of_column)
             present &= valid
-        return numbers.view(np.int64), present
+        return hashes.view(np.int64), present
 
     def of_column(self, column: str) -> tuple[NDArray[np.uint64], Mask]:
-        """The number of each row's value in a column, spread over all 64 bits, and which rows have one."""
+        """The hash of each row's value in a column, spread over all 64 bits, and which rows have one."""
         if column not in self._columns:
             values = self._table[column]
             self._columns[column] = _hashes(values), np.asarray(pc.is_valid(values))
@@ -42,10 +45,9 @@ class KeyNumbers:
 
 
 def _hashes(values: pa.ChunkedArray) -> NDArray[np.uint64]:
-    kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
-    if not any(kind(values.type) for kind in kinds):
+    if not is_text_array(values.type):
         return _mixed(ordinals(values)[0].view(np.uint64))
-    encoded = values.combine_chunks().dictionary_encode()
+    encoded = whole_array(values).dictionary_encode()
     # Python's own hash is another one in every process, and with it the order of answers would be.
     distinct = np.array([0, *map(_hash, encoded.dictionary.to_pylist())], dtype=np.uint64)
     return np.asarray(distinct[1 + np.asarray(pc.fill_null(encoded.indices.cast(pa.int64()), -1))])

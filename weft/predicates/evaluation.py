@@ -1,32 +1,43 @@
-"""Which nodes a row belongs to: a thousand conditions as data.
+"""Which of a thousand predicate sets hold for each row of a table: conditions as data, evaluated with NumPy.
 
 Every comparison with a constant is a set of values of one **subject**, and all the constants that a subject is compared
-with cut its values into elementary intervals. A row is no more than the numbers of the intervals that its subjects lie
-in. Rows with the same numbers belong to the same nodes, so nodes are looked at once for each *distinct* row of numbers:
+with cut its values into elementary intervals (`weft/arrays/ordinals.py`). A row is no more than the numbers of the
+intervals that its subjects lie in. Rows with the same numbers satisfy the same sets, so sets are looked at once for
+each *distinct* row of numbers (a **kind** of rows):
 
-    rows ── subjects ──> numbers of intervals ── distinct ──> conditions of all nodes ── expanded ──> rows of each node
+    rows ── subjects ──> numbers of intervals ── distinct ──> all sets, evaluated ── expanded ──> rows of each set
 
-Nothing here knows Spark: columns come as Arrow. What cannot be computed here exactly comes as a column that Spark has
-computed (`conditions.py`).
+A set is the conjunction of a node of the shared plan, and goes by the node's number. The cost is rows · subjects +
+distinct rows · clauses. Joins use it, whose conditions are many and whose constants repeat. Delivery looks thousands of
+single subscriptions up in an index of boxes over the same intervals instead (`weft/delivery/matching/index.py`): there
+nearly every row has numbers of its own, and few sets hold for it.
+
+Columns come as Arrow. What cannot be computed here exactly comes as a column that Spark has computed.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from weft.predicates.intervals import FIRST, LAST, Cut, Place, ValueSet
-from weft.runtime.columnar.ordinals import Mask, Numbers, first_not_below, ordinals, within_64_bits
-
-Positions = NDArray[np.int64]
+from weft.arrays.ordinals import (
+    Constant,
+    ElementaryIntervals,
+    Mask,
+    Numbers,
+    Positions,
+    distinct_texts,
+    is_text_array,
+    ordinals,
+)
+from weft.predicates.intervals import FIRST, LAST, Place, ValueSet
 
 #: Numbers of several subjects are put together into one as long as it stays below this.
 _ROOM = 1 << 62
@@ -34,10 +45,9 @@ _ROOM = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """A column of the rows, with so many digits after the point."""
+    """A column of the rows."""
 
     column: str
-    scale: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,14 +167,14 @@ class Evaluator:
         return {node: [self.clauses[each] for each in conjunction] for node, conjunction in self.nodes.items()}
 
     @cached_property
-    def _subjects(self) -> tuple[Intervals, ...]:
+    def _subjects(self) -> tuple[SubjectIntervals, ...]:
         """The intervals of every subject."""
         found: dict[Value, dict[Check, None]] = {}
         for clause in self.clauses:
             for check in clause:
                 if isinstance(check, Check):
                     found.setdefault(check.value, {})[check] = None
-        return tuple(Intervals(value, tuple(checks)) for value, checks in found.items())
+        return tuple(SubjectIntervals(value, tuple(checks)) for value, checks in found.items())
 
     @cached_property
     def _truths(self) -> tuple[tuple[tuple[int, Mask], ...], ...]:
@@ -192,95 +202,64 @@ class Evaluator:
     def of(self, table: pa.Table, parents: Mapping[int, str] | None = None) -> Membership:
         """Which rows of a table are in which nodes. The rows' parents are labelled as `parents` says."""
         numbers = [each.numbers(table) for each in self._subjects]
-        labels = {column: _distinct(table[column]) for column in sorted({each.column for _, each in self._labelled})}
+        labels = {
+            column: distinct_texts(table[column]) for column in sorted({each.column for _, each in self._labelled})
+        }
         kinds, representatives = _kinds([*numbers, *(codes for codes, _ in labels.values())], table.num_rows)
-        seen = [codes[representatives] for codes in numbers]
-        held = []
+        codes_of_kinds = [codes[representatives] for codes in numbers]
+        clauses = []
         for checks in self._truths:
             holds = np.zeros(len(representatives), dtype=bool)
             for subject, truth in checks:
-                holds |= truth[seen[subject]]
-            held.append(holds)
+                holds |= truth[codes_of_kinds[subject]]
+            clauses.append(holds)
         sets = {column: [frozenset(text.split()) for text in texts] for column, (_, texts) in labels.items()}
         for number, check in self._labelled:
             label = (parents or {})[check.node]
             known = np.array([label in listed for listed in sets[check.column]], dtype=bool)
-            held[number] |= known[labels[check.column][0][representatives]]
+            clauses[number] |= known[labels[check.column][0][representatives]]
+        all_kinds = np.ones(len(representatives), dtype=bool)
         satisfied = {
-            node: _all([held[clause] for clause in clauses], len(representatives))
-            for node, clauses in self._clauses_of_nodes.items()
+            node: np.logical_and.reduce([all_kinds, *(clauses[number] for number in numbers_of_clauses)])
+            for node, numbers_of_clauses in self._clauses_of_nodes.items()
         }
-        return Membership(table.num_rows, kinds, satisfied, held)
+        return Membership(table.num_rows, kinds, satisfied, clauses)
 
 
-class Intervals:
-    """The elementary intervals of a subject: how values get their numbers, and in which of them a check holds.
-
-    With cuts 0, 1, …, m − 1 in ascending order, a value between cuts i − 1 and i has the number i; NULL has m + 1.
-    """
+class SubjectIntervals:
+    """The elementary intervals of a subject, and in which of them a check of it holds."""
 
     def __init__(self, value: Value, checks: Sequence[Check]) -> None:
         self.value = value
-        scale = value.scale if isinstance(value, Plain | Combination) else 0
-        ends = {cut for check in checks for span in check.values.spans for cut in span if cut not in (FIRST, LAST)}
-        self._places: dict[Cut, Any] = {cut: first_not_below(cut[1], cut[2], scale) for cut in ends}
-        #: The cuts that a value can lie on either side of.
-        self._cuts: list[Any] = sorted({each for each in self._places.values() if not _is_out_of_reach(each)})
-        self._positions = {place: position for position, place in enumerate(self._cuts)}
+        cuts = sorted({cut for check in checks for span in check.values.spans for cut in span} - {FIRST, LAST})
+        self._first_above = {cut: number for number, cut in enumerate((FIRST, *cuts, LAST))}
+        self._intervals = ElementaryIntervals([(_constant(place), side) for _, place, side in cuts])
 
     def truth(self, check: Check) -> Mask:
-        """In which intervals a check holds."""
-        truth = np.zeros(len(self._cuts) + 2, dtype=bool)
+        """In which intervals a check holds; the last entry is NULL's."""
+        truth = np.zeros(self._intervals.null + 1, dtype=bool)
         for low, high in check.values.spans:
-            truth[self._first_after(low) : self._first_after(high)] = True
+            truth[self._first_above[low] : self._first_above[high]] = True
         truth[-1] = check.values.null
         return truth
 
-    def _first_after(self, cut: Cut) -> int:
-        """The number of the first interval above a cut."""
-        if cut == FIRST:
-            return 0
-        if cut == LAST:
-            return len(self._cuts) + 1
-        place = self._places[cut]
-        if _is_out_of_reach(place):
-            return 0 if place < 0 else len(self._cuts) + 1
-        return self._positions[place] + 1
-
     def numbers(self, table: pa.Table) -> Positions:
         """The number of the interval that each row's value lies in."""
-        if isinstance(self.value, Plain) and _is_text(table[self.value.column].type):
-            codes, texts = _distinct(table[self.value.column])
-            # Just above a text is the place (text, 1); a text itself is at (text, 0), and above the cut just below it.
-            found = [bisect_right(self._cuts, (text, 0)) for text in texts]
-            return np.append(np.array(found, dtype=np.int64), len(self._cuts) + 1)[codes]
-        values, nulls = _evaluated(self.value, table)
-        found_here = np.searchsorted(np.array(self._cuts, dtype=np.int64), values, side="right")
-        found_here[nulls] = len(self._cuts) + 1
-        return found_here
+        if isinstance(self.value, Plain):
+            return self._intervals.of(table[self.value.column])
+        if isinstance(self.value, Comparison):
+            return self._intervals.of_ordinals(*_compared(table[self.value.left], table[self.value.right]), scale=0)
+        return self._intervals.of_ordinals(*_combined(self.value, table), scale=self.value.scale)
 
 
-def _is_out_of_reach(place: Any) -> bool:
-    return isinstance(place, int) and not within_64_bits(place)
+def _constant(place: Place) -> Constant:
+    if isinstance(place, tuple):
+        is_nan, number = place
+        return math.nan if is_nan else number
+    return place
 
 
-def _is_text(type_: pa.DataType) -> bool:
-    kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
-    return any(each(type_) for each in kinds)
-
-
-def _distinct(column: pa.ChunkedArray) -> tuple[Positions, list[Any]]:
-    """Texts by number, and the texts; NULL has the number after the last."""
-    encoded = column.combine_chunks().dictionary_encode()
-    texts = encoded.dictionary.to_pylist()
-    return np.asarray(pc.fill_null(encoded.indices.cast(pa.int64()), len(texts))), texts
-
-
-def _evaluated(value: Value, table: pa.Table) -> tuple[Numbers, Mask]:
-    if isinstance(value, Plain):
-        return ordinals(table[value.column])
-    if isinstance(value, Comparison):
-        return _compared(table[value.left], table[value.right])
+def _combined(value: Combination, table: pa.Table) -> tuple[Numbers, Mask]:
     total = np.zeros(table.num_rows, dtype=np.int64)
     nulls = np.zeros(table.num_rows, dtype=bool)
     for factor, columns in value.terms:
@@ -303,7 +282,7 @@ def _saturated_sum(left: Numbers, right: Numbers) -> Numbers:
 
 def _compared(left: pa.ChunkedArray, right: pa.ChunkedArray) -> tuple[Numbers, Mask]:
     nulls = np.asarray(pc.or_(pc.is_null(left), pc.is_null(right)))
-    if _is_text(left.type):
+    if is_text_array(left.type):
         less, equal = pc.less(left, right), pc.equal(left, right)
         signs = 1 - np.asarray(pc.fill_null(equal, False)) - 2 * np.asarray(pc.fill_null(less, False)).astype(np.int64)
         return signs, nulls
@@ -322,7 +301,3 @@ def _kinds(numbers: Sequence[Positions], rows: int) -> tuple[Positions, Position
         kinds, room = kinds * size + codes, room * size
     _, representatives, kinds = np.unique(kinds, return_index=True, return_inverse=True)
     return kinds, representatives
-
-
-def _all(masks: Sequence[Mask], size: int) -> Mask:
-    return np.logical_and.reduce(masks) if masks else np.ones(size, dtype=bool)
