@@ -17,8 +17,9 @@ from bench.network_measurements.fed_statistics import statistics_of
 from bench.network_measurements.found import Found, Printed
 from bench.network_workloads.files import FED
 from bench.network_workloads.sets import SETS, bound
+from lab.weighted_size import weighted_size
 from weft.algebra import Select
-from weft.optimizer.network import CONFIGURATIONS, Planner, weighted_size
+from weft.optimizer.network import CONFIGURATIONS, Planner
 from weft.plan.normal_form import normalised
 
 #: Published for 768 of the source's queries; it does not give a size for MPlan_NCanon.

@@ -14,8 +14,9 @@ from bench.network_measurements.found import Found, Printed
 from bench.network_workloads.fed_chains import uniform
 from bench.network_workloads.files import FED
 from bench.network_workloads.sets import bound_one_by_one
+from lab.weighted_size import weighted_size
 from weft.algebra import Select
-from weft.optimizer.network import ALL_SHARING, Planner, weighted_size
+from weft.optimizer.network import ALL_SHARING, Planner
 from weft.plan.normal_form import normalised
 
 _NEIGHBOURS = 50

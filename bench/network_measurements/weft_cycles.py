@@ -42,7 +42,7 @@ def contestant(task: Task) -> dict[str, Any]:
     with ExitStack() as stack:
         if task.options.get("without_inference"):
             # Users cannot ask for this, and should not be able to.
-            stack.enter_context(patch("weft.optimizer.network.kept.Planner", _without_inference))
+            stack.enter_context(patch("weft.runtime.stages.joins.stored_network.Planner", _without_inference))
         spent = _NetworkTime()
         if task.options.get("time_network"):
             for step in ("take_straight", "advance", "hold"):

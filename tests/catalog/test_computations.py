@@ -11,8 +11,8 @@ import pytest
 from tests.optimizer.network.given import logs_of, q1, select
 from weft.algebra import Select
 from weft.catalog import CATALOG_FILE, Catalog, CatalogReadOnly
-from weft.optimizer.network import KeptNetwork
 from weft.plan.network import Network
+from weft.runtime.stages.joins.stored_network import StoredNetwork
 from weft.sql.check import check
 
 TEXTS = {
@@ -32,9 +32,9 @@ def some(*places: str) -> dict[str, tuple[Select, list[str]]]:
 
 def test_a_network_comes_back_as_it_was(tmp_path: Path) -> None:
     with Catalog.open(tmp_path) as catalog:
-        before = KeptNetwork(catalog).network_of(some(*TEXTS))
+        before = StoredNetwork(catalog).network_of(some(*TEXTS))
     with Catalog.open(tmp_path) as catalog:
-        kept = KeptNetwork(catalog)
+        kept = StoredNetwork(catalog)
         assert kept.planner.network == before
         after = kept.network_of(some(*TEXTS))
     assert after == before
@@ -46,9 +46,9 @@ def test_a_network_comes_back_as_it_was(tmp_path: Path) -> None:
 
 def test_what_comes_later_finds_what_was_kept(tmp_path: Path) -> None:
     with Catalog.open(tmp_path) as catalog:
-        first = KeptNetwork(catalog).network_of(some("1"))
+        first = StoredNetwork(catalog).network_of(some("1"))
     with Catalog.open(tmp_path) as catalog:
-        second = KeptNetwork(catalog).network_of(some("1", "2"))
+        second = StoredNetwork(catalog).network_of(some("1", "2"))
     assert second.results["1"] == first.results["1"]
     assert len(second.nodes) == len(first.nodes) + 1, "only a selection of the ten days is new"
 
@@ -57,7 +57,7 @@ def test_numbers_are_never_used_twice(tmp_path: Path) -> None:
     numbers: list[int] = []
     for _ in range(3):
         with Catalog.open(tmp_path) as catalog:
-            kept = KeptNetwork(catalog)
+            kept = StoredNetwork(catalog)
             numbers.extend(kept.network_of(some("1", "3")).nodes)
             kept.network_of({})
     assert len(set(numbers)) == len(numbers)
@@ -65,11 +65,11 @@ def test_numbers_are_never_used_twice(tmp_path: Path) -> None:
 
 def test_what_is_dropped_is_forgotten(tmp_path: Path) -> None:
     with Catalog.open(tmp_path) as catalog:
-        kept = KeptNetwork(catalog)
+        kept = StoredNetwork(catalog)
         kept.network_of(some(*TEXTS))
         alone = kept.network_of(some("3"))
     with Catalog.open(tmp_path) as catalog:
-        assert KeptNetwork(catalog).planner.network == alone
+        assert StoredNetwork(catalog).planner.network == alone
 
 
 def test_a_stream_that_is_created_again_with_other_columns_is_another_log(tmp_path: Path) -> None:
@@ -83,37 +83,37 @@ def test_a_stream_that_is_created_again_with_other_columns_is_another_log(tmp_pa
         return {place: (relation, ["stream w"])}
 
     with Catalog.open(tmp_path) as catalog:
-        KeptNetwork(catalog).network_of(over("DECIMAL(6, 1)", "1"))
+        StoredNetwork(catalog).network_of(over("DECIMAL(6, 1)", "1"))
     with Catalog.open(tmp_path) as catalog:
-        network = KeptNetwork(catalog).network_of(over("INT", "2"))
+        network = StoredNetwork(catalog).network_of(over("INT", "2"))
     with Catalog.open(tmp_path) as catalog:
-        assert KeptNetwork(catalog).planner.network == network
-    assert described(network) == described(KeptNetwork(None).network_of(over("INT", "2")))
+        assert StoredNetwork(catalog).planner.network == network
+    assert described(network) == described(StoredNetwork(None).network_of(over("INT", "2")))
 
 
 def test_a_reader_plans_without_writing(tmp_path: Path) -> None:
     with Catalog.open(tmp_path) as catalog:
-        before = KeptNetwork(catalog).network_of(some("1"))
+        before = StoredNetwork(catalog).network_of(some("1"))
     with Catalog.open(tmp_path, write=False) as reader:
-        kept = KeptNetwork(reader)
+        kept = StoredNetwork(reader)
         assert "2" in kept.network_of(some("1", "2")).results
         with pytest.raises(CatalogReadOnly):
             reader.keep_computations(kept.planner.nodes.changes(), "anybody")
     with Catalog.open(tmp_path) as catalog:
-        assert KeptNetwork(catalog).planner.network == before
+        assert StoredNetwork(catalog).planner.network == before
 
 
 def test_a_network_and_its_queries_change_together(tmp_path: Path) -> None:
     with Catalog.open(tmp_path) as catalog:
-        before = KeptNetwork(catalog).network_of(some("1"))
+        before = StoredNetwork(catalog).network_of(some("1"))
         with pytest.raises(RuntimeError, match="could not be added"):
             add_and_fail(catalog)
-        assert KeptNetwork(catalog).planner.network == before
+        assert StoredNetwork(catalog).planner.network == before
 
 
 def add_and_fail(catalog: Catalog) -> None:
     with catalog.transaction():
-        KeptNetwork(catalog).network_of(some("1", "2"))
+        StoredNetwork(catalog).network_of(some("1", "2"))
         raise RuntimeError("the query could not be added")
 
 
@@ -151,18 +151,18 @@ def test_an_index_that_is_of_no_use_is_planned_anew(
     tmp_path: Path, statement: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Catalog.open(tmp_path) as catalog:
-        before = KeptNetwork(catalog).network_of(some(*TEXTS))
+        before = StoredNetwork(catalog).network_of(some(*TEXTS))
     damaged(tmp_path, statement)
     with Catalog.open(tmp_path, write=False) as reader:
-        assert KeptNetwork(reader).network_of(some(*TEXTS)).results.keys() == before.results.keys()
+        assert StoredNetwork(reader).network_of(some(*TEXTS)).results.keys() == before.results.keys()
     with Catalog.open(tmp_path) as catalog:
-        after = KeptNetwork(catalog).network_of(some(*TEXTS))
+        after = StoredNetwork(catalog).network_of(some(*TEXTS))
     assert described(after) == described(before)
     if "DELETE FROM next_computation" not in statement:
         assert "planned anew" in caplog.text
     caplog.clear()
     with Catalog.open(tmp_path) as catalog:
-        assert KeptNetwork(catalog).planner.network == after, "what was planned anew is kept"
+        assert StoredNetwork(catalog).planner.network == after, "what was planned anew is kept"
     assert not caplog.text
 
 
@@ -186,10 +186,10 @@ def described(network: Network) -> list[tuple[object, ...]]:
 
 def test_numbers_go_on_when_a_network_is_planned_anew(tmp_path: Path) -> None:
     with Catalog.open(tmp_path) as catalog:
-        before = KeptNetwork(catalog).network_of(some("1", "3"))
+        before = StoredNetwork(catalog).network_of(some("1", "3"))
     damaged(tmp_path, DAMAGE["a condition is gone"])
     with Catalog.open(tmp_path) as catalog:
-        after = KeptNetwork(catalog).network_of(some("1", "3"))
+        after = StoredNetwork(catalog).network_of(some("1", "3"))
     assert min(after.nodes) > max(before.nodes)
 
 
@@ -197,18 +197,18 @@ def test_what_could_not_be_written_is_written_with_the_next_change(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Catalog.open(tmp_path) as catalog:
-        kept = KeptNetwork(catalog)
+        kept = StoredNetwork(catalog)
         kept.network_of(some("1"))
         damaged(
             tmp_path, "CREATE TRIGGER full BEFORE INSERT ON found BEGIN SELECT RAISE(FAIL, 'the disk is full'); END"
         )
         assert "2" in kept.network_of(some("1", "2")).results, "the network is there all the same"
         assert "could not be written" in caplog.text
-        assert "2" not in KeptNetwork(catalog).planner.network.results
+        assert "2" not in StoredNetwork(catalog).planner.network.results
         damaged(tmp_path, "DROP TRIGGER full")
         network = kept.network_of(some("1", "2", "3"))
     with Catalog.open(tmp_path) as catalog:
-        assert KeptNetwork(catalog).planner.network == network
+        assert StoredNetwork(catalog).planner.network == network
 
 
 def test_conditions_that_nobody_has_any_more_are_dropped_with_the_first_change(tmp_path: Path) -> None:
@@ -217,22 +217,22 @@ def test_conditions_that_nobody_has_any_more_are_dropped_with_the_first_change(t
             return int(connection.execute("SELECT count(*) FROM conditions").fetchone()[0])
 
     with Catalog.open(tmp_path) as catalog:
-        KeptNetwork(catalog).network_of(some("3"))
+        StoredNetwork(catalog).network_of(some("3"))
         fewer = count()
-        kept = KeptNetwork(catalog)
+        kept = StoredNetwork(catalog)
         kept.network_of(some(*TEXTS))
         kept.network_of(some("3"))
         more = count()
         assert more > fewer
-        KeptNetwork(catalog).network_of(some("3"))
+        StoredNetwork(catalog).network_of(some("3"))
         assert count() == more, "nothing has changed, nothing is written"
-        KeptNetwork(catalog).network_of(some("3", "6"))
-        KeptNetwork(catalog).network_of(some("3"))
+        StoredNetwork(catalog).network_of(some("3", "6"))
+        StoredNetwork(catalog).network_of(some("3"))
         assert count() == fewer
 
 
 def test_planning_alone_writes_nothing(tmp_path: Path) -> None:
     with Catalog.open(tmp_path) as catalog:
-        before = KeptNetwork(catalog).network_of(some("1"))
-        assert "2" in KeptNetwork(catalog).planned(some("1", "2")).results
-        assert KeptNetwork(catalog).planner.network == before
+        before = StoredNetwork(catalog).network_of(some("1"))
+        assert "2" in StoredNetwork(catalog).planned(some("1", "2")).results
+        assert StoredNetwork(catalog).planner.network == before

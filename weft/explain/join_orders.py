@@ -11,14 +11,15 @@ from weft.algebra.relations import Table
 from weft.algebra.types import BIGINT
 from weft.catalog import Catalog
 from weft.explain.condition_text import Leg, disjunction_text
+from weft.optimizer.network import Kind, Known, Observed, Redecided, wanted
+from weft.optimizer.network.node_predicates import Renaming
 from weft.explain.explanation import JoinOrder, OrderChange
-from weft.optimizer.network import KeptNetwork, Kind, Known, Observed, Redecided, wanted
 from weft.optimizer.network.observed import share_known
 from weft.optimizer.network.recosting import best_order, costs, order_of, order_text
-from weft.optimizer.network.renaming import Renaming
 from weft.optimizer.network.wanted import Wanted, legs_read
 from weft.runtime.pieces.pieces import Piece
 from weft.runtime.stages.joins.evidence import Evidence, evidence
+from weft.runtime.stages.joins.stored_network import StoredNetwork
 
 _INPUT = re.compile(r"\bT(\d+)\b")
 
@@ -30,7 +31,7 @@ class JoinOrders:
         self._evidence = Evidence({}, {}, ()) if catalog is None else evidence(catalog)
         observed = Observed()
         observed.restore(self._evidence.known)
-        kept = KeptNetwork(catalog, statistics=observed)
+        kept = StoredNetwork(catalog, statistics=observed)
         kept.planned(selects)
         kept.planner.estimates.expect_anew()
         self._planner = kept.planner

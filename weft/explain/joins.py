@@ -14,6 +14,7 @@ from weft.algebra.properties import clock_type
 from weft.algebra.types import BIGINT
 from weft.catalog.codec import dumps
 from weft.explain.condition_text import Leg, column_text, disjunction_text, named_legs
+from weft.optimizer.network import Planner
 from weft.explain.explanation import (
     JOIN,
     LOG,
@@ -37,6 +38,7 @@ from weft.predicates import Disjunction
 from weft.runtime.pieces.pieces import Evaluator, Piece, selects_of
 from weft.runtime.stages.groups.row_aggregates import row_aggregate
 from weft.runtime.stages.joins.families import Families, families_of
+from weft.runtime.stages.joins.stored_network import StoredNetwork
 from weft.runtime.stages.sets.picking import picks_columns
 from weft.runtime.stages.windows.woven_queries import NotWoven
 
@@ -109,7 +111,7 @@ class _NetworkInWords:
         self._pieces, self._beside, self._project, self._chosen = pieces, beside, project, chosen
         listed = [piece for each in pieces.values() for piece in each]
         self._selects = selects_of(listed)
-        kept = KeptNetwork(project.catalog)
+        kept = StoredNetwork(project.catalog)
         self._planned: Network = kept.planned(self._selects)
         self._planner: Planner = kept.planner
         self._families: Families = families_of(self._planned)

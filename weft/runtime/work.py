@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from weft.algebra import Relation, Source
-from weft.plan.event_time import Clock, EventTime, gives_answers
 from weft.arrays.arrow_types import to_inside
+from weft.plan.event_time import Clock, EventTime, gives_answers
 from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, column, columns, log_schema, slots
 from weft.runtime.continuity import Folders
 from weft.runtime.places import Place

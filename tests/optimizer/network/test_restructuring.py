@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 
+from lab.weighted_size import weighted_size
 from tests.optimizer.network.given import joins, logs_of, register, shape
 from tests.optimizer.network.naive import Evaluated, selected
 from tests.optimizer.network.test_random_networks import check, some_rows
 from weft.algebra import Select
-from weft.optimizer.network import Planner, Sharing, Supposed, weighted_size
+from weft.optimizer.network import Planner, Sharing, Supposed
 
 FEW = Supposed({"stream s": 1_000})
 

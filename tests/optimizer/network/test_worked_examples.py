@@ -6,13 +6,13 @@ from fractions import Fraction
 
 import pytest
 
+from lab.weighted_size import weighted_size
 from tests.optimizer.network.given import joins, logs_of, q1, register, select, shape
-from weft.optimizer.network import ALL_SHARING, CONFIGURATIONS, Planner, Sharing, Strategy, Supposed, weighted_size
-from weft.optimizer.network.choose_joins import JoinChoice, Joined
+from weft.optimizer.network import ALL_SHARING, CONFIGURATIONS, Planner, Sharing, Strategy, Supposed
+from weft.optimizer.network.choose_joins import JoinChoice, Joined, Request
 from weft.optimizer.network.estimates import Estimates
+from weft.optimizer.network.node_predicates import Renaming
 from weft.optimizer.network.nodes import Nodes
-from weft.optimizer.network.renaming import Renaming
-from weft.optimizer.network.request import Request
 from weft.optimizer.network.wanted import wanted
 
 #: Transfers as the source has them: few of large amounts, most of one type; most amounts are there once.

@@ -25,7 +25,7 @@ from weft.explain.joins import shared_network
 from weft.explain.project import Project
 from weft.explain.windows import sharing
 from weft.loom import Loom
-from weft.optimizer.network import KeptNetwork
+from weft.runtime.stages.joins.stored_network import StoredNetwork
 from weft.plan.facts import Measured
 from weft.sql import NamesInMemory, read, statements
 from weft.sql.check import check
@@ -227,7 +227,7 @@ def test_another_process_is_shown_the_network_that_runs(beside_oracle: Callable[
     assert run.take(f=rows(8)) == ""
     with Loom.open(run.directory, write=False) as reader:
         document = json.loads(reader.explain(format="JSON"))
-        kept = KeptNetwork(reader.catalog).planner.network
+        kept = StoredNetwork(reader.catalog).planner.network
         project, queries = Project.of(reader.catalog), {each.name: each for each in reader.catalog.queries()}
     assert [each["node"] for each in document["network"]["nodes"]] == list(kept.nodes)
     for query in document["queries"]:

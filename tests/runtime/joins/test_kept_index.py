@@ -11,8 +11,8 @@ import pytest
 from tests.runtime.joins.test_stage import CHAIN, F, created, rows
 from tests.runtime.workload_run import UNCOMMITTED, Run
 from weft.catalog import CATALOG_FILE, Catalog
-from weft.optimizer.network import KeptNetwork
 from weft.plan.network import Network
+from weft.runtime.stages.joins.stored_network import StoredNetwork
 
 pytestmark = pytest.mark.spark
 
@@ -27,7 +27,7 @@ QUERIES = created(
 def kept(run: Run) -> Network:
     """The network as another process sees it while the engine has the project."""
     with Catalog.open(run.directory, write=False) as reader:
-        return KeptNetwork(reader).planner.network
+        return StoredNetwork(reader).planner.network
 
 
 def places(run: Run) -> set[str]:

@@ -1,37 +1,29 @@
 """The network that all queries share: selections and joins, each computed once.
 
-sharing.py              configurations
-wanted.py               a select as the network sees it
-meeting_predicates.py   windows of a join's inputs as predicates on pairs of clocks
-statistics.py           what is known of sizes
-observed.py             what is measured of them while a network runs
-nodes.py                the nodes, and the index that finds them
-request.py              a select on its way into the network
-choose_joins.py         which joins it uses
-build.py                the nodes that it still lacks
-planner.py              register and deregister
-recosting.py            what selects cost that are there, and what they would cost now
-redeciding.py           joins chosen anew while they run
-kept.py                 the nodes in the catalog
-soundness.py            whether what was kept is a network
-nearest.py              why a node is not shared
-network_size.py         the weighted size of a network
+wanted.py            a select as the network sees it, and what may be shared
+node_predicates.py   predicate sets of nodes: other names of inputs, and what follows from what
+nodes.py             the nodes, and the index that finds them
+estimates.py         what is known of sizes, and how many rows nodes have by that
+observed.py          what is measured of sizes while a network runs
+choose_joins.py      which joins a select uses
+restructure.py       weaker joins in the place of two
+build.py             the nodes that a select still lacks
+planner.py           register and deregister
+recosting.py         what the joins of selects cost, and what they would cost now
+redeciding.py        joins chosen again while they run
+nearest.py           why a node is not shared
 """
 
-from weft.optimizer.network.kept import KeptNetwork
-from weft.optimizer.network.network_size import weighted_size
+from weft.optimizer.network.estimates import NOTHING_KNOWN, Statistics, Supposed
 from weft.optimizer.network.observed import Kind, Known, Observed
 from weft.optimizer.network.planner import Planner
 from weft.optimizer.network.redeciding import Patience, Redecided, Redeciding, Whim
-from weft.optimizer.network.sharing import ALL_SHARING, CONFIGURATIONS, Sharing, Strategy
-from weft.optimizer.network.statistics import NOTHING_KNOWN, Statistics, Supposed
-from weft.optimizer.network.wanted import Wanted, is_shareable, wanted
+from weft.optimizer.network.wanted import ALL_SHARING, CONFIGURATIONS, Sharing, Strategy, Wanted, is_shareable, wanted
 
 __all__ = [
     "ALL_SHARING",
     "CONFIGURATIONS",
     "NOTHING_KNOWN",
-    "KeptNetwork",
     "Kind",
     "Known",
     "Observed",
@@ -47,5 +39,4 @@ __all__ = [
     "Whim",
     "is_shareable",
     "wanted",
-    "weighted_size",
 ]

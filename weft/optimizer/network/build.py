@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from weft.optimizer.network.choose_joins import Joined, Part, Ready
+from weft.optimizer.network.choose_joins import Joined, Part, Ready, Request
 from weft.optimizer.network.estimates import Estimates
-from weft.optimizer.network.moving import strengthen, weaken
+from weft.optimizer.network.node_predicates import Renaming, both, residual, with_legs_moved
 from weft.optimizer.network.nodes import Anchors, Nodes
-from weft.optimizer.network.renaming import Renaming, with_legs_moved
-from weft.optimizer.network.request import Request
-from weft.optimizer.network.restructure import Option, best_option
-from weft.optimizer.network.sharing import Sharing
-from weft.optimizer.network.subsumption import both, residual
+from weft.optimizer.network.restructure import Option, best_option, strengthen, weaken
+from weft.optimizer.network.wanted import Sharing
 from weft.predicates import PredicateSet, set_implies
 from weft.predicates.clauses import Disjunction, set_with
 

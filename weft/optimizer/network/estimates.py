@@ -1,16 +1,137 @@
-"""How many rows nodes have and would have, in whole numbers."""
+"""Sizes: what is known, or supposed, of logs, columns and conditions, and how many rows nodes have by that.
+
+Everything is a whole number or a Fraction: two plans that cost the same must cost exactly the same, whatever the order
+in which they were looked at.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import prod
+from typing import Protocol
 
+from weft.algebra import Column
+from weft.optimizer.network.node_predicates import Renaming
 from weft.optimizer.network.nodes import Nodes
-from weft.optimizer.network.renaming import Renaming
-from weft.optimizer.network.statistics import Statistics, kept_share, log_rows, passing
-from weft.optimizer.network.wanted import legs_read
+from weft.optimizer.network.wanted import leg_name, legs_read
 from weft.predicates import Disjunction, PredicateSet
+from weft.predicates.literals import IS_NOT_NULL, IS_NULL, Triple
+
+#: A log of which nothing is known is taken to have so many rows.
+ROWS = 100_000
+#: And a column so many distinct values.
+DISTINCT = 1_000
+
+#: The share of rows that pass a comparison of which nothing is known.
+_KEPT = {
+    "=": Fraction(1, 10),
+    "!=": Fraction(9, 10),
+    "<": Fraction(1, 3),
+    "<=": Fraction(1, 3),
+    ">": Fraction(1, 3),
+    ">=": Fraction(1, 3),
+    IS_NULL: Fraction(1, 20),
+    IS_NOT_NULL: Fraction(19, 20),
+}
+
+
+class Statistics(Protocol):
+    """What has been measured; None where nothing has."""
+
+    def rows(self, log: str) -> int | None:
+        """How many rows of a log are kept."""
+        ...
+
+    def distinct(self, log: str, column: str) -> int | None:
+        """How many values a column has."""
+        ...
+
+    def kept(self, logs: tuple[str, ...], condition: str) -> Fraction | None:
+        """The share of rows of a log, or of combinations of rows of several, that satisfy a disjunction.
+
+        The disjunction is given by its text over T1, T2 and so on, the logs in their order.
+        """
+        ...
+
+    def node_rows(self, node: int) -> int | None:
+        """How many rows a node has given and are kept."""
+        ...
+
+
+@dataclass(frozen=True)
+class Supposed:
+    """Statistics from tables; what is not in them is not known."""
+
+    log_rows: Mapping[str, int] = field(default_factory=dict)
+    values: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    shares: Mapping[tuple[tuple[str, ...], str], Fraction] = field(default_factory=dict)
+    nodes: Mapping[int, int] = field(default_factory=dict)
+
+    def rows(self, log: str) -> int | None:
+        return self.log_rows.get(log)
+
+    def distinct(self, log: str, column: str) -> int | None:
+        return self.values.get((log, column))
+
+    def kept(self, logs: tuple[str, ...], condition: str) -> Fraction | None:
+        return self.shares.get((logs, condition))
+
+    def node_rows(self, node: int) -> int | None:
+        return self.nodes.get(node)
+
+
+NOTHING_KNOWN = Supposed()
+
+
+def log_rows(statistics: Statistics, log: str) -> int:
+    """How many rows a log has, or is taken to have."""
+    known = statistics.rows(log)
+    return ROWS if known is None else known
+
+
+def kept_share(statistics: Statistics, disjunction: Disjunction, logs: tuple[str, ...]) -> Fraction:
+    """The share of combinations of rows of these logs, called T1, T2 and so on, that satisfy a disjunction.
+
+    Where it has not been measured, literals of a disjunction are taken to be independent of each other.
+    """
+    measured = statistics.kept(logs, disjunction.text)
+    if measured is not None:
+        return measured
+    names = {leg_name(leg): log for leg, log in enumerate(logs)}
+    return 1 - prod((1 - _literal_share(statistics, each, names) for each in disjunction.literals), start=Fraction(1))
+
+
+def _literal_share(statistics: Statistics, literal: Triple, logs: Mapping[str, str]) -> Fraction:
+    if literal.operator in ("=", "!=") and len(literal.subject.sources) > 1:
+        equal = Fraction(1, max(_distinct_sides(statistics, literal, logs), default=DISTINCT))
+        return equal if literal.operator == "=" else 1 - equal
+    if literal.operator == "=":
+        known = [_distinct(statistics, term, logs) for term in literal.subject.terms if isinstance(term, Column)]
+        counts = [each for each in known if each]
+        if counts:
+            return Fraction(1, max(counts))
+    return _KEPT[literal.operator]
+
+
+def _distinct_sides(statistics: Statistics, literal: Triple, logs: Mapping[str, str]) -> Iterable[int]:
+    for term in literal.subject.terms:
+        if isinstance(term, Column):
+            yield _distinct(statistics, term, logs) or DISTINCT
+
+
+def _distinct(statistics: Statistics, column: Column, logs: Mapping[str, str]) -> int | None:
+    return statistics.distinct(logs[column.source], column.name)
+
+
+def passing(rows: int, shares: Iterable[Fraction]) -> int:
+    """How many of some rows pass several conditions, rounded up: a plan that gives nothing at all is never sure."""
+    listed = tuple(shares)
+    # The parts apart from each other: to shorten the fraction after every step would take most of the time.
+    numerator, denominator = rows * prod(each.numerator for each in listed), prod(each.denominator for each in listed)
+    return -(-numerator // denominator)
+
 
 #: A selection below a join is a node of its own if it keeps no larger a share of its rows than this. A selection that
 #: keeps most of them is checked by the join: to hand on so many rows once more would cost more than it saves.

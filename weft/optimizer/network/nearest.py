@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from heapq import nlargest
 from typing import TypeAlias
 
+from weft.optimizer.network.node_predicates import residual
 from weft.optimizer.network.nodes import Anchors, Entry, Nodes, equations
-from weft.optimizer.network.subsumption import residual
 from weft.optimizer.network.wanted import leg_name
 from weft.predicates import Disjunction, PredicateSet, under
 from weft.predicates.clauses import set_with

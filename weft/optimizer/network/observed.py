@@ -25,7 +25,7 @@ from fractions import Fraction
 from math import ceil, ldexp, prod
 from typing import TypeVar
 
-from weft.optimizer.network.renaming import Renaming
+from weft.optimizer.network.node_predicates import Renaming
 from weft.plan.facts import octave
 from weft.predicates import Disjunction
 

@@ -7,27 +7,47 @@
 
 A select is read (`wanted`), its joins are chosen together with what there is to share (`choose_joins`), and what is
 missing is built from the bottom up (`build`). Two selects that want the same get the same node, whatever they are
-written like. What is left of a node when a select goes is what others need.
+written like. What is left of a node when a select goes is what others need. When a select
+goes, nodes that were there for the sake of several and now serve one go too (`tighten`):
+
+    C ── amount > 100000 ──> J1        C was weaker, to serve another query as well: J1 joins its rows by itself again
+    S1 ── amount > 1000 ──> S2         only S2 reads S1: S2 reads what S1 read
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from weft.algebra import Column, Select
 from weft.optimizer.network.build import Builder
-from weft.optimizer.network.choose_joins import JoinChoice
-from weft.optimizer.network.estimates import Estimates
+from weft.optimizer.network.choose_joins import JoinChoice, Request
+from weft.optimizer.network.estimates import NOTHING_KNOWN, Estimates, Statistics
+from weft.optimizer.network.node_predicates import Renaming
 from weft.optimizer.network.nodes import Nodes
-from weft.optimizer.network.renaming import Renaming
-from weft.optimizer.network.request import Request
-from weft.optimizer.network.sharing import ALL_SHARING, Sharing
-from weft.optimizer.network.statistics import NOTHING_KNOWN, Statistics
-from weft.optimizer.network.tighten import tighten
-from weft.optimizer.network.wanted import Wanted, as_computed, leg_name, wanted
+from weft.optimizer.network.restructure import shorten
+from weft.optimizer.network.wanted import ALL_SHARING, Sharing, Wanted, as_computed, leg_name, wanted
 from weft.plan.network import Found, Network, Node, Result
 from weft.predicates import Domain, Facts
+
+
+def tighten(nodes: Nodes, builder: Builder, numbers: Iterable[int]) -> None:
+    """Looks at nodes that have lost a child or a select."""
+    waiting = sorted(set(numbers))
+    while waiting:
+        number = waiting.pop(0)
+        entry = nodes.entries.get(number)
+        if entry is None or entry.places or len(entry.children) != 1 or not entry.parents:
+            continue
+        (child,) = entry.children
+        if not nodes[child].is_selection:
+            continue
+        if entry.is_selection:
+            shorten(nodes, child)
+        else:
+            builder.rejoin(child)
+            # The selections that it joins now may be made from those that the weaker join read, and nobody else reads.
+            waiting += sorted({below for parent in nodes[child].parents for below in nodes[parent].parents})
 
 
 class Planner:

@@ -16,11 +16,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from weft.optimizer.network.build import demands_of_sides
-from weft.optimizer.network.choose_joins import JoinChoice, Order, Part, Ready, rank
+from weft.optimizer.network.choose_joins import JoinChoice, Order, Part, Ready, Request, rank
+from weft.optimizer.network.node_predicates import residual
 from weft.optimizer.network.nodes import Nodes
 from weft.optimizer.network.planner import Planner
-from weft.optimizer.network.request import Request
-from weft.optimizer.network.subsumption import residual
 from weft.optimizer.network.wanted import Wanted, leg_name
 
 #: Of selects that go together, so many are looked at.

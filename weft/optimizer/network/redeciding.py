@@ -33,11 +33,11 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
+from weft.optimizer.network.choose_joins import Request
 from weft.optimizer.network.estimates import Estimates
 from weft.optimizer.network.observed import Kind, Known, Observed
 from weft.optimizer.network.planner import Planner
 from weft.optimizer.network.recosting import LOOKED_AT, Costs, costs, first_join, order_of, order_text, together_with
-from weft.optimizer.network.request import Request
 from weft.optimizer.network.wanted import Wanted
 
 

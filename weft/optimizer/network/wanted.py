@@ -1,21 +1,155 @@
-"""What a select wants of the network: rows of which logs, together, satisfying what, with which columns."""
+"""What a select wants of the network: rows of which logs, together, satisfying what, with which columns.
+
+The windows of a join's inputs are predicates on pairs of clocks. With windows of ranges r_i, rows meet iff one instant
+finds all of them inside their windows:
+
+    instant(max t) < t_i + r_i   for all i          instant(t): the first instant at or after t
+
+The first instant after the latest row is the latest of the first instants after each row. So the condition falls apart
+into pairs, `instant(t_j) < t_i + r_i` for all i and j, and every pair of inputs can be joined on its own.
+
+    slide 1      every tick is an instant:  t_j - t_i <= r_i - 1, as a user would write it
+    otherwise    instant(t) is a term that is not taken apart; t_j - t_i <= r_i - 1 is said besides, since a join can
+                 look for it
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from fractions import Fraction
 
-from weft.algebra import Call, Column, Expression, Input, Select
-from weft.optimizer.network.meeting_predicates import facts_of, meeting_predicates
-from weft.optimizer.network.sharing import ALL_SHARING, Sharing
-from weft.predicates import Facts, PredicateSet, condition_of, condition_of_disjunction, conjunctive_form, with_inferred
+from weft.algebra import Call, Column, Expression, Input, Literal, Select, Window
+from weft.algebra.properties import clock_column, clock_type
+from weft.algebra.types import BIGINT, TIMESTAMP
+from weft.plan.network import CLOCK
+from weft.predicates import (
+    Domain,
+    Facts,
+    PredicateSet,
+    clock_facts,
+    condition_of,
+    condition_of_disjunction,
+    conjunctive_form,
+    with_inferred,
+)
 from weft.predicates.clauses import Disjunction, disjunction_with, set_with
 from weft.predicates.conjunctions import predicate_set
 from weft.predicates.domains import domain_of
 from weft.predicates.literals import literals_of
-from weft.predicates.subjects import Term
+from weft.predicates.polynomials import Atom, minus, variable
+from weft.predicates.subjects import Term, atom_of, sum_of
 from weft.predicates.terms import canonical, columns_of, text_of
+
+
+class Strategy(Enum):
+    """How the joins of a new query are chosen."""
+
+    #: Together with what there is to share: a join that exists is worth more than the best order of joins.
+    SELECTION = "sharing-selection"
+    #: First the best order for the query alone, then what of it exists already, from the bottom up.
+    MATCH_PLAN = "match-plan"
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """A configuration.
+
+    `joins` says whether queries share joins; selections they always share. Without `canonical`, conditions are compared
+    as they are written. With `restructuring`, joins that are there give way to weaker ones that more queries can share.
+    With `inference`, selections that follow from joins are made before them.
+    """
+
+    joins: bool = True
+    canonical: bool = True
+    strategy: Strategy = Strategy.SELECTION
+    restructuring: bool = True
+    inference: bool = True
+
+
+ALL_SHARING = Sharing()
+MATCH_PLAN = Sharing(strategy=Strategy.MATCH_PLAN, restructuring=False)
+NON_CANON = Sharing(canonical=False, restructuring=False)
+MATCH_PLAN_NON_CANON = Sharing(canonical=False, strategy=Strategy.MATCH_PLAN, restructuring=False)
+NON_JOIN_SHARING = Sharing(joins=False, restructuring=False)
+
+#: The five that are compared, by the names they have in the literature.
+CONFIGURATIONS = {
+    "AllSharing": ALL_SHARING,
+    "MatchPlan": MATCH_PLAN,
+    "NonCanon": NON_CANON,
+    "MPlan_NCanon": MATCH_PLAN_NON_CANON,
+    "NonJoinS": NON_JOIN_SHARING,
+}
+
+
+#: The clocks of answers: at most a window away from those of streams, and never NULL.
+_TICKS = Domain(Fraction(-(1 << 62)), Fraction(1 << 62), Fraction(1), nullable=False)
+
+
+def clock_columns(select: Select) -> Mapping[str, Column]:
+    """The clock of each input that flows, by alias: the column that shows it, or one that no user can name."""
+    clocks: dict[str, Column] = {}
+    for item in select.flowing:
+        shown = clock_column(item.source)
+        clocks[item.alias] = (
+            Column(item.alias, CLOCK, BIGINT) if shown is None else Column(item.alias, shown, clock_type(item.source))
+        )
+    return clocks
+
+
+def facts_of(select: Select) -> Facts:
+    """What is known of the clocks of a select's inputs."""
+    return {**dict.fromkeys(clock_columns(select).values(), _TICKS), **clock_facts(select)}
+
+
+def meeting_predicates(select: Select) -> list[Disjunction]:
+    """What the windows of a join's inputs demand of each pair of them, and of each of them."""
+    windowed = [(item.alias, item.window) for item in select.inputs if item.window is not None]
+    clocks, facts = clock_columns(select), facts_of(select)
+    found: list[Disjunction] = []
+    for alias, window in windowed:
+        if window.range is not None:
+            for other, _ in windowed:
+                found += _pair(window, clocks[alias], clocks[other], facts)
+    return found
+
+
+def _pair(window: Window, own: Column, other: Column, facts: Facts) -> Iterator[Disjunction]:
+    """That the first instant after the other row finds a row in its window."""
+    assert window.range is not None
+    last = Fraction(window.range - 1)
+    if own != other:
+        yield from _at_most(atom_of(other, facts), atom_of(own, facts), last)
+    # At the next instant a row is in its own window, unless instants are further apart than the window is long.
+    if window.slide > 1 and (own != other or window.range < window.slide):
+        yield from _at_most(_instant(other, window, facts), atom_of(own, facts), last)
+
+
+def _at_most(later: Atom, earlier: Atom, ticks: Fraction) -> Iterator[Disjunction]:
+    """later - earlier <= ticks, if that is not always so."""
+    subject, factor = sum_of(minus(variable(later), variable(earlier)))
+    literals = literals_of(subject, "<=" if factor > 0 else ">=", ticks / factor)
+    yield disjunction_with(literals)
+
+
+def _instant(clock: Column, window: Window, facts: Facts) -> Atom:
+    """The first instant at or after a clock, t + pmod(origin - t, slide), as a term that is not taken apart."""
+    term = canonical(_instant_ticks(clock, window))
+    low, high = atom_of(clock, facts).range
+    return Atom(text_of(term), term, Domain(low, high + window.slide, Fraction(1), nullable=False))
+
+
+def _instant_ticks(clock: Column, window: Window) -> Expression:
+    ticks: Expression = Call("unix_micros", (clock,), BIGINT) if clock.type == TIMESTAMP else clock
+    slide = Literal(window.slide, BIGINT)
+    rest = _whole("%", _whole("-", Literal(window.origin, BIGINT), ticks), slide)
+    return _whole("+", ticks, _whole("%", _whole("+", rest, slide), slide))
+
+
+def _whole(op: str, left: Expression, right: Expression) -> Expression:
+    return Call(op, (left, right), BIGINT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +230,10 @@ def _as_written(select: Select, where: PredicateSet, predicates: PredicateSet) -
     """
     added = [each for each in predicates.disjunctions if each not in where.disjunctions]
     return set_with(
-        [*map(_whole, _conjuncts(select.where)), *(_whole(condition_of_disjunction(each)) for each in added)]
+        [
+            *map(_as_one_term, _conjuncts(select.where)),
+            *(_as_one_term(condition_of_disjunction(each)) for each in added),
+        ]
     )
 
 
@@ -113,6 +250,6 @@ def _conjuncts(condition: Expression | None) -> Iterator[Expression]:
         yield condition
 
 
-def _whole(condition: Expression) -> Disjunction:
+def _as_one_term(condition: Expression) -> Disjunction:
     term = canonical(condition)
     return disjunction_with(literals_of(Term(text_of(term), term, domain_of(term.type)), "=", Fraction(1)))

@@ -26,8 +26,8 @@ import pyarrow.parquet as pq
 from weft.algebra import Stream
 from weft.algebra.properties import clock_type
 from weft.algebra.types import TIMESTAMP
-from weft.files.atomic import flush_all, publish
 from weft.arrays.arrow_types import arrow_type
+from weft.files.atomic import flush_all, publish
 from weft.files.private_files import private_folder
 from weft.runtime.failures.errors import SourceError
 from weft.runtime.state.records import damaged, read_record, sealed

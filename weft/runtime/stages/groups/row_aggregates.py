@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from weft.arrays.arrow_types import arrow_type
 from weft.algebra import (
     Aggregate,
     AggregateRef,
@@ -25,6 +24,7 @@ from weft.algebra import (
     Stream,
     WindowBound,
 )
+from weft.arrays.arrow_types import arrow_type
 from weft.kernels.functions import FUNCTIONS
 from weft.kernels.statistic import Array, Columns, Statistic, Values
 from weft.predicates.terms import text_of

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from weft.algebra import Field, Select
 from weft.catalog import Catalog
-from weft.optimizer.network import KeptNetwork, Observed, Patience, Redecided, Redeciding, Whim, wanted
+from weft.optimizer.network import Observed, Patience, Redecided, Redeciding, Whim, wanted
 from weft.plan.network import is_table
 from weft.runtime.continuity import Folders
 from weft.runtime.pieces.pieces import Piece, selects_of
@@ -22,6 +22,7 @@ from weft.runtime.stages.joins.keeping import Keeping
 from weft.runtime.stages.joins.observing import Observing
 from weft.runtime.stages.joins.prepared import Asked, Prepared, prepared
 from weft.runtime.stages.joins.stage import NetworkPass
+from weft.runtime.stages.joins.stored_network import StoredNetwork
 from weft.runtime.stages.windows.kernel_placement import Kernels, PlacementSettings
 from weft.runtime.state.commits import Commit, Segment
 from weft.runtime.state.storage import Storage
@@ -71,9 +72,9 @@ class CurrentNetwork:
         self._prepared: tuple[Prepared, ...] = ()
 
     @cached_property
-    def _kept(self) -> KeptNetwork:
+    def _kept(self) -> StoredNetwork:
         """The network as it was kept: taken up when there is something in it to run."""
-        kept = KeptNetwork(self._catalog, statistics=self.observing.observed)
+        kept = StoredNetwork(self._catalog, statistics=self.observing.observed)
         if self._catalog is None:
             kept.planner.nodes.next_number = self._first_node
         return kept

@@ -13,10 +13,10 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from weft.plan.event_time import Clock
 from weft.arrays.chunks import add_chunk
 from weft.arrays.key_hashes import KeyHashes
 from weft.arrays.ordinals import Mask, Numbers
+from weft.plan.event_time import Clock
 from weft.runtime.stages.joins.pairs import Ordered, Positions, ordered
 
 

@@ -24,8 +24,8 @@ from math import prod
 
 from weft.algebra import Column
 from weft.optimizer.network import Kind, Known, Observed
+from weft.optimizer.network.node_predicates import Renaming
 from weft.optimizer.network.observed import in_turn, share_known
-from weft.optimizer.network.renaming import Renaming
 from weft.optimizer.network.wanted import legs_read
 from weft.plan.network import Network
 from weft.predicates import Disjunction

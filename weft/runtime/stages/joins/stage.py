@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from weft.plan.event_time import Clock
 from weft.arrays.arrow_types import to_outside
 from weft.arrays.ordinals import Positions
+from weft.plan.event_time import Clock
 from weft.runtime.columnar.packed_selects import Packed
 from weft.runtime.columnar.rows import ARRIVAL, CLOCK, column
 from weft.runtime.stages.joins.asking import Asking

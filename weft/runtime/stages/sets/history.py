@@ -28,9 +28,9 @@ import numpy as np
 import pyarrow as pa
 
 from weft.algebra import Relation, Select, SetOperation, SetOperator
-from weft.plan.event_time import Clock
 from weft.arrays.ordinals import Mask, Numbers
 from weft.arrays.row_encoding import RowNumbers
+from weft.plan.event_time import Clock
 from weft.runtime.columnar.rows import CLOCK
 from weft.runtime.stages.sets.tables import (
     LEFT,

@@ -20,10 +20,10 @@ import numpy as np
 import pyarrow as pa
 
 from weft.algebra import Field, SetOperation, SetOperator
-from weft.plan.event_time import Clock
 from weft.arrays.chunks import add_chunk
 from weft.arrays.ordinals import Numbers
 from weft.arrays.row_encoding import RowEncoding
+from weft.plan.event_time import Clock
 from weft.runtime.columnar.rows import CLOCK
 from weft.runtime.stages.sets.tables import (
     LEFT,

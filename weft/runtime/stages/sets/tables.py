@@ -9,9 +9,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from weft.algebra import Field, Relation, SetOperation
-from weft.plan.event_time import Clock
 from weft.arrays.arrow_types import inner_arrow_type, to_outside
 from weft.arrays.ordinals import Numbers
+from weft.plan.event_time import Clock
 from weft.runtime.columnar.rows import CLOCK, column
 
 #: The column of a log that says whose row it is: 0 and 1 are the operands, see also `PASSED`.

@@ -14,7 +14,7 @@ is from. Nothing in the plan of the job grows with the number of queries.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any

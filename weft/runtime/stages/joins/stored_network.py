@@ -1,6 +1,6 @@
 """The network of a project, kept in its catalog.
 
-    network = KeptNetwork(catalog).network_of(selects)
+    network = StoredNetwork(catalog).network_of(selects)
 
 Opening a project takes up the nodes as they were, with their numbers, however many queries there are. After that, only
 what is new is registered, what is gone is deregistered, and what that changes is written down, all or nothing.
@@ -19,16 +19,16 @@ from pathlib import Path
 
 from weft.algebra import Select
 from weft.catalog import Catalog, CatalogError
+from weft.optimizer.network.estimates import NOTHING_KNOWN, Statistics
+from weft.optimizer.network.nodes import require_sound
 from weft.optimizer.network.planner import Planner
-from weft.optimizer.network.sharing import ALL_SHARING, Sharing
-from weft.optimizer.network.soundness import require_sound
-from weft.optimizer.network.statistics import NOTHING_KNOWN, Statistics
+from weft.optimizer.network.wanted import ALL_SHARING, Sharing
 from weft.plan.network import Network
 
 _log = logging.getLogger("weft")
 
 
-class KeptNetwork:
+class StoredNetwork:
     """A planner whose nodes a catalog keeps, if there is one. One that is open for reading is not changed."""
 
     def __init__(
