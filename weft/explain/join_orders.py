@@ -11,9 +11,9 @@ from weft.algebra.relations import Table
 from weft.algebra.types import BIGINT
 from weft.catalog import Catalog
 from weft.explain.condition_text import Leg, disjunction_text
+from weft.explain.explanation import JoinOrder, OrderChange
 from weft.optimizer.network import Kind, Known, Observed, Redecided, wanted
 from weft.optimizer.network.node_predicates import Renaming
-from weft.explain.explanation import JoinOrder, OrderChange
 from weft.optimizer.network.observed import share_known
 from weft.optimizer.network.recosting import best_order, costs, order_of, order_text
 from weft.optimizer.network.wanted import Wanted, legs_read

@@ -14,7 +14,6 @@ from weft.algebra.properties import clock_type
 from weft.algebra.types import BIGINT
 from weft.catalog.codec import dumps
 from weft.explain.condition_text import Leg, column_text, disjunction_text, named_legs
-from weft.optimizer.network import Planner
 from weft.explain.explanation import (
     JOIN,
     LOG,
@@ -28,7 +27,7 @@ from weft.explain.explanation import (
 )
 from weft.explain.join_orders import JoinOrders
 from weft.explain.project import Project, why_not_woven
-from weft.optimizer.network import KeptNetwork, Planner
+from weft.optimizer.network import Planner
 from weft.optimizer.network.nearest import Nearest, Neighbours
 from weft.optimizer.network.nodes import Entry, equations
 from weft.optimizer.share_set_columns import Chain, described, why_not

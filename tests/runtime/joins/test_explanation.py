@@ -25,8 +25,8 @@ from weft.explain.joins import shared_network
 from weft.explain.project import Project
 from weft.explain.windows import sharing
 from weft.loom import Loom
-from weft.runtime.stages.joins.stored_network import StoredNetwork
 from weft.plan.facts import Measured
+from weft.runtime.stages.joins.stored_network import StoredNetwork
 from weft.sql import NamesInMemory, read, statements
 from weft.sql.check import check
 

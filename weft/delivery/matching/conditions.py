@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from weft.algebra.expressions import Value
+from weft.delivery.log.itinerary import Span
 from weft.delivery.matching.places import (
     NULL_PIECE,
     Constants,
@@ -25,7 +26,6 @@ from weft.delivery.matching.places import (
     pieces,
     ranks_of,
 )
-from weft.delivery.log.itinerary import Span
 from weft.plan.subscription import Comparison, Conjunction
 
 
