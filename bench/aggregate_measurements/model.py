@@ -29,12 +29,13 @@ from lab.weaving.workloads import draw as draw_windows
 from lab.weaving.workloads import factor_slides
 from weft.algebra import Window
 from weft.kernels.algorithms import ALGORITHMS
-from weft.kernels.cost import Price
 from weft.kernels.grouped import make_kernel
 from weft.kernels.kernel import Kernel
+from weft.kernels.kernel_cost import Price
 from weft.optimizer.plan_cost import Levels, by_nanoseconds
 from weft.optimizer.weave import weave
-from weft.windows import most_partials, shared_edges
+from weft.windows.schedule import most_partials
+from weft.windows.slicing import shared_edges
 
 KERNELS = ("panes", "flatfat", "flatfit", "slickdeque_inv", "slickdeque_noninv", "prefix")
 PLANS = {"Weave Share": Levels.TWO, "TriWeave": Levels.THREE}

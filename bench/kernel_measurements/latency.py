@@ -19,12 +19,11 @@ from numpy.typing import NDArray
 
 from bench.kernel_measurements.subjects import COUNTS, MAX, SUM_OF_REALS, Function, filled, title
 from bench.report import progress
-from weft.kernels.algorithm import Algorithm
-from weft.kernels.cells import Memory, keep_numbers, memory, numbers, words
-from weft.kernels.driver import Run, source_stamp
+from weft.kernels.algorithms.algorithm import Algorithm
+from weft.kernels.compiled.cells import FIRST, NEXT, Index, Memory, keep_numbers, memory, numbers, words
+from weft.kernels.compiled.pointers import jitable
+from weft.kernels.execution import Run, source_stamp
 from weft.kernels.kernel import Kernel
-from weft.kernels.pointers import jitable
-from weft.kernels.ring import FIRST, NEXT, Index
 from weft.kernels.statistic import Columns
 
 WINDOW = 1 << 14
@@ -98,7 +97,7 @@ def _falling_with_peaks() -> Columns:
 
 @cache
 def clocked_roll(algorithm: Algorithm) -> Run:
-    """`roll` (see `weft/kernels/driver.py`), which reads the clock after every push."""
+    """`roll` (see `weft/kernels/execution.py`), which reads the clock after every push."""
     slide, query, stretch, stamp = algorithm.slide, algorithm.query, algorithm.stretch, source_stamp()
 
     def roll(

@@ -31,9 +31,9 @@ from bench.kernel_measurements.subjects import (
 )
 from bench.report import progress
 from weft.algebra import Window
-from weft.kernels.choice import choose_for
 from weft.kernels.demand import demand
 from weft.kernels.kernel import Kernel
+from weft.kernels.kernel_choice import choose_for
 from weft.kernels.statistic import Columns
 
 KEYS = 1000

@@ -11,8 +11,8 @@ from weft.algebra.types import BIGINT, DOUBLE
 from weft.kernels.algorithms import ALGORITHMS
 from weft.kernels.grouped import make_kernel
 from weft.kernels.kernel import Kernel, why_not
+from weft.kernels.monoids import COUNT, SUM_OF_DOUBLES, extreme, limbs_for, sum_of_integers
 from weft.kernels.statistic import Columns, Statistic, Values
-from weft.kernels.statistics import COUNT, SUM_OF_DOUBLES, extreme, limbs_for, sum_of_integers
 
 #: Partials per call: what an engine hands over at once, and few enough that answers are written into memory at hand.
 PER_CALL = 1 << 16

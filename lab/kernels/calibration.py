@@ -25,14 +25,14 @@ from numpy.typing import NDArray
 
 from weft.algebra import Window
 from weft.algebra.types import DOUBLE
-from weft.kernels.algorithm import Algorithm
 from weft.kernels.algorithms import ALGORITHMS
-from weft.kernels.cost import Price, Tariff, operations_per_edge
+from weft.kernels.algorithms.algorithm import Algorithm
 from weft.kernels.demand import demand
 from weft.kernels.deques import DequeKernel
 from weft.kernels.kernel import Kernel
+from weft.kernels.kernel_cost import Price, Tariff, operations_per_edge
+from weft.kernels.monoids import COUNT, extreme
 from weft.kernels.statistic import Statistic
-from weft.kernels.statistics import COUNT, extreme
 
 # Slides and how many of them the ranges are long. The largest trees are like those that weaving makes of many queries.
 _SINGLE = ((1, (200,)),)

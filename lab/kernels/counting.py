@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from weft.kernels.algorithm import Algorithm, Shape, empty_index
+from weft.kernels.algorithms.algorithm import Algorithm, Shape, empty_index
 from weft.kernels.algorithms.slickdeque_noninv import layout_of, slots_for
-from weft.kernels.driver import interpreted_run
-from weft.kernels.ring import Index
+from weft.kernels.compiled.cells import Index
+from weft.kernels.execution import interpreted_run
 
 Cells = list[Any]
 

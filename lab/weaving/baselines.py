@@ -29,8 +29,8 @@ from weft.optimizer.acq import Acq, Counted, collapse, demands_of, edges_of_all
 from weft.optimizer.plan_cost import Costing, Levels, by_overlap, tree_cost
 from weft.optimizer.weave import weave
 from weft.optimizer.woven_plan import PartitionGroup, WovenPlan, assembled, plan_of
-from weft.windows import edge_rate, residue_class
-from weft.windows.slicing import bounded_range
+from weft.windows.counting import edge_rate
+from weft.windows.slicing import bounded_range, residue_class
 
 Queries = Iterable[Acq | Window] | Counted
 

@@ -13,7 +13,8 @@ from weft.optimizer.edge_meter import TooLongError, estimating_meter, exact_mete
 from weft.optimizer.plan_cost import Costing, Levels, plan_cost, reading_cost
 from weft.optimizer.trees import Trees
 from weft.optimizer.woven_plan import PartitionGroup, WovenPlan, assembled
-from weft.windows import EdgeSet, edge_rate, estimated_edge_rate, reduced
+from weft.windows.counting import edge_rate, estimated_edge_rate
+from weft.windows.slicing import EdgeSet, reduced
 
 # Trees are numbered on and on, and tables by number grow; from so many on they are numbered anew.
 _MOST_NUMBERS = 1 << 16

@@ -33,7 +33,8 @@ from itertools import combinations
 from weft.optimizer.plan_cost import Levels
 from weft.optimizer.weave import Weaving
 from weft.optimizer.woven_plan import WovenPlan
-from weft.windows import EdgeSet, edge_rate, reduced
+from weft.windows.counting import edge_rate
+from weft.windows.slicing import EdgeSet, reduced
 
 # Cuts with more trees than this are not tried: the search takes seconds there, and rarely is one of them the best.
 _MOST_TREES = 24
@@ -104,7 +105,7 @@ def factor_windows(trees: Sequence[EdgeSet], rate: Fraction) -> RollUp:
     """The cheapest way found to cut a stream of `rate` rows per tick at the edges of each of these trees.
 
     >>> from weft.algebra import Window
-    >>> from weft.windows import shared_edges
+    >>> from weft.windows.slicing import shared_edges
     >>> trees = [shared_edges([Window(minutes, minutes)]) for minutes in (20, 30, 40)]
     >>> found = factor_windows(trees, Fraction(1))
     >>> found.cost * 120, len(found.auxiliary)
@@ -126,7 +127,7 @@ def without_factor_windows(trees: Sequence[EdgeSet], rate: Fraction) -> RollUp:
     With a tree for each factor of 1,000 that is the lattice of divisors:
 
     >>> from weft.algebra import Window
-    >>> from weft.windows import shared_edges
+    >>> from weft.windows.slicing import shared_edges
     >>> trees = [shared_edges([Window(slide, slide)]) for slide in range(1, 1001) if 1000 % slide == 0]
     >>> len(trees), float(without_factor_windows(trees, Fraction(1)).cost)
     (16, 4.424)

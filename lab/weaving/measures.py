@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.algebra.types import DataType
+from weft.kernels.aggregate_functions import FUNCTIONS, Need
 from weft.kernels.algorithms import ALGORITHMS
-from weft.kernels.functions import FUNCTIONS, Need
 from weft.kernels.kernel import why_not
 from weft.optimizer.acq import Counted, Measure
 

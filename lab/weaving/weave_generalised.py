@@ -23,7 +23,8 @@ from weft.optimizer.acq import Acq, Counted, collapse, edges_of_all
 from weft.optimizer.plan_cost import Costing, Levels, by_overlap
 from weft.optimizer.weave import weave
 from weft.optimizer.woven_plan import PartitionGroup, WovenPlan, assembled
-from weft.windows import EdgeSet, edge_rate
+from weft.windows.counting import edge_rate
+from weft.windows.slicing import EdgeSet
 
 
 @dataclass(frozen=True, eq=False)

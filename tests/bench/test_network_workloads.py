@@ -16,7 +16,7 @@ from bench.network_workloads.files import FED, MED
 from bench.network_workloads.query import WorkloadQuery
 from bench.network_workloads.sets import SETS, bound
 from weft.algebra import Select
-from weft.predicates import conjunctive_form
+from weft.predicates.normal_forms import conjunctive_form
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from weft.algebra.types import BIGINT, DOUBLE, STRING
-from weft.kernels.functions import define
-from weft.kernels.statistic import Columns, Field, Statistic, Values, double, integer
-from weft.kernels.statistics import (
+from weft.kernels.aggregate_functions import define
+from weft.kernels.monoids import (
     COUNT,
     MOMENTS,
     REGISTERS_OF_HASHES,
@@ -20,6 +19,7 @@ from weft.kernels.statistics import (
     extreme_record,
     sum_of_integers,
 )
+from weft.kernels.statistic import Columns, Field, Statistic, Values, double, integer
 
 Draw = Callable[[np.random.Generator, int], tuple[Values, ...]]
 

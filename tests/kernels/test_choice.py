@@ -7,12 +7,12 @@ import pytest
 
 from tests.kernels.cases import CASES
 from weft.algebra import Window
-from weft.kernels import choice
+from weft.kernels import kernel_choice as choice
 from weft.kernels.algorithms import ALGORITHMS
-from weft.kernels.choice import MANY_KEYS, choose, choose_for
-from weft.kernels.cost import MEASURED_PRICES, PRINTED, Price, Tariff
 from weft.kernels.demand import demand
 from weft.kernels.kernel import why_not
+from weft.kernels.kernel_choice import MANY_KEYS, choose, choose_for
+from weft.kernels.kernel_cost import MEASURED_PRICES, PRINTED, Price, Tariff
 
 ONE = demand([Window(100, 1)])
 MANY = demand([Window(length, 1) for length in range(10, 101, 10)])

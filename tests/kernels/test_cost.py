@@ -16,10 +16,12 @@ from hypothesis import strategies as st
 
 from lab.kernels.calibration import calibrate, fitted
 from weft.algebra import UNBOUNDED, Window
-from weft.kernels import cost
 from weft.kernels import demand as demands
+from weft.kernels import kernel_cost as cost
 from weft.kernels.algorithms import ALGORITHMS
-from weft.kernels.cost import (
+from weft.kernels.demand import Demand, demand, merged
+from weft.kernels.kernel import Kernel
+from weft.kernels.kernel_cost import (
     DUE_AWARE,
     MEASURED_PRICES,
     PRINTED,
@@ -32,19 +34,11 @@ from weft.kernels.cost import (
     operations_per_answer,
     operations_per_edge,
 )
-from weft.kernels.demand import Demand, demand, merged
-from weft.kernels.kernel import Kernel
+from weft.kernels.monoids import COUNT
 from weft.kernels.statistic import Columns, Statistic
-from weft.kernels.statistics import COUNT
-from weft.windows import (
-    answers_between,
-    composite_slide,
-    edge_rate,
-    edges_after,
-    edges_between,
-    fragments_of,
-    shared_edges,
-)
+from weft.windows.counting import edge_rate
+from weft.windows.schedule import answers_between, edges_after, edges_between, fragments_of
+from weft.windows.slicing import composite_slide, shared_edges
 
 # Slides that divide their ranges, as in the papers' workloads: there the mean number of partials is exact.
 whole_windows = st.builds(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import doctest
 from pathlib import Path
 
+from weft.kernels.aggregate_functions import FUNCTIONS
 from weft.kernels.algorithms import ALGORITHMS
-from weft.kernels.functions import FUNCTIONS
 
 PAGE = Path(__file__).parents[2] / "docs" / "kernels.md"
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.algebra.types import BIGINT, BOOLEAN, DATE, DOUBLE, HUGEINT, STRING, DataType, Kind, decimal
-from weft.kernels.functions import FUNCTIONS, Signature
+from weft.kernels.aggregate_functions import FUNCTIONS, Signature
 from weft.kernels.statistic import Columns, Values, fold
 
 Row = tuple

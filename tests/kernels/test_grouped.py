@@ -15,15 +15,14 @@ from hypothesis import strategies as st
 from tests.kernels.cases import CASES
 from weft.algebra.types import DOUBLE
 from weft.kernels import grouped
+from weft.kernels.aggregate_functions import FUNCTIONS, Signature
 from weft.kernels.algorithms import ALGORITHMS
-from weft.kernels.driver import compiled, interpreted_run
-from weft.kernels.functions import FUNCTIONS, Signature
-from weft.kernels.grouped import Answers, GroupedWindows, Partials
+from weft.kernels.compiled.row_arithmetic import row_operation
+from weft.kernels.execution import compiled, interpreted_run
+from weft.kernels.grouped import FEWEST_COLUMNS, Answers, GroupedWindows, KeyColumns, Partials
 from weft.kernels.kernel import KernelError, why_not
-from weft.kernels.keys import FEWEST_COLUMNS, KeyColumns
-from weft.kernels.rows import row_operation
+from weft.kernels.monoids import COUNT, NONFINITE, SUM_OF_DOUBLES, extreme
 from weft.kernels.statistic import Columns, Values, fold
-from weft.kernels.statistics import COUNT, NONFINITE, SUM_OF_DOUBLES, extreme
 from weft.kernels.warm import warm_up
 
 STATISTICS = {"count": COUNT, "sum": SUM_OF_DOUBLES, "nonfinite": NONFINITE, "max": extreme(DOUBLE, True)}
@@ -201,9 +200,9 @@ def test_warm_up_leaves_nothing_to_compile() -> None:
 def test_another_process_loads_what_is_compiled() -> None:
     warm_up([COUNT], ["prefix"])
     program = (
-        "from weft.kernels.driver import compiled, interpreted_run\n"
+        "from weft.kernels.execution import compiled, interpreted_run\n"
         "from weft.kernels.algorithms import ALGORITHMS\n"
-        "from weft.kernels.statistics import COUNT\n"
+        "from weft.kernels.monoids import COUNT\n"
         "from weft.kernels.warm import warm_up\n"
         "warm_up([COUNT], ['prefix'])\n"
         "stats = compiled(interpreted_run, ALGORITHMS['prefix']).stats\n"

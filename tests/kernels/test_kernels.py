@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from tests.kernels.cases import CASES, Case, Recomputation, assert_same
 from weft.kernels import kernel as kernel_module
-from weft.kernels.algorithm import Algorithm
 from weft.kernels.algorithms import ALGORITHMS
+from weft.kernels.algorithms.algorithm import Algorithm
 from weft.kernels.deques import DequeKernel
 from weft.kernels.grouped import make_kernel
 from weft.kernels.kernel import Kernel, KernelError, why_not

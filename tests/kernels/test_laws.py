@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from tests.kernels.cases import CASES, Case
 from weft.algebra.types import DOUBLE, HUGEINT, decimal
-from weft.kernels import functions
-from weft.kernels.functions import FUNCTIONS, define
+from weft.kernels import aggregate_functions as functions
+from weft.kernels.aggregate_functions import FUNCTIONS, define
 from weft.kernels.laws import LawBroken, violations
+from weft.kernels.monoids import NONFINITE, ROUNDED_VALUES, SUM_OF_DOUBLES, extreme
 from weft.kernels.statistic import Columns, Statistic, Values, fold, same_records
-from weft.kernels.statistics import NONFINITE, ROUNDED_VALUES, SUM_OF_DOUBLES, extreme
 
 EXTREME_DOUBLES = Values(
     np.array([0.0, -0.0, 1.5, -1.5, 1e300, -1e300, 5e-324, np.inf, -np.inf, np.nan, 1.0]),

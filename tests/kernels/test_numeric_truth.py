@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from weft.algebra.types import DOUBLE
+from weft.kernels.aggregate_functions import FUNCTIONS, Signature
 from weft.kernels.algorithms import ALGORITHMS
-from weft.kernels.functions import FUNCTIONS, Signature
 from weft.kernels.grouped import make_kernel
 from weft.kernels.kernel import Kernel
+from weft.kernels.monoids import COUNT, NONFINITE, SUM_OF_DOUBLES, ieee_sum
 from weft.kernels.statistic import Values
-from weft.kernels.statistics import COUNT, NONFINITE, SUM_OF_DOUBLES, ieee_sum
 
 SUBTRACTING = [name for name, algorithm in ALGORITHMS.items() if algorithm.inverts]
 LENGTH = 1000

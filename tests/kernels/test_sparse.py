@@ -15,10 +15,10 @@ from weft.kernels import sparse
 from weft.kernels.algorithms import ALGORITHMS
 from weft.kernels.grouped import AnswerRows, GroupedWindows, Partials
 from weft.kernels.kernel import KernelError, why_not
+from weft.kernels.monoids import COUNT, NAN, NONFINITE, SUM_OF_DOUBLES
 from weft.kernels.spans import Windows, spans
 from weft.kernels.sparse import SparseWindows
 from weft.kernels.statistic import Columns, Statistic
-from weft.kernels.statistics import COUNT, NAN, NONFINITE, SUM_OF_DOUBLES
 
 NAMES = tuple(CASES)
 

@@ -14,17 +14,11 @@ from weft.algebra import Window
 from weft.algebra.types import BIGINT
 from weft.kernels.algorithms import ALGORITHMS
 from weft.kernels.grouped import GroupedWindows, Partials, make_kernel
+from weft.kernels.monoids import COUNT, extreme, sum_of_integers, whole_sum
 from weft.kernels.statistic import Columns, Statistic, Values, fold
-from weft.kernels.statistics import COUNT, extreme, sum_of_integers, whole_sum
-from weft.windows import (
-    Slicing,
-    answers_between,
-    edges_between,
-    most_partials,
-    partials_per_answer,
-    shared_edges,
-    steps_between,
-)
+from weft.windows.schedule import answers_between, edges_between, most_partials
+from weft.windows.slicing import Slicing, partials_per_answer, shared_edges
+from weft.windows.steps import steps_between
 
 windows = st.builds(Window, range=st.integers(1, 40), slide=st.integers(1, 12), origin=st.integers(-20, 20))
 rows = st.lists(st.tuples(st.integers(0, 119), st.integers(0, 3), st.integers(-9, 9)), max_size=60)

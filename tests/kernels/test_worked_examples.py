@@ -16,9 +16,9 @@ from weft.algebra.types import BIGINT
 from weft.kernels.algorithms import ALGORITHMS
 from weft.kernels.algorithms.daba import A, B, L, R
 from weft.kernels.algorithms.two_stacks import BACK
+from weft.kernels.compiled.cells import FIRST, NEXT
 from weft.kernels.deques import DequeKernel
-from weft.kernels.ring import FIRST, NEXT
-from weft.kernels.statistics import extreme
+from weft.kernels.monoids import extreme
 
 UT_W5 = [5, 3, 8, 1, 9, 2, 7, 4, 6, 6, 1, 3]
 UT_W5_SUMS = [5, 8, 16, 17, 21, 20, 19, 22, 19, 23, 17, 16]

@@ -21,7 +21,8 @@ from weft.optimizer.plan_cost import (
     plan_cost,
     tree_cost,
 )
-from weft.windows import edge_rate, shared_edges
+from weft.windows.counting import edge_rate
+from weft.windows.slicing import shared_edges
 
 COSTINGS: list[Costing] = [
     by_overlap(),

@@ -19,7 +19,7 @@ from weft.optimizer.acq import (
     lanes_of,
     merged_demands,
 )
-from weft.windows import shared_edges
+from weft.windows.slicing import shared_edges
 
 ONLY = Lane(AGGREGATE, frozenset(), "")
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from tests.optimizer import cases
 from weft.algebra import Window
 from weft.optimizer.edge_meter import BitMeter, ClassMeter, Meter, TooLongError, estimating_meter, exact_meter
-from weft.windows import EdgeSet, edge_rate, shared_edges
+from weft.windows.counting import edge_rate
+from weft.windows.slicing import EdgeSet, shared_edges
 
 edge_sets = st.lists(st.lists(cases.windows(), min_size=1, max_size=3).map(shared_edges), min_size=2, max_size=6)
 

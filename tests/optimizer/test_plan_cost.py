@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tests.optimizer import cases, operators
 from weft.algebra import Window
 from weft.kernels.algorithms import ALGORITHMS
-from weft.kernels.choice import PREFERENCE
-from weft.kernels.cost import MEASURED_PRICES, cost_per_tick
 from weft.kernels.demand import demand
+from weft.kernels.kernel_choice import PREFERENCE
+from weft.kernels.kernel_cost import MEASURED_PRICES, cost_per_tick
 from weft.optimizer.acq import Acq, Measure, collapse
 from weft.optimizer.plan_cost import (
     TREE_KERNELS,

@@ -17,7 +17,7 @@ from weft.optimizer.acq import Acq, collapse, collapse_table, together
 from weft.optimizer.plan_cost import Costing, Levels, by_operations, by_overlap, by_printed, plan_cost, tree_cost
 from weft.optimizer.weave import Weaving, weave
 from weft.optimizer.woven_plan import WovenPlan, plan_of
-from weft.windows import edge_rate
+from weft.windows.counting import edge_rate
 
 A, B, C = Window(16, 4), Window(10, 5), Window(8, 4)
 EXAMPLE_9 = {"a": Window(8, 5), "b": Window(5, 4), "c": Window(10, 1)}

@@ -10,7 +10,8 @@ from functools import cache
 
 from tests.oracle_expressions import Scope, holds
 from weft.algebra import Expression, Select, Value
-from weft.predicates import PredicateSet, conjunctive_form
+from weft.predicates.clauses import PredicateSet
+from weft.predicates.normal_forms import conjunctive_form
 from weft.sql import NamesInMemory, parse, read
 from weft.sql.relation_binder import bind_relation
 from weft.sql.statements import CreateStream

@@ -17,7 +17,9 @@ from itertools import product
 from tests.predicates.given import condition, stream_text
 from weft.algebra import Column
 from weft.algebra.types import decimal
-from weft.predicates import Domain, Facts, PredicateSet, conjunctive_form
+from weft.predicates.clauses import PredicateSet
+from weft.predicates.domains import Domain, Facts
+from weft.predicates.normal_forms import conjunctive_form
 
 OPERATORS: Mapping[str, Callable[[Fraction, Fraction], bool]] = {
     "<": operator.lt,

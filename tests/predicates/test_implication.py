@@ -20,21 +20,22 @@ from tests.predicates.small_worlds import (
     conjunction_of_disjunctions,
     predicates,
 )
-from weft.predicates import (
-    ClosestIndex,
-    PredicateIndex,
+from weft.predicates.clauses import (
+    DECREASING,
+    EQUAL,
+    INCREASING,
+    SUBSUMABLE,
+    SUBSUMABLE_UNEQUAL,
     PredicateSet,
-    boxes_contained,
-    conjunctive_form,
     disjunction_implies,
-    disjunctive_form,
-    entails,
-    is_contradiction,
+    follows_from_one,
     literal_implies,
     set_implies,
 )
-from weft.predicates.implication import DECREASING, EQUAL, INCREASING, SUBSUMABLE, SUBSUMABLE_UNEQUAL, follows_from_one
+from weft.predicates.closest import ClosestIndex
+from weft.predicates.entailment import entails, is_contradiction
 from weft.predicates.intervals import is_subset
+from weft.predicates.normal_forms import boxes_contained, conjunctive_form, disjunctive_form
 
 _ORDERS = {EQUAL: (2, 2), DECREASING: (3, 2), INCREASING: (2, 3)}
 
@@ -185,37 +186,16 @@ def test_effort_is_bounded() -> None:
     assert entails(dense(hard), dense("a IS NOT NULL OR b IS NOT NULL OR c IS NOT NULL"))
 
 
-def test_the_index_answers_as_comparing_all_pairs_does() -> None:
-    """All four searches, with sets that come and go, against the definition."""
-    pick = random.Random(3)
-    index: PredicateIndex[int] = PredicateIndex()
-    stored: dict[int, PredicateSet] = {}
-    for step in range(160):
-        world = pick.choice((DENSE, DENSE, WHOLE))
-        known = conjunction_of_disjunctions(pick, world, is_linear=pick.random() < 0.5)
-        new = predicates(known, DENSE)
-        assert index.implied_by(new) == {key for key, each in stored.items() if new.is_false or set_implies(new, each)}
-        assert index.implying(new) == {key for key, each in stored.items() if each.is_false or set_implies(each, new)}
-        assert index.equal_to(new) == {key for key, each in stored.items() if each == new}
-        stored[step] = new
-        index.add(step, new)
-        if pick.random() < 0.4:
-            gone = pick.choice(sorted(stored))
-            index.remove(gone)
-            del stored[gone]
-
-
-def test_an_empty_index_has_nothing_left_in_it() -> None:
-    index: PredicateIndex[str] = PredicateIndex()
+def test_a_key_is_in_the_index_once_and_leaves_nothing_behind() -> None:
+    index: ClosestIndex[str] = ClosestIndex()
     index.add("q", whole("a > 1 AND (b = 2 OR c IS NULL) AND a < b"))
     with pytest.raises(ValueError, match="remove it first"):
         index.add("q", whole("a > 1"))
     index.remove("q")
     index.add("other", whole("a > 0"))
-    assert index.implied_by(whole("a > 1 AND a < b")) == {"other"}
+    assert index.closest(whole("a > 1 AND a < b")) == {"other"}
     index.remove("other")
-    assert not index.implied_by(whole("a > 1 AND a < b"))
-    assert not index.implying(whole("a > 0"))
+    assert not index.closest(whole("a > 1 AND a < b"))
 
 
 def test_what_follows_from_one_is_what_some_pair_tells() -> None:

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from tests.predicates.given import condition, dense, whole
 from weft.algebra import Column
 from weft.algebra.types import INT
-from weft.predicates import conjunctive_form, pieces_of
 from weft.predicates.domains import Domain, settled
 from weft.predicates.intervals import (
     ValueSet,
@@ -22,9 +21,10 @@ from weft.predicates.intervals import (
     satisfying,
     union,
 )
-from weft.predicates.literals import alternatives, requirements, sortable
+from weft.predicates.literals import alternatives, pieces_of, requirements, sortable
+from weft.predicates.normal_forms import conjunctive_form
 from weft.predicates.polynomials import Atom, variable
-from weft.predicates.subjects import Sum, sum_of
+from weft.predicates.terms import Sum, sum_of
 
 PLACES = [Fraction(n, 2) for n in range(-1, 12)]
 

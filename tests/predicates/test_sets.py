@@ -12,25 +12,18 @@ from tests.predicates.given import condition, dense, is_true, texts
 from tests.predicates.small_worlds import DENSE, WHOLE, Known, World, conjunction_of_disjunctions, predicates
 from weft.algebra import Column, Value
 from weft.algebra.types import INT, STRING, decimal
-from weft.predicates import (
-    FALSE_SET,
-    TRUE_SET,
-    PredicateSet,
+from weft.predicates.clauses import FALSE_SET, TRUE_SET, PredicateSet
+from weft.predicates.entailment import entails_disjunction
+from weft.predicates.intervals import contains
+from weft.predicates.normal_forms import (
     by_sources,
     condition_of,
     condition_of_disjunction,
     conjunctive_form,
-    converted,
-    difference,
     disjunctive_form,
-    entails_disjunction,
-    explicated,
-    in_common,
-    standard_form,
-    union,
 )
-from weft.predicates.intervals import contains
-from weft.predicates.subjects import Sum
+from weft.predicates.operations import converted, difference, explicated, in_common, standard_form, union
+from weft.predicates.terms import Sum
 
 
 def examples(count: int, seed: int, is_linear: bool = True) -> Iterator[tuple[World, Known, Known]]:

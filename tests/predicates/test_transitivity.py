@@ -10,9 +10,10 @@ import pytest
 
 from tests.predicates.given import condition, dense, stream_text
 from tests.predicates.small_worlds import OPERATORS
-from weft.predicates import PredicateSet, conjunctive_form, inferred, with_inferred
-from weft.predicates.clauses import disjunction_with, set_with
+from weft.predicates.clauses import PredicateSet, disjunction_with, set_with
 from weft.predicates.intervals import contains
+from weft.predicates.normal_forms import conjunctive_form
+from weft.predicates.transitivity import inferred, with_inferred
 
 
 def found(where: str, inputs: str = "s x, s y") -> list[str]:

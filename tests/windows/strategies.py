@@ -7,7 +7,7 @@ from math import lcm
 from hypothesis import strategies as st
 
 from weft.algebra import Window
-from weft.windows import EdgeSet, ResidueClass, Slicing
+from weft.windows.slicing import EdgeSet, ResidueClass, Slicing
 
 
 def windows(longest_slide: int = 24) -> st.SearchStrategy[Window]:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.windows.containment import (
+from weft.windows.join_windows import (
     JoinWindows,
     contains_schedule,
     contains_windows,
@@ -20,10 +20,12 @@ from weft.windows.containment import (
     is_timely,
     max_gap,
     meet,
+    merge_timely,
+    merge_widened,
+    merge_within,
     next_instant,
     slack,
 )
-from weft.windows.merging import merge_timely, merge_widened, merge_within
 
 EXHAUSTIVE = settings(max_examples=100, derandomize=True, database=None, deadline=None)
 

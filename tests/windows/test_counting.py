@@ -11,26 +11,22 @@ from hypothesis import strategies as st
 
 from tests.windows.strategies import edge_sets, edges_by_force, period_of, slicings, window_sets
 from weft.algebra import Window
-from weft.windows import (
-    EdgeSet,
-    ResidueClass,
-    Slicing,
+from weft.windows import counting
+from weft.windows.counting import (
+    EffortExceededError,
     common_edge_rate,
-    composite_slide,
+    coprime_bases,
     count_by_bit_set,
     count_edges,
-    counting,
     edge_rate,
-    edges_between,
     estimated_edge_rate,
     exact_edge_rate,
-    meet,
     rate_by_inclusion_exclusion,
-    reduced,
-    shared_edges,
+    uncovered,
     weaveability,
 )
-from weft.windows.conditioning import EffortExceededError, coprime_bases, uncovered
+from weft.windows.schedule import edges_between
+from weft.windows.slicing import EdgeSet, ResidueClass, Slicing, composite_slide, meet, reduced, shared_edges
 
 # They all divide 2,520, so that brute force is quick.
 MODULI = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 15, 18, 20, 21, 24, 28, 30, 35, 36, 40, 42, 45, 60)

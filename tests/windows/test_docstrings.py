@@ -4,12 +4,12 @@ import doctest
 
 import pytest
 
-from weft.windows import conditioning, containment, counting, merging, residues, schedule, slicing, steps
+from weft.windows import counting, join_windows, schedule, slicing
 
 
 @pytest.mark.parametrize(
     "module",
-    [conditioning, containment, counting, merging, residues, schedule, slicing, steps],
+    [counting, join_windows, schedule, slicing],
     ids=lambda m: m.__name__,
 )
 def test_examples_in_docstrings(module: object) -> None:

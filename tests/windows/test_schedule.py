@@ -10,15 +10,11 @@ from hypothesis import strategies as st
 
 from tests.windows.strategies import edge_sets, edges_by_force, slicings, window_sets, windows
 from weft.algebra import Window
-from weft.windows import (
+from weft.windows.schedule import (
     Due,
-    EdgeSet,
     Fragment,
-    ResidueClass,
-    Slicing,
     answers_after,
     answers_between,
-    composite_slide,
     edges_after,
     edges_between,
     fragment_at,
@@ -29,8 +25,8 @@ from weft.windows import (
     instances_ending,
     most_partials,
     oldest_open_start,
-    shared_edges,
 )
+from weft.windows.slicing import EdgeSet, ResidueClass, Slicing, composite_slide, shared_edges
 
 MODULI = (1, 2, 3, 5, 7, 9, 12, 25, 40)
 EXAMPLE_3 = [Window(12, 9), Window(10, 6)]

@@ -7,15 +7,13 @@ from hypothesis import given
 
 from tests.windows.strategies import edges_by_force, slicings, window_sets, windows
 from weft.algebra import UNBOUNDED, Window
-from weft.windows import (
+from weft.windows.counting import edge_rate
+from weft.windows.schedule import edges_between, fragments_of, instance
+from weft.windows.slicing import (
     Pair,
     ResidueClass,
     Slicing,
     composite_slide,
-    edge_rate,
-    edges_between,
-    fragments_of,
-    instance,
     pair,
     partials_per_answer,
     shared_edges,

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 from tests.windows.strategies import window_sets
 from weft.algebra import Window
-from weft.windows import Slicing, answers_between, edges_between, shared_edges, steps_between
+from weft.windows.schedule import answers_between, edges_between
+from weft.windows.slicing import Slicing, shared_edges
+from weft.windows.steps import steps_between
 
 slicings = st.sampled_from([Slicing.PANES, Slicing.PAIRS])
 

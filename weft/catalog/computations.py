@@ -20,7 +20,7 @@ from weft.predicates.clauses import Disjunction, PredicateSet, set_with
 from weft.predicates.domains import Domain
 from weft.predicates.literals import Triple
 from weft.predicates.polynomials import Atom, Polynomial
-from weft.predicates.subjects import Order, Sum, Term
+from weft.predicates.terms import Order, Sum, Term
 
 register(Triple, Disjunction, Sum, Term, Order, Polynomial, Atom, Domain)
 

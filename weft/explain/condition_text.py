@@ -22,7 +22,7 @@ from weft.predicates.clauses import Disjunction, PredicateSet
 from weft.predicates.domains import DAY, is_in_calendar
 from weft.predicates.literals import MIRRORED, Triple, bound_text
 from weft.predicates.polynomials import Atom, Monomial, number_text
-from weft.predicates.subjects import Order, Subject, Sum, Term
+from weft.predicates.terms import Order, Subject, Sum, Term
 
 
 @dataclass(frozen=True, slots=True)

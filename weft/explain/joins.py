@@ -33,7 +33,7 @@ from weft.optimizer.network.nodes import Entry, equations
 from weft.optimizer.share_set_columns import Chain, described, why_not
 from weft.plan.network import Network
 from weft.plan.normal_form import without_names
-from weft.predicates import Disjunction
+from weft.predicates.clauses import Disjunction
 from weft.runtime.pieces.pieces import Evaluator, Piece, selects_of
 from weft.runtime.stages.groups.row_aggregates import row_aggregate
 from weft.runtime.stages.joins.families import Families, families_of

@@ -28,9 +28,9 @@ from weft.explain.explanation import (
     WovenQuery,
 )
 from weft.kernels.algorithms import ALGORITHMS
-from weft.kernels.choice import Choice
-from weft.kernels.cost import MEASURED_PRICES, cost_per_tick
 from weft.kernels.demand import demand
+from weft.kernels.kernel_choice import Choice
+from weft.kernels.kernel_cost import MEASURED_PRICES, cost_per_tick
 from weft.optimizer.plan_cost import Levels
 from weft.optimizer.weave_explain import NearestNeighbour, nearest_neighbours
 from weft.optimizer.woven_plan import plan_of
@@ -51,7 +51,8 @@ from weft.runtime.stages.windows.tree_choice import (
 )
 from weft.runtime.stages.windows.window_tree import TreeSpec
 from weft.runtime.stages.windows.woven_queries import REDUCED_CLOCK, NotWoven, Woven, woven
-from weft.windows import edge_rate, shared_edges
+from weft.windows.counting import edge_rate
+from weft.windows.slicing import shared_edges
 
 
 def sharing(

@@ -1,6 +1,6 @@
 """Demand: what the queries of a tree ask of its kernel, in a form that a million queries do not make long.
 
-Whatever Ω (see `weft/kernels/cost.py`) needs to know of a tree's queries are sums over them, some over those whose
+Whatever Ω (see `kernel_cost`) needs to know of a tree's queries are sums over them, some over those whose
 range is at least so long. The queries are therefore kept as a table by distinct range, with suffix sums, and all sums
 are exact integers: equal costs compare equal.
 """

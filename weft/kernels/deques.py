@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from weft.kernels.algorithm import Algorithm
+from weft.kernels.algorithms.algorithm import Algorithm
 from weft.kernels.algorithms.slickdeque_noninv import (
     FEWEST_SLOTS,
     GATHERED,
@@ -18,8 +18,8 @@ from weft.kernels.algorithms.slickdeque_noninv import (
     room_for,
     slots_for,
 )
+from weft.kernels.compiled.cells import SLOTS
 from weft.kernels.kernel import Kernel, Snapshot
-from weft.kernels.ring import SLOTS
 from weft.kernels.statistic import Columns, Statistic, same_records
 
 #: The most steps in one call, times keys: what one call can add to the deques is reserved before it.

@@ -10,23 +10,25 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from weft.kernels.algorithm import Algorithm, Layout, Shape, empty_index, start_at
-from weft.kernels.arithmetic import compiled_arithmetic
-from weft.kernels.blocks import identities, packed, unwritten
-from weft.kernels.driver import (
+from weft.kernels.algorithms.algorithm import Algorithm, Layout, Shape, empty_index, start_at
+from weft.kernels.compiled.cells import FIRST, NEXT, Index
+from weft.kernels.compiled.pointers import address
+from weft.kernels.execution import (
     GO_BACK,
     OUT_OF_ORDER,
     TOO_LONG,
     TOO_SHORT,
+    Interpreted,
     Run,
     compiled,
+    compiled_arithmetic,
+    identities,
     interpreted_roll,
     interpreted_roll_many,
     interpreted_run,
+    packed,
+    unwritten,
 )
-from weft.kernels.interpreted import Interpreted
-from weft.kernels.pointers import address
-from weft.kernels.ring import FIRST, NEXT, Index
 from weft.kernels.statistic import Array, Columns, Statistic
 
 _ALL_DUE = np.zeros(1, dtype=np.int64)
@@ -55,7 +57,7 @@ class Kernel:
 
     >>> import numpy as np
     >>> from weft.kernels.algorithms import ALGORITHMS
-    >>> from weft.kernels.statistics import COUNT
+    >>> from weft.kernels.monoids import COUNT
     >>> counts = Kernel(ALGORITHMS["prefix"], COUNT, capacity=3, width=2)
     >>> for fragment in ([1, 10], [2, 20], [3, 30]):
     ...     counts.push((np.array(fragment),))

@@ -20,8 +20,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from weft.kernels.pointers import address, call_row_operation, ints_at
-from weft.kernels.rows import ADD_INTS, address_of
+from weft.kernels.compiled.pointers import address, call_row_operation, ints_at
+from weft.kernels.compiled.row_arithmetic import ADD_INTS, address_of
 from weft.kernels.statistic import Columns, Statistic, fold
 
 Ints = NDArray[np.int64]

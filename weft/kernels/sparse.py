@@ -33,7 +33,7 @@ from weft.kernels.statistic import Array, Columns, Statistic, are_identities
 class SparseWindows:
     """Partials sorted by key and fragment, and the windows over them; `GroupedWindows` gives the same answers.
 
-    >>> from weft.kernels.statistics import COUNT
+    >>> from weft.kernels.monoids import COUNT
     >>> tree = SparseWindows({"n": COUNT})
     >>> sevens = Partials(np.array([0, 1]), np.array([7, 7]), {"n": (np.array([1, 4]),)})
     >>> rows = tree.slide(sevens, fragments=3, starts=[[0], [0], [1]])

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.kernels.rows import RowArithmetic
+from weft.kernels.compiled.row_arithmetic import RowArithmetic
 
 Array: TypeAlias = NDArray[Any]
 

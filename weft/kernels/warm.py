@@ -14,9 +14,9 @@ from weft.algebra.types import BIGINT, DOUBLE
 from weft.kernels.algorithms import ALGORITHMS
 from weft.kernels.grouped import Partials, make_kernel
 from weft.kernels.kernel import why_not
+from weft.kernels.monoids import COUNT, MOMENTS, SUM_OF_DOUBLES, extreme
 from weft.kernels.sparse import SparseWindows
 from weft.kernels.statistic import Statistic
-from weft.kernels.statistics import COUNT, MOMENTS, SUM_OF_DOUBLES, extreme
 
 #: One statistic for each arithmetic there is on rows; all others use the same.
 EVERY_ARITHMETIC: tuple[Statistic, ...] = (

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from weft.algebra import Window
 from weft.kernels.demand import Demand, merged
-from weft.windows import EdgeSet, reduced, slices
-from weft.windows.slicing import bounded_range
+from weft.windows.slicing import EdgeSet, bounded_range, reduced, slices
 
 
 class Measure(NamedTuple):

@@ -26,7 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.optimizer.progressions import Progressions, simple_step
-from weft.windows import EdgeSet, exact_edge_rate, reduced
+from weft.windows.counting import exact_edge_rate
+from weft.windows.slicing import EdgeSet, reduced
 
 Rates: TypeAlias = NDArray[np.float64]
 Bits: TypeAlias = NDArray[np.bool_]

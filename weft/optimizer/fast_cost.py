@@ -20,11 +20,11 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.kernels.cost import DUE_AWARE, PRINTED, Fares, Omega
 from weft.kernels.demand import Demand, merged
+from weft.kernels.kernel_cost import DUE_AWARE, PRINTED, Fares, Omega
 from weft.optimizer.acq import Acq, Demands, Lane, demands_of, edges_of, lanes_of
 from weft.optimizer.plan_cost import OVERLAP, Costing
-from weft.windows import edge_rate
+from weft.windows.counting import edge_rate
 from weft.windows.slicing import bounded_range
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -61,7 +61,7 @@ FastCost: TypeAlias = Callable[[Sums, Floats], Floats]
 
 
 def _harmonic(partials: Floats) -> Floats:
-    """As `weft.kernels.cost.harmonic`: the series from 32 on, and the recurrence below."""
+    """As `weft.kernels.kernel_cost.harmonic`: the series from 32 on, and the recurrence below."""
     at = np.array(partials, dtype=np.float64)
     shortfall = np.zeros_like(at)
     while (low := at < 32).any():
@@ -119,7 +119,7 @@ class _Profile:
     def lookups(self, rates: Floats) -> Floats:
         """Σ answers per tick · look(range·E), for each of these rates E.
 
-        look is linear between powers of two (see `weft/kernels/cost.py`), and has no jumps: it does not matter on
+        look is linear between powers of two (see `kernel_cost`), and has no jumps: it does not matter on
         which side of a power rounding puts a range.
         """
         octaves = np.arange(1, 2 + max(1, int(np.log2(self._ranges[-1] * rates.max() + 1))))

@@ -8,7 +8,7 @@ operations at each of them; rows come at a rate of λ per tick.
                                           groups (TriOps). A single group needs no third level: λ + E·Ω.
 
 The first terms are Guirguis', "Scalable Processing of Multiple Aggregate Continuous Queries"; Ω is whatever the kernels
-spend (`weft/kernels/cost.py`), counted in operations or in nanoseconds. Costs are exact fractions.
+spend (`weft/kernels/kernel_cost.py`), counted in operations or in nanoseconds. Costs are exact fractions.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
 
-from weft.kernels.cost import DUE_AWARE, MEASURED_PRICES, PRINTED, UNIT_PRICES, Fares, Omega, Prices
 from weft.kernels.demand import Demand
+from weft.kernels.kernel_cost import DUE_AWARE, MEASURED_PRICES, PRINTED, UNIT_PRICES, Fares, Omega, Prices
 from weft.optimizer.acq import Counted, Demands, Lane, demands_of, edges_of_all
-from weft.windows import edge_rate
+from weft.windows.counting import edge_rate
 
 _ONE = Fraction(1)
 
@@ -91,7 +91,7 @@ def _overlap(asked: Demand, rate: Fraction) -> Fraction:
 OVERLAP: Mapping[str, Omega] = {"panes": _overlap}
 
 
-#: The kernels that serve trees of many ranges, in the order of `weft.kernels.choice.PREFERENCE`: of equals the
+#: The kernels that serve trees of many ranges, in the order of `weft.kernels.kernel_choice.PREFERENCE`: of equals the
 #: first is taken.
 TREE_KERNELS = ("slickdeque_inv", "prefix", "slickdeque_noninv", "flatfit", "b_int", "flatfat", "panes")
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.windows import EdgeSet
+from weft.windows.slicing import EdgeSet
 
 Integers: TypeAlias = NDArray[np.int64]
 

@@ -13,7 +13,7 @@ from weft.optimizer.acq import Demands, merged_demands
 from weft.optimizer.edge_meter import Meter
 from weft.optimizer.fast_cost import ROUNDING, Ledger
 from weft.optimizer.plan_cost import Costing, TreeCost
-from weft.windows import EdgeSet
+from weft.windows.slicing import EdgeSet
 
 Floats: TypeAlias = NDArray[np.float64]
 

@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.algebra import Window
-from weft.kernels.cost import DUE_AWARE, PRINTED, Omega
+from weft.kernels.kernel_cost import DUE_AWARE, PRINTED, Omega
 from weft.optimizer.acq import (
     Acq,
     Counted,
@@ -56,7 +56,8 @@ from weft.optimizer.plan_cost import OVERLAP, Costing, Levels, TreeCost, by_over
 from weft.optimizer.trees import Trees
 from weft.optimizer.weave_polish import Part, Partition, polished
 from weft.optimizer.woven_plan import PartitionGroup, WovenPlan, assembled, plan_of
-from weft.windows import EdgeSet, edge_rate, reduced
+from weft.windows.counting import edge_rate
+from weft.windows.slicing import EdgeSet, reduced
 
 # Benefits of all pairs of leaves are held in memory: so many leaves at most.
 _MOST_LEAVES = 3_000

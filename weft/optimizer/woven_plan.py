@@ -9,7 +9,8 @@ from functools import cached_property
 
 from weft.optimizer.acq import Acq, Counted, Lane, demands_of, edges_of_all
 from weft.optimizer.plan_cost import Costing, Levels, plan_cost, tree_cost
-from weft.windows import EdgeSet, edge_rate, reduced
+from weft.windows.counting import edge_rate
+from weft.windows.slicing import EdgeSet, reduced
 
 
 @dataclass(frozen=True, eq=False)

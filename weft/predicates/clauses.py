@@ -1,4 +1,34 @@
-"""Disjunctions of literals, and the sets of disjunctions that a WHERE is: frozen values with texts as keys."""
+"""Disjunctions of literals and predicate sets: their canonical forms, and which of them implies which.
+
+Both are frozen values, known by their texts.
+
+**Implication** compares pairs. If p implies q, then q **subsumes** p; q is the weaker condition and its result the
+larger one. A node can be shared by a query whose predicate set implies the node's.
+
+    literals        one subject, and (operator, operator, how the constants compare) is in the table
+    disjunctions    every literal of p implies some literal of q
+    sets            every disjunction of Q is implied by some disjunction of P
+
+All three are sound. The first is complete for one subject. The last is not complete: it looks at two disjunctions at a
+time, and misses that `(a < 4 OR a > 5) AND a > 4.5` implies `a > 5`. What it misses, `entailment` finds.
+
+**A canonical disjunction** has no literal that implies another, and what touches is joined:
+
+    a < 5 OR a = 5           →   a <= 5
+    a < 5 OR a > 5           →   a != 5
+    a < 5 OR a > 3           →   a IS NOT NULL
+
+**A canonical predicate set.** The disjunctions that speak of one subject are one set of values, which is written in one
+way (`requirements`). The others are held against these sets: literals that they rule out are struck, and a disjunction
+goes when one of its literals always holds. Those that differ in one subject alone, and leave it no value, are what they
+have in common. What is left with one subject becomes part of its set, and so on until nothing changes. The order of the
+steps does not matter, so queries that are written differently meet in the same text more often:
+
+    (a < 4 OR b > 5) AND a > 10   →   a > 10 AND b > 5
+    (a < 4 OR b > 5) AND (a > 7 OR b > 5)   →   b > 5
+    a >= 5 AND a <= 5             →   a = 5
+    a > 5 AND a < 3               →   FALSE
+"""
 
 from __future__ import annotations
 
@@ -6,9 +36,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from weft.predicates.intervals import ValueSet, union
-from weft.predicates.literals import Triple
-from weft.predicates.subjects import Subject
+from weft.predicates.intervals import ONLY_NULL, ValueSet, are_disjoint, intersection, is_subset, union
+from weft.predicates.literals import IS_NOT_NULL, IS_NULL, Triple, alternatives, null_test, requirements
+from weft.predicates.terms import Subject
 
 
 @dataclass(frozen=True)
@@ -74,3 +104,206 @@ def set_with(disjunctions: Iterable[Disjunction]) -> PredicateSet:
 FALSE = disjunction_with(())
 TRUE_SET = set_with(())
 FALSE_SET = set_with((FALSE,))
+
+
+#: How the first constant compares with the second.
+EQUAL, DECREASING, INCREASING = "=", ">", "<"
+
+#: Subsumable triples: (x op1 c1) implies (x op2 c2) if c1 and c2 compare so. These 16 are complete for all operators
+#: but `!=`, apart from a literal that implies itself.
+SUBSUMABLE = frozenset(
+    {
+        *((">", ">=", EQUAL), ("<", "<=", EQUAL), ("=", ">=", EQUAL), ("=", "<=", EQUAL)),
+        *((">", ">=", DECREASING), (">", ">", DECREASING), (">=", ">=", DECREASING), (">=", ">", DECREASING)),
+        *(("=", ">", DECREASING), ("=", ">=", DECREASING)),
+        *(("<", "<=", INCREASING), ("<", "<", INCREASING), ("<=", "<=", INCREASING), ("<=", "<", INCREASING)),
+        *(("=", "<", INCREASING), ("=", "<=", INCREASING)),
+    }
+)
+
+#: And those that end in `!=`.
+SUBSUMABLE_UNEQUAL = frozenset(
+    {
+        *(("=", "!=", DECREASING), ("=", "!=", INCREASING)),
+        *((">", "!=", EQUAL), (">", "!=", DECREASING), (">=", "!=", DECREASING)),
+        *(("<", "!=", EQUAL), ("<", "!=", INCREASING), ("<=", "!=", INCREASING)),
+    }
+)
+
+_TABLE = SUBSUMABLE | SUBSUMABLE_UNEQUAL
+
+
+def literal_implies(left: Triple, right: Triple) -> bool:
+    """Whether the right literal is TRUE wherever the left one is."""
+    if left == right:
+        return True
+    if IS_NULL in (left.operator, right.operator):
+        return False
+    if right.operator == IS_NOT_NULL:
+        # A value of the one subject needs values of all its parts.
+        return set(right.subject.parts) <= set(left.subject.parts)
+    if left.subject != right.subject or left.operator == IS_NOT_NULL:
+        return False
+    return (left.operator, right.operator, _order_of_bounds(left, right)) in _TABLE
+
+
+def _order_of_bounds(left: Triple, right: Triple) -> str:
+    if left.bound == right.bound:
+        return EQUAL
+    return DECREASING if left.bound > right.bound else INCREASING  # type: ignore[operator]
+
+
+def disjunction_implies(left: Disjunction, right: Disjunction) -> bool:
+    """Whether every literal on the left implies some literal on the right."""
+    if len(left.literals) == len(right.literals) == 1:
+        return literal_implies(left.literals[0], right.literals[0])
+    same = set(right.literals)
+    # An equation and IS NULL follow from themselves alone, so that long lists need not be compared with each other.
+    weaker = [each for each in right.literals if each.operator not in ("=", IS_NULL)]
+    return all(each in same or any(literal_implies(each, other) for other in weaker) for each in left.literals)
+
+
+def follows_from_one(disjunction: Disjunction, predicates: PredicateSet) -> bool:
+    """Whether a disjunction is implied by some disjunction of a set.
+
+    A literal implies others of its own subject, and that something has a value. So where no literal says the latter,
+    only disjunctions that begin with one of its subjects need to be looked at.
+    """
+    if predicates.is_false:
+        return True
+    if any(each.operator == IS_NOT_NULL for each in disjunction.literals):
+        return any(disjunction_implies(each, disjunction) for each in predicates.disjunctions)
+    begun = predicates.by_first_subject
+    return any(
+        disjunction_implies(each, disjunction) for subject in disjunction.by_subject for each in begun.get(subject, ())
+    )
+
+
+def set_implies(left: PredicateSet, right: PredicateSet) -> bool:
+    """Whether every disjunction on the right is implied by some disjunction on the left."""
+    return all(follows_from_one(other, left) for other in right.disjunctions)
+
+
+def disjunction_of(literals: Iterable[Triple]) -> Disjunction | None:
+    """Some literals as a disjunction; None if that is always TRUE."""
+    grouped = values_by_subject(literals)
+    if any(values == subject.domain.everything for subject, values in grouped.items()):
+        return None
+    kept = [literal for subject, values in grouped.items() for literal in alternatives(subject, values)]
+    return disjunction_with(_without_absorbed(kept))
+
+
+def _without_absorbed(literals: list[Triple]) -> list[Triple]:
+    """Without the literals of one subject that imply that another one has a value, if that is enough."""
+    kept = literals
+    for presence in sorted((each for each in literals if each.operator == IS_NOT_NULL), key=lambda each: each.text):
+        if presence in kept:
+            kept = [each for each in kept if each == presence or not literal_implies(each, presence)]
+    return kept
+
+
+def predicate_set(disjunctions: Iterable[Disjunction]) -> PredicateSet:
+    """The predicate set of some disjunctions."""
+    known: dict[Subject, ValueSet] = {}
+    mixed: set[Disjunction] = set()
+    pending = set(disjunctions)
+    given = {each.literals[0].subject: each for each in pending if len(each.literals) == 1}
+    while pending:
+        if FALSE in pending:
+            return FALSE_SET
+        mixed |= _taken_in(pending, known)
+        _without_impossible_nulls(known)
+        if any(values.is_empty for values in known.values()):
+            return FALSE_SET
+        reduced = {each: _reduced(each, known) for each in mixed}
+        pending = {each for old, each in reduced.items() if each is not None and each != old}
+        mixed = {each for old, each in reduced.items() if each == old}
+        if not pending:
+            pending = _resolved(mixed)
+            mixed = {each for each in mixed if not any(disjunction_implies(other, each) for other in pending)}
+    return set_with([*_unmixed(known, given), *_not_implied(mixed)])
+
+
+def _taken_in(disjunctions: Iterable[Disjunction], known: dict[Subject, ValueSet]) -> set[Disjunction]:
+    """Adds what speaks of one subject to the sets; gives back the rest."""
+    rest: set[Disjunction] = set()
+    for each in disjunctions:
+        grouped = each.by_subject
+        if len(grouped) > 1:
+            rest.add(each)
+            continue
+        for subject, values in grouped.items():
+            known[subject] = intersection(known.get(subject, subject.domain.everything), values)
+    return rest
+
+
+def _without_impossible_nulls(known: dict[Subject, ValueSet]) -> None:
+    """What takes part in a comparison that must be TRUE is not NULL."""
+    present = _present(known)
+    for subject, values in known.items():
+        if values.null and present.issuperset(subject.parts):
+            known[subject] = ValueSet(values.spans)
+
+
+def _present(known: Mapping[Subject, ValueSet]) -> set[Subject]:
+    return {part for subject, values in known.items() if not values.null for part in subject.parts}
+
+
+def _reduced(disjunction: Disjunction, known: Mapping[Subject, ValueSet]) -> Disjunction | None:
+    """A disjunction without the literals that cannot hold; None if it always holds."""
+    present = _present(known)
+    kept: list[Triple] = []
+    for literal in disjunction.literals:
+        possible = _possible(literal.subject, known, present)
+        if is_subset(possible, literal.values):
+            return None
+        if not are_disjoint(possible, literal.values):
+            kept.append(literal)
+    return disjunction_of(kept) if len(kept) < len(disjunction.literals) else disjunction
+
+
+def _possible(subject: Subject, known: Mapping[Subject, ValueSet], present: set[Subject]) -> ValueSet:
+    """The values that are left to a subject: none but NULL if one of its parts is NULL, not NULL if none of them is."""
+    values, parts = known.get(subject) or subject.domain.everything, subject.parts
+    if any(part in known and not known[part].spans for part in parts):
+        return intersection(values, ONLY_NULL)
+    return ValueSet(values.spans) if values.null and present.issuperset(parts) else values
+
+
+def _resolved(mixed: Iterable[Disjunction]) -> set[Disjunction]:
+    """What disjunctions have in common that differ in one subject and, all together, leave it no value."""
+    alike: dict[tuple[frozenset[Triple], Subject], ValueSet] = {}
+    for each in mixed:
+        for subject, values in each.by_subject.items():
+            rest = frozenset(literal for literal in each.literals if literal.subject != subject)
+            alike[rest, subject] = intersection(alike.get((rest, subject), values), values)
+    return {disjunction_with(rest) for (rest, _), values in alike.items() if values.is_empty}
+
+
+def _unmixed(known: Mapping[Subject, ValueSet], given: Mapping[Subject, Disjunction]) -> list[Disjunction]:
+    """The sets of single subjects as disjunctions. That something is not NULL is said of its parts, and not in vain.
+
+    What a literal that was given says already need not be written again: there is one way to write it.
+    """
+    telling = {subject: values for subject, values in known.items() if values != subject.domain.everything}
+    bare = [subject for subject, values in telling.items() if values == subject.domain.whole]
+    others = {subject: values for subject, values in telling.items() if subject not in bare}
+    missing = {part for subject in bare for part in subject.parts if part.domain.nullable} - _present(others)
+    result = [disjunction_with((null_test(part, is_null=False),)) for part in missing]
+    for subject, values in others.items():
+        same = given.get(subject)
+        if same is not None and same.literals[0].values == values:
+            result.append(same)
+        else:
+            result += [disjunction_with(each) for each in requirements(subject, values)]
+    return result
+
+
+def _not_implied(mixed: Iterable[Disjunction]) -> list[Disjunction]:
+    ordered = sorted(mixed, key=lambda each: (len(each.literals), each.text))
+    kept: list[Disjunction] = []
+    for each in ordered:
+        if not any(disjunction_implies(other, each) for other in kept):
+            kept = [other for other in kept if not disjunction_implies(each, other)]
+            kept.append(each)
+    return kept

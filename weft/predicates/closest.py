@@ -23,10 +23,9 @@ from dataclasses import dataclass, field
 from functools import total_ordering
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from weft.predicates.clauses import Disjunction, PredicateSet
-from weft.predicates.implication import follows_from_one
+from weft.predicates.clauses import Disjunction, PredicateSet, follows_from_one
 from weft.predicates.intervals import Cut
-from weft.predicates.subjects import Subject
+from weft.predicates.terms import Subject
 
 Key = TypeVar("Key", bound=Hashable)
 

@@ -1,20 +1,209 @@
-"""One comparison as literals."""
+"""One comparison as literals: its sides are read as polynomials, where that keeps every answer.
+
+SQL's arithmetic is not that of rational numbers: an INT overflows to NULL, a DECIMAL rounds, a DOUBLE does both and has
+NaN besides. An expression is read as a polynomial only if at every step the exact result is what SQL computes:
+
+    integers, times, intervals   exact, as long as the result fits its type
+    DECIMAL                      exact, if the type of the result has all the decimals; and as long as it fits
+    FLOAT, DOUBLE                only over whole or dyadic numbers so small that no result can need rounding
+    a / c, casts                 by the same rules: a/2 of an INT is exact in DOUBLE, a DECIMAL / 3 is not
+
+"As long as it fits" is a condition on the row. If the ranges of the columns do not prove it, it becomes a **guard**: a
+comparison that is TRUE together with the one that was written, or the answer is NULL. For an INT,
+
+    a + 10 > 5   is   a > -5  AND  a <= 2147483637
+
+Everything else stays a term that is not taken apart. A comparison of DOUBLE columns in particular is never rearranged:
+`x - y > 0` is not `x > y` when both are infinite, and `-x > 1` is not `x < -1` when x is NaN.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
 from functools import lru_cache
+from typing import TypeAlias
 
-from weft.algebra import Column, Expression, Literal
-from weft.predicates.arithmetic import Reading, difference, read, read_whole
-from weft.predicates.domains import Domain, Facts, days
-from weft.predicates.expressions import try_expression
+from weft.algebra import Call, Column, DataType, Expression, Kind, Literal
+from weft.predicates.domains import DAY, Domain, Facts, days, domain_of
 from weft.predicates.intervals import Place, contains, floating, satisfying
+from weft.predicates.literal_expressions import try_expression
 from weft.predicates.literals import MIRRORED, Triple, literals_of, null_test
-from weft.predicates.polynomials import Atom, Polynomial, variable
-from weft.predicates.subjects import Subject, is_exact, order_of, subject_of, sum_of, term_of
-from weft.predicates.terms import canonical, columns_of, text_of
+from weft.predicates.polynomials import (
+    Atom,
+    Polynomial,
+    Range,
+    common_step,
+    constant,
+    minus,
+    plus,
+    product_range,
+    range_of,
+    scaled,
+    times,
+    variable,
+)
+from weft.predicates.terms import (
+    Subject,
+    atom_of,
+    canonical,
+    columns_of,
+    is_exact,
+    order_of,
+    subject_of,
+    sum_of,
+    term_of,
+    text_of,
+)
+
+#: That a polynomial is at most, or at least, a number.
+Guard: TypeAlias = tuple[Polynomial, str, Fraction]
+
+_SIGNIFICANT_BITS = {Kind.FLOAT: 24, Kind.DOUBLE: 53}
+_GREATEST_EXPONENT = {Kind.FLOAT: 126, Kind.DOUBLE: 1022}
+#: No value with more digits can be computed anywhere in Spark.
+_TOO_LARGE = 10**38
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """An expression as a polynomial.
+
+    It has a value iff all `atoms` have one and all guards hold; atoms that cancel out (`a - a`) count. Its values lie
+    in `range` and are multiples of `step`.
+    """
+
+    polynomial: Polynomial
+    range: Range
+    step: Fraction
+    atoms: frozenset[Atom]
+    guards: tuple[Guard, ...] = ()
+
+
+def read(expression: Expression, facts: Facts) -> Reading | None:
+    """The expression as a polynomial, or None if it has no exact value. One of an exact type always has a reading."""
+    if isinstance(expression, Literal):
+        return _read_constant(expression)
+    if isinstance(expression, Call):
+        reading = _read_call(expression, facts)
+        if reading is not None and _is_computable(reading):
+            return reading
+    return read_whole(expression, facts) if is_exact(expression.type) else None
+
+
+def read_whole(expression: Expression, facts: Facts) -> Reading:
+    """An expression of an exact type as a single atom."""
+    atom = atom_of(expression, facts)
+    return Reading(variable(atom), atom.range, atom.step, frozenset({atom}))
+
+
+def _read_constant(literal: Literal) -> Reading | None:
+    value = literal.value
+    if value is None or isinstance(value, bool | str | bytes):
+        return None
+    if isinstance(value, float) and value - value != 0:
+        return None  # infinite, or NaN
+    exact = days(value) if isinstance(value, date) else Fraction(value)
+    return Reading(constant(exact), (exact, exact), abs(exact), frozenset())
+
+
+def _read_call(call: Call, facts: Facts) -> Reading | None:
+    if call.op == "cast":
+        return _read_cast(call, facts)
+    if call.op == "unix_micros" or (call.op == "timestamp_micros" and call.args[0].type.is_integer):
+        return _fitted(read(call.args[0], facts), call.type)
+    if call.op not in ("+", "-", "*", "/", "neg"):
+        return None
+    args = [read(arg, facts) for arg in call.args]
+    known = [arg for arg in args if arg is not None]
+    return _fitted(_computed(call.op, known), call.type) if len(known) == len(args) else None
+
+
+def _read_cast(call: Call, facts: Facts) -> Reading | None:
+    source, target = call.args[0].type, call.type
+    if not (is_exact(source) or source.is_floating) or (source.is_floating and not target.is_floating):
+        return None
+    inner = read(call.args[0], facts)
+    if inner is None or Kind.DATE not in (source.kind, target.kind):
+        return _fitted(inner, target) if is_exact(target) or target.is_floating else None
+    return _fitted(_multiplied(inner, Fraction(DAY)), target) if target.kind is Kind.TIMESTAMP else None
+
+
+def _computed(op: str, args: Sequence[Reading]) -> Reading | None:
+    """The exact result of an operator."""
+    if op == "neg":
+        return _multiplied(args[0], Fraction(-1))
+    left, right = args
+    if op == "/":
+        divisor = right.polynomial.constant
+        is_constant = not right.polynomial.varying.terms and not right.atoms
+        return _multiplied(left, 1 / divisor) if divisor and is_constant else None
+    if op == "*":
+        polynomial, step = times(left.polynomial, right.polynomial), left.step * right.step
+        range_ = product_range(left.range, right.range)
+    elif op == "-":
+        return _computed("+", (left, _multiplied(right, Fraction(-1))))
+    else:
+        polynomial, step = plus(left.polynomial, right.polynomial), common_step((left.step, right.step))
+        range_ = left.range[0] + right.range[0], left.range[1] + right.range[1]
+    return Reading(polynomial, range_, step, left.atoms | right.atoms, left.guards + right.guards)
+
+
+def _multiplied(reading: Reading, factor: Fraction) -> Reading:
+    return replace(
+        reading,
+        polynomial=scaled(reading.polynomial, factor),
+        range=product_range(reading.range, (factor, factor)),
+        step=reading.step * abs(factor),
+    )
+
+
+def _fitted(exact: Reading | None, type_: DataType) -> Reading | None:
+    """A result as its type holds it: with guards where it may not fit, or None where it may be rounded."""
+    if exact is None:
+        return None
+    low, high = range_of(exact.polynomial)
+    exact = replace(exact, range=(max(low, exact.range[0]), min(high, exact.range[1])))
+    if type_.is_floating:
+        return exact if _is_representable(exact, type_) else None
+    room = domain_of(type_)
+    assert isinstance(room.low, Fraction)
+    assert isinstance(room.high, Fraction)
+    assert room.step is not None
+    if (exact.step / room.step).denominator != 1:
+        return None
+    guards = list(exact.guards)
+    if exact.range[1] > room.high:
+        guards.append((exact.polynomial, "<=", room.high))
+    if exact.range[0] < room.low:
+        guards.append((exact.polynomial, ">=", room.low))
+    within = max(exact.range[0], room.low), min(exact.range[1], room.high)
+    return replace(exact, range=within, guards=tuple(guards))
+
+
+def _is_representable(exact: Reading, type_: DataType) -> bool:
+    """Whether every value is a number of the floating-point type, so that nothing is ever rounded."""
+    denominator = exact.step.denominator
+    if denominator & (denominator - 1):
+        return False
+    numerator = exact.step.numerator or 1
+    unit = Fraction(numerator & -numerator, denominator)
+    largest, limit = max(abs(bound) for bound in exact.range), Fraction(2) ** _GREATEST_EXPONENT[type_.kind]
+    return largest / unit <= 1 << _SIGNIFICANT_BITS[type_.kind] and largest <= limit and unit * limit >= 1
+
+
+def _is_computable(reading: Reading) -> bool:
+    """Whether the polynomial can be computed in Spark's widest type, whatever the row."""
+    polynomials = [reading.polynomial, *(polynomial for polynomial, _, _ in reading.guards)]
+    return all(max(map(abs, range_of(each))) < _TOO_LARGE for each in polynomials)
+
+
+def difference_of_sides(left: Reading, right: Reading) -> Polynomial:
+    """The polynomial that is positive where the left side is larger."""
+    return minus(left.polynomial, right.polynomial)
+
 
 #: Queries that are much alike have many comparisons in common, so the literals of so many of them are kept.
 _MOST_KEPT = 10_000
@@ -67,7 +256,7 @@ def _are_computable(found: tuple[Triple, ...] | None) -> bool:
 
 
 def _compared_sums(operator: str, left: Reading, right: Reading) -> tuple[Triple, ...] | None:
-    polynomial = difference(left, right)
+    polynomial = difference_of_sides(left, right)
     found: dict[Triple, None] = {}
     for each, op, bound in ((polynomial, operator, Fraction(0)), *left.guards, *right.guards):
         parts = _compared(each, op, bound)

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import math
 import struct
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from fractions import Fraction
@@ -30,15 +32,16 @@ from weft.predicates.intervals import (
     Span,
     ValueSet,
     above,
+    below,
     complement,
+    elementary,
     gaps,
     intersection,
     satisfying,
     value_set,
 )
 from weft.predicates.polynomials import number_text
-from weft.predicates.subjects import Order, Subject, Sum
-from weft.predicates.terms import quoted_text, text_of
+from weft.predicates.terms import Order, Subject, Sum, quoted_text, text_of
 
 IS_NULL, IS_NOT_NULL = "IS NULL", "IS NOT NULL"
 MIRRORED = {"<": ">", "<=": ">=", "=": "=", ">=": "<=", ">": "<", "!=": "!="}
@@ -259,3 +262,39 @@ def _sortable_float(value: float) -> bytes:
     """IEEE's bits, turned so that larger numbers have larger bits, and NaN the largest."""
     (bits,) = struct.unpack(">q", struct.pack(">d", value))
     return struct.pack(">Q", bits + (1 << 63) if bits >= 0 else -bits - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """The pieces of a subject's domain in ascending order, and where among them each literal is TRUE.
+
+    `runs` has for each literal the runs of pieces in which it is TRUE, as (first, last + 1): one or two for a
+    comparison, whatever the number of pieces. `null` has the numbers of the literals that are TRUE for NULL.
+    """
+
+    subject: Subject
+    spans: tuple[Span, ...]
+    runs: tuple[tuple[tuple[int, int], ...], ...]
+    null: frozenset[int]
+
+    def position(self, place: Place) -> int:
+        """The number of the piece that a value lies in."""
+        return bisect_right(self.spans, below(place), key=lambda span: span[0]) - 1
+
+    def holding(self, place: Place | None) -> frozenset[int]:
+        """The numbers of the literals that are TRUE for a value; None is NULL."""
+        if place is None:
+            return self.null
+        at = self.position(place)
+        return frozenset(n for n, runs in enumerate(self.runs) if any(first <= at < end for first, end in runs))
+
+
+def pieces_of(subject: Subject, literals: Sequence[Triple]) -> Pieces:
+    """The elementary intervals of a subject for some literals about it."""
+    sets = [literal.values for literal in literals]
+    spans = elementary((cut for values in sets for span in values.spans for cut in span), subject.domain.whole)
+    starts = [low for low, _ in spans]
+    runs = tuple(
+        tuple((bisect_left(starts, low), bisect_left(starts, high)) for low, high in values.spans) for values in sets
+    )
+    return Pieces(subject, spans, runs, frozenset(number for number, values in enumerate(sets) if values.null))

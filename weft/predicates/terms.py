@@ -1,8 +1,14 @@
-"""Terms: expressions that are not taken apart, and the texts they are known by.
+"""Terms, expressions that are not taken apart; and subjects, the left sides of canonical comparisons.
 
 A term's text is a key: two expressions have the same text only if they are the same expression, types included. (The
 texts that people read are written by `weft.plan`; they leave types out.) What can be said in several ways without any
 change of value, not even of the last bit, is said in one: `b + a` is `a + b`, `y > x` is `x < y`.
+
+Subjects hold every reference to a column. A subject is its text; everything else follows from it.
+
+    Sum      a polynomial over exact atoms             T1.amount - 2*T2.amount   compared with a number
+    Term     any other term                            upper(s.name)             compared with a constant of its type
+    Order    two terms that are not numbers exactly    a.name, b.name            how they compare: −1, 0 or 1, with 0
 """
 
 from __future__ import annotations
@@ -10,10 +16,25 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import TypeAlias
 
-from weft.algebra import AggregateRef, Call, Column, Expression, KeyRef, Kind, Literal, WindowBound
+from weft.algebra import AggregateRef, Call, Column, DataType, Expression, KeyRef, Kind, Literal, WindowBound
 from weft.algebra.types import INT
+from weft.predicates.domains import Domain, Facts, domain_of
+from weft.predicates.polynomials import (
+    Atom,
+    Monomial,
+    Polynomial,
+    oriented,
+    range_of,
+    step_of,
+    text_of_polynomial,
+    variable,
+    with_atoms,
+)
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _INFIX = frozenset({"=", "!=", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "%", "and", "or", "like", "div"})
@@ -35,14 +56,14 @@ def text_of(expression: Expression) -> str:
         name = _quoted(expression.name)
         return f"{_quoted(expression.source)}.{name}" if expression.source else name
     if isinstance(expression, Literal):
-        return _constant(expression)
+        return _constant_text(expression)
     if isinstance(expression, KeyRef):
         return f"#{expression.index}"
     if isinstance(expression, AggregateRef):
         return f"@{expression.index}"
     if isinstance(expression, WindowBound):
         return "#window_end" if expression.end else "#window_start"
-    return _call(expression)
+    return _call_text(expression)
 
 
 def _quoted(name: str) -> str:
@@ -54,7 +75,7 @@ def quoted_text(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _constant(literal: Literal) -> str:
+def _constant_text(literal: Literal) -> str:
     value, type_ = literal.value, literal.type
     if value is None:
         return f"CAST(NULL AS {type_})"
@@ -67,7 +88,7 @@ def _constant(literal: Literal) -> str:
     return str(value) if type_ == INT else f"{type_} '{value}'"
 
 
-def _call(call: Call) -> str:
+def _call_text(call: Call) -> str:
     args = [text_of(arg) for arg in call.args]
     if call.op in _INFIX:
         return "(" + f" {call.op.upper()} ".join(args) + ")"
@@ -123,3 +144,165 @@ def with_columns(expression: Expression, meaning: Mapping[Column, Column]) -> Ex
     if isinstance(expression, Call):
         return replace(expression, args=tuple(with_columns(arg, meaning) for arg in expression.args))
     return expression
+
+
+_EXACT = frozenset({Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP, Kind.INTERVAL})
+_SIGNS = Domain(Fraction(-1), Fraction(1), Fraction(1))
+
+
+def is_exact(type_: DataType) -> bool:
+    """Whether values of the type are exact numbers, or are counted in days or microseconds."""
+    return type_.is_integer or type_.kind in _EXACT
+
+
+class _Read:
+    """What can be told of a subject, whatever its kind. Subjects are asked again and again, so the answers are kept."""
+
+    @property
+    def terms(self) -> tuple[Expression, ...]:
+        raise NotImplementedError
+
+    @cached_property
+    def sources(self) -> frozenset[str]:
+        """The aliases of the inputs that it reads."""
+        return frozenset().union(*(sources_of(term) for term in self.terms))
+
+
+@dataclass(frozen=True)
+class Sum(_Read):
+    """A polynomial without constant, in the one orientation."""
+
+    text: str
+    polynomial: Polynomial = field(compare=False, repr=False)
+    domain: Domain = field(compare=False, repr=False)
+
+    @cached_property
+    def atom(self) -> Atom | None:
+        """The atom that this subject is, if it is no more than that."""
+        ((monomial, coefficient), *others) = self.polynomial.terms
+        return monomial[0] if not others and coefficient == 1 and len(monomial) == 1 else None
+
+    @cached_property
+    def terms(self) -> tuple[Expression, ...]:
+        """The terms that it is made of."""
+        return tuple(atom.expression for atom in sorted(self.polynomial.atoms))
+
+    @cached_property
+    def parts(self) -> tuple[Subject, ...]:
+        """The subjects that must all have a value for this one to have a value, and that is enough."""
+        if self.atom is not None:
+            return (self,)
+        return tuple(sum_of(variable(atom))[0] for atom in sorted(self.polynomial.atoms))
+
+    @cached_property
+    def halves(self) -> tuple[tuple[Sum, Fraction], ...] | None:
+        """What two inputs contribute, as two subjects with their factors; None if it is not a sum of such parts."""
+        by_source: dict[frozenset[str], list[tuple[Monomial, Fraction]]] = {}
+        for monomial, coefficient in self.polynomial.terms:
+            sources = frozenset().union(*(sources_of(atom.expression) for atom in monomial))
+            by_source.setdefault(sources, []).append((monomial, coefficient))
+        if len(by_source) != 2 or any(len(sources) != 1 for sources in by_source):
+            return None
+        return tuple(sum_of(Polynomial(tuple(by_source[sources]))) for sources in sorted(by_source, key=sorted))
+
+
+@dataclass(frozen=True)
+class Term(_Read):
+    """A term of a type without exact arithmetic: text, bytes, truth or floating point."""
+
+    text: str
+    expression: Expression = field(compare=False, repr=False)
+    domain: Domain = field(compare=False, repr=False)
+
+    @property
+    def terms(self) -> tuple[Expression, ...]:
+        return (self.expression,)
+
+    @property
+    def parts(self) -> tuple[Subject, ...]:
+        return (self,)
+
+
+@dataclass(frozen=True)
+class Order(_Read):
+    """How two terms of one type compare. The one whose text comes first is on the left."""
+
+    text: str
+    left: Expression = field(compare=False, repr=False)
+    right: Expression = field(compare=False, repr=False)
+    domain: Domain = field(compare=False, repr=False)
+
+    @property
+    def terms(self) -> tuple[Expression, ...]:
+        return self.left, self.right
+
+    @cached_property
+    def parts(self) -> tuple[Subject, ...]:
+        return term_of(self.left), term_of(self.right)
+
+
+Subject: TypeAlias = Sum | Term | Order
+
+
+def atom_of(expression: Expression, facts: Facts) -> Atom:
+    """An expression of an exact type as an atom."""
+    term = canonical(expression)
+    known = facts.get(term) if isinstance(term, Column) else None
+    return Atom(text_of(term), term, known or domain_of(term.type))
+
+
+def sum_of(varying: Polynomial) -> tuple[Sum, Fraction]:
+    """The subject of a polynomial without constant, and the factor between the two."""
+    unique, factor = oriented(varying)
+    ((monomial, coefficient), *others) = unique.terms
+    if not others and coefficient == 1 and len(monomial) == 1:
+        return Sum(monomial[0].text, unique, monomial[0].domain), factor
+    low, high = range_of(unique)
+    nullable = any(atom.domain.nullable for atom in unique.atoms)
+    return Sum(text_of_polynomial(unique), unique, Domain(low, high, step_of(unique), nullable)), factor
+
+
+def term_of(expression: Expression) -> Term:
+    term = canonical(expression)
+    return Term(text_of(term), term, domain_of(term.type))
+
+
+def order_of(left: Expression, right: Expression) -> tuple[Order, bool]:
+    """The order of two terms, and whether they have changed places."""
+    first, second = sorted((canonical(left), canonical(right)), key=text_of)
+    text = f"order({text_of(first)}, {text_of(second)})"
+    return Order(text, first, second, _SIGNS), text_of(canonical(left)) != text_of(first)
+
+
+def subject_of(expression: Expression, facts: Facts) -> Subject:
+    """An expression as a subject, not taken apart."""
+    if is_exact(expression.type):
+        return sum_of(variable(atom_of(expression, facts)))[0]
+    return term_of(expression)
+
+
+def moved(subject: Subject, meaning: Mapping[Column, Column]) -> tuple[Subject | None, Fraction]:
+    """The subject over other columns, and the factor between its values and those it had.
+
+    Other names sort otherwise, so the orientation may turn: then the factor is negative. Columns that become one may
+    cancel each other out: then there is no subject left, and its value is always 0.
+    """
+    if isinstance(subject, Sum):
+        atoms = {atom: _moved_atom(atom, meaning) for atom in subject.polynomial.atoms}
+        polynomial = with_atoms(subject.polynomial, atoms)
+        if not polynomial.terms:
+            return None, Fraction(1)
+        result, factor = sum_of(polynomial)
+        return result, factor
+    if isinstance(subject, Order):
+        left, right = with_columns(subject.left, meaning), with_columns(subject.right, meaning)
+        if text_of(canonical(left)) == text_of(canonical(right)):
+            return None, Fraction(1)
+        order, is_turned = order_of(left, right)
+        return order, Fraction(-1 if is_turned else 1)
+    return term_of(with_columns(subject.expression, meaning)), Fraction(1)
+
+
+def _moved_atom(atom: Atom, meaning: Mapping[Column, Column]) -> Atom:
+    term = canonical(with_columns(atom.expression, meaning))
+    return Atom(text_of(term), term, atom.domain)

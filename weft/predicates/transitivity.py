@@ -29,13 +29,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from weft.predicates.clauses import PredicateSet, disjunction_with
-from weft.predicates.conjunctions import predicate_set
+from weft.predicates.clauses import PredicateSet, disjunction_with, predicate_set
 from weft.predicates.domains import settled
-from weft.predicates.expressions import try_expression
 from weft.predicates.intervals import FIRST, LAST, Cut, Span, ValueSet, above, below, intersection, is_subset, value_set
+from weft.predicates.literal_expressions import try_expression
 from weft.predicates.literals import MIRRORED, Triple, lower_end, requirements, upper_end
-from weft.predicates.subjects import Order, Subject, Sum, term_of
+from weft.predicates.terms import Order, Subject, Sum, term_of
 
 #: Beyond so many steps nothing more is inferred.
 _MOST_FACTS = 2_000

@@ -21,7 +21,7 @@ from weft.sql.from_clause import FromClause, QueryContext, conjunction
 from weft.sql.grouping import Grouping
 from weft.sql.scope import refuse, refuse_unread, unread
 from weft.sql.window_clause import retain_of
-from weft.windows.meeting import meeting_bounds
+from weft.windows.join_windows import meeting_bounds
 
 #: The clauses that are read; sqlglot reads many more.
 _SELECT_CLAUSES = frozenset({"with_", "distinct", "expressions", "from_", "joins", "where", "group", "having"})

@@ -6,27 +6,242 @@ There are as many ways to it as there are shapes of workloads:
     method                exact   time                               memory        suits
     bit set               yes     CS, and the edges in it            a segment     a short CS, however many classes
     inclusion-exclusion   yes     distinct meets, 2ⁿ at worst        the same      a handful of classes
-    conditioning          yes     see `weft/windows/conditioning`    by effort     a huge CS: 300 slides below 1,000
+    conditioning          yes     see below                          by effort     a huge CS: 300 slides below 1,000
     estimate              1e-4    horizon, and the edges in it       a horizon     where nothing else finishes
 
 `edge_rate` takes the first that suits. Inclusion and exclusion over slides alone is formula F1 of Shein and
 Chrysanthis, "Multi-Query Optimization of Incrementally Evaluated Sliding-Window Aggregations"; it knows one edge per
 slide, at its multiples. Pairs has two, and windows have origins: Chinese remainders say which residue classes meet.
+
+**Conditioning** (`uncovered`). Write the moduli as products of powers of a few pairwise coprime *bases* (their prime
+factors would do; a coarser base needs no factoring and branches less). By the Chinese remainder theorem an instant is a
+point with one coordinate per base, all coordinates are independent, and a class fixes a residue in each base that its
+modulus mentions:
+
+    bases 2 and 3                       coordinate mod 2³ ↓      mod 3² ↓
+    class (6, 0)   t ≡ 0 (mod 6)        ≡ 0 (mod 2)              ≡ 0 (mod 3)
+    class (8, 5)   t ≡ 5 (mod 8)        ≡ 5 (mod 8)              any
+    class (9, 3)   t ≡ 3 (mod 9)        any                      ≡ 3 (mod 9)
+
+The share of points that avoid all classes is then counted as a model counter counts satisfying assignments:
+
+1. *Condition* on the base that most classes mention. Its residues fall into few *blocks* whose points satisfy the same
+   classes' demands on it: at most one for each different demand, and one for the rest, not one for each residue.
+   In a block, classes whose demand is not met are out; the others forget this base. A class with no base left covers
+   the block.
+2. Classes that no longer have a base in common, even through others, are independent: multiply.
+3. What is left to solve is named by the classes still in play and the bases still open. Equal names, one answer.
+
+The problem is NP-hard, so some sets need too long; `uncovered` gives up after a given effort and the caller estimates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from math import gcd, lcm
+from math import gcd, lcm, prod
+from typing import NamedTuple
 
 import numpy as np
 
 from weft.algebra import Window
-from weft.windows.conditioning import EffortExceededError, uncovered
-from weft.windows.residues import EdgeSet, ResidueClass, meet, reduced
-from weft.windows.slicing import Slicing, composite_slide, shared_edges
+from weft.windows.slicing import EdgeSet, ResidueClass, Slicing, composite_slide, meet, reduced, shared_edges
+
+#: A set of small integers (numbers of classes, or of bases) as the bits of one integer.
+Bits = int
+
+# Python's own limit on nested calls is a thousand, of which the caller may have used some.
+_DEEPEST = 400
+
+
+class EffortExceededError(Exception):
+    """The exact answer would take longer than the caller allows."""
+
+
+class _Demand(NamedTuple):
+    """What a class asks of one base b: that the coordinate be ≡ residue (mod b^exponent)."""
+
+    exponent: int
+    residue: int
+
+
+class _Cell(NamedTuple):
+    """Residues of one base that meet the same demands: how many they are, and the classes that stay in play in it."""
+
+    size: int
+    in_play: Bits
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """One coordinate. `size` is the number of its residues, `members` the classes that ask something of it."""
+
+    size: int
+    members: Bits
+    cells: tuple[_Cell, ...]
+    share: dict[int, int]
+    """For each member, how many of the residues meet its demand."""
+
+
+def coprime_bases(numbers: Sequence[int]) -> list[int]:
+    """Pairwise coprime integers above 1 such that each of the numbers is a product of powers of them.
+
+    >>> coprime_bases([6, 8, 9])
+    [2, 3]
+    >>> coprime_bases([35, 6, 12])
+    [2, 3, 35]
+    """
+    bases: list[int] = []
+    waiting = sorted(set(numbers), reverse=True)
+    while waiting:
+        number = waiting.pop()
+        if number == 1:
+            continue
+        for index, base in enumerate(bases):
+            common = gcd(number, base)
+            if common > 1:
+                del bases[index]
+                waiting += [common, number // common, base // common]
+                break
+        else:
+            bases.append(number)
+    return sorted(bases)
+
+
+def uncovered(classes: Sequence[ResidueClass], effort: int) -> Fraction:
+    """The share of all instants that lie in none of the classes.
+
+    `effort` bounds the work, in classes looked at (some two microseconds each): EffortExceededError says it is spent.
+
+    >>> uncovered([ResidueClass(2, 0), ResidueClass(3, 0)], effort=100)
+    Fraction(1, 3)
+    """
+    if any(edge_class.modulus == 1 for edge_class in classes):
+        return Fraction(0)
+    numbers = coprime_bases([edge_class.modulus for edge_class in classes])
+    demands = [_demands_on(number, classes) for number in numbers]
+    bases = [_base(number, on_base, len(classes)) for number, on_base in zip(numbers, demands, strict=True)]
+    mentioned = [0] * len(classes)
+    for index, base in enumerate(bases):
+        for member in _members(base.members):
+            mentioned[member] |= 1 << index
+    everything = (1 << len(classes)) - 1
+    points = _Counter(bases, mentioned, effort).avoiding(everything, (1 << len(bases)) - 1)
+    return Fraction(points, prod(base.size for base in bases))
+
+
+class _Counter:
+    """Counts the points that avoid all classes in play, among the points of the open bases."""
+
+    def __init__(self, bases: list[_Base], mentioned: list[Bits], effort: int) -> None:
+        self._bases = bases
+        self._mentioned = mentioned
+        self._effort = effort
+        self._known: dict[tuple[Bits, Bits], int] = {}
+
+    def avoiding(self, in_play: Bits, open_bases: Bits, depth: int = 0) -> int:
+        """How many points of the open bases avoid every class in play. Each class must mention some open base."""
+        count = 1
+        for classes, bases in self._components(in_play, open_bases):
+            count *= self._avoiding_connected(classes, bases, depth)
+            open_bases &= ~bases
+        return count * self._points(open_bases)
+
+    def _avoiding_connected(self, in_play: Bits, open_bases: Bits, depth: int) -> int:
+        if in_play & (in_play - 1) == 0:
+            return self._avoiding_one(in_play.bit_length() - 1, open_bases)
+        known = self._known.get((in_play, open_bases))
+        if known is not None:
+            return known
+        self._effort -= in_play.bit_count()
+        if self._effort < 0 or depth > _DEEPEST:
+            raise EffortExceededError
+
+        chosen = max(_members(open_bases), key=lambda base: (self._bases[base].members & in_play).bit_count())
+        still_open = open_bases & ~(1 << chosen)
+        cells: dict[Bits, int] = {}
+        for size, stay in self._bases[chosen].cells:
+            cells[in_play & stay] = cells.get(in_play & stay, 0) + size
+        count = 0
+        for stay, size in cells.items():
+            covered = any(not self._mentioned[member] & still_open for member in _members(stay))
+            if not covered:
+                count += size * self.avoiding(stay, still_open, depth + 1)
+        self._known[in_play, open_bases] = count
+        return count
+
+    def _avoiding_one(self, member: int, open_bases: Bits) -> int:
+        inside = prod(self._bases[base].share[member] for base in _members(open_bases))
+        return self._points(open_bases) - inside
+
+    def _points(self, open_bases: Bits) -> int:
+        return prod(self._bases[base].size for base in _members(open_bases))
+
+    def _components(self, in_play: Bits, open_bases: Bits) -> Iterator[tuple[Bits, Bits]]:
+        """The classes in play, split so that classes in different parts have no open base in common."""
+        while in_play:
+            classes = in_play & -in_play
+            bases = waiting = self._mentioned[classes.bit_length() - 1] & open_bases
+            in_play ^= classes
+            while waiting:
+                lowest = waiting & -waiting
+                waiting ^= lowest
+                joining = self._bases[lowest.bit_length() - 1].members & in_play
+                in_play ^= joining
+                classes |= joining
+                for member in _members(joining):
+                    waiting |= self._mentioned[member] & open_bases & ~bases
+                    bases |= waiting
+            yield classes, bases
+
+
+def _members(bits: Bits) -> Iterator[int]:
+    while bits:
+        lowest = bits & -bits
+        yield lowest.bit_length() - 1
+        bits ^= lowest
+
+
+def _demands_on(base: int, classes: Sequence[ResidueClass]) -> dict[int, _Demand]:
+    """What each class, by its number, asks of a base; classes whose modulus does not contain it ask nothing."""
+    demands = {}
+    for number, (modulus, residue) in enumerate(classes):
+        exponent = 0
+        while modulus % base ** (exponent + 1) == 0:
+            exponent += 1
+        if exponent:
+            demands[number] = _Demand(exponent, residue % base**exponent)
+    return demands
+
+
+def _base(base: int, demands: dict[int, _Demand], classes: int) -> _Base:
+    """Cuts the residues of a base into cells.
+
+    Any two demands are nested or disjoint, so they form a tree; a cell is what a demand's residues have left
+    after the demands inside it.
+    """
+    highest = max(demand.exponent for demand in demands.values())
+    askers: dict[_Demand, Bits] = {}
+    for number, demand in demands.items():
+        askers[demand] = askers.get(demand, 0) | 1 << number
+    members = sum(askers.values())
+
+    met: dict[_Demand, Bits] = {_Demand(0, 0): 0}
+    left: dict[_Demand, int] = {_Demand(0, 0): base**highest}
+    for demand in sorted(askers):
+        wider = (_Demand(level, demand.residue % base**level) for level in reversed(range(demand.exponent)))
+        parent = next(candidate for candidate in wider if candidate in met)
+        size = base ** (highest - demand.exponent)
+        met[demand] = met[parent] | askers[demand]
+        left[demand] = size
+        left[parent] -= size
+    others = ((1 << classes) - 1) & ~members
+    cells = tuple(_Cell(left[demand], others | met[demand]) for demand in met if left[demand])
+    share = {number: base ** (highest - demand.exponent) for number, demand in demands.items()}
+    return _Base(base**highest, members, cells, share)
+
 
 # Where the methods change places, by measurement: a bit set of 2²⁰ ticks takes about a millisecond, and so does
 # conditioning on thirty classes; half a second is as long as a planner should think about one tree.

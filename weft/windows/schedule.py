@@ -24,8 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.algebra import Window
-from weft.windows.residues import EdgeSet, ResidueClass
-from weft.windows.slicing import bounded_range
+from weft.windows.slicing import EdgeSet, ResidueClass, bounded_range
 
 Instants: TypeAlias = NDArray[np.int64]
 

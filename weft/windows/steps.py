@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.algebra import Window
-from weft.windows.residues import EdgeSet
 from weft.windows.schedule import Instants, edges_between
-from weft.windows.slicing import bounded_range
+from weft.windows.slicing import EdgeSet, bounded_range
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from time import process_time
 from bench import charts, report
 from lab.weaving.workloads import factors_of
 from weft.algebra import Window
-from weft.windows import composite_slide, count_by_bit_set, exact_edge_rate, rate_by_inclusion_exclusion, shared_edges
+from weft.windows.counting import count_by_bit_set, exact_edge_rate, rate_by_inclusion_exclusion
+from weft.windows.slicing import composite_slide, shared_edges
 
 PAPER_RATIO = 60_000
 

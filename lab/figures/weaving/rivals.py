@@ -19,7 +19,7 @@ from weft.algebra import Window
 from weft.optimizer.acq import Acq, collapse
 from weft.optimizer.plan_cost import by_overlap
 from weft.optimizer.weave import weave
-from weft.windows import slices
+from weft.windows.slicing import slices
 
 _HORIZON = 1 << 16
 # An arbitrary place far from the origin, where all slides begin together.

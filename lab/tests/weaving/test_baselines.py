@@ -23,7 +23,7 @@ from weft.optimizer.acq import Acq
 from weft.optimizer.plan_cost import Levels, by_operations, by_overlap
 from weft.optimizer.weave import weave
 from weft.optimizer.woven_plan import WovenPlan, plan_of
-from weft.windows import edges_between
+from weft.windows.schedule import edges_between
 
 Baseline = Callable[..., WovenPlan]
 EVERY_BASELINE: list[Baseline] = [

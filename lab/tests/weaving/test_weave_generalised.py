@@ -13,7 +13,7 @@ from weft.optimizer.acq import Acq, collapse, edges_of_all, together
 from weft.optimizer.plan_cost import Levels, by_overlap
 from weft.optimizer.weave import weave
 from weft.optimizer.woven_plan import partition_group, plan_of
-from weft.windows import edge_rate
+from weft.windows.counting import edge_rate
 
 QA = Acq(Window(8, 5), group_by=frozenset("A"))
 QB = Acq(Window(5, 4), group_by=frozenset("BC"))

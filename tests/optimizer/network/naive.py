@@ -12,7 +12,7 @@ from tests.oracle_windows import meet
 from weft.algebra import Select, Value
 from weft.algebra.properties import clock_column
 from weft.plan.network import CLOCK, Network, Result
-from weft.predicates import condition_of
+from weft.predicates.normal_forms import condition_of
 
 #: A row of a log: its values by column, and its clock.
 Row: TypeAlias = Mapping[str, Value]

@@ -11,7 +11,7 @@ from tests.optimizer.network.test_random_networks import a_select
 from weft.optimizer.network import Planner, Sharing
 from weft.optimizer.network.nearest import Nearest, Neighbours
 from weft.optimizer.network.nodes import Entry
-from weft.predicates import Disjunction, PredicateSet, set_implies
+from weft.predicates.clauses import Disjunction, PredicateSet, set_implies
 
 APART = Sharing(restructuring=False)
 

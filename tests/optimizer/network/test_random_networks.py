@@ -13,7 +13,7 @@ from tests.optimizer.network.given import logs_of, select
 from tests.optimizer.network.naive import Evaluated, Logs, selected
 from weft.algebra import Select
 from weft.optimizer.network import CONFIGURATIONS, Planner, Sharing
-from weft.predicates.sets import columns_of_set
+from weft.predicates.operations import columns_of_set
 
 COLUMNS = ("a", "b", "k")
 

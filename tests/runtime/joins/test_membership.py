@@ -20,9 +20,11 @@ from tests.support.peers import arrow_table
 from weft.algebra import Call, Expression, Literal, Stream, Value
 from weft.algebra.types import decimal
 from weft.arrays.arrow_types import arrow_type
-from weft.predicates import PredicateSet, condition_of, conjunctive_form, under
+from weft.predicates.clauses import PredicateSet
 from weft.predicates.evaluation import Check, Evaluator, Labelled, Membership, Plain
 from weft.predicates.intervals import satisfying
+from weft.predicates.normal_forms import condition_of, conjunctive_form
+from weft.predicates.operations import under
 from weft.runtime.columnar.expressions import spark_sql
 from weft.runtime.stages.joins import conditions as network_conditions
 from weft.runtime.stages.joins.conditions import Columns, column_of, conjunction_of

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from weft.algebra.types import BIGINT
+from weft.kernels.monoids import COUNT, extreme
 from weft.kernels.statistic import Columns
-from weft.kernels.statistics import COUNT, extreme
 from weft.runtime.stages.windows import rollup
 from weft.runtime.stages.windows.partials import SLICE, Layout, Partials
 from weft.runtime.stages.windows.rollup import RollUp

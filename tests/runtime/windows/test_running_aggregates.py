@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tests.runtime.workload_run import Run, batch_of
-from weft.kernels.statistics import NONFINITE, POSITIVE, ieee_sum, settled, sum_of_integers, whole_sum
+from weft.kernels.monoids import NONFINITE, POSITIVE, ieee_sum, settled, sum_of_integers, whole_sum
 from weft.runtime.stages.windows.total_files import CohortRows, CohortSpec, TotalsFile, decoded, encoded
 from weft.runtime.state.commits import errors_of
 from weft.runtime.statistics import measured

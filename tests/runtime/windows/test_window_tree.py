@@ -14,8 +14,8 @@ from weft.algebra import Window
 from weft.algebra.types import BIGINT
 from weft.kernels import density
 from weft.kernels.density import Crowd
+from weft.kernels.monoids import COUNT, MOMENTS, SUM_OF_DOUBLES, extreme
 from weft.kernels.statistic import Columns
-from weft.kernels.statistics import COUNT, MOMENTS, SUM_OF_DOUBLES, extreme
 from weft.runtime.stages.windows.window_tree import InstanceGroups, SlicePartials, TreeSpec, WindowTree
 
 T = TypeVar("T")

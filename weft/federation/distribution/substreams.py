@@ -21,9 +21,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from weft.algebra import Answers, Query, Relation, Select, SetOperation, Stream, Table
-from weft.predicates import by_sources, conjunctive_form, disjunctive_form, under
 from weft.predicates.intervals import EVERYTHING, Place, Span, ValueSet, below, union
-from weft.predicates.subjects import Subject
+from weft.predicates.normal_forms import by_sources, conjunctive_form, disjunctive_form
+from weft.predicates.operations import under
+from weft.predicates.terms import Subject
 
 #: A stream is cut into so many substreams at most; of more cuts some are left out, and queries want a little more.
 MOST_SUBSTREAMS = 1_000

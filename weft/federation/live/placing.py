@@ -25,7 +25,7 @@ from weft.federation.distribution.substreams import StreamSplit, interest_in, sp
 from weft.federation.federation_errors import FederationError
 from weft.federation.live.ledger import Follower, Ledger, Standing
 from weft.predicates.intervals import Place, floating
-from weft.predicates.subjects import Subject, Sum, Term
+from weft.predicates.terms import Subject, Sum, Term
 
 #: Bytes per second of a stream that nobody has measured.
 _UNKNOWN_RATE = 1.0

@@ -31,9 +31,10 @@ from weft.delivery.matching.members import one_batch
 from weft.delivery.matching.places import Pieces
 from weft.plan import subscription
 from weft.plan.subscription import ALL_ROWS, Comparison, Conjunction, Subscription
-from weft.predicates import Box, by_sources, conjunctive_form, disjunctive_form, under
 from weft.predicates.intervals import FIRST, LAST, Cut, Place, ValueSet
-from weft.predicates.subjects import Subject, Sum, Term
+from weft.predicates.normal_forms import Box, by_sources, conjunctive_form, disjunctive_form
+from weft.predicates.operations import under
+from weft.predicates.terms import Subject, Sum, Term
 
 #: With more conjunctions than this, to test them takes longer than to send rows that nobody wants.
 MOST_CONJUNCTIONS = 256

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from weft.kernels.algorithm import Algorithm
+from weft.kernels.algorithms.algorithm import Algorithm
 from weft.kernels.algorithms.b_int import B_INT
 from weft.kernels.algorithms.daba import DABA
 from weft.kernels.algorithms.flatfat import FLATFAT

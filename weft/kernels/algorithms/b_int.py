@@ -16,10 +16,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.kernels.algorithm import Algorithm, Layout, Shape, stay
-from weft.kernels.cells import Memory, combine, copy
-from weft.kernels.pointers import jitable
-from weft.kernels.ring import NEXT, OWN, Index, forget
+from weft.kernels.algorithms.algorithm import Algorithm, Layout, Shape, stay
+from weft.kernels.compiled.cells import NEXT, OWN, Index, Memory, combine, copy, forget
+from weft.kernels.compiled.pointers import jitable
 
 #: The highest level, which has one interval.
 TOP = OWN

@@ -16,10 +16,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.kernels.algorithm import Algorithm, Layout, Shape, stay
-from weft.kernels.cells import Memory, combine, copy
-from weft.kernels.pointers import jitable
-from weft.kernels.ring import COMMUTES, NEXT, SLOTS, Index, forget
+from weft.kernels.algorithms.algorithm import Algorithm, Layout, Shape, stay
+from weft.kernels.compiled.cells import COMMUTES, NEXT, SLOTS, Index, Memory, combine, copy, forget
+from weft.kernels.compiled.pointers import jitable
 
 #: Cell 0 belongs to no node; the right end of a range is gathered in it.
 RIGHT = 0

@@ -24,10 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.kernels.algorithm import Algorithm, Layout, Shape, stay
-from weft.kernels.cells import Memory, combine, copy
-from weft.kernels.pointers import jitable
-from weft.kernels.ring import BASE, FIRST, NEXT, SLOTS, Index, forget, slot
+from weft.kernels.algorithms.algorithm import Algorithm, Layout, Shape, stay
+from weft.kernels.compiled.cells import BASE, FIRST, NEXT, SLOTS, Index, Memory, combine, copy, forget, slot
+from weft.kernels.compiled.pointers import jitable
 
 
 def layout(shape: Shape) -> Layout:

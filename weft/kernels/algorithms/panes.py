@@ -13,10 +13,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.kernels.algorithm import Algorithm, Layout, Shape, stay
-from weft.kernels.cells import Memory, combine, copy
-from weft.kernels.pointers import jitable
-from weft.kernels.ring import NEXT, Index, forget, slot
+from weft.kernels.algorithms.algorithm import Algorithm, Layout, Shape, stay
+from weft.kernels.compiled.cells import NEXT, Index, Memory, combine, copy, forget, slot
+from weft.kernels.compiled.pointers import jitable
 
 
 def layout(shape: Shape) -> Layout:

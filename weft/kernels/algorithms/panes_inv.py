@@ -9,9 +9,9 @@ Paper        Li, Maier, Tufte, Papadimos and Tucker, "No Pane, No Gain: Efficien
 Many ranges  no
 
 **Rounding.** A running sum of DOUBLEs that lives for months must not drift. It carries its rounding errors along (see
-`weft/kernels/rows.py`), and it is renewed: from time to time, a fresh sum is built beside it from partials alone,
-nothing taken out. When the last partial that the fresh sum has not seen expires, both cover the same window, and the
-fresh one takes over:
+`row_arithmetic`), and it is renewed: from time to time, a fresh sum is built beside it from partials alone, nothing
+taken out. When the last partial that the fresh sum has not seen expires, both cover the same window, and the fresh one
+takes over:
 
     window      . . . [ a b c d e f ]           a, b, c expire, g, h, i come
     running            ───────────               = everything in the window
@@ -24,10 +24,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.kernels.algorithm import Algorithm, Layout, Shape
-from weft.kernels.cells import Memory, adopt, begin, copy, extend, is_exact, lose, settle
-from weft.kernels.pointers import jitable
-from weft.kernels.ring import CAPACITY, EXACT, FIRST, NEXT, OWN, SLOTS, Index, forget, slot
+from weft.kernels.algorithms.algorithm import Algorithm, Layout, Shape
+from weft.kernels.compiled.cells import (
+    CAPACITY,
+    EXACT,
+    FIRST,
+    NEXT,
+    OWN,
+    SLOTS,
+    Index,
+    Memory,
+    adopt,
+    begin,
+    copy,
+    extend,
+    forget,
+    is_exact,
+    lose,
+    settle,
+    slot,
+)
+from weft.kernels.compiled.pointers import jitable
 
 #: The first partial of the fresh sum; it may be still to come.
 FRESH_FROM = OWN

@@ -15,17 +15,31 @@ would grow for ever. For them the prefix starts anew every n partials, so that a
     ── block ──│── block ──          a … k   = (c(end) ⊖ c(a − 1)) ⊕ c(k)
         a      │      k
 
-and no value is older than two windows; rounding errors are carried along (see `weft/kernels/rows.py`).
+and no value is older than two windows; rounding errors are carried along (see `row_arithmetic`).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from weft.kernels.algorithm import Algorithm, Layout, Shape
-from weft.kernels.cells import Memory, begin, between, combine, extend, settle
-from weft.kernels.pointers import jitable
-from weft.kernels.ring import EXACT, FIRST, NEXT, OWN, SLOTS, Index, hold_from, slot
+from weft.kernels.algorithms.algorithm import Algorithm, Layout, Shape
+from weft.kernels.compiled.cells import (
+    EXACT,
+    FIRST,
+    NEXT,
+    OWN,
+    SLOTS,
+    Index,
+    Memory,
+    begin,
+    between,
+    combine,
+    extend,
+    hold_from,
+    settle,
+    slot,
+)
+from weft.kernels.compiled.pointers import jitable
 
 #: Partials in a block (0: all of them), and the first partials of the newest block and of the one before it.
 BLOCK, NEWEST_BLOCK, BLOCK_BEFORE = OWN, OWN + 1, OWN + 2

@@ -17,11 +17,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.kernels.algorithm import Algorithm, Layout, Shape
+from weft.kernels.algorithms.algorithm import Algorithm, Layout, Shape
 from weft.kernels.algorithms.panes_inv import RENEWED_AFTER, take
-from weft.kernels.cells import Memory, adopt, copy, is_exact, lose, settle, swap, swap_span
-from weft.kernels.pointers import jitable
-from weft.kernels.ring import CAPACITY, EXACT, FIRST, NEXT, OWN, RANGES, SLOTS, Index, forget, slot
+from weft.kernels.compiled.cells import (
+    CAPACITY,
+    EXACT,
+    FIRST,
+    NEXT,
+    OWN,
+    RANGES,
+    SLOTS,
+    Index,
+    Memory,
+    adopt,
+    copy,
+    forget,
+    is_exact,
+    lose,
+    settle,
+    slot,
+    swap,
+    swap_span,
+)
+from weft.kernels.compiled.pointers import jitable
 
 #: The first partial of the fresh aggregates (see `panes_inv`); it may be still to come.
 FRESH_FROM = OWN

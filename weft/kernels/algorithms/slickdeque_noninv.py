@@ -33,12 +33,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.kernels.algorithm import Algorithm, Layout, Shape, stay
-from weft.kernels.cells import (
+from weft.kernels.algorithms.algorithm import Algorithm, Layout, Shape, stay
+from weft.kernels.compiled.cells import (
+    FIRST,
+    NEXT,
+    OWN,
+    SLOTS,
+    Index,
     Memory,
     combine,
     copy,
     displaces,
+    forget,
     gather_span,
     join_prefixes,
     number_of_keys,
@@ -47,8 +53,7 @@ from weft.kernels.cells import (
     suffixes,
     undisplaced,
 )
-from weft.kernels.pointers import jitable
-from weft.kernels.ring import FIRST, NEXT, OWN, SLOTS, Index, forget
+from weft.kernels.compiled.pointers import jitable
 
 #: Partials that are gathered before they are merged, how many are gathered now, and for how many there is room.
 BATCH, GATHERED, ROOM = OWN, OWN + 1, OWN + 2

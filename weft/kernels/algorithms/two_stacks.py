@@ -19,10 +19,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.kernels.algorithm import Algorithm, Layout, Shape
-from weft.kernels.cells import Memory, combine, copy
-from weft.kernels.pointers import jitable
-from weft.kernels.ring import FIRST, NEXT, OWN, SLOTS, Index, forget, slot
+from weft.kernels.algorithms.algorithm import Algorithm, Layout, Shape
+from weft.kernels.compiled.cells import FIRST, NEXT, OWN, SLOTS, Index, Memory, combine, copy, forget, slot
+from weft.kernels.compiled.pointers import jitable
 
 #: Where the front stack ends and the back stack begins.
 BACK = OWN

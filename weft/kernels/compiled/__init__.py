@@ -1,18 +1,8 @@
-"""The functions of `cells` in machine code, for rows of all keys and for single numbers.
+"""Operations on numbered cells, which window algorithms are written in, and their machine code.
 
-Numba picks an implementation by the type of the arithmetic `f`, when it compiles a kernel; importing this package is
-what makes that possible.
-
-    overloading.py    how compiled code gets its own meaning of a function
-    places.py         memories, and the numbers of a kernel
-    on_rows.py        arithmetic on rows of all keys
-    on_numbers.py     arithmetic on single numbers
-    on_pairs.py       arithmetic on single pairs of integers
-    dispatch.py       which of these for which arithmetic
+pointers             raw memory for compiled code; how Numba is told what a function means
+cells                the operations, and the ring of sequence numbers
+row_arithmetic       operations on rows of all group keys
+number_arithmetic    operations on single numbers, and on pairs of integers
+overloads            which of these Numba takes, by the type of the arithmetic
 """
-
-from __future__ import annotations
-
-from weft.kernels.compiled import dispatch, places
-
-__all__ = ["dispatch", "places"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from weft.algebra import Query
-from weft.windows.residues import ResidueClass
+from weft.windows.slicing import ResidueClass
 
 
 class Kind(Enum):

@@ -15,11 +15,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from weft.algebra import Expression
-from weft.predicates import Box
-from weft.predicates.expressions import conjunction, disjunction, expression_of
 from weft.predicates.intervals import ValueSet, union
+from weft.predicates.literal_expressions import conjunction, disjunction, expression_of
 from weft.predicates.literals import requirements
-from weft.predicates.normal_forms import box_contained
+from weft.predicates.normal_forms import Box, box_contained
 
 #: The largest number of boxes of a representative.
 MOST_BOXES = 8

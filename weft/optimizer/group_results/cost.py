@@ -23,13 +23,12 @@ import numpy.typing as npt
 from weft.algebra import Column, DataType, Expression, Kind, Literal, Stream, Table, Value
 from weft.optimizer.group_results import changes
 from weft.optimizer.group_results.forms import Family
-from weft.predicates import Box
 from weft.predicates.comparisons import place_of
 from weft.predicates.intervals import Cut, Place, ValueSet
-from weft.predicates.subjects import Subject
-from weft.predicates.terms import text_of
+from weft.predicates.normal_forms import Box
+from weft.predicates.terms import Subject, text_of
 from weft.windows.counting import edge_rate
-from weft.windows.residues import EdgeSet
+from weft.windows.slicing import EdgeSet
 
 #: Bytes of a value by the kind of its type; DECIMALs and HUGEINTs are sixteen bytes, texts are guessed.
 _BYTES = {

@@ -14,10 +14,9 @@ from functools import reduce
 from weft.algebra import DataType, Expression, Input
 from weft.optimizer.group_results.changes import Kind
 from weft.optimizer.group_results.conditions import Region, Rows, absorbed, regions_contained
-from weft.windows.containment import JoinWindows, contains_windows, delay, is_timely
 from weft.windows.counting import edge_rate
-from weft.windows.merging import merge_timely, merge_within
-from weft.windows.residues import EdgeSet, ResidueClass, reduced, residue_class
+from weft.windows.join_windows import JoinWindows, contains_windows, delay, is_timely, merge_timely, merge_within
+from weft.windows.slicing import EdgeSet, ResidueClass, reduced, residue_class
 
 #: The largest number of schedules of an aggregate's representative, each of which is a query of its own.
 MOST_SCHEDULES = 8

@@ -14,9 +14,10 @@ from weft.catalog import codec
 from weft.optimizer.group_results.conditions import Region, Rows, condition_of_boxes
 from weft.optimizer.group_results.forms import Family, Form
 from weft.optimizer.group_results.query_trees import Node
-from weft.predicates import Box, clock_facts, conjunctive_form, disjunctive_form
-from weft.windows.containment import JoinWindows
-from weft.windows.residues import ResidueClass
+from weft.predicates.domains import clock_facts
+from weft.predicates.normal_forms import Box, conjunctive_form, disjunctive_form
+from weft.windows.join_windows import JoinWindows
+from weft.windows.slicing import ResidueClass
 
 
 def node_as_data(node: Node) -> dict[str, Any]:

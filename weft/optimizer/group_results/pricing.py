@@ -22,7 +22,7 @@ from weft.optimizer.group_results.query_trees import Node, Sums, original
 from weft.optimizer.group_results.screening import Line, Screen, bits_of
 from weft.optimizer.group_results.shapes import Shape
 from weft.optimizer.group_results.subscriptions import Wanted, wanted_by
-from weft.predicates import Box
+from weft.predicates.normal_forms import Box
 
 
 @dataclass(frozen=True, slots=True)

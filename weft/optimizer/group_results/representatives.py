@@ -27,12 +27,12 @@ from weft.optimizer.group_results.conditions import condition_of_boxes, conditio
 from weft.optimizer.group_results.forms import Family, Form
 from weft.optimizer.group_results.shapes import clocks_of, is_of_groups
 from weft.plan.normal_form import substituted
-from weft.predicates import Box
 from weft.predicates.clauses import disjunction_with
-from weft.predicates.expressions import conjunction
+from weft.predicates.literal_expressions import conjunction
 from weft.predicates.literals import null_test
+from weft.predicates.normal_forms import Box
 from weft.predicates.terms import columns_of, text_of
-from weft.windows.residues import ResidueClass
+from weft.windows.slicing import ResidueClass
 
 
 def representative(

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from weft.optimizer.group_results.cost import Flow
 from weft.optimizer.group_results.forms import Form, union_of_ends
 from weft.optimizer.group_results.query_trees import Sums
-from weft.windows.containment import JoinWindows
+from weft.windows.join_windows import JoinWindows
 
 _FEW_LINES, _FEW_COLUMNS = 2, 8
 

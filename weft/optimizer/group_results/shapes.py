@@ -40,21 +40,13 @@ from weft.optimizer.group_results.changes import Kind
 from weft.optimizer.group_results.forms import Family
 from weft.plan.normal_form import normalised, substituted
 from weft.plan.subscription import Meeting, Schedule
-from weft.predicates import (
-    Box,
-    Disjunction,
-    clock_facts,
-    condition_of,
-    conjunctive_form,
-    disjunctive_form,
-    standard_form,
-)
-from weft.predicates.clauses import set_with
-from weft.predicates.conjunctions import predicate_set
-from weft.predicates.subjects import Sum, Term
-from weft.predicates.terms import canonical, columns_of, text_of
-from weft.windows.containment import JoinWindows
-from weft.windows.residues import ResidueClass, residue_class
+from weft.predicates.clauses import Disjunction, predicate_set, set_with
+from weft.predicates.domains import clock_facts
+from weft.predicates.normal_forms import Box, condition_of, conjunctive_form, disjunctive_form
+from weft.predicates.operations import standard_form
+from weft.predicates.terms import Sum, Term, canonical, columns_of, text_of
+from weft.windows.join_windows import JoinWindows
+from weft.windows.slicing import ResidueClass, residue_class
 
 #: A condition of more boxes than that is not taken apart, and its query stays alone.
 MOST_BOXES_OF_A_MEMBER = 32

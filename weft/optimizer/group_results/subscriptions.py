@@ -19,12 +19,11 @@ from weft.algebra import Call, Column, Expression, Literal
 from weft.optimizer.group_results.conditions import condition_of_boxes
 from weft.optimizer.group_results.shapes import Shape, published_name
 from weft.plan.subscription import ALL_ROWS, Comparison, Conjunction, Subscription
-from weft.predicates import Box
-from weft.predicates.expressions import expression_of
 from weft.predicates.intervals import ValueSet
+from weft.predicates.literal_expressions import expression_of
 from weft.predicates.literals import Triple, requirements
-from weft.predicates.subjects import Subject
-from weft.predicates.terms import canonical
+from weft.predicates.normal_forms import Box
+from weft.predicates.terms import Subject, canonical
 
 #: A box whose values would make more conjunctions than that is published as one BOOLEAN column.
 MOST_CONJUNCTIONS = 16

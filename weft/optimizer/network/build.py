@@ -11,8 +11,7 @@ from weft.optimizer.network.node_predicates import Renaming, both, residual, wit
 from weft.optimizer.network.nodes import Anchors, Nodes
 from weft.optimizer.network.restructure import Option, best_option, strengthen, weaken
 from weft.optimizer.network.wanted import Sharing
-from weft.predicates import PredicateSet, set_implies
-from weft.predicates.clauses import Disjunction, set_with
+from weft.predicates.clauses import Disjunction, PredicateSet, set_implies, set_with
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,9 +35,7 @@ from weft.optimizer.network.node_predicates import Renaming, subsumes
 from weft.optimizer.network.nodes import Anchors, Nodes
 from weft.optimizer.network.wanted import Sharing, Strategy, Wanted, leg_name, legs_read
 from weft.plan.network import is_table
-from weft.predicates import PredicateSet
-from weft.predicates.clauses import Disjunction, set_with
-from weft.predicates.implication import follows_from_one
+from weft.predicates.clauses import Disjunction, PredicateSet, follows_from_one, set_with
 
 
 class Request:

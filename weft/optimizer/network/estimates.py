@@ -16,7 +16,7 @@ from weft.algebra import Column
 from weft.optimizer.network.node_predicates import Renaming
 from weft.optimizer.network.nodes import Nodes
 from weft.optimizer.network.wanted import leg_name, legs_read
-from weft.predicates import Disjunction, PredicateSet
+from weft.predicates.clauses import Disjunction, PredicateSet
 from weft.predicates.literals import IS_NOT_NULL, IS_NULL, Triple
 
 #: A log of which nothing is known is taken to have so many rows.

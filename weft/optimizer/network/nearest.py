@@ -22,8 +22,8 @@ from typing import TypeAlias
 from weft.optimizer.network.node_predicates import residual
 from weft.optimizer.network.nodes import Anchors, Entry, Nodes, equations
 from weft.optimizer.network.wanted import leg_name
-from weft.predicates import Disjunction, PredicateSet, under
-from weft.predicates.clauses import set_with
+from weft.predicates.clauses import Disjunction, PredicateSet, set_with
+from weft.predicates.operations import under
 
 #: Of the nodes that look alike, so many are compared condition by condition.
 _MOST_COMPARED = 8

@@ -21,13 +21,11 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from weft.optimizer.network.wanted import leg_name, legs_read
-from weft.predicates import Disjunction, PredicateSet, Triple, entails_disjunction
-from weft.predicates.clauses import disjunction_with, set_with
-from weft.predicates.implication import follows_from_one
+from weft.predicates.clauses import Disjunction, PredicateSet, disjunction_with, follows_from_one, set_with
+from weft.predicates.entailment import entails_disjunction
 from weft.predicates.intervals import ValueSet, intersection
-from weft.predicates.literals import IS_NULL, MIRRORED, bound_text, literals_of, null_test, requirements
-from weft.predicates.subjects import Order, Subject, moved
-from weft.predicates.terms import columns_of
+from weft.predicates.literals import IS_NULL, MIRRORED, Triple, bound_text, literals_of, null_test, requirements
+from weft.predicates.terms import Order, Subject, columns_of, moved
 
 _MOST_KEPT = 20_000
 

@@ -22,8 +22,9 @@ from typing import TypeAlias, TypeVar
 
 from weft.optimizer.network.wanted import leg_name
 from weft.plan.network import Changes, Computation, Found, Network, Node, parents_first
-from weft.predicates import TRUE_SET, ClosestIndex, Disjunction, PredicateSet
-from weft.predicates.sets import columns_of_set
+from weft.predicates.clauses import TRUE_SET, Disjunction, PredicateSet
+from weft.predicates.closest import ClosestIndex
+from weft.predicates.operations import columns_of_set
 
 Key = TypeVar("Key")
 

@@ -27,7 +27,7 @@ from typing import TypeVar
 
 from weft.optimizer.network.node_predicates import Renaming
 from weft.plan.facts import octave
-from weft.predicates import Disjunction
+from weft.predicates.clauses import Disjunction
 
 Item = TypeVar("Item")
 

@@ -28,7 +28,7 @@ from weft.optimizer.network.nodes import Nodes
 from weft.optimizer.network.restructure import shorten
 from weft.optimizer.network.wanted import ALL_SHARING, Sharing, Wanted, as_computed, leg_name, wanted
 from weft.plan.network import Found, Network, Node, Result
-from weft.predicates import Domain, Facts
+from weft.predicates.domains import Domain, Facts
 
 
 def tighten(nodes: Nodes, builder: Builder, numbers: Iterable[int]) -> None:

@@ -29,8 +29,8 @@ from weft.optimizer.network.estimates import Estimates, passing
 from weft.optimizer.network.node_predicates import both, in_common, residual
 from weft.optimizer.network.nodes import Anchors, Entry, Nodes, equations
 from weft.optimizer.network.wanted import leg_name
-from weft.predicates import TRUE_SET, PredicateSet, under
-from weft.predicates.clauses import Disjunction, set_with
+from weft.predicates.clauses import TRUE_SET, Disjunction, PredicateSet, set_with
+from weft.predicates.operations import under
 
 #: What a node computes beyond one anchor, made into what it computes beyond another.
 Restated: TypeAlias = Callable[[PredicateSet, PredicateSet], PredicateSet]

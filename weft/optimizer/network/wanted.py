@@ -24,23 +24,13 @@ from weft.algebra import Call, Column, Expression, Input, Literal, Select, Windo
 from weft.algebra.properties import clock_column, clock_type
 from weft.algebra.types import BIGINT, TIMESTAMP
 from weft.plan.network import CLOCK
-from weft.predicates import (
-    Domain,
-    Facts,
-    PredicateSet,
-    clock_facts,
-    condition_of,
-    condition_of_disjunction,
-    conjunctive_form,
-    with_inferred,
-)
-from weft.predicates.clauses import Disjunction, disjunction_with, set_with
-from weft.predicates.conjunctions import predicate_set
-from weft.predicates.domains import domain_of
+from weft.predicates.clauses import Disjunction, PredicateSet, disjunction_with, predicate_set, set_with
+from weft.predicates.domains import Domain, Facts, clock_facts, domain_of
 from weft.predicates.literals import literals_of
+from weft.predicates.normal_forms import condition_of, condition_of_disjunction, conjunctive_form
 from weft.predicates.polynomials import Atom, minus, variable
-from weft.predicates.subjects import Term, atom_of, sum_of
-from weft.predicates.terms import canonical, columns_of, text_of
+from weft.predicates.terms import Term, atom_of, canonical, columns_of, sum_of, text_of
+from weft.predicates.transitivity import with_inferred
 
 
 class Strategy(Enum):

@@ -1,4 +1,4 @@
-"""Columns as Arrow has them, and the physical values that arithmetic wants (see `weft/kernels/functions.py`).
+"""Columns as Arrow has them, and the physical values that arithmetic wants (see `weft/kernels/aggregate_functions.py`).
 
 A DECIMAL is its unscaled integer. Arrow keeps it in two words of 64 bits, which are read and written as they are.
 """

@@ -11,7 +11,7 @@ from weft.runtime.pieces.pieces import Piece
 from weft.runtime.places import Place
 from weft.runtime.stages.sql.running import has_partials
 from weft.runtime.state.commits import Segment
-from weft.windows.meeting import Bounds, meeting_bounds
+from weft.windows.join_windows import Bounds, meeting_bounds
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from weft.algebra import (
     WindowBound,
 )
 from weft.arrays.arrow_types import arrow_type
-from weft.kernels.functions import FUNCTIONS
+from weft.kernels.aggregate_functions import FUNCTIONS
 from weft.kernels.statistic import Array, Columns, Statistic, Values
 from weft.predicates.terms import text_of
 from weft.runtime.columnar.rows import ARRIVAL, CLOCK
@@ -35,7 +35,7 @@ from weft.runtime.stages.windows.partials import SLICE, Layout, Partials
 from weft.runtime.stages.windows.reduction import edges_of
 from weft.runtime.stages.windows.signatures import Condition
 from weft.runtime.stages.windows.woven_queries import Measure, NotWoven, Woven, latest_clock, rows_counted
-from weft.windows import EdgeSet
+from weft.windows.slicing import EdgeSet
 
 _SINCE = "arrived since "
 

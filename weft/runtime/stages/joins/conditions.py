@@ -19,7 +19,7 @@ from weft.algebra import Column, DataType, Expression, Field
 from weft.algebra.types import BIGINT, INTERVAL
 from weft.arrays.ordinals import digits_after_point, has_ordinals, is_text
 from weft.plan.network import CLOCK
-from weft.predicates import PredicateSet
+from weft.predicates.clauses import PredicateSet
 from weft.predicates.evaluation import (
     Check,
     Clause,
@@ -29,12 +29,11 @@ from weft.predicates.evaluation import (
     Plain,
     Value,
 )
-from weft.predicates.expressions import expression_of
 from weft.predicates.intervals import satisfying
+from weft.predicates.literal_expressions import expression_of
 from weft.predicates.literals import Triple
 from weft.predicates.polynomials import ZERO, Atom
-from weft.predicates.subjects import Order, Subject, Sum
-from weft.predicates.terms import columns_of
+from weft.predicates.terms import Order, Subject, Sum, columns_of
 from weft.runtime.columnar.expressions import Leaf, spark_sql
 from weft.runtime.columnar.rows import column as position_name
 

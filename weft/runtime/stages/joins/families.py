@@ -18,8 +18,8 @@ from hashlib import blake2b
 
 from weft.algebra import Call, Expression
 from weft.plan.network import Network, Node, Result
-from weft.predicates import Disjunction, PredicateSet
-from weft.predicates.expressions import expression_of
+from weft.predicates.clauses import Disjunction, PredicateSet
+from weft.predicates.literal_expressions import expression_of
 from weft.predicates.terms import sources_of
 
 

@@ -17,12 +17,11 @@ from collections.abc import Sequence
 
 from weft.algebra import Call, Expression
 from weft.algebra.types import BOOLEAN, STRING
-from weft.predicates import Disjunction, PredicateSet
-from weft.predicates.clauses import disjunction_with, set_with
-from weft.predicates.expressions import conjunction, disjunction, expression_of
+from weft.predicates.clauses import Disjunction, PredicateSet, disjunction_with, set_with
 from weft.predicates.intervals import ValueSet, intersection, union
+from weft.predicates.literal_expressions import conjunction, disjunction, expression_of
 from weft.predicates.literals import only_value, requirements
-from weft.predicates.subjects import Subject
+from weft.predicates.terms import Subject
 
 #: Values that lie in more spans than this are taken to lie between the first and the last of them; but so many single
 #: values are listed.

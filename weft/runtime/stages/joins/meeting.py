@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from weft.algebra import Input, Select, Source, Table
 from weft.plan.event_time import Clock, EventTime
 from weft.runtime.stages.joins.families import Family
-from weft.windows.meeting import Bounds, meeting_bounds
+from weft.windows.join_windows import Bounds, meeting_bounds
 
 
 @dataclass(frozen=True)

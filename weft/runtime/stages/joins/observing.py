@@ -28,7 +28,7 @@ from weft.optimizer.network.node_predicates import Renaming
 from weft.optimizer.network.observed import in_turn, share_known
 from weft.optimizer.network.wanted import legs_read
 from weft.plan.network import Network
-from weft.predicates import Disjunction
+from weft.predicates.clauses import Disjunction
 from weft.runtime.stages.joins.conditions import Columns, column_of, conjunction_of
 from weft.runtime.stages.joins.distinct import Values
 from weft.runtime.stages.joins.exploring import explored

@@ -12,8 +12,7 @@ from functools import cached_property
 from weft.algebra import Column, DataType, Expression, Field, Select, Source, Stream
 from weft.algebra.types import BIGINT, BOOLEAN, STRING
 from weft.plan.network import is_table
-from weft.predicates import Disjunction
-from weft.predicates.clauses import set_with
+from weft.predicates.clauses import Disjunction, set_with
 from weft.predicates.evaluation import Conjunction, Evaluator, Labelled
 from weft.predicates.terms import columns_of, with_columns
 from weft.runtime.columnar.expressions import spark_sql

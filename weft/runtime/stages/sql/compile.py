@@ -38,7 +38,7 @@ from weft.runtime.columnar.expressions import Leaf, aggregate_sql, spark_sql, sp
 from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, column, columns
 from weft.runtime.places import Place, log_of
 from weft.runtime.stages.sql import history, running
-from weft.windows.meeting import meeting_bounds
+from weft.windows.join_windows import meeting_bounds
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Evaluates expressions over arrays: HAVING and select lists of grouped queries, and expressions over driver rows.
 
-Values are physical ones, as in `weft/kernels/functions.py`: integers, DATEs, TIMESTAMPs and the unscaled integers of
+Values are physical ones, as in `aggregate_functions`: integers, DATEs, TIMESTAMPs and the unscaled integers of
 DECIMALs as 64-bit or Python integers, FLOATs and DOUBLEs as 64-bit floats, text as Python strings, value by value. What
 cannot be computed is NULL.
 

@@ -30,7 +30,7 @@ from weft.runtime.columnar.rows import CORRUPT, clock_bounds, clock_sql
 from weft.runtime.stages.windows.partials import LATEST, LEAST, SLICE, Layout
 from weft.runtime.stages.windows.signatures import Signatures, signatures
 from weft.runtime.stages.windows.woven_queries import REDUCED_CLOCK, Woven, texts_of
-from weft.windows import EdgeSet, ResidueClass, reduced, shared_edges
+from weft.windows.slicing import EdgeSet, ResidueClass, reduced, shared_edges
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

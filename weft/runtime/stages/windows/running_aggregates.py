@@ -20,8 +20,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from weft.algebra import Stream
+from weft.kernels.monoids import settled
 from weft.kernels.statistic import Columns
-from weft.kernels.statistics import settled
 from weft.runtime.failures.errors import MemoryLimit, megabytes
 from weft.runtime.stages.windows.numbering import KeyNumbers
 from weft.runtime.stages.windows.partials import SLICE, Partials

@@ -37,7 +37,7 @@ from weft.runtime.stages.windows.window_answers import GroupSelection, answers, 
 from weft.runtime.stages.windows.woven_queries import NotWoven, Woven, woven
 from weft.runtime.state.commits import Commit, Segment
 from weft.runtime.state.storage import Storage
-from weft.windows import instances_ending
+from weft.windows.schedule import instances_ending
 
 #: On one machine so many rows are reduced by one task: with more, a second core is worth a shuffle.
 _FEW = 1_000_000

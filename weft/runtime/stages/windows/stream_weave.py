@@ -25,7 +25,7 @@ from weft.runtime.stages.windows.tree_choice import TreeChoice, choose_trees, co
 from weft.runtime.stages.windows.window_answers import ClosedGroups, GroupSelection, kinds_of
 from weft.runtime.stages.windows.window_tree import InstanceGroups, TreeSpec, WindowTree
 from weft.runtime.stages.windows.woven_queries import Measure, Woven, rows_counted
-from weft.windows import oldest_open_start
+from weft.windows.schedule import oldest_open_start
 
 #: So many keys are numbered before anybody looks how many of them are still live.
 _MANY_KEYS = 100_000

@@ -21,10 +21,10 @@ from functools import cache, lru_cache
 
 from weft.algebra import Window
 from weft.kernels.algorithms import ALGORITHMS
-from weft.kernels.choice import Choice, choose
-from weft.kernels.cost import DUE_AWARE, MEASURED_PRICES, cost_per_tick
 from weft.kernels.demand import Demand, demand
 from weft.kernels.kernel import why_not
+from weft.kernels.kernel_choice import Choice, choose
+from weft.kernels.kernel_cost import DUE_AWARE, MEASURED_PRICES, cost_per_tick
 from weft.kernels.statistic import Statistic
 from weft.optimizer import acq
 from weft.optimizer.plan_cost import Costing, Levels, by_nanoseconds
@@ -33,13 +33,14 @@ from weft.plan.facts import Facts, nearest_power
 from weft.runtime.stages.windows.reduction import edges_of
 from weft.runtime.stages.windows.window_tree import TreeSpec
 from weft.runtime.stages.windows.woven_queries import Measure, Woven
-from weft.windows import edge_rate, shared_edges
+from weft.windows.counting import edge_rate
+from weft.windows.slicing import shared_edges
 
 #: How many keys a grouped query is taken to have until it has been seen.
 SOME_KEYS = 64
 
 #: Nanoseconds that a tree spends on a partial of the finest cut, for each statistic, and on a cycle, whatever comes.
-#: Measured on one core of a busy AMD EPYC; the prices of kernels are in `weft/kernels/cost.py`.
+#: Measured on one core of a busy AMD EPYC; the prices of kernels are in `weft/kernels/kernel_cost.py`.
 _PARTIAL = 50
 _CYCLE = 250_000
 

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from weft.algebra import Aggregate, AggregateRef, Column, Expression, KeyRef, Select, Window, WindowBound
 from weft.arrays.arrow_types import arrow_type
-from weft.kernels.functions import FUNCTIONS, Signature
+from weft.kernels.aggregate_functions import FUNCTIONS, Signature
 from weft.kernels.statistic import Array, Columns, Values
 from weft.runtime.columnar.rows import CLOCK
 from weft.runtime.columnar.rows import column as position_name
 from weft.runtime.columnar.values import arrow, physical
 from weft.runtime.stages.windows.array_expressions import computed
 from weft.runtime.stages.windows.woven_queries import Measure, Woven
-from weft.windows import instance, instances_ending
+from weft.windows.schedule import instance, instances_ending
 
 
 @dataclass

@@ -22,13 +22,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.algebra import Window
+from weft.kernels.compiled.row_arithmetic import ADD_FLOATS, ADD_INTS
 from weft.kernels.density import Crowd, bytes_per_partial
 from weft.kernels.grouped import AnswerRows, Answers, GroupedWindows, bytes_per_key
 from weft.kernels.grouped import Partials as Fragments
-from weft.kernels.rows import ADD_FLOATS, ADD_INTS
 from weft.kernels.sparse import SparseWindows
 from weft.kernels.statistic import Array, Columns, Number, Statistic, fold
-from weft.windows import distinct_ranges, edges_between, fragment_at, most_partials, oldest_open_start, shared_edges
+from weft.windows.schedule import edges_between, fragment_at, most_partials, oldest_open_start
+from weft.windows.slicing import shared_edges
+from weft.windows.steps import distinct_ranges
 
 #: Fragments that are taken in at once: what is dense in a call is as long as this, whatever the gaps in a stream.
 _AT_ONCE = 512

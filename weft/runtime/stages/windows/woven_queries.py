@@ -15,9 +15,8 @@ import pyarrow.compute as pc
 
 from weft.algebra import Aggregate, Column, DataType, Kind, Query, Select, Stream, Window
 from weft.algebra.types import BIGINT, TIMESTAMP
-from weft.kernels.functions import FUNCTIONS, Need
-from weft.kernels.statistic import Array, Columns, Statistic, Values
-from weft.kernels.statistics import (
+from weft.kernels.aggregate_functions import FUNCTIONS, Need
+from weft.kernels.monoids import (
     COUNT,
     MOMENTS,
     NAN,
@@ -28,6 +27,7 @@ from weft.kernels.statistics import (
     extreme,
     sum_of_integers,
 )
+from weft.kernels.statistic import Array, Columns, Statistic, Values
 from weft.runtime.columnar.exact_sums import decimal_constant
 from weft.runtime.columnar.expressions import Leaf, spark_sql
 from weft.runtime.columnar.rows import column

@@ -19,7 +19,7 @@ from weft.predicates.domains import DAY, date_of, is_in_calendar
 from weft.predicates.intervals import Place
 from weft.predicates.literals import IS_NOT_NULL, IS_NULL, Triple
 from weft.predicates.polynomials import Atom, Polynomial, decimal_places
-from weft.predicates.subjects import Order, Subject, Sum, Term
+from weft.predicates.terms import Order, Subject, Sum, Term
 
 #: One side of a comparison without its constant: monomials with whole positive factors.
 Side: TypeAlias = tuple[tuple[tuple[Atom, ...], int], ...]

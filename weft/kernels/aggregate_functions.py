@@ -18,10 +18,7 @@ from numpy.typing import NDArray
 
 from weft.algebra.types import BIGINT, DOUBLE, DataType, Kind
 from weft.kernels.laws import LawBroken, check_laws
-from weft.kernels.ordering import from_ordered, ordered_fields
-from weft.kernels.sketches import estimated_distinct, middle_of
-from weft.kernels.statistic import Array, Columns, Statistic, Values, python_object
-from weft.kernels.statistics import (
+from weft.kernels.monoids import (
     COUNT,
     MOMENTS,
     NONFINITE,
@@ -37,6 +34,9 @@ from weft.kernels.statistics import (
     sum_of_integers,
     whole_sum,
 )
+from weft.kernels.ordering import from_ordered, ordered_fields
+from weft.kernels.sketches import estimated_distinct, middle_of
+from weft.kernels.statistic import Array, Columns, Statistic, Values, python_object
 
 
 @dataclass(frozen=True, slots=True)

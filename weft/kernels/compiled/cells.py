@@ -7,16 +7,26 @@ differ in their first argument, the arithmetic `f`:
     Rows                    compiled; a cell is a row of all group keys; `f` holds pointers to row operations
     Add, Greatest, Least,   compiled; a cell is one number, or a pair of them (an ungrouped query); the arithmetic is
     AddPairs                part of the kernel's own machine code
-    any other object        interpreted; `f` has a method for each function below. So come functions on Python objects,
-                            functions that users write in Python, and the counting of operations.
+    any other object        interpreted; `f` has a method for each function below. Multisets, texts and sketches are
+                            combined so, and operations are counted so.
 
 `to`, `left`, `cells`, … are memories (addresses when compiled), and the numbers after them the cells in these. An
 *accumulator* is a cell, with a carry if arithmetic is not exact, that partials can be taken out of again.
+
+Partials are numbered 0, 1, 2, … for ever. Those of the window, FIRST to NEXT − 1, live in a ring of SLOTS cells. All
+keys see the same partials come and go, so one set of numbers serves all keys. They are few, and kept in a short list,
+`ix`, that compiled code holds in registers; a kernel's own begin at OWN. A kernel that needs more of them, one for each
+partial or range, has a `table` as well.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.kernels.compiled.pointers import jitable
 
 #: A memory: an address, a typed pointer, or whatever the interpreted arithmetic takes for one.
 Memory: TypeAlias = Any
@@ -255,3 +265,33 @@ class Least(NamedTuple):
 
 #: `Rows.order` by whether the greatest is wanted and whether columns are floats.
 ORDERS = {(True, False): 1, (False, False): 2, (True, True): 3, (False, True): 4}
+
+
+#: Numbers that a kernel keeps: a list when interpreted, an array when compiled.
+Index: TypeAlias = list[int] | NDArray[np.int64]
+
+FIRST, NEXT, SLOTS, BASE, CAPACITY, RANGES, EXACT, COMMUTES, OWN = range(9)
+
+#: How many numbers `ix` has.
+NUMBERS = 16
+
+
+@jitable
+def slot(ix: Index, sequence: int) -> int:
+    """The ring's cell for a sequence number: `sequence mod SLOTS`, without a division."""
+    offset = sequence - ix[BASE]
+    return offset - ix[SLOTS] if offset >= ix[SLOTS] else offset
+
+
+@jitable
+def forget(ix: Index, start: int) -> None:
+    """Nothing before `start` is needed any more."""
+    ix[FIRST] = start
+    hold_from(ix, start)
+
+
+@jitable
+def hold_from(ix: Index, oldest: int) -> None:
+    """Turns the ring until the oldest sequence number still addressed lies in its first round."""
+    while oldest - ix[BASE] >= ix[SLOTS]:
+        ix[BASE] += ix[SLOTS]

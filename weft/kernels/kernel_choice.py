@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from weft.kernels.algorithms import ALGORITHMS
-from weft.kernels.cost import DUE_AWARE, UNIT_PRICES, Omega, Prices, cost_per_tick
 from weft.kernels.demand import Demand
 from weft.kernels.kernel import why_not
+from weft.kernels.kernel_cost import DUE_AWARE, UNIT_PRICES, Omega, Prices, cost_per_tick
 from weft.kernels.statistic import Statistic
 
 #: At equal cost, the one that keeps less, and then the one that does less between slides.
@@ -56,13 +56,13 @@ def choose(
     """The kernel for a statistic over so many different ranges and group keys.
 
     `cost` gives the price of a kernel, by its name, for the windows at hand: Ω in operations or in calibrated
-    nanoseconds (see `weft/kernels/cost.py`), None where it is not known; it is asked only about kernels that may
+    nanoseconds (see `weft/kernels/kernel_cost.py`), None where it is not known; it is asked only about kernels that may
     serve. A kernel that takes
     DOUBLEs out of a sum again is considered if `rounding` allows it: its error is bounded by the values that were in
     the last windows, and not by those of the window alone. With `steady`, no slide may cost as much as the window is
     long.
 
-    >>> from weft.kernels.statistics import COUNT
+    >>> from weft.kernels.monoids import COUNT
     >>> choose(COUNT, ranges=1, keys=1, cost={"prefix": 2, "panes": 9}.get).kernel
     'prefix'
     """
@@ -110,7 +110,7 @@ def choose_for(
     fastest on this machine for so many keys.
 
     >>> from weft.kernels.demand import demand
-    >>> from weft.kernels.statistics import COUNT
+    >>> from weft.kernels.monoids import COUNT
     >>> from weft.algebra import Window
     >>> print(choose_for(COUNT, demand([Window(60, 10), Window(30, 10)]), Fraction(1, 10)).reason)
     the cheapest of 6 that may serve count (invertible) over 2 ranges and one key, at a cost of 0.3

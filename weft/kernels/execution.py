@@ -1,4 +1,12 @@
-"""The loop that drives a kernel: step after step, evict, take in, answer. Compiled once per kernel, kept on disk."""
+"""How a kernel is executed: the loop around an algorithm, the arithmetic of a statistic, and blocks of memory.
+
+The loop takes step after step: evict, take in, answer. It is compiled once per algorithm and kind of arithmetic, and
+kept on disk; statistics without compiled arithmetic run it as plain Python, on the statistic's own arrays.
+
+Compiled code takes a block, one piece of memory: a row holds one partial of every group key, column after column (see
+`weft/kernels/compiled/row_arithmetic.py`), and a block is row after row. Seen from Python it is the columns of a
+statistic, which are views of it; it begins where the first of them does.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +14,34 @@ from collections.abc import Callable
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+import numpy as np
 from numba import njit
 
-from weft.kernels import compiled as machine
-from weft.kernels.algorithm import Algorithm, one_by_one
-from weft.kernels.cells import Memory, keep_numbers, memory, numbers, one_number, words
-from weft.kernels.pointers import jitable
-from weft.kernels.ring import CAPACITY, FIRST, NEXT, Index
+from weft.kernels.algorithms.algorithm import Algorithm, one_by_one
+from weft.kernels.compiled import overloads
+from weft.kernels.compiled.cells import (
+    CAPACITY,
+    FIRST,
+    NEXT,
+    ORDERS,
+    Add,
+    AddPairs,
+    Greatest,
+    Index,
+    Least,
+    Memory,
+    Rows,
+    keep_numbers,
+    memory,
+    numbers,
+    one_number,
+    words,
+)
+from weft.kernels.compiled.pointers import address, jitable
+from weft.kernels.compiled.row_arithmetic import address_of
+from weft.kernels.statistic import Columns, Number, Statistic, same_records
 
 #: Drives a kernel: see `run` below for its arguments.
 Run = Callable[..., int]
@@ -27,7 +54,7 @@ def source_stamp() -> int:
     Numba keeps compiled code on disk and looks at the file of the compiled function alone to see whether it is still
     good. This stamp makes it look at the files of all functions that are compiled into it.
     """
-    assert machine  # what it registers with Numba is compiled in, too
+    assert overloads  # what it registers with Numba is compiled in, too
     digest = blake2b(digest_size=7)
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())
@@ -225,3 +252,155 @@ def compiled(driver: Callable[[Algorithm], Run], algorithm: Algorithm) -> Run:
     """`run` or `roll` of an algorithm in machine code; memories and arrays are addresses."""
     in_machine_code: Run = njit(cache=True, nogil=True)(driver(algorithm))
     return in_machine_code
+
+
+Compiled: TypeAlias = Rows | Add | AddPairs | Greatest | Least
+
+_BYTES = 8
+
+
+def compiled_arithmetic(statistic: Statistic, width: int, carry: int, *, inverts: bool) -> Compiled:
+    """For so many keys; `carry` is how many rows after an accumulator its carry lies, 0 if it has none."""
+    if width == 1 and statistic.number is not None:
+        return _of_one_key(statistic, carry)
+    assert statistic.rows is not None
+    subtraction = statistic.rows.subtraction if inverts else None
+    floats = bool(statistic.fields[0].dtype == np.float64)
+    return Rows(
+        combine_at=address_of(statistic.rows.combine),
+        extend_at=address_of(subtraction.extend) if subtraction else 0,
+        lose_at=address_of(subtraction.lose) if subtraction else 0,
+        swap_at=address_of(subtraction.swap) if subtraction else 0,
+        settle_at=address_of(subtraction.settle) if subtraction else 0,
+        between_at=address_of(subtraction.between) if subtraction else 0,
+        order=ORDERS[statistic.greatest, floats] if statistic.selective else 0,
+        width=width,
+        columns=len(statistic.fields),
+        carry=carry * len(statistic.fields) * width * _BYTES,
+    )
+
+
+def _of_one_key(statistic: Statistic, carry: int) -> Add | AddPairs | Greatest | Least:
+    zero = statistic.fields[0].dtype.type(0).item()
+    if statistic.number is Number.ADD:
+        return Add(zero, carry)
+    if statistic.number is Number.ADD_PAIRS:
+        return AddPairs(0, 2)
+    return Greatest(zero) if statistic.number is Number.GREATEST else Least(zero)
+
+
+class Interpreted:
+    """The functions of `cells`, on the arrays of a statistic, by the statistic's own `combine` and `inverse`.
+
+    A carry, where there is one, only takes in late rows: rounding errors are lost, and the kernels' fresh sums bound
+    them.
+    """
+
+    def __init__(self, statistic: Statistic, width: int, carry: int) -> None:
+        self.statistic = statistic
+        self.width = width
+        self.carry = carry
+        self.exact = statistic.exact
+
+    def combine(self, to: Columns, dst: int, left: Columns, a: int, right: Columns, b: int) -> None:
+        self._write(to, dst, self.statistic.combine(_row(left, a), _row(right, b)))
+
+    def copy(self, to: Columns, dst: int, source: Columns, a: int) -> None:
+        self._write(to, dst, _row(source, a))
+
+    def begin(self, cells: Columns, acc: int, source: Columns, a: int) -> None:
+        self.copy(cells, acc, source, a)
+        if self.carry:
+            self._write(cells, acc + self.carry, self.statistic.empty(self.width))
+
+    def adopt(self, cells: Columns, acc: int, other: int) -> None:
+        self.copy(cells, acc, cells, other)
+        if self.carry:
+            self.copy(cells, acc + self.carry, cells, other + self.carry)
+
+    def extend(self, cells: Columns, acc: int, other: int, source: Columns, a: int) -> None:
+        self.combine(cells, acc, cells, other, source, a)
+        if self.carry and acc != other:
+            self.copy(cells, acc + self.carry, cells, other + self.carry)
+
+    def lose(self, cells: Columns, acc: int, source: Columns, a: int) -> None:
+        self._write(cells, acc, self._inverse(_row(cells, acc), _row(source, a)))
+
+    def swap(self, cells: Columns, acc: int, source: Columns, a: int, old: int) -> None:
+        self.combine(cells, acc, cells, acc, source, a)
+        self.lose(cells, acc, cells, old)
+
+    def settle(self, to: Columns, dst: int, cells: Columns, acc: int) -> None:
+        self._write(to, dst, self._value(cells, acc))
+
+    def between(self, to: Columns, dst: int, cells: Columns, newer: int, older: int) -> None:
+        self._write(to, dst, self._inverse(self._value(cells, newer), self._value(cells, older)))
+
+    def displaces(self, new: Columns, a: int, old: Columns, b: int, key: int) -> bool:
+        older, newer = (
+            tuple(column[cell, key : key + 1] for column in memory) for memory, cell in ((old, b), (new, a))
+        )
+        return same_records(self.statistic.combine(older, newer), newer)
+
+    def put(self, to: Columns, dst: int, source: Columns, a: int, key: int) -> None:
+        for column, its in zip(to, source, strict=True):
+            column[dst, key] = its[a, key]
+
+    def _value(self, cells: Columns, acc: int) -> Columns:
+        value = _row(cells, acc)
+        return self.statistic.combine(value, _row(cells, acc + self.carry)) if self.carry else value
+
+    def _inverse(self, total: Columns, part: Columns) -> Columns:
+        assert self.statistic.inverse is not None
+        return self.statistic.inverse(total, part)
+
+    @staticmethod
+    def _write(to: Columns, dst: int, record: Columns) -> None:
+        for column, values in zip(to, record, strict=True):
+            column[dst] = values
+
+
+def _row(memory: Columns, cell: int) -> Columns:
+    return tuple(column[cell] for column in memory)
+
+
+_WORD = 8
+
+
+def identities(statistic: Statistic, rows: int, width: int) -> Columns:
+    """The columns of a block of identities."""
+    columns = unwritten(statistic, rows, width)
+    statistic.erase(columns, ...)
+    return columns
+
+
+def unwritten(statistic: Statistic, rows: int, width: int) -> Columns:
+    """The columns of a block that holds anything."""
+    fields = statistic.fields
+    block = np.empty((rows, len(fields), width), dtype=fields[0].dtype)
+    return tuple(block[:, c] for c in range(len(fields)))
+
+
+def packed(statistic: Statistic, columns: Columns, width: int) -> Columns:
+    """The same columns as a block: themselves, if they are one already."""
+    rows = len(columns[0])
+    if any(np.size(column) != rows * width for column in columns):
+        shapes = ", ".join(str(np.shape(column)) for column in columns)
+        raise ValueError(f"{rows} partials of {width} keys are expected, not arrays of shape {shapes}")
+    if _are_block(statistic, columns, width):
+        return columns
+    block = unwritten(statistic, rows, width)
+    for to, column in zip(block, columns, strict=True):
+        to[...] = np.reshape(column, (rows, width))
+    return block
+
+
+def _are_block(statistic: Statistic, columns: Columns, width: int) -> bool:
+    begin, row = address(columns[0]), _WORD * width * len(columns)
+    return all(
+        column.dtype == field.dtype
+        and column.strides[0] == row
+        and (width == 1 or column.strides[-1] == _WORD)
+        and address(column) == begin + _WORD * width * c
+        for c, (column, field) in enumerate(zip(columns, statistic.fields, strict=True))
+    )

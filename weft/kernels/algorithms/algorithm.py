@@ -6,9 +6,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from weft.kernels.cells import Memory
-from weft.kernels.pointers import jitable
-from weft.kernels.ring import BASE, CAPACITY, COMMUTES, EXACT, FIRST, NEXT, NUMBERS, OWN, RANGES, SLOTS, Index
+from weft.kernels.compiled.cells import (
+    BASE,
+    CAPACITY,
+    COMMUTES,
+    EXACT,
+    FIRST,
+    NEXT,
+    NUMBERS,
+    OWN,
+    RANGES,
+    SLOTS,
+    Index,
+    Memory,
+)
+from weft.kernels.compiled.pointers import jitable
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +90,7 @@ def one_by_one(
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """One technique of final aggregation, as functions over cells (see `weft/kernels/cells.py`).
+    """One technique of final aggregation, as functions over cells (see `weft/kernels/compiled/cells.py`).
 
     A *step* brings one partial, or none, and moves the start of every range forwards; `starts[at + j]` is the sequence
     number of the oldest partial that range j then holds. Ranges are ordered: longest first.

@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 
 from weft.algebra.types import DataType
 from weft.arrays.ordinals import takes_two_words
-from weft.kernels.multiset import EMPTY, Multiset, multisets_of
-from weft.kernels.ordering import filler, ordered_fields, to_ordered
-from weft.kernels.rows import (
+from weft.kernels.compiled.row_arithmetic import (
     ADD_FLOATS,
     ADD_INTS,
     GREATEST_FLOATS,
@@ -22,7 +20,8 @@ from weft.kernels.rows import (
     LEAST_INTS,
     MERGE_MOMENTS,
 )
-from weft.kernels.sketches import REGISTERS, bucket_of, registers_of
+from weft.kernels.ordering import filler, ordered_fields, to_ordered
+from weft.kernels.sketches import EMPTY, REGISTERS, Multiset, bucket_of, multisets_of, registers_of
 from weft.kernels.statistic import (
     Array,
     Columns,

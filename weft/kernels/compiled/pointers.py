@@ -1,8 +1,8 @@
-"""Raw memory for compiled code: pointers without owners, and calls through addresses.
+"""Raw memory for compiled code, and how Numba is told what a function means in compiled code.
 
 Numba counts references to every array that a compiled function passes on; in a loop whose body is one addition, that
-counting is most of the time. The compiled kernels therefore see memory as C does: an address and a type. Whoever
-calls them keeps the arrays alive.
+counting is most of the time. The compiled kernels therefore see memory as C does: an address and a type, without an
+owner. The caller keeps the arrays alive.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
-from numba.extending import intrinsic, register_jitable
+from numba.extending import intrinsic, lower_builtin, overload, register_jitable, type_callable
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -59,3 +59,24 @@ def call_row_operation(
         return context.get_dummy_value()
 
     return types.void(*[types.intp] * 7), generate
+
+
+def implements(function: Callable[..., Any]) -> Callable[[F], F]:
+    """The decorated function picks what compiled code does for `function`, by the types of arguments."""
+    # Strict, Numba would compare annotations of parameters as well as their names.
+    return cast(Callable[[F], F], overload(function, strict=False, jit_options={"forceinline": True}))
+
+
+def in_place(function: Callable[..., Any], result: Any, *arguments: Any) -> Callable[[F], F]:
+    """The decorated function generates what compiled code does for `function`, which is then no call."""
+
+    def decorate(generate: F) -> F:
+        typer = (lambda a: result) if len(arguments) == 1 else (lambda a, b: result)
+        type_callable(function)(lambda context: typer)
+        return cast(F, lower_builtin(function, *arguments)(generate))
+
+    return decorate
+
+
+def is_arithmetic(kind: Any, *classes: type) -> bool:
+    return isinstance(kind, types.BaseNamedTuple) and kind.instance_class in classes
