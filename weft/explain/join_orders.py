@@ -33,7 +33,7 @@ class JoinOrders:
         observed.restore(self._evidence.known)
         kept = StoredNetwork(catalog, statistics=observed)
         kept.planned(selects)
-        kept.planner.estimates.expect_anew()
+        kept.planner.estimates.reset()
         self._planner = kept.planner
 
     def of(self, piece: Piece) -> Iterator[JoinOrder]:

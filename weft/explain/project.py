@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from weft.algebra import Query, Relation
 from weft.catalog import Catalog
 from weft.catalog.codec import dumps
-from weft.optimizer.network import NOTHING_KNOWN, Statistics, Supposed
+from weft.optimizer.network import NOTHING_KNOWN, GivenStatistics, Statistics
 from weft.plan.event_time import QueryStart, RunningQuery
 from weft.plan.normal_form import normalised, with_ordered_operands, without_names
 from weft.runtime.pieces.choice import evaluator_for
@@ -46,7 +46,7 @@ class Project:
         begun = {name: state.start for name, state in commit.queries.items() if numbers.get(name) == state.number}
         roots = {name: commit.queries[name].root for name in begun}
         kept_rows = {log: sum(each.all_rows for each in segments) for log, segments in commit.logs.items()}
-        return cls(begun, commit.cycle + 1, catalog, apart, Supposed(kept_rows), roots)
+        return cls(begun, commit.cycle + 1, catalog, apart, GivenStatistics(kept_rows), roots)
 
     def registered(self, query: Query) -> RunningQuery:
         """A query as the engine knows it, or will."""

@@ -8,7 +8,7 @@ import pytest
 
 from lab.weighted_size import weighted_size
 from tests.optimizer.network.given import joins, logs_of, q1, register, select, shape
-from weft.optimizer.network import ALL_SHARING, CONFIGURATIONS, Planner, Sharing, Strategy, Supposed
+from weft.optimizer.network import ALL_SHARING, CONFIGURATIONS, GivenStatistics, Planner, Sharing, Strategy
 from weft.optimizer.network.choose_joins import JoinChoice, Joined, Request
 from weft.optimizer.network.estimates import Estimates
 from weft.optimizer.network.node_predicates import Renaming
@@ -16,7 +16,7 @@ from weft.optimizer.network.nodes import Nodes
 from weft.optimizer.network.wanted import wanted
 
 #: Transfers as the source has them: few of large amounts, most of one type; most amounts are there once.
-FED = Supposed(
+FED = GivenStatistics(
     log_rows={"stream f": 300_000},
     values={("stream f", "amount"): 100_000},
     shares={
@@ -26,7 +26,7 @@ FED = Supposed(
     },
 )
 #: The same, with the split of amounts measured: the first join of Q1 is then that of r1 and r2, as in the source.
-SPLIT_FIRST = Supposed(
+SPLIT_FIRST = GivenStatistics(
     FED.log_rows,
     {("stream f", "amount"): 2},
     FED.shares | {(("stream f", "stream f"), "T1.amount - 2*T2.amount < 0"): Fraction(1, 10)},
@@ -44,7 +44,7 @@ P5 = (
 TEN_DAYS = "T1.tran_date - T2.tran_date >= -864000000000 AND T2.tran_date - T3.tran_date >= -864000000000"
 
 
-def with_q1(statistics: Supposed = SPLIT_FIRST, sharing: Sharing = ALL_SHARING) -> Planner:
+def with_q1(statistics: GivenStatistics = SPLIT_FIRST, sharing: Sharing = ALL_SHARING) -> Planner:
     planner = Planner(sharing, statistics)
     register(planner, "q1", q1(20))
     return planner
@@ -88,7 +88,7 @@ def test_match_plan_and_sharing_selection() -> None:
     wanted_too = """SELECT x.a AS c FROM s [RANGE UNBOUNDED] x, t [RANGE UNBOUNDED] y, u [RANGE UNBOUNDED] z
         WHERE x.k = y.k AND y.a = z.a"""
     # Joining t and u first is best for the second query alone.
-    statistics = Supposed(
+    statistics = GivenStatistics(
         {"stream s": 100_000, "stream t": 1_000, "stream u": 1_000},
         {("stream t", "a"): 1_000_000, ("stream s", "k"): 10},
     )
@@ -102,7 +102,7 @@ def test_match_plan_and_sharing_selection() -> None:
 
 
 def test_anchors_of_selections_and_of_joins() -> None:
-    planner = Planner(statistics=Supposed({"stream s": 100}))
+    planner = Planner(statistics=GivenStatistics({"stream s": 100}))
     for place, bound in enumerate((1, 2, 3)):
         register(planner, f"chain{place}", f"SELECT a AS x FROM s WHERE a > {bound}")
     base, *chain = planner.network.nodes
@@ -160,7 +160,7 @@ def test_columns_of_q1() -> None:
 def test_the_join_graph_has_an_edge_for_each_equi_join() -> None:
     text = """SELECT a.a AS x FROM s [RANGE UNBOUNDED] a, t [RANGE UNBOUNDED] b, u [RANGE UNBOUNDED] c,
         v [RANGE UNBOUNDED] d WHERE a.k = b.k AND b.a = c.a AND a.b = c.b AND c.s = d.s"""
-    statistics = Supposed({"stream s": 10, "stream t": 10, "stream u": 1_000, "stream v": 1_000})
+    statistics = GivenStatistics({"stream s": 10, "stream t": 10, "stream u": 1_000, "stream v": 1_000})
     bound, nodes, renaming = select(text), Nodes(), Renaming()
     estimates = Estimates(nodes, statistics, renaming)
     request = Request(wanted(bound, logs_of(bound)), estimates, renaming)

@@ -14,7 +14,7 @@ redeciding.py        joins chosen again while they run
 nearest.py           why a node is not shared
 """
 
-from weft.optimizer.network.estimates import NOTHING_KNOWN, Statistics, Supposed
+from weft.optimizer.network.estimates import NOTHING_KNOWN, GivenStatistics, Statistics
 from weft.optimizer.network.observed import Kind, Known, Observed
 from weft.optimizer.network.planner import Planner
 from weft.optimizer.network.redeciding import Patience, Redecided, Redeciding, Whim
@@ -24,6 +24,7 @@ __all__ = [
     "ALL_SHARING",
     "CONFIGURATIONS",
     "NOTHING_KNOWN",
+    "GivenStatistics",
     "Kind",
     "Known",
     "Observed",
@@ -34,7 +35,6 @@ __all__ = [
     "Sharing",
     "Statistics",
     "Strategy",
-    "Supposed",
     "Wanted",
     "Whim",
     "is_shareable",

@@ -36,6 +36,10 @@ _KEPT = {
     IS_NOT_NULL: Fraction(19, 20),
 }
 
+#: A selection below a join is a node of its own if it keeps no larger a share of its rows than this. A selection that
+#: keeps most of them is checked by the join: to hand on so many rows once more would cost more than it saves.
+MATERIALISED_SHARE = Fraction(3, 10)
+
 
 class Statistics(Protocol):
     """What has been measured; None where nothing has."""
@@ -61,7 +65,7 @@ class Statistics(Protocol):
 
 
 @dataclass(frozen=True)
-class Supposed:
+class GivenStatistics:
     """Statistics from tables; what is not in them is not known."""
 
     log_rows: Mapping[str, int] = field(default_factory=dict)
@@ -82,47 +86,7 @@ class Supposed:
         return self.nodes.get(node)
 
 
-NOTHING_KNOWN = Supposed()
-
-
-def log_rows(statistics: Statistics, log: str) -> int:
-    """How many rows a log has, or is taken to have."""
-    known = statistics.rows(log)
-    return ROWS if known is None else known
-
-
-def kept_share(statistics: Statistics, disjunction: Disjunction, logs: tuple[str, ...]) -> Fraction:
-    """The share of combinations of rows of these logs, called T1, T2 and so on, that satisfy a disjunction.
-
-    Where it has not been measured, literals of a disjunction are taken to be independent of each other.
-    """
-    measured = statistics.kept(logs, disjunction.text)
-    if measured is not None:
-        return measured
-    names = {leg_name(leg): log for leg, log in enumerate(logs)}
-    return 1 - prod((1 - _literal_share(statistics, each, names) for each in disjunction.literals), start=Fraction(1))
-
-
-def _literal_share(statistics: Statistics, literal: Triple, logs: Mapping[str, str]) -> Fraction:
-    if literal.operator in ("=", "!=") and len(literal.subject.sources) > 1:
-        equal = Fraction(1, max(_distinct_sides(statistics, literal, logs), default=DISTINCT))
-        return equal if literal.operator == "=" else 1 - equal
-    if literal.operator == "=":
-        known = [_distinct(statistics, term, logs) for term in literal.subject.terms if isinstance(term, Column)]
-        counts = [each for each in known if each]
-        if counts:
-            return Fraction(1, max(counts))
-    return _KEPT[literal.operator]
-
-
-def _distinct_sides(statistics: Statistics, literal: Triple, logs: Mapping[str, str]) -> Iterable[int]:
-    for term in literal.subject.terms:
-        if isinstance(term, Column):
-            yield _distinct(statistics, term, logs) or DISTINCT
-
-
-def _distinct(statistics: Statistics, column: Column, logs: Mapping[str, str]) -> int | None:
-    return statistics.distinct(logs[column.source], column.name)
+NOTHING_KNOWN = GivenStatistics()
 
 
 def passing(rows: int, shares: Iterable[Fraction]) -> int:
@@ -133,11 +97,6 @@ def passing(rows: int, shares: Iterable[Fraction]) -> int:
     return -(-numerator // denominator)
 
 
-#: A selection below a join is a node of its own if it keeps no larger a share of its rows than this. A selection that
-#: keeps most of them is checked by the join: to hand on so many rows once more would cost more than it saves.
-MATERIALISED_SHARE = Fraction(3, 10)
-
-
 class Estimates:
     """Sizes of the nodes of a network: measured ones where there are any, expected ones otherwise."""
 
@@ -146,9 +105,16 @@ class Estimates:
         #: What nodes are expected to have by what is known now; None as long as that is what was known all the time.
         self._expected: dict[int, int] | None = None
 
-    def expect_anew(self) -> None:
-        """What is known has changed: what was expected of nodes when they were made stands no more."""
+    def reset(self) -> None:
+        """Forget what was expected of nodes when they were made: other things are known now."""
         self._expected = {}
+
+    # -- rows ---------------------------------------------------------------------------------------------------------
+
+    def log_rows(self, log: str) -> int:
+        """How many rows a log has, or is taken to have."""
+        known = self._statistics.rows(log)
+        return ROWS if known is None else known
 
     def rows(self, number: int) -> int:
         """How many rows a node has: measured, or expected."""
@@ -157,7 +123,7 @@ class Estimates:
             return measured
         entry = self._nodes[number]
         if not entry.parents:
-            return log_rows(self._statistics, entry.legs[0])
+            return self.log_rows(entry.legs[0])
         if self._expected is None:
             return entry.rows
         if number not in self._expected:
@@ -167,34 +133,47 @@ class Estimates:
                 self._expected[number] = self.joined(*entry.anchors[:2], entry.joined)
         return self._expected[number]
 
-    def shares(self, anchor: int, predicates: PredicateSet) -> list[Fraction]:
-        """The share of an anchor's rows that satisfy each condition."""
-        return self._shares(self._nodes[anchor].legs, predicates)
-
-    def is_worth_a_node(self, anchor: int, predicates: PredicateSet) -> bool:
-        """Whether a selection below a join keeps so few rows that it should be computed apart from the join."""
-        return prod(self.shares(anchor, predicates), start=Fraction(1)) <= MATERIALISED_SHARE
-
     def selected(self, anchor: int, predicates: PredicateSet) -> int:
         """How many of an anchor's rows a selection keeps."""
-        return passing(self.rows(anchor), self.shares(anchor, predicates))
+        return passing(self.rows(anchor), self.shares(predicates, anchor))
 
     def joined(self, first: int, second: int, predicates: PredicateSet) -> int:
         """How many pairs of two anchors' rows satisfy some conditions."""
-        return passing(self.rows(first) * self.rows(second), self.shares_of_pair(first, second, predicates))
+        return passing(self.rows(first) * self.rows(second), self.shares(predicates, first, second))
 
-    def shares_of_pair(self, first: int, second: int, predicates: PredicateSet) -> list[Fraction]:
-        """The share of pairs of two anchors' rows that satisfy each condition."""
-        return self._shares(self._nodes[first].legs + self._nodes[second].legs, predicates)
+    def is_worth_a_node(self, anchor: int, predicates: PredicateSet) -> bool:
+        """Whether a selection below a join keeps so few rows that it should be computed apart from the join."""
+        return prod(self.shares(predicates, anchor), start=Fraction(1)) <= MATERIALISED_SHARE
 
-    def log_rows(self, log: str) -> int:
-        return log_rows(self._statistics, log)
+    # -- shares -------------------------------------------------------------------------------------------------------
+
+    def shares(self, predicates: PredicateSet, *anchors: int) -> list[Fraction]:
+        """The share of an anchor's rows, or of pairs of rows of two, that satisfy each condition."""
+        legs = [log for anchor in anchors for log in self._nodes[anchor].legs]
+        return [self.share(each, legs) for each in predicates.disjunctions]
 
     def share(self, disjunction: Disjunction, legs: Sequence[str]) -> Fraction:
-        """The share of combinations of rows of some legs' logs that satisfy a condition on some of them."""
+        """The share of combinations of rows of some legs' logs that satisfy a condition on some of them.
+
+        Where it has not been measured, literals of a disjunction are taken to be independent of each other.
+        """
         read = legs_read(disjunction)
         logs = tuple(legs[leg] for leg in read)
-        return kept_share(self._statistics, self._renaming.by_place(disjunction, legs, read), logs)
+        by_place = self._renaming.by_place(disjunction, legs, read)
+        measured = self._statistics.kept(logs, by_place.text)
+        if measured is not None:
+            return measured
+        names = {leg_name(leg): log for leg, log in enumerate(logs)}
+        return 1 - prod((1 - self._literal_share(each, names) for each in by_place.literals), start=Fraction(1))
 
-    def _shares(self, legs: Sequence[str], predicates: PredicateSet) -> list[Fraction]:
-        return [self.share(each, legs) for each in predicates.disjunctions]
+    def _literal_share(self, literal: Triple, logs: Mapping[str, str]) -> Fraction:
+        across = len(literal.subject.sources) > 1
+        if literal.operator != "=" and not (across and literal.operator == "!="):
+            return _KEPT[literal.operator]
+        columns = [term for term in literal.subject.terms if isinstance(term, Column)]
+        distinct = [self._statistics.distinct(logs[each.source], each.name) for each in columns]
+        if across:
+            equal = Fraction(1, max((each or DISTINCT for each in distinct), default=DISTINCT))
+            return equal if literal.operator == "=" else 1 - equal
+        known = [each for each in distinct if each]
+        return Fraction(1, max(known)) if known else _KEPT["="]

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from heapq import nsmallest
 from typing import TypeAlias, TypeVar
 
@@ -36,6 +36,10 @@ LegColumn: TypeAlias = tuple[int, str]
 
 #: The anchors of a join's parents, and whether it is timely.
 Anchors: TypeAlias = tuple[int, int, bool]
+
+
+#: The fields of a node that are written down as they are.
+_WRITTEN_DOWN = tuple(each.name for each in fields(Computation) if each.name != "join_anchors")
 
 
 @dataclass(slots=True)
@@ -64,20 +68,9 @@ class Entry:
 
     @property
     def computation(self) -> Computation:
-        anchors = self.anchors[:2] if self.anchors is not None else None
-        return Computation(
-            self.number,
-            self.parents,
-            self.legs,
-            self.predicates,
-            self.timely,
-            self.level,
-            self.anchor,
-            self.selected,
-            anchors,
-            self.joined,
-            self.rows,
-        )
+        """What is written down of the node; the rest follows from its children and readers."""
+        values = {name: getattr(self, name) for name in _WRITTEN_DOWN}
+        return Computation(**values, join_anchors=self.anchors and self.anchors[:2])
 
     @property
     def node(self) -> Node:
@@ -146,21 +139,8 @@ class Nodes:
     def add_selection(self, parent: int, predicates: PredicateSet, selected: PredicateSet, rows: int) -> int:
         """A new selection of a node's rows; with those below it, it selects `selected` of its anchor's."""
         below, number = self.entries[parent], self._take_number()
-        self._add(
-            Entry(
-                number,
-                (parent,),
-                below.legs,
-                predicates,
-                False,
-                below.level,
-                below.anchor,
-                selected,
-                None,
-                TRUE_SET,
-                rows,
-            )
-        )
+        legs, level, anchor = below.legs, below.level, below.anchor
+        self._add(Entry(number, (parent,), legs, predicates, False, level, anchor, selected, None, TRUE_SET, rows))
         return number
 
     def add_join(
@@ -222,21 +202,7 @@ class Nodes:
         """Takes up what was kept, parents before children, into nodes that are empty so far."""
         for each in kept.computations:
             anchors = (*each.join_anchors, each.timely) if each.join_anchors is not None else None
-            self._add(
-                Entry(
-                    each.number,
-                    each.parents,
-                    each.legs,
-                    each.predicates,
-                    each.timely,
-                    each.level,
-                    each.anchor,
-                    each.selected,
-                    anchors,
-                    each.joined,
-                    each.rows,
-                )
-            )
+            self._add(Entry(**{name: getattr(each, name) for name in _WRITTEN_DOWN}, anchors=anchors))
         for place, found in kept.found.items():
             self.settle(place, found)
         self.next_number = kept.next_number
@@ -350,27 +316,27 @@ def _forget(numbers: dict[Key, int], key: Key, number: int) -> None:
 
 
 def require_sound(nodes: Nodes) -> None:
-    """Raises ValueError if some node does not fit into its network."""
+    """Raises ValueError if some node does not fit into its network.
+
+    What a node says must agree with the nodes below it, and something must read it. Whether its conditions are the
+    right ones is not looked at: to know that, one would have to plan.
+    """
     for entry in nodes.entries.values():
-        _require_fitting(entry, nodes)
-
-
-def _require_fitting(entry: Entry, nodes: Nodes) -> None:
-    below = [nodes[parent] for parent in entry.parents]
-    legs = tuple(leg for each in below for leg in each.legs)
-    width = len(entry.legs)
-    read = {column.source for column in columns_of_set(entry.predicates)}
-    agrees = {
-        "its legs": entry.legs == legs if below else width == 1,
-        "its level": entry.level == max((each.level for each in below), default=0) + (len(below) == 2),
-        "its anchor": entry.anchor == (below[0].anchor if entry.is_selection else entry.number),
-        "its join": (entry.anchors is None) == (len(below) < 2)
-        and (entry.anchors is None or entry.anchors[:2] == tuple(each.anchor for each in below)),
-        "its conditions": read <= set(map(leg_name, range(width))),
-        "its number": entry.number < nodes.next_number,
-        "its readers": bool(entry.children or entry.places),
-        "its selects": all(sorted(nodes.found[place].result.legs) == list(range(width)) for place in entry.places),
-    }
-    wrong = [what for what, is_right in agrees.items() if not is_right]
-    if wrong:
-        raise ValueError(f"node {entry.number} does not fit into its network: {', '.join(wrong)}")
+        below = [nodes[parent] for parent in entry.parents]
+        legs = tuple(leg for each in below for leg in each.legs)
+        width = len(entry.legs)
+        read = {column.source for column in columns_of_set(entry.predicates)}
+        agrees = {
+            "its legs": entry.legs == legs if below else width == 1,
+            "its level": entry.level == max((each.level for each in below), default=0) + (len(below) == 2),
+            "its anchor": entry.anchor == (below[0].anchor if entry.is_selection else entry.number),
+            "its join": (entry.anchors is None) == (len(below) < 2)
+            and (entry.anchors is None or entry.anchors[:2] == tuple(each.anchor for each in below)),
+            "its conditions": read <= set(map(leg_name, range(width))),
+            "its number": entry.number < nodes.next_number,
+            "its readers": bool(entry.children or entry.places),
+            "its selects": all(sorted(nodes.found[place].result.legs) == list(range(width)) for place in entry.places),
+        }
+        wrong = [what for what, is_right in agrees.items() if not is_right]
+        if wrong:
+            raise ValueError(f"node {entry.number} does not fit into its network: {', '.join(wrong)}")

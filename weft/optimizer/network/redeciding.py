@@ -160,7 +160,7 @@ class Redeciding:
         moved = self.observed.take_moved()
         if not moved:
             return
-        self.planner.estimates.expect_anew()
+        self.planner.estimates.reset()
         self._moved_in = {known: when for known, when in self._moved_in.items() if known in self._readers}
         for known in moved:
             self._moved_in[known] = cycle

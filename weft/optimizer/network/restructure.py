@@ -162,7 +162,7 @@ def _work(estimates: Estimates, anchors: Anchors, predicates: PredicateSet, widt
         if len(is_left) == 1:
             sides[not is_left.pop()].append(each)
     inputs = sum(
-        passing(estimates.rows(anchor), estimates.shares_of_pair(first, second, set_with(side)))
+        passing(estimates.rows(anchor), estimates.shares(set_with(side), first, second))
         for anchor, side in zip((first, second), sides, strict=True)
     )
     return inputs + estimates.joined(first, second, predicates)
