@@ -9,8 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.runtime.workload_run import Run
-from weft.runtime.state.commits import decode
-from weft.runtime.state.records import opened
+from weft.runtime.state.commits import read_commit
 from weft.runtime.state.storage import Storage
 
 pytestmark = pytest.mark.spark
@@ -43,7 +42,7 @@ def test_a_commit_is_published_when_all_that_it_names_is_on_disk(
             publish(storage, name)
             return
         draft = state / "commits" / f".{name.removeprefix('commits/')}.draft"
-        seals = decode(opened(draft.read_bytes(), name)).seals
+        seals = read_commit(draft.read_bytes(), name).seals
         files = [state / path / file for path, sealed in seals.items() for file in sealed]
         files += [state / "intents" / draft.stem[1:], *out.iterdir()]
         folders = {folder for file in files for folder in file.parents if folder.is_relative_to(state) or folder == out}

@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from weft.catalog.codec import dumps, register
 from weft.catalog.database import Database, Row
+from weft.plan.log_ids import LogId
 from weft.plan.network import Changes, Computation, Found, Result, parents_first
 from weft.predicates.clauses import Disjunction, PredicateSet, set_with
 from weft.predicates.domains import Domain
@@ -170,7 +171,7 @@ def _computation(row: Row, set_of: Callable[[str], PredicateSet]) -> Computation
     return Computation(
         number,
         tuple(json.loads(parents)),
-        tuple(json.loads(legs)),
+        tuple(map(LogId.parse, json.loads(legs))),
         set_of(predicates),
         bool(timely),
         level,

@@ -17,6 +17,7 @@ from weft.optimizer.network.node_predicates import Renaming
 from weft.optimizer.network.observed import share_known
 from weft.optimizer.network.recosting import best_order, costs, order_of, order_text
 from weft.optimizer.network.wanted import Wanted, legs_read
+from weft.plan.log_ids import LogId
 from weft.runtime.pieces.pieces import Piece
 from weft.runtime.stages.joins.evidence import Evidence, evidence
 from weft.runtime.stages.joins.stored_network import StoredNetwork
@@ -27,7 +28,7 @@ _INPUT = re.compile(r"\bT(\d+)\b")
 class JoinOrders:
     """The orders of some selects: in a project that has run, with what was seen of them."""
 
-    def __init__(self, selects: Mapping[str, tuple[Select, Sequence[str]]], catalog: Catalog | None) -> None:
+    def __init__(self, selects: Mapping[str, tuple[Select, Sequence[LogId]]], catalog: Catalog | None) -> None:
         self._evidence = Evidence({}, {}, ()) if catalog is None else evidence(catalog)
         observed = Observed()
         observed.restore(self._evidence.known)

@@ -31,6 +31,7 @@ from weft.optimizer.network import Planner
 from weft.optimizer.network.nearest import Nearest, Neighbours
 from weft.optimizer.network.nodes import Entry, equations
 from weft.optimizer.share_set_columns import Chain, described, why_not
+from weft.plan.log_ids import LogId, LogKind
 from weft.plan.network import Network
 from weft.plan.normal_form import without_names
 from weft.predicates.clauses import Disjunction
@@ -40,6 +41,14 @@ from weft.runtime.stages.joins.families import Families, families_of
 from weft.runtime.stages.joins.stored_network import StoredNetwork
 from weft.runtime.stages.sets.picking import picks_columns
 from weft.runtime.stages.windows.woven_queries import NotWoven
+
+#: What a log is called before its name.
+_TITLES = {
+    LogKind.STREAM: "stream",
+    LogKind.TABLE: "table",
+    LogKind.ANSWERS: "answers of",
+    LogKind.ROWS: "rows of subquery",
+}
 
 #: What queries cost alone is worked out for so many of them at most: each is planned once more for that.
 _MOST_ALONE = 200
@@ -289,24 +298,22 @@ class _NetworkInWords:
         return _title(node.legs[0], self._logs) if node.is_base else f"node {number}"
 
 
-def _logs(pieces: Mapping[str, Sequence[Piece]]) -> dict[str, Leg]:
+def _logs(pieces: Mapping[str, Sequence[Piece]]) -> dict[LogId, Leg]:
     """The name of each log for people, and the type of its clock. A subquery is called after a query that it is in."""
-    logs: dict[str, Leg] = {}
+    logs: dict[LogId, Leg] = {}
     for query, listed in pieces.items():
         for piece in listed:
             for log, source in piece.sources:
-                kind, _, name = log.partition(" ")
-                if kind == "rows":
-                    name = logs[log].name if log in logs else f"{query}_{sum(n.startswith('rows') for n in logs)}"
+                name = log.of
+                if log.kind is LogKind.ROWS:
+                    name = logs[log].name if log in logs else f"{query}_{sum(n.kind is LogKind.ROWS for n in logs)}"
                 clock: DataType = BIGINT if isinstance(source, Table) else clock_type(source)
                 logs.setdefault(log, Leg(name, clock))
     return logs
 
 
-def _title(log: str, logs: Mapping[str, Leg]) -> str:
-    kind = log.partition(" ")[0]
-    what = {"stream": "stream", "table": "table", "answers": "answers of", "rows": "rows of subquery"}[kind]
-    return f"{what} {logs[log].name}"
+def _title(log: LogId, logs: Mapping[LogId, Leg]) -> str:
+    return f"{_TITLES[log.kind]} {logs[log].name}"
 
 
 class _SetSharing:

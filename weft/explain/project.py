@@ -45,7 +45,9 @@ class Project:
         numbers = catalog.query_numbers()
         begun = {name: state.start for name, state in commit.queries.items() if numbers.get(name) == state.number}
         roots = {name: commit.queries[name].root for name in begun}
-        kept_rows = {log: sum(each.all_rows for each in segments) for log, segments in commit.logs.items()}
+        kept_rows: dict[str, int] = {}
+        for log, segments in commit.logs.items():
+            kept_rows[log] = sum(each.all_rows for each in segments)
         return cls(begun, commit.cycle + 1, catalog, apart, GivenStatistics(kept_rows), roots)
 
     def registered(self, query: Query) -> RunningQuery:

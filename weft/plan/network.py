@@ -28,23 +28,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from weft.plan.log_ids import LogId
 from weft.predicates.clauses import PredicateSet
 
 #: The name, in predicates and columns, of a leg's clock that no column of its log shows: a BIGINT in ticks. The columns
 #: of users cannot have it.
 CLOCK = "\0clock"
-
-_TABLE = "table "
-
-
-def log_of_table(name: str) -> str:
-    """The log that holds the rows of a table."""
-    return f"{_TABLE}{name}"
-
-
-def is_table(log: str) -> bool:
-    """Whether a log holds the rows of a table."""
-    return log.startswith(_TABLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +46,7 @@ class Node:
 
     number: int
     parents: tuple[int, ...]
-    legs: tuple[str, ...]
+    legs: tuple[LogId, ...]
     predicates: PredicateSet
     columns: tuple[tuple[int, str], ...]
     timely: bool = False
@@ -90,7 +79,7 @@ class Computation:
 
     number: int
     parents: tuple[int, ...]
-    legs: tuple[str, ...]
+    legs: tuple[LogId, ...]
     predicates: PredicateSet
     timely: bool
     level: int

@@ -8,11 +8,9 @@ from dataclasses import dataclass, replace
 from weft.algebra import Source, Stream
 from weft.algebra.properties import leaves
 from weft.plan.event_time import QueryStart, RunningQuery
-from weft.plan.network import is_table, log_of_table
+from weft.plan.log_ids import LogId
 from weft.plan.plan import Plan
 from weft.runtime.pieces.pieces import Piece, kept_logs
-from weft.runtime.stages.windows.stage import log_of as partial_log
-from weft.runtime.stages.windows.stage import totals_of
 from weft.runtime.state.commits import Commit, Segment, StreamState
 
 
@@ -29,19 +27,20 @@ def of_present_streams(last: Commit, plan: Plan) -> Commit:
     number_of = {each.name: number for each, number in zip(plan.streams, plan.stream_numbers, strict=True)}
     streams = {name: state for name, state in last.streams.items() if number_of.get(name) == state.number}
     gone = last.streams.keys() - streams.keys()
-    logs = {log for name in gone for log in (f"stream {name}", partial_log(name), totals_of(name))}
+    logs = {log for name in gone for log in (LogId.stream(name), LogId.partials(name))}
+    logs |= {LogId.running(LogId.stream(name)) for name in gone}
     return _without_logs(replace(last, streams=streams), logs)
 
 
 def with_tables(last: Commit, tables: Mapping[str, Segment]) -> Commit:
     """The last commit with the rows that tables have now, and without what was joined from rows that they had."""
-    logs = {log_of_table(name): (snapshot,) for name, snapshot in tables.items()}
-    gone = {log for log, kept in last.logs.items() if is_table(log) and logs.get(log) != kept}
+    logs = {LogId.table(name): (snapshot,) for name, snapshot in tables.items()}
+    gone = {log for log, kept in last.logs.items() if log.is_table and logs.get(log) != kept}
     kept = _without_logs(last, gone)
     return replace(kept, logs={**kept.logs, **logs})
 
 
-def _without_logs(last: Commit, gone: Collection[str]) -> Commit:
+def _without_logs(last: Commit, gone: Collection[LogId]) -> Commit:
     """A commit without some logs, and without what was joined from their rows."""
     network = {name: each for name, each in last.network.items() if not set(each.legs) & set(gone)}
     dropped = set(gone) | (last.network.keys() - network.keys())
@@ -67,7 +66,7 @@ def continued(last: Commit, queries: Mapping[str, RunningQuery]) -> Commit:
         for name, state in last.queries.items()
         if name in queries and queries[name].start.number == state.number
     }
-    answers = {f"answers {name}" for name in last.queries.keys() - going_on.keys()}
+    answers = {LogId.answers(name) for name in last.queries.keys() - going_on.keys()}
     gone = {str(last.queries[name].number) for name in last.queries.keys() - going_on.keys()}
     snapshots = {place: path for place, path in last.snapshots.items() if place.partition(".")[0] not in gone}
     answered = {name: last.answered[name] for name in going_on}
@@ -76,9 +75,9 @@ def continued(last: Commit, queries: Mapping[str, RunningQuery]) -> Commit:
     return _without_logs(kept, answers)
 
 
-def logged(plan: Plan, pieces: Iterable[Piece]) -> dict[str, Source]:
+def logged(plan: Plan, pieces: Iterable[Piece]) -> dict[LogId, Source]:
     """Every log that some relation looks at again, or that BACKFILL keeps for later ones, and whose rows it has."""
-    return {f"stream {each.name}": each for each in plan.streams if each.backfill} | kept_logs(pieces)
+    return {LogId.stream(each.name): each for each in plan.streams if each.backfill} | kept_logs(pieces)
 
 
 def reads_history(registered: RunningQuery) -> bool:

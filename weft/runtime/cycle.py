@@ -24,7 +24,7 @@ from weft.algebra import Answers, Relation, Stream
 from weft.algebra.properties import leaves
 from weft.plan.event_time import RunningQuery
 from weft.plan.facts import facts_of
-from weft.plan.network import log_of_table
+from weft.plan.log_ids import LogId
 from weft.plan.plan import Plan
 from weft.runtime.columnar.rows import CLOCK
 from weft.runtime.continuity import (
@@ -54,8 +54,7 @@ from weft.runtime.stages.sets.stage import SetsStage
 from weft.runtime.stages.windows.backfill import StoredRows
 from weft.runtime.stages.windows.kernel_placement import KeySet, Placement, PlacementSettings
 from weft.runtime.stages.windows.partial_log import small_ones
-from weft.runtime.stages.windows.stage import Reduced, WovenStage, totals_of
-from weft.runtime.stages.windows.stage import log_of as partial_log
+from weft.runtime.stages.windows.stage import Reduced, WovenStage
 from weft.runtime.stages.windows.warm_start import PendingRestore
 from weft.runtime.state.commits import Commit, QueryState, Segment, StreamState
 from weft.runtime.state.expiry import Expiry
@@ -146,7 +145,9 @@ class CycleRunner:
         known, self._cast = self._casting(plan, present, cycle, decision.sharing)
         queries, whole, shared = self._cast.queries, self._cast.whole, self._cast.shared
         pieces = self._pieces(self._cast.alone, shared, known)
-        parts = {each.log: each.as_query for each in pieces if each.evaluator is Evaluator.WEAVE}
+        parts: dict[str, RunningQuery] = {
+            each.log: each.as_query for each in pieces if each.evaluator is Evaluator.WEAVE
+        }
         # As long as it is the same mapping, the weave sees at a glance that nothing is new.
         woven = {**whole, **parts} if parts else whole
         step = self._on_step
@@ -181,8 +182,8 @@ class CycleRunner:
             if piece.log in found:
                 evaluation.give(piece, found[piece.log])
         step("network", cycle)
-        settled = {f"stream {each.name}" for each in plan.streams} | {f"answers {name}" for name in whole}
-        settled |= {log_of_table(each.name) for each in plan.tables}
+        settled = {LogId.stream(each.name) for each in plan.streams} | {LogId.answers(name) for name in whole}
+        settled |= {LogId.table(each.name) for each in plan.tables}
         answers = evaluation.run(pieces, settled | {each.log for each in pieces if each.evaluator is Evaluator.WEAVE})
         step("answer", cycle)
         commit = self._commit(cycle, plan, known, streams, queries, whole, pieces, answers, work)
@@ -246,7 +247,7 @@ class CycleRunner:
 
     def _kept_rows(self, stream: Stream, plan: Plan, last: Commit, cycle: int) -> StoredRows | None:
         """The rows that a stream has kept for queries that are new, if it has any."""
-        segments = last.logs.get(f"stream {stream.name}", ())
+        segments = last.logs.get(LogId.stream(stream.name), ())
         if not segments:
             return None
         compile_plans(self._spark, sum(each.rows for each in segments) > _WORTH_COMPILING)
@@ -294,7 +295,7 @@ class CycleRunner:
         answered = {
             name: last.answered.get(name, 0) + (answers[name].num_rows if name in answers else 0) for name in queries
         }
-        logs: dict[str, tuple[Segment, ...]] = {}
+        logs: dict[LogId, tuple[Segment, ...]] = {}
         # Where rows are kept for queries to come, those of open windows are among them: see `woven/backfill.py`.
         has_history = any(each.backfill for each in plan.streams)
         looking_back = [_as_piece(each) for each in whole.values() if has_history and reads_history(each)]
@@ -314,10 +315,10 @@ class CycleRunner:
             if self._stage.reads(stream.name):
                 partials = self._partials_kept(cycle, index, stream, last, work)
                 if partials:
-                    logs[partial_log(stream.name)] = tuple(partials)
+                    logs[LogId.partials(stream.name)] = tuple(partials)
                 totals = self._totals_kept(cycle, index, stream, last)
                 if totals:
-                    logs[totals_of(stream.name)] = tuple(totals)
+                    logs[LogId.running(LogId.stream(stream.name))] = tuple(totals)
         remembered = {name for each in pieces for name in (each.place.log, memory_of(each.place))}
         snapshots = {place: path for place, path in {**last.snapshots, **work.written}.items() if place in remembered}
         late = Counter(last.late)
@@ -384,7 +385,7 @@ class CycleRunner:
 
     def _totals_kept(self, cycle: int, index: int, stream: Stream, last: Commit) -> list[Segment]:
         """The files that together have the groups of a stream's aggregates that never close."""
-        segments = last.logs.get(totals_of(stream.name), ())
+        segments = last.logs.get(LogId.running(LogId.stream(stream.name)), ())
         if len(segments) >= _MOST_SEGMENTS:
             self._on_step("compact", cycle)
         path = f"{self._folders.of(cycle)}/totals-{index}.parquet"

@@ -29,7 +29,6 @@ from pyspark.sql.streaming import StreamingQuery
 
 from weft.algebra import Stream, Table
 from weft.catalog import Catalog
-from weft.plan.network import is_table
 from weft.plan.plan import Plan, restricted, tables_of, with_read
 from weft.runtime.continuity import folder_in, garbage
 from weft.runtime.cycle import Answered, CycleRunner, Step
@@ -775,9 +774,7 @@ class Engine:
         intent = self._commits.intent(self.last.cycle + 1) or {}
         begun = {each.path for each in snapshots_in(intent).values()} | self._islands.snapshots(self.last)
         parts = [self.last, *(each.commit for each in self.last.islands.values())]
-        last = {
-            each.path for part in parts for log, segments in part.logs.items() if is_table(log) for each in segments
-        }
+        last = {each.path for part in parts for log, segments in part.logs.items() if log.is_table for each in segments}
         self._tables.say = self.say
         self._tables.read_anew(registered, begun, last)
 

@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 
 from weft.algebra import Stream
 from weft.plan.event_time import Clock, EventTime, RunningQuery
+from weft.plan.log_ids import LogId
 from weft.runtime.columnar.packed_selects import Packed
 from weft.runtime.columnar.rows import CLOCK, CORRUPT, clock_sql, columns
 from weft.runtime.continuity import Folders, logged, states_of
@@ -92,8 +93,8 @@ class Ingest:
                     return taken
         streams, work = self._written(batch, decision, last, readers)
         for name in [each.name for each in plan.streams if self._stage.reads(each.name)]:
-            if f"stream {name}" in work.added:
-                rows = self._logs.read(plan.stream(name), [work.added[f"stream {name}"]])
+            if LogId.stream(name) in work.added:
+                rows = self._logs.read(plan.stream(name), [work.added[LogId.stream(name)]])
                 judged = rows.withColumn(CORRUPT, F.lit(None))
                 work.reduced[name] = self._stage.reduce(name, judged, from_files=True)
         self._count_late_rows(plan.streams, readers, work)
@@ -117,11 +118,11 @@ class Ingest:
                     # What queries that are not woven as a whole are made of may be woven: see below.
                     if name in readers.queries and name not in readers.others:
                         counted[name] += count
-            segment = work.added.get(f"stream {each.name}")
+            segment = work.added.get(LogId.stream(each.name))
             if segment is not None and segment.min_clock is not None and segment.min_clock < watermark:
                 losing = self._losing(each, readers)
                 if losing:
-                    asked.append(counting(each, losing, work.event_time, work.new[f"stream {each.name}"]))
+                    asked.append(counting(each, losing, work.event_time, work.new[LogId.stream(each.name)]))
         found = Asking(self._spark).collected([packed for packed, _ in asked])
         for packed, of_queries in asked:
             for name, of_query in of_queries.items():
@@ -134,7 +135,7 @@ class Ingest:
             return
         losing = {name: readers.queries[name].query.relation for name in work.late}
         for each in streams:
-            log, watermark = f"stream {each.name}", work.event_time.watermark(each, after=False)
+            log, watermark = LogId.stream(each.name), work.event_time.watermark(each, after=False)
             found = {name: late_conditions(relation, each, work.event_time) for name, relation in losing.items()}
             losers = {name: conditions for name, conditions in found.items() if conditions}
             if log in work.new and watermark is not None and losers:
@@ -163,17 +164,17 @@ class Ingest:
 
         Rows that are not cheap to read are read once: those of a stream that is reduced and not selected from.
         """
-        streams = {f"stream {each.name}" for each in batch.streams.values()}
+        streams = {LogId.stream(each.name) for each in batch.streams.values()}
         taken = (Evaluator.WEAVE, Evaluator.NETWORK)
         read = {log for piece in readers.pieces if piece.evaluator not in taken for log in piece.inputs}
-        backfilled = {f"stream {each.name}" for each in decision.plan.streams if each.backfill}
+        backfilled = {LogId.stream(each.name) for each in decision.plan.streams if each.backfill}
         away = {log for each in readers.network.families if each.on_executors for log in each.family.legs}
         if not streams.isdisjoint(read | backfilled | away):
             return False
         selected = {each.family.name for each in readers.network.families}
 
         def is_read_once(stream: Stream) -> bool:
-            return self._stage.reads(stream.name) and f"stream {stream.name}" not in selected
+            return self._stage.reads(stream.name) and LogId.stream(stream.name) not in selected
 
         return all(part.is_cheap or all(map(is_read_once, part.streams.values())) for part in batch.parts)
 
@@ -203,17 +204,17 @@ class Ingest:
                 reduced[each.name] = partials
         if any(each.bad for each in seen.values()):
             return None
-        marks = {f"stream {each.name}": earlier.watermark(each, after=False) for each in plan.streams}
+        marks = {LogId.stream(each.name): earlier.watermark(each, after=False) for each in plan.streams}
         losing = {
             index: each
             for index, each in batch.streams.items()
-            if marks[f"stream {each.name}"] is not None and self._losing(each, readers)
+            if marks[LogId.stream(each.name)] is not None and self._losing(each, readers)
         }
         needed = logged(plan, readers.pieces)
         found = self._asked(batch, unknown | losing, readers.network, needed)
         told = seen_in(found[MEASURES]) if MEASURES in found else {}
         if any(
-            each.is_before(marks[f"stream {losing[index].name}"]) for index, each in told.items() if index in losing
+            each.is_before(marks[LogId.stream(losing[index].name)]) for index, each in told.items() if index in losing
         ):
             # They are counted in the stream's log.
             return None
@@ -222,7 +223,7 @@ class Ingest:
             return None
         for each in unknown.values():
             is_judged = late_everywhere(each, earlier, readers.queries) is not None
-            if is_judged and seen[each.name].is_before(marks[f"stream {each.name}"]):
+            if is_judged and seen[each.name].is_before(marks[LogId.stream(each.name)]):
                 return None
         wanted = {log: (found[log], mark) for log, mark in marks.items() if log in found}
         kept = readers.network.take_straight(wanted, needed)
@@ -233,13 +234,13 @@ class Ingest:
             streams[name] = replace(state, largest=largest, rows=state.rows + seen[name].rows)
         work = Work(readers.event_time(before, {name: state.largest for name, state in streams.items()}))
         work.reduced = reduced
-        work.lowest = {f"stream {name}": each.least for name, each in seen.items() if each.least is not None}
-        work.passed = {f"stream {name}": each.rows for name, each in seen.items() if each.rows}
+        work.lowest = {LogId.stream(name): each.least for name, each in seen.items() if each.least is not None}
+        work.passed = {LogId.stream(name): each.rows for name, each in seen.items() if each.rows}
         for index, each in enumerate(plan.streams):
-            found_again = kept.get(f"stream {each.name}")
+            found_again = kept.get(LogId.stream(each.name))
             if found_again is not None and found_again.num_rows:
                 path = f"{self._folders.of(readers.cycle)}/stream-{index}.parquet"
-                work.added[f"stream {each.name}"] = self._segment(found_again, path, seen[each.name].rows)
+                work.added[LogId.stream(each.name)] = self._segment(found_again, path, seen[each.name].rows)
         return streams, work
 
     def _segment(self, rows: pa.Table, path: str, arrived: int) -> Segment:
@@ -249,14 +250,14 @@ class Ingest:
         return Segment(path, rows.num_rows, int(clocks.min()), int(clocks.max()), arrived=arrived)
 
     def _asked(
-        self, batch: Batch, unknown: Mapping[int, Stream], network: NetworkPass, needed: Collection[str]
+        self, batch: Batch, unknown: Mapping[int, Stream], network: NetworkPass, needed: Collection[LogId]
     ) -> dict[str, pa.Table]:
         """The rows that the network wants, by log, and what tells of streams of which nothing is known, in one job."""
         asking = Asking(batch.session)
         wanted = {each.family.name for each in network.families}
         rows, views = {}, {}
         for index, each in batch.streams.items():
-            log = f"stream {each.name}"
+            log = LogId.stream(each.name)
             if log not in wanted and index not in unknown:
                 continue
             view = asking.registered(batch.part_of(index).rows(index))
@@ -284,8 +285,8 @@ class Ingest:
         if batch is not None and batch.parts:
             measured = self._judged_and_written(batch, decision.latest, earlier, readers.queries, path)
         streams: dict[str, StreamState] = {}
-        segments: dict[str, Segment] = {}
-        late_segments: dict[str, Segment] = {}
+        segments: dict[LogId, Segment] = {}
+        late_segments: dict[LogId, Segment] = {}
         for index, each in enumerate(plan.streams):
             known = states[each.name]
             rows = measured.get(f"rows_{index}") or 0
@@ -301,13 +302,13 @@ class Ingest:
             )
             if rows:
                 where = f"{path}/stream={index}/reason=none"
-                segments[f"stream {each.name}"] = Segment(where, rows, lowest, highest, tagged=True)
+                segments[LogId.stream(each.name)] = Segment(where, rows, lowest, highest, tagged=True)
             if late and each.backfill:
                 # Late for all queries that there are, and perhaps not for one to come.
                 where = f"{path}/stream={index}/reason=late"
                 newest = earlier.watermark(each, after=False)
                 least = measured.get(f"least_{index}")
-                late_segments[f"stream {each.name}"] = Segment(where, late, least, newest, tagged=True)
+                late_segments[LogId.stream(each.name)] = Segment(where, late, least, newest, tagged=True)
             # An island reads what the shared plan reads, which has set these rows aside already.
             if (late or bad) and not self._folders.island:
                 write_dead_letters(self._spark, self._storage, each, index, path, cycle)
@@ -315,10 +316,10 @@ class Ingest:
         for index, each in enumerate(plan.streams):
             lowest = measured.get(f"least_{index}")
             if lowest is not None:
-                work.lowest[f"stream {each.name}"] = lowest
+                work.lowest[LogId.stream(each.name)] = lowest
         work.kept_late = late_segments
         for log, segment in segments.items():
-            self._logs.add_segment(log, plan.stream(log.removeprefix("stream ")), segment, work)
+            self._logs.add_segment(log, plan.stream(log.of), segment, work)
         return streams, work
 
     def _judged_and_written(

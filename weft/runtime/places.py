@@ -21,7 +21,7 @@ from weft.algebra import Answers, Input, Relation, Select, SetOperation, Source,
 from weft.algebra.properties import leaves, reads
 from weft.catalog.codec import dumps
 from weft.plan.event_time import QueryStart
-from weft.plan.network import log_of_table
+from weft.plan.log_ids import LogId
 
 
 @dataclass(frozen=True)
@@ -50,15 +50,15 @@ class Place:
         return frozenset({self.query}).union(*(each.numbers for each in self.parts.values()))
 
 
-def log_of(source: Source, place: Place) -> str:
+def log_of(source: Source, place: Place) -> LogId:
     """The log that keeps a source's rows: one per stream, table and query read by others, one per place otherwise."""
     if isinstance(source, Stream):
-        return f"stream {source.name}"
+        return LogId.stream(source.name)
     if isinstance(source, Table):
-        return log_of_table(source.name)
+        return LogId.table(source.name)
     if isinstance(source, Answers):
-        return f"answers {source.query}"
-    return f"rows {place.log}"
+        return LogId.answers(source.query)
+    return LogId.rows(place.log)
 
 
 def shared_place(relation: Relation, start: QueryStart) -> Place:

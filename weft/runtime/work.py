@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 from weft.algebra import Relation, Source
 from weft.arrays.arrow_types import to_inside
 from weft.plan.event_time import Clock, EventTime, gives_answers
+from weft.plan.log_ids import LogId
 from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, column, columns, log_schema, slots
 from weft.runtime.continuity import Folders
 from weft.runtime.places import Place
@@ -30,22 +31,22 @@ class Work:
     """The views that a cycle has registered, and what it has found and written so far."""
 
     event_time: EventTime
-    new: dict[str, str] = field(default_factory=dict)
-    old: dict[str, str] = field(default_factory=dict)
+    new: dict[LogId, str] = field(default_factory=dict)
+    old: dict[LogId, str] = field(default_factory=dict)
     #: New rows that are in the driver, by log, with their clocks as the last column.
-    tables: dict[str, pa.Table] = field(default_factory=dict)
+    tables: dict[LogId, pa.Table] = field(default_factory=dict)
     snapshots: dict[str, str] = field(default_factory=dict)
-    added: dict[str, Segment] = field(default_factory=dict)
+    added: dict[LogId, Segment] = field(default_factory=dict)
     #: How many rows each log got whose rows are not all written down.
-    passed: dict[str, int] = field(default_factory=dict)
+    passed: dict[LogId, int] = field(default_factory=dict)
     #: Rows that are late for every query and kept all the same, by log.
-    kept_late: dict[str, Segment] = field(default_factory=dict)
+    kept_late: dict[LogId, Segment] = field(default_factory=dict)
     written: dict[str, str] = field(default_factory=dict)
     #: The least clock among the rows that each log got in this cycle, late ones included.
-    lowest: dict[str, int] = field(default_factory=dict)
+    lowest: dict[LogId, int] = field(default_factory=dict)
     emit_from: dict[str, int] = field(default_factory=dict)
     #: The smallest clock in the first cycle of what a stream has kept for queries that are new, by log.
-    first_kept: dict[str, Clock] = field(default_factory=dict)
+    first_kept: dict[LogId, Clock] = field(default_factory=dict)
     names: int = 0
     #: How many rows are late for each query, by name, and not for all others.
     late: Mapping[str, int] = field(default_factory=dict)
@@ -54,7 +55,7 @@ class Work:
     #: The queries whose answers other queries read.
     read_by_others: frozenset[str] = frozenset()
     #: The logs of relations that are evaluated for all queries together.
-    given: frozenset[str] = frozenset()
+    given: frozenset[LogId] = frozenset()
 
     @property
     def views(self) -> Views:
@@ -80,7 +81,7 @@ class Logs:
         frame.createOrReplaceTempView(name)
         return name
 
-    def view_of_table(self, log: str, relation: Relation, table: pa.Table, work: Work) -> None:
+    def view_of_table(self, log: LogId, relation: Relation, table: pa.Table, work: Work) -> None:
         """Register rows that are in the driver, with their clocks, as the new rows of a log that is not kept."""
         work.new[log] = self.view(self._spark.createDataFrame(_logged(relation, table, work)), work)
 
@@ -88,7 +89,7 @@ class Logs:
         for number in range(1, work.names + 1):
             self._spark.catalog.dropTempView(f"weft_{number}")
 
-    def register_old(self, last: Commit, kept: Mapping[str, Source], work: Work) -> None:
+    def register_old(self, last: Commit, kept: Mapping[LogId, Source], work: Work) -> None:
         """Register what was kept: the rows of logs, and snapshots."""
         for log, source in kept.items():
             segments = last.logs.get(log, ())
@@ -113,12 +114,12 @@ class Logs:
             frames.append(frame)
         return union_of(frames)
 
-    def add_segment(self, log: str, source: Source, segment: Segment, work: Work) -> None:
+    def add_segment(self, log: LogId, source: Source, segment: Segment, work: Work) -> None:
         """Add a file of new rows to a log."""
         work.added[log] = segment
         work.new[log] = self.view(self.read(source, [segment]), work)
 
-    def add_table(self, log: str, relation: Relation, table: pa.Table, work: Work) -> None:
+    def add_table(self, log: LogId, relation: Relation, table: pa.Table, work: Work) -> None:
         """Add rows that are in the driver, with their clocks, to a log."""
         rows = _logged(relation, table, work)
         path = f"{self._folders.of(work.event_time.cycle)}/rows-{len(work.added)}.parquet"
@@ -128,7 +129,7 @@ class Logs:
         segment = Segment(path, rows.num_rows, int(clocks.min()), int(clocks.max()))
         self.add_segment(log, relation, segment, work)
 
-    def add_select(self, log: str, relation: Relation, text: str, work: Work) -> None:
+    def add_select(self, log: LogId, relation: Relation, text: str, work: Work) -> None:
         """Evaluate a select and add its rows, if there are any, to a log."""
         cycle, before = work.event_time.cycle, work.event_time.watermark(relation, after=False)
         judged = "CAST(NULL AS BIGINT)" if before is None else f"{before}L"

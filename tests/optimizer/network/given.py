@@ -7,7 +7,7 @@ from functools import cache
 from weft.algebra import Select, Stream, Table
 from weft.algebra.properties import name_of
 from weft.optimizer.network import Planner
-from weft.plan.network import log_of_table
+from weft.plan.log_ids import LogId
 from weft.plan.normal_form import normalised
 from weft.sql import NamesInMemory, parse, read
 from weft.sql.relation_binder import bind_relation
@@ -49,7 +49,7 @@ def logs_of(bound: Select) -> list[str]:
     for item in bound.inputs:
         assert isinstance(item.source, Stream | Table)
         name = name_of(item.source)
-        found.append(log_of_table(name) if isinstance(item.source, Table) else f"stream {name}")
+        found.append(LogId.table(name) if isinstance(item.source, Table) else LogId.stream(name))
     return found
 
 

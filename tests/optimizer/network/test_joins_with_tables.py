@@ -6,7 +6,6 @@ import pytest
 
 from tests.optimizer.network.given import register
 from weft.optimizer.network import Planner
-from weft.plan.network import is_table
 
 
 @pytest.mark.parametrize(
@@ -24,7 +23,7 @@ def test_tables_are_not_joined_with_each_other(text: str) -> None:
     bound = register(planner, "q", text)
     found = [node for node in planner.network.nodes.values() if node.is_join]
     assert len(found) == len(bound.inputs) - 1
-    assert all(not all(map(is_table, node.legs)) for node in found)
+    assert all(not all(leg.is_table for leg in node.legs) for node in found)
 
 
 def test_a_join_of_one_stream_with_tables_takes_late_rows_and_shares() -> None:

@@ -26,6 +26,7 @@ from weft.optimizer.network import (
     recosting,
     wanted,
 )
+from weft.plan.log_ids import LogId
 
 CHAIN = """SELECT a.a AS x FROM s [RANGE UNBOUNDED] a, t [RANGE UNBOUNDED] b, u [RANGE UNBOUNDED] c
     WHERE a.k = b.k AND b.a = c.a"""
@@ -45,7 +46,7 @@ class Watched:
 
     def rows(self, **rows: int) -> None:
         for stream, count in rows.items():
-            known = Known(Kind.ROWS, (f"stream {stream}",))
+            known = Known(Kind.ROWS, (LogId.stream(stream),))
             # As after many cycles in which it was so.
             for _ in range(60):
                 self.observed.see(known, count)
@@ -57,7 +58,7 @@ class Watched:
         self.share("T1.a - T2.a = 0", share_of_last, "t", "u")
 
     def share(self, condition: str, share: float, *streams: str) -> None:
-        known = Known(Kind.SHARE, tuple(f"stream {each}" for each in streams), condition)
+        known = Known(Kind.SHARE, tuple(LogId.stream(each) for each in streams), condition)
         for _ in range(60):
             self.observed.see(known, share * 10_000_000, 10_000_000)
 
@@ -273,7 +274,7 @@ def test_whatever_is_chosen_anew_every_select_finds_its_rows(seed: int) -> None:
             observed.see(Known(Kind.ROWS, (log,)), 1 << pick.randint(0, 20))
         for text in ("T1.k - T2.k = 0", "T1.s = T2.s"):
             for one, other in (("s", "s"), ("s", "t"), ("t", "s"), ("t", "t")):
-                known = Known(Kind.SHARE, (f"stream {one}", f"stream {other}"), text)
+                known = Known(Kind.SHARE, (LogId.stream(one), LogId.stream(other)), text)
                 observed.derive(known, 1 / (1 << pick.randint(0, 12)))
         redeciding.decide(step)
     check(planner, present, logs)

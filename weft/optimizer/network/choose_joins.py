@@ -34,7 +34,6 @@ from weft.optimizer.network.estimates import Estimates, passing
 from weft.optimizer.network.node_predicates import Renaming, subsumes
 from weft.optimizer.network.nodes import Anchors, Nodes
 from weft.optimizer.network.wanted import Sharing, Strategy, Wanted, leg_name, legs_read
-from weft.plan.network import is_table
 from weft.predicates.clauses import Disjunction, PredicateSet, follows_from_one, set_with
 
 
@@ -162,7 +161,7 @@ class JoinChoice:
         self._request, self._nodes, self._sharing, self._estimates = request, nodes, sharing, estimates
         self._without = without
         self._linked = _links(request)
-        self._tables = _bits(number for number, log in enumerate(request.wanted.logs) if is_table(log))
+        self._tables = _bits(number for number, log in enumerate(request.wanted.logs) if log.is_table)
 
     def best(self) -> Part:
         """The cheapest way to put all inputs together."""

@@ -21,6 +21,7 @@ from heapq import nsmallest
 from typing import TypeAlias, TypeVar
 
 from weft.optimizer.network.wanted import leg_name
+from weft.plan.log_ids import LogId
 from weft.plan.network import Changes, Computation, Found, Network, Node, parents_first
 from weft.predicates.clauses import TRUE_SET, Disjunction, PredicateSet
 from weft.predicates.closest import ClosestIndex
@@ -48,7 +49,7 @@ class Entry:
 
     number: int
     parents: tuple[int, ...]
-    legs: tuple[str, ...]
+    legs: tuple[LogId, ...]
     predicates: PredicateSet
     timely: bool
     level: int
@@ -103,7 +104,7 @@ class Nodes:
 
     # -- looking up ---------------------------------------------------------------------------------------------------
 
-    def base(self, log: str) -> int:
+    def base(self, log: LogId) -> int:
         """The node of a log, which is made if there is none yet."""
         if log not in self._bases:
             number = self._take_number()

@@ -27,6 +27,7 @@ from weft.optimizer.network.node_predicates import Renaming
 from weft.optimizer.network.nodes import Nodes
 from weft.optimizer.network.restructure import shorten
 from weft.optimizer.network.wanted import ALL_SHARING, Sharing, Wanted, as_computed, leg_name, wanted
+from weft.plan.log_ids import LogId
 from weft.plan.network import Found, Network, Node, Result
 from weft.predicates.domains import Domain, Facts
 
@@ -90,7 +91,7 @@ class Planner:
         entry = self.nodes[number]
         return sum(map(self.rows, entry.parents)) + (self.rows(number) if entry.anchors is not None else 0)
 
-    def register(self, place: str, select: Select, logs: Sequence[str]) -> None:
+    def register(self, place: str, select: Select, logs: Sequence[LogId]) -> None:
         """Gives a select that `is_shareable` its rows; `logs` names the log of each of its inputs."""
         self.register_wanted(place, wanted(select, logs, self.sharing))
 

@@ -23,6 +23,7 @@ from fractions import Fraction
 from weft.algebra import Call, Column, Expression, Input, Literal, Select, Window
 from weft.algebra.properties import clock_column, clock_type
 from weft.algebra.types import BIGINT, TIMESTAMP
+from weft.plan.log_ids import LogId
 from weft.plan.network import CLOCK
 from weft.predicates.clauses import Disjunction, PredicateSet, disjunction_with, predicate_set, set_with
 from weft.predicates.domains import Domain, Facts, clock_facts, domain_of
@@ -149,7 +150,7 @@ class Wanted:
     `timely` says that rows which came too late for every window take no part. `facts` are known of the inputs' clocks.
     """
 
-    logs: tuple[str, ...]
+    logs: tuple[LogId, ...]
     predicates: PredicateSet
     columns: frozenset[tuple[int, str]]
     timely: bool
@@ -172,7 +173,7 @@ def legs_read(condition: Disjunction) -> tuple[int, ...]:
     return tuple(sorted(int(name[1:]) - 1 for name in condition.sources))
 
 
-def wanted(select: Select, logs: Sequence[str], sharing: Sharing = ALL_SHARING) -> Wanted:
+def wanted(select: Select, logs: Sequence[LogId], sharing: Sharing = ALL_SHARING) -> Wanted:
     """A select over inputs whose rows are in these logs."""
     numbered = _with_numbered_inputs(select)
     facts = facts_of(numbered)

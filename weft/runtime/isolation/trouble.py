@@ -9,9 +9,7 @@ this is part of the commit, so another process goes on from there.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 #: Seconds until a query is tried again after its first failure; they double from try to try.
 FIRST_PAUSE = 10.0
@@ -94,21 +92,3 @@ class Waiting:
     def without_oldest(self) -> Waiting:
         """The record when the oldest answers are dropped."""
         return replace(self, answers=self.answers[1:], lost=lost_with(self.lost, self.answers[0].cycle))
-
-
-def decoded_trouble(data: dict[str, Any] | None) -> Trouble | None:
-    return None if data is None else Trouble(**data)
-
-
-def decoded_lost(data: dict[str, Any] | None) -> Lost | None:
-    return None if data is None else Lost(**data)
-
-
-def decoded_waiting(data: dict[str, Any]) -> Waiting:
-    answers: Iterable[dict[str, Any]] = data["answers"]
-    return Waiting(
-        data["number"],
-        decoded_trouble(data["trouble"]),
-        tuple(KeptAnswers(**each) for each in answers),
-        decoded_lost(data["lost"]),
-    )

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from weft.algebra import Relation, Select, Source, Stream
 from weft.plan.event_time import Clock, QueryStart, RunningQuery, gives_answers
+from weft.plan.log_ids import LogId
 from weft.runtime.columnar.packed_selects import Packed, pack, unpacked
 from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, columns
 from weft.runtime.pieces.pieces import Evaluator, Piece
@@ -71,8 +72,8 @@ class Evaluation:
         self.answers[name] = self._shown(name, table.remove_column(table.num_columns - 1))
         if name in self.work.read_by_others:
             relation = self.work.event_time.queries[name].query.relation
-            self.logs.add_table(f"answers {name}", relation, table, self.work)
-            self.work.tables[f"answers {name}"] = table
+            self.logs.add_table(LogId.answers(name), relation, table, self.work)
+            self.work.tables[LogId.answers(name)] = table
 
     def give(self, piece: Piece, table: pa.Table) -> None:
         """Put the rows of a relation, with their clocks, to where they are looked for."""
@@ -91,7 +92,7 @@ class Evaluation:
 
     def _settle(self, piece: Piece, settled: set[str]) -> None:
         settled.add(piece.log)
-        settled.update(f"answers {name}" for name in piece.names)
+        settled.update(LogId.answers(name) for name in piece.names)
 
     def _given_by_network(self, waiting: Mapping[str, Piece], settled: set[str]) -> set[str]:
         """The places of relations that the network has given their rows, if there are any."""
@@ -130,13 +131,13 @@ class Evaluation:
         if piece.place.log in self._derived[log]:
             self.give(piece, self._derived[log][piece.place.log])
 
-    def _rows_here(self, log: str) -> pa.Table | None:
+    def _rows_here(self, log: LogId) -> pa.Table | None:
         """The new rows of a log, in the driver."""
         if log not in self.work.tables and log in self.work.new:
             self.work.tables[log] = self.spark.table(self.work.new[log]).drop(ARRIVAL, BEFORE).toArrow()
         return self.work.tables.get(log)
 
-    def _kept_rows(self, log: str) -> pa.Table | None:
+    def _kept_rows(self, log: LogId) -> pa.Table | None:
         return self.spark.table(self.work.old[log]).toArrow() if log in self.work.old else None
 
     # -- one by one ---------------------------------------------------------------------------------------------------
@@ -145,7 +146,7 @@ class Evaluation:
         """Evaluate what later cycles will look at again, and what others read."""
         self._keep_memory(piece)
         self.note_first_rows(piece.relation, piece.place, piece.registered)
-        read = {f"answers {name}" for name in piece.names if name in self.work.read_by_others}
+        read = {LogId.answers(name) for name in piece.names if name in self.work.read_by_others}
         if piece.is_kept or piece.readers - {Evaluator.SPARK}:
             read.add(piece.log)
         text = self._compiler(piece).computed(piece.relation, piece.place) if read else None
@@ -220,7 +221,7 @@ class Evaluation:
         for piece in pieces:
             if not piece.names:
                 continue
-            logs = [f"answers {name}" for name in piece.names if name in self.work.read_by_others] + [piece.log]
+            logs = [LogId.answers(name) for name in piece.names if name in self.work.read_by_others] + [piece.log]
             written = next((self.work.new[log] for log in logs if log in self.work.new), None)
             if written is not None:
                 text: str | None = f"SELECT {columns(piece.relation.fields)}{CLOCK} FROM {written}"

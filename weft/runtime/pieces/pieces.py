@@ -10,6 +10,7 @@ from functools import cached_property
 from weft.algebra import Query, Relation, Select, SetOperation, Source
 from weft.algebra.properties import reads
 from weft.plan.event_time import QueryStart, RunningQuery
+from weft.plan.log_ids import LogId
 from weft.runtime.places import Place, log_of
 from weft.runtime.stages.sql.compile import looks_again
 
@@ -57,23 +58,23 @@ class Piece:
     readers: frozenset[Evaluator] = frozenset()
 
     @cached_property
-    def log(self) -> str:
+    def log(self) -> LogId:
         """The log that others find its rows in."""
         return log_of(self.relation, self.place)
 
     @cached_property
-    def inputs(self) -> tuple[str, ...]:
+    def inputs(self) -> tuple[LogId, ...]:
         """The logs that it reads."""
         return tuple(log for log, _ in self.sources)
 
     @cached_property
-    def sources(self) -> tuple[tuple[str, Source], ...]:
+    def sources(self) -> tuple[tuple[LogId, Source], ...]:
         """What it reads, each with its log."""
         below = enumerate(reads(self.relation))
         return tuple((log_of(source, self.place.below(step)), source) for step, source in below)
 
     @cached_property
-    def looked_at_again(self) -> dict[str, Source]:
+    def looked_at_again(self) -> dict[LogId, Source]:
         """What it will look for in logs, by log."""
         if self.evaluator in (Evaluator.WEAVE, Evaluator.SETS):
             return {}
@@ -124,11 +125,11 @@ def _with_readers(pieces: Iterable[Piece]) -> tuple[Piece, ...]:
     )
 
 
-def selects_of(pieces: Iterable[Piece]) -> dict[str, tuple[Select, tuple[str, ...]]]:
+def selects_of(pieces: Iterable[Piece]) -> dict[str, tuple[Select, tuple[LogId, ...]]]:
     """Selects, each with the logs of its inputs, by place."""
     return {each.place.log: (each.relation, each.inputs) for each in pieces if isinstance(each.relation, Select)}
 
 
-def kept_logs(pieces: Iterable[Piece]) -> dict[str, Source]:
+def kept_logs(pieces: Iterable[Piece]) -> dict[LogId, Source]:
     """The logs whose rows some relation will look at again, and what they are the rows of."""
     return {log: source for each in pieces for log, source in each.looked_at_again.items()}

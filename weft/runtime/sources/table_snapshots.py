@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, TypeAlias
 
+import msgspec
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -38,7 +39,7 @@ from weft.runtime.spark.session import in_session
 from weft.runtime.state.commits import Segment
 from weft.runtime.state.records import damaged
 from weft.runtime.state.sealing import seals_of_written
-from weft.runtime.state.seals import check, decoded, encoded
+from weft.runtime.state.seals import Seals, check
 from weft.runtime.state.storage import Storage
 from weft.sql.allowed_paths import source_refusal
 
@@ -112,7 +113,7 @@ class TableSnapshots:
                 self._storage.delete(f"{path}.json")
                 self._storage.delete(path)
                 rows = self._write(table, frame, path)
-                sealed = encoded({path: seals_of_written(self._storage, path, rows)})
+                sealed = {path: seals_of_written(self._storage, path, rows)}
                 record = {"table": table.name, "rows": rows, "origin": origin, "seals": sealed[path]}
                 self._storage.write_json(f"{path}.json", record)
                 self._checked.add(path)
@@ -136,7 +137,7 @@ class TableSnapshots:
         """Raise StorageError unless the snapshot at a path is as it was written."""
         if not self._storage.exists(f"{path}.json"):
             raise damaged(self._storage.path(f"{path}.json"), "is missing")
-        sealed = decoded({path: self._storage.read_json(f"{path}.json")["seals"]})
+        sealed = msgspec.convert(self._storage.read_json(f"{path}.json")["seals"], dict[str, Seals])
         check(self._storage.path(path), sealed[path], self._storage.seals(path))
         self._checked.add(path)
 

@@ -84,9 +84,9 @@ class Checkpoint:
         for folder, files in logs.items():
             self._storage.delete(f"{CHECKPOINT}/{folder}")
             for name, data in files.items():
-                self._write(f"{folder}/{name}", data)
+                self._storage.write_bytes(f"{CHECKPOINT}/{folder}/{name}", data)
         for name, text in wrong.items():
-            self._write(name, text)
+            self._storage.write_bytes(f"{CHECKPOINT}/{name}", text.encode())
         if may_write:
             # A batch that was not begun is put together again, from the files that are there now.
             top = cycle + (begun is not None)
@@ -122,11 +122,11 @@ class Checkpoint:
             if not self._is_json(f"commits/{cycle}", after="v1\n"):
                 yield f"commits/{cycle}", _COMMITTED
 
-    def _wrong_logs(self, newest: Offsets | None) -> dict[str, dict[str, str]]:
+    def _wrong_logs(self, newest: Offsets | None) -> dict[str, dict[str, bytes]]:
         """The files of each folder of a source in which something is missing or different."""
         if newest is None:
             return {}
-        wrong: dict[str, dict[str, str]] = {}
+        wrong: dict[str, dict[str, bytes]] = {}
         lines = lines_of(self._storage, newest)
         for source, offset in newest.of_files.items():
             read = lines.get(source, [])
@@ -140,7 +140,7 @@ class Checkpoint:
                         f"{self._storage.path(f'{CHECKPOINT}/{folder}')} is missing, and had more than weft copies; "
                         "restore the state directory from a copy"
                     )
-            elif any(self._text(f"{folder}/{name}") != text for name, text in files.items()):
+            elif any(self._bytes(f"{folder}/{name}") != data for name, data in files.items()):
                 wrong[folder] = dict(files)
         return wrong
 
@@ -161,14 +161,14 @@ class Checkpoint:
             return False
         return {line for lines in files for line in lines} == set(read)
 
-    def _log(self, newest: int, read: list[str]) -> dict[str, str]:
+    def _log(self, newest: int, read: list[str]) -> dict[str, bytes]:
         """A log of files up to an entry: the newest file with all entries before it, and those after that."""
         compact = (newest + 1) // self._interval * self._interval - 1
         by_file: dict[int, list[str]] = {number: [] for number in range(max(0, compact), newest + 1)}
         for line in read:
             by_file[max(compact, json.loads(line)["batchId"])].append(line)
         return {
-            f"{number}.compact" if number == compact else str(number): "\n".join(["v1", *lines])
+            f"{number}.compact" if number == compact else str(number): "\n".join(["v1", *lines]).encode()
             for number, lines in by_file.items()
         }
 
@@ -191,12 +191,12 @@ class Checkpoint:
             return False
 
     def _text(self, name: str) -> str:
-        """The text of a file, byte by byte; empty if there is none."""
-        path = f"{CHECKPOINT}/{name}"
-        return self._storage.read_bytes(path).decode(errors="surrogateescape") if self._storage.exists(path) else ""
+        """The text of a file, which is not UTF-8 if it is damaged; empty if there is none."""
+        return self._bytes(name).decode(errors="replace")
 
-    def _write(self, name: str, text: str) -> None:
-        self._storage.write_bytes(f"{CHECKPOINT}/{name}", text.encode(errors="surrogateescape"))
+    def _bytes(self, name: str) -> bytes:
+        path = f"{CHECKPOINT}/{name}"
+        return self._storage.read_bytes(path) if self._storage.exists(path) else b""
 
 
 def made_anew(names: list[str], cycle: int) -> str:

@@ -10,24 +10,23 @@ same plan and from the same rows, whatever the crash left behind: nothing but a 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
-from functools import cache
-from operator import attrgetter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
+
 from weft.plan.event_time import Clock, QueryStart
-from weft.plan.network import is_table
+from weft.plan.log_ids import LogId
 from weft.runtime.failures.errors import StorageError
-from weft.runtime.isolation.trouble import Lost, Trouble, Waiting, decoded_lost, decoded_trouble, decoded_waiting
-from weft.runtime.state import seals
+from weft.runtime.isolation.trouble import Lost, Trouble, Waiting
 from weft.runtime.state.offsets import Offsets
-from weft.runtime.state.records import damaged, sealed
+from weft.runtime.state.records import damaged, decoded, opened, sealed
 from weft.runtime.state.seals import Seals
 from weft.runtime.state.storage import Storage
 
 #: How records are written.
-_FORMAT = 3
+FORMAT = 4
 
 #: Commits kept behind the newest one.
 _KEPT = 20
@@ -106,7 +105,7 @@ class FamilyState:
     lie further apart, or other columns.
     """
 
-    legs: tuple[str, ...]
+    legs: tuple[LogId, ...]
     labels: Mapping[str, tuple[int, int]]
     readers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -125,10 +124,10 @@ class Commit:
     queries: Mapping[str, QueryState] = field(default_factory=dict)
     #: How many answers each query has given so far: all that changes of most of them from cycle to cycle.
     answered: Mapping[str, int] = field(default_factory=dict)
-    logs: Mapping[str, tuple[Segment, ...]] = field(default_factory=dict)
+    logs: Mapping[LogId, tuple[Segment, ...]] = field(default_factory=dict)
     snapshots: Mapping[str, str] = field(default_factory=dict)
     #: By the name of the family's log.
-    network: Mapping[str, FamilyState] = field(default_factory=dict)
+    network: Mapping[LogId, FamilyState] = field(default_factory=dict)
     #: Who evaluates each relation that queries share, by place: what it keeps is of no use to others.
     evaluators: Mapping[str, str] = field(default_factory=dict)
     #: The seals of all files that the commit names, by path; those of tables are in the records of their snapshots.
@@ -145,11 +144,12 @@ class Commit:
     islands: Mapping[str, Island] = field(default_factory=dict)
     #: The cycles whose rows are kept for islands that are behind, oldest first.
     held: tuple[Held, ...] = ()
+    format: int = FORMAT
 
     @property
     def paths(self) -> set[str]:
         """The files and folders that the commit names, but for the snapshots of tables."""
-        segments = {each.path for log, segments in self.logs.items() if not is_table(log) for each in segments}
+        segments = {each.path for log, segments in self.logs.items() if not log.is_table for each in segments}
         waiting = {path for each in self.waiting.values() for path in each.paths}
         islands = {path for each in self.islands.values() for path in each.commit.paths}
         held = {path for each in self.held for path in each.paths}
@@ -263,7 +263,8 @@ class CommitLog:
         )
 
     def _read(self, cycle: int) -> Commit:
-        return decode(self._storage.read_json(f"commits/{cycle:012d}.json"))
+        name = f"commits/{cycle:012d}.json"
+        return read_commit(self._storage.read_bytes(name), self._storage.path(name))
 
     def intent(self, cycle: int) -> dict[str, Any] | None:
         """What an interrupted attempt at this cycle had decided, if there was one."""
@@ -275,7 +276,7 @@ class CommitLog:
 
     def draft(self, commit: Commit) -> None:
         """Write a cycle's record, which does not count yet."""
-        self._storage.draft(_name(commit), sealed(_name(commit), _encode(commit)))
+        self._storage.draft(_name(commit), sealed(_name(commit), commit))
 
     def commit(self, commit: Commit) -> None:
         """Make a cycle true whose record is drafted. The rename inside is the one instant at which it happens."""
@@ -291,93 +292,18 @@ def _name(commit: Commit) -> str:
     return f"commits/{commit.cycle:012d}.json"
 
 
-def _encode(commit: Commit) -> dict[str, Any]:
-    # Not `asdict`, which copies deeply: with thousands of queries that would be most of what a commit takes.
-    return {
-        "format": _FORMAT,
-        "cycle": commit.cycle,
-        "plan": commit.plan,
-        "plan_digest": commit.plan_digest,
-        "streams": {name: _fields(each) for name, each in commit.streams.items()},
-        "queries": {name: _fields(each) for name, each in commit.queries.items()},
-        "answered": commit.answered,
-        "late": commit.late,
-        "logs": {name: [_fields(each) for each in segments] for name, segments in commit.logs.items()},
-        "snapshots": commit.snapshots,
-        "network": {name: _fields(each) for name, each in commit.network.items()},
-        "evaluators": commit.evaluators,
-        "seals": seals.encoded(commit.seals),
-        "waiting": {name: asdict(each) for name, each in commit.waiting.items()},
-        "offsets": None if commit.offsets is None else commit.offsets.to_json(),
-        "islands": {key: _encode_island(each) for key, each in commit.islands.items()},
-        "held": [asdict(each) for each in commit.held],
-    }
-
-
-def _encode_island(island: Island) -> dict[str, Any]:
-    return {
-        "roots": island.roots,
-        "members": island.members,
-        "commit": _encode(island.commit),
-        "trouble": None if island.trouble is None else asdict(island.trouble),
-        "blocked": island.blocked,
-        "is_anew": island.is_anew,
-        "lost": None if island.lost is None else asdict(island.lost),
-    }
-
-
-def _decode_island(data: dict[str, Any]) -> Island:
-    return Island(
-        data["roots"],
-        tuple(data["members"]),
-        decode(data["commit"]),
-        decoded_trouble(data["trouble"]),
-        tuple(data["blocked"]),
-        data["is_anew"],
-        decoded_lost(data["lost"]),
-    )
-
-
-def _fields(record: StreamState | QueryState | Segment | FamilyState) -> dict[str, Any]:
-    slots = record.__slots__
-    return dict(zip(slots, _values(slots)(record), strict=True))
-
-
-@cache
-def _values(names: tuple[str, ...]) -> Callable[[object], tuple[Any, ...]]:
-    return attrgetter(*names)
-
-
-def decode(data: dict[str, Any]) -> Commit:
-    """A commit from its record."""
-    if data.get("format") != _FORMAT:
+def read_commit(data: bytes, place: str) -> Commit:
+    """Return the commit in the bytes of the file at `place`; StorageError if they are not as they were written."""
+    text = opened(data, place, msgspec.Raw)
+    written = decoded(text, _Version).format
+    if written != FORMAT:
         raise StorageError(
-            f"this state was written by another weft (format {data.get('format')}, this one has {_FORMAT}); "
+            f"this state was written by another weft (format {written}, this one has {FORMAT}); "
             "run it with the weft that wrote it"
         )
-    return Commit(
-        cycle=data["cycle"],
-        plan=data["plan"],
-        plan_digest=data["plan_digest"],
-        streams={name: StreamState(**each) for name, each in data["streams"].items()},
-        queries={name: QueryState(**each) for name, each in data["queries"].items()},
-        answered=data["answered"],
-        late=data["late"],
-        logs={name: tuple(Segment(**each) for each in listed) for name, listed in data["logs"].items()},
-        snapshots=data["snapshots"],
-        network={name: _family_state(each) for name, each in data.get("network", {}).items()},
-        evaluators=data.get("evaluators", {}),
-        seals=seals.decoded(data["seals"]),
-        offsets=Offsets.from_json(data.get("offsets")),
-        waiting={name: decoded_waiting(each) for name, each in data["waiting"].items()},
-        islands={key: _decode_island(each) for key, each in data["islands"].items()},
-        held=tuple(Held(**each) for each in data["held"]),
-    )
+    commit: Commit = decoded(text, Commit)
+    return commit
 
 
-def _family_state(data: dict[str, Any]) -> FamilyState:
-    return FamilyState(
-        tuple(data["legs"]),
-        {node: (since, first) for node, (since, first) in data["labels"].items()},
-        {node: tuple(places) for node, places in data.get("readers", {}).items()},
-    )
+class _Version(msgspec.Struct):
+    format: int | None = None

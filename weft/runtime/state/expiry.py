@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from weft.algebra import Select, SetOperation, Stream, Table
 from weft.plan.event_time import Clock, EventTime, first_open_start, is_windowed
+from weft.plan.log_ids import LogId
 from weft.runtime.pieces.pieces import Piece
 from weft.runtime.places import Place
 from weft.runtime.stages.sql.running import has_partials
@@ -18,9 +19,9 @@ from weft.windows.join_windows import Bounds, meeting_bounds
 class Needs:
     """For each log that somebody looks at again: the least clock that is still needed; None if everything is."""
 
-    since: Mapping[str, Clock]
+    since: Mapping[LogId, Clock]
 
-    def expired(self, segment: Segment, log: str) -> bool:
+    def expired(self, segment: Segment, log: LogId) -> bool:
         """Whether no window that is open, and no row that can still arrive in time, needs any row of the segment."""
         if segment.max_clock is None:
             return False
@@ -38,7 +39,7 @@ class Expiry:
 
     def needs(self, streams: Iterable[Stream], pieces: Iterable[Piece], event_time: EventTime) -> Needs:
         """What relations need after a cycle, and what BACKFILL keeps for later ones."""
-        since: dict[str, Clock] = {}
+        since: dict[LogId, Clock] = {}
         for log, least in self._all_uses(streams, pieces, event_time):
             known = since.get(log, least)
             since[log] = None if least is None or known is None else min(known, least)
@@ -46,15 +47,15 @@ class Expiry:
 
     def _all_uses(
         self, streams: Iterable[Stream], pieces: Iterable[Piece], event_time: EventTime
-    ) -> Iterator[tuple[str, Clock]]:
+    ) -> Iterator[tuple[LogId, Clock]]:
         for each in pieces:
             yield from self._uses(each, event_time)
         for stream in streams:
             if stream.backfill:
                 largest = event_time.after.get(stream.name)
-                yield f"stream {stream.name}", None if largest is None else largest - stream.backfill
+                yield LogId.stream(stream.name), None if largest is None else largest - stream.backfill
 
-    def _uses(self, piece: Piece, event_time: EventTime) -> Iterator[tuple[str, Clock]]:
+    def _uses(self, piece: Piece, event_time: EventTime) -> Iterator[tuple[LogId, Clock]]:
         relation = piece.relation
         for position, (log, source) in enumerate(piece.sources):
             if isinstance(relation, SetOperation):

@@ -17,6 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+import msgspec
+
 from weft.runtime.failures.errors import EngineError, StorageError
 from weft.runtime.state.records import damaged
 from weft.runtime.state.seals import Seal, fault, seal_of
@@ -48,7 +50,7 @@ class Offsets:
     text: str
     lists: tuple[FileList, ...] = ()
     #: None for a source whose files are too many or too large to be copied.
-    others: Mapping[str, Mapping[str, str] | None] = field(default_factory=dict)
+    others: Mapping[str, Mapping[str, bytes] | None] = field(default_factory=dict)
 
     @property
     def by_source(self) -> dict[str, str]:
@@ -69,24 +71,13 @@ class Offsets:
                 found[source] = int(offset["logOffset"])
         return found
 
-    def to_json(self) -> dict[str, Any]:
-        lists = [(each.path, each.lines, each.seal) for each in self.lists]
-        return {"text": self.text, "lists": lists, "others": self.others}
+    def to_json(self) -> Any:
+        return msgspec.to_builtins(self)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any] | None) -> Offsets | None:
-        if data is None:
-            return None
-        return cls(
-            data["text"],
-            tuple(FileList(path, lines, Seal(*seal)) for path, lines, seal in data["lists"]),
-            data["others"],
-        )
-
-
-def _text(data: bytes) -> str:
-    # Bytes that are no UTF-8 come back as they were.
-    return data.decode(errors="surrogateescape")
+    def from_json(cls, data: Any) -> Offsets | None:
+        found: Offsets | None = msgspec.convert(data, Offsets | None)
+        return found
 
 
 def _lines(text: str) -> list[str]:
@@ -111,7 +102,7 @@ def is_readable(text: str) -> bool:
 def offsets_of(storage: Storage, cycle: int) -> Offsets:
     """The offsets of a batch that Spark hands over, as its checkpoint has them."""
     name = f"{CHECKPOINT}/offsets/{cycle}"
-    text = _text(storage.read_bytes(name)) if storage.exists(name) else ""
+    text = storage.read_bytes(name).decode(errors="replace") if storage.exists(name) else ""
     if not is_readable(text):
         raise StorageError(f"{storage.path(name)} is missing or damaged; start again, and it is made anew")
     return Offsets(text)
@@ -185,21 +176,21 @@ def _new_lines(storage: Storage, source: str, before: int, newest: int) -> list[
 
 def file_entries(data: bytes) -> list[str]:
     """The lines of a file in Spark's log of files."""
-    version, *lines = _lines(_text(data))
+    version, *lines = _lines(data.decode())
     if version != "v1":
         raise ValueError(f"version {version}")
     return lines
 
 
-def _copied(storage: Storage, folder: str) -> dict[str, str] | None:
-    """The files of a folder as text, byte by byte; None if that is too much."""
+def _copied(storage: Storage, folder: str) -> dict[str, bytes] | None:
+    """The files of a folder; None if that is too much."""
     names = [name for name in storage.names(folder) if not name.startswith(".")]
     if len(names) > _MOST_FILES:
         return None
     found = {name: storage.read_bytes(f"{folder}/{name}") for name in names}
     if any(len(data) > _MOST_BYTES for data in found.values()):
         return None
-    return {name: _text(data) for name, data in found.items()}
+    return found
 
 
 def _with_list(storage: Storage, lists: Sequence[FileList], new: FileLines, cycle: int) -> tuple[FileList, ...]:
@@ -210,7 +201,7 @@ def _with_list(storage: Storage, lists: Sequence[FileList], new: FileLines, cycl
         lines = {
             source: before.get(source, []) + lines.get(source, []) for source in sorted(before.keys() | lines.keys())
         }
-    data = json.dumps(lines, separators=(",", ":")).encode()
+    data = msgspec.json.encode(lines)
     path = f"{FOLDER}/{cycle:012d}.json"
     storage.write_bytes(path, data)
     return (*kept, FileList(path, sum(map(len, lines.values())), seal_of(data)))
@@ -221,8 +212,7 @@ def _read(storage: Storage, each: FileList) -> FileLines:
     wrong = fault(each.seal, None if data is None else seal_of(data))
     if data is None or wrong is not None:
         raise damaged(storage.path(each.path), str(wrong))
-    found: FileLines = json.loads(data)
-    return found
+    return msgspec.json.decode(data, type=FileLines)
 
 
 def outdated(last: Offsets | None, offsets: Offsets | None) -> Iterator[str]:

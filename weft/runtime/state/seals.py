@@ -64,15 +64,5 @@ def check(place: str, sealed: Seals, found: Seals) -> None:
         raise damaged(file, wrong)
 
 
-def encoded(seals: Mapping[str, Seals]) -> dict[str, dict[str, list[int]]]:
-    """Return the seals of some paths as JSON has them."""
-    return {path: {name: list(seal) for name, seal in files.items()} for path, files in seals.items()}
-
-
-def decoded(data: Mapping[str, Mapping[str, list[int]]]) -> dict[str, Seals]:
-    """Return the seals of some paths from JSON."""
-    return {path: {name: Seal(*seal) for name, seal in files.items()} for path, files in data.items()}
-
-
 def _at(place: str, name: str) -> str:
     return f"{place}/{name}" if name else place

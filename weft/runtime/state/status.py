@@ -8,8 +8,7 @@ from pathlib import Path
 
 from weft.catalog import Catalog, find_writer
 from weft.runtime.isolation.trouble import Trouble
-from weft.runtime.state.commits import Commit, QueryState, decode, errors_of
-from weft.runtime.state.records import read_record
+from weft.runtime.state.commits import Commit, QueryState, errors_of, read_commit
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ def last_commit(directory: Path) -> Commit | None:
     while True:
         commits = sorted(each for each in (directory / "state" / "commits").glob("*.json") if each.stem.isdigit())
         try:
-            return decode(read_record(commits[-1])) if commits else None
+            return read_commit(commits[-1].read_bytes(), str(commits[-1])) if commits else None
         except FileNotFoundError:
             # A running engine has committed twenty cycles since the folder was listed, and deleted this record.
             continue

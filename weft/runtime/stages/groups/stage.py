@@ -14,11 +14,11 @@ import pyarrow as pa
 from weft.algebra import Select, Source, Stream
 from weft.algebra.properties import leaves
 from weft.plan.event_time import EventTime, looks_back
+from weft.plan.log_ids import LogId
 from weft.runtime.pieces.pieces import Piece
 from weft.runtime.stages.groups.row_aggregates import RowAggregate, RowPartials, Rows, row_aggregate, row_partials
 from weft.runtime.stages.windows import total_files
 from weft.runtime.stages.windows.running_aggregates import RunningAggregates, kept_in_files
-from weft.runtime.stages.windows.stage import totals_of
 from weft.runtime.stages.windows.stream_weave import StreamWeave
 from weft.runtime.stages.windows.window_answers import answers, with_empty_instances
 from weft.runtime.stages.windows.woven_queries import Woven
@@ -26,7 +26,7 @@ from weft.runtime.state.commits import Commit, Segment
 from weft.runtime.state.storage import Storage
 
 #: Reads the kept rows of a log, with the cycles that they arrived in; None if there are none.
-KeptRows = Callable[[str], pa.Table | None]
+KeptRows = Callable[[LogId], pa.Table | None]
 
 
 @dataclass
@@ -58,17 +58,17 @@ class DerivedStage:
     def __init__(self, storage: Storage, max_state: int) -> None:
         self._storage = storage
         self._max_state = max_state
-        self._groups: dict[str, _Group] = {}
+        self._groups: dict[LogId, _Group] = {}
         self._shapes: dict[str, RowAggregate] = {}
         #: The cycle that what is in memory is the state after; None while one is under way.
         self._cycle: int | None = None
 
     @property
-    def logs(self) -> frozenset[str]:
+    def logs(self) -> frozenset[LogId]:
         """The logs whose rows are aggregated."""
         return frozenset(self._groups)
 
-    def pieces(self, log: str) -> Collection[Piece]:
+    def pieces(self, log: LogId) -> Collection[Piece]:
         """The aggregates over the rows of a log."""
         return self._groups[log].pieces.values()
 
@@ -76,7 +76,7 @@ class DerivedStage:
         """Take up the aggregates that there are now."""
         if self._cycle != last.cycle:
             self._groups = {}
-        by_log: dict[str, dict[str, Piece]] = {}
+        by_log: dict[LogId, dict[str, Piece]] = {}
         for each in pieces:
             by_log.setdefault(each.inputs[0], {})[each.place.log] = each
         self._shapes = {place: self._shape(each) for here in by_log.values() for place, each in here.items()}
@@ -90,7 +90,7 @@ class DerivedStage:
         assert isinstance(piece.relation, Select)
         return row_aggregate(piece.relation, piece.inputs[0], piece.registered.start.first)
 
-    def _group(self, log: str, pieces: Mapping[str, Piece], last: Commit) -> _Group:
+    def _group(self, log: LogId, pieces: Mapping[str, Piece], last: Commit) -> _Group:
         known = self._groups.get(log)
         if known is not None and known.pieces.keys() == pieces.keys():
             return known
@@ -99,10 +99,11 @@ class DerivedStage:
         shapes = {place: each.shape for place, each in queries.items()}
         stream = Stream(log, source.fields, "", 0, "rows")
         weave = StreamWeave(stream, shapes, known.weave if known else None)
-        return _Group(source, pieces, queries, weave, self._totals(stream, pieces, shapes, known, last))
+        return _Group(source, pieces, queries, weave, self._totals(log, stream, pieces, shapes, known, last))
 
     def _totals(
         self,
+        log: LogId,
         stream: Stream,
         pieces: Mapping[str, Piece],
         shapes: Mapping[str, Woven],
@@ -113,13 +114,13 @@ class DerivedStage:
         firsts = {place: pieces[place].registered.start.first for place in running}
         totals = RunningAggregates(stream, running, firsts, known.totals if known else None)
         if known is None and running:
-            files = last.logs.get(totals_of(stream.name), ())
+            files = last.logs.get(LogId.running(log), ())
             totals.remember(total_files.decoded(self._storage.read_bytes(each.path)) for each in files)
         return totals
 
     def answer(
         self,
-        log: str,
+        log: LogId,
         rows: pa.Table | None,
         kept: KeptRows,
         event_time: EventTime,
@@ -156,18 +157,18 @@ class DerivedStage:
         }
         return {place: table for place, table in found.items() if table.num_rows}
 
-    def _kept(self, group: _Group, log: str, kept: KeptRows) -> Iterator[RowPartials]:
+    def _kept(self, group: _Group, log: LogId, kept: KeptRows) -> Iterator[RowPartials]:
         table = kept(log) if group.weave.windowed else None
         if table is not None and table.num_rows:
             yield group.partials(table)
 
     # -- what is kept -------------------------------------------------------------------------------------------------
 
-    def keep(self, last: Commit, path: Callable[[int], str], most: int) -> Iterator[tuple[str, tuple[Segment, ...]]]:
+    def keep(self, last: Commit, path: Callable[[int], str], most: int) -> Iterator[tuple[LogId, tuple[Segment, ...]]]:
         """Write the groups that a cycle has changed: the logs of totals, and their files. All of a log's groups are
         written instead, if that makes more files than `most`."""
         for number, (log, group) in enumerate(self._groups.items()):
-            name = totals_of(log)
+            name = LogId.running(log)
             segments = kept_in_files(group.totals, self._storage, last.logs.get(name, ()), path(number), most)
             if segments:
                 yield name, tuple(segments)

@@ -45,7 +45,7 @@ class Asking:
     def with_computed(self, tables: Mapping[Prepared, pa.Table]) -> dict[Prepared, pa.Table]:
         """Rows of families with what only Spark can compute of them, in one job for all; only tables with rows."""
         result = {family: table for family, table in tables.items() if table.num_rows}
-        named = {family.family.name: family for family in result if family.columns.computed}
+        named: dict[str, Prepared] = {family.family.name: family for family in result if family.columns.computed}
         texts = [computed_values(family, self.view(_numbered(result[family]))) for family in named.values()]
         for name, values in self.collected(texts).items():
             ordered = values.take(pa.array(np.argsort(np.asarray(values[ROW]), kind="stable"))).drop_columns([ROW])

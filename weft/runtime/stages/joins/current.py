@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from weft.algebra import Field, Select
 from weft.catalog import Catalog
 from weft.optimizer.network import Observed, Patience, Redecided, Redeciding, Whim, wanted
-from weft.plan.network import is_table
+from weft.plan.log_ids import LogId
 from weft.runtime.continuity import Folders
 from weft.runtime.pieces.pieces import Piece, selects_of
 from weft.runtime.stages.joins.asking import Asking
@@ -64,9 +64,9 @@ class CurrentNetwork:
         self.redecided: list[Redecided] = []
         self._on_executors = False
         #: What the driver holds, and the cycle after which it is right.
-        self._held: dict[str, Held] = {}
+        self._held: dict[LogId, Held] = {}
         self._cycle: int | None = None
-        self._tables: dict[str, tuple[Segment, ...]] = {}
+        self._tables: dict[LogId, tuple[Segment, ...]] = {}
         self._pass: NetworkPass | None = None
         self._pieces: dict[str, Piece] = {}
         self._prepared: tuple[Prepared, ...] = ()
@@ -87,7 +87,7 @@ class CurrentNetwork:
         self, spark: SparkSession, storage: Storage, pieces: Iterable[Piece], last: Commit, cycle: int
     ) -> NetworkPass:
         """The network for a cycle after the last commit."""
-        tables = {log: kept for log, kept in last.logs.items() if is_table(log)}
+        tables = {log: kept for log, kept in last.logs.items() if log.is_table}
         if self._cycle != last.cycle or self._tables != tables:
             self._held = {}
         self._tables = tables

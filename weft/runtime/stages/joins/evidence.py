@@ -8,20 +8,21 @@
     redecided:<n>        the n-th decision before the cycle: the orders with their costs, what they were judged by, and
                          for which selects
 
-Logs of several legs stand beside each other: `share:stream f x stream g`. A cycle records some numbers of every kind,
+Logs are a list: `share:["stream f", "stream g"]`. A cycle records some numbers of every kind,
 by turns, so what is known is in the newest records together. There is nothing here for every query.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from weft.catalog import Catalog
 from weft.optimizer.network import Kind, Known, Observed, Redecided
 from weft.optimizer.network.observed import in_turn
+from weft.plan.log_ids import LogId
 
 Numbers = dict[str, dict[str, int | float]]
 
@@ -30,7 +31,6 @@ _KINDS = {kind.value: kind for kind in (Kind.ROWS, Kind.NEW, Kind.SHARE, Kind.VA
 #: A cycle records so many numbers of one kind, and so many joins.
 _AT_ONCE = 64
 
-_NEXT_LOG = re.compile(r" x (?=stream |answers |rows )")
 _FROM, _TO, _SELECT = "from ", "to ", "select "
 #: Between the logs of a reason and what it says of them.
 _BREAK = " | "
@@ -82,14 +82,15 @@ def recorded(
         for known in in_turn([each for each in observed if each.kind is kind], cycle, _AT_ONCE):
             value = observed.value(known)
             if value is not None:
-                numbers.setdefault(_key(known), {})[_name(known)] = value
+                of = f"{kind.value}:{json.dumps(known.logs)}"
+                numbers.setdefault(of, {})[_name(known)] = value
     for join, (looked_at, kept) in in_turn(list(pairs.items()), cycle, _AT_ONCE):
         numbers[f"{_PAIRS}:{join}"] = {"looked at": looked_at, "kept": kept}
     for number, each in enumerate(redecided):
         numbers[f"{_REDECIDED}:{number}"] = {
             f"{_FROM}{each.before}": each.cost_before,
             f"{_TO}{each.after}": each.cost_after,
-            **{_text(known): value for known, value in each.observed},
+            **{json.dumps([known.kind.value, known.logs, _name(known)]): value for known, value in each.observed},
             **{f"{_SELECT}{place}": position for position, place in enumerate(each.places)},
         }
     return numbers
@@ -105,7 +106,8 @@ def evidence(catalog: Catalog) -> Evidence:
             kind, _, of = key.partition(":")
             if kind in _KINDS:
                 for record in catalog.statistics(key):
-                    known |= {_known(_KINDS[kind], of, name): float(each) for name, each in record.numbers.items()}
+                    logs = json.loads(of)
+                    known |= {_known(_KINDS[kind], logs, name): float(each) for name, each in record.numbers.items()}
             elif kind == _PAIRS:
                 newest = catalog.statistics(key)[-1].numbers
                 pairs[of] = int(newest["looked at"]), int(newest["kept"])
@@ -133,8 +135,8 @@ def _name(known: Known) -> str:
     return known.of or known.kind.value
 
 
-def _known(kind: Kind, logs: str, name: str) -> Known:
-    return Known(kind, tuple(_NEXT_LOG.split(logs)), "" if kind in (Kind.ROWS, Kind.NEW) else name)
+def _known(kind: Kind, logs: Sequence[str], name: str) -> Known:
+    return Known(kind, tuple(map(LogId.parse, logs)), "" if kind in (Kind.ROWS, Kind.NEW) else name)
 
 
 def _redecided(cycle: int, numbers: Mapping[str, int | float]) -> Redecided:
@@ -146,7 +148,7 @@ def _redecided(cycle: int, numbers: Mapping[str, int | float]) -> Redecided:
         after,
         int(cost_before),
         int(cost_after),
-        tuple(_reason(name, float(value)) for name, value in numbers.items() if name.partition(":")[0] in _KINDS),
+        tuple(_reason(name, float(value)) for name, value in numbers.items() if name.startswith("[")),
     )
 
 
@@ -155,7 +157,6 @@ def _beginning(numbers: Mapping[str, int | float], with_: str) -> Iterator[tuple
 
 
 def _reason(text: str, value: float) -> tuple[Known, float]:
-    """A number that a decision was made by, from `share:stream f | T1.amount > 10`."""
-    kind, _, rest = text.partition(":")
-    logs, _, name = rest.partition(_BREAK)
+    """A number that a decision was made by, from `["share", ["stream f"], "T1.amount > 10"]`."""
+    kind, logs, name = json.loads(text)
     return _known(_KINDS[kind], logs, name), value

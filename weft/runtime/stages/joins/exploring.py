@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from weft.arrays.ordinals import Positions
-from weft.plan.network import is_table
+from weft.plan.log_ids import LogId
 from weft.runtime.stages.joins.conditions import clock_of, column_of
 from weft.runtime.stages.joins.held import Asked, Numbering
 from weft.runtime.stages.joins.meeting import band_between
@@ -42,7 +42,7 @@ class Tried:
     possible: int
 
 
-def explored(network: NetworkPass, before: Mapping[str, int]) -> Iterator[Tried]:
+def explored(network: NetworkPass, before: Mapping[LogId, int]) -> Iterator[Tried]:
     """Try new rows on joins that do not run, after a cycle whose rows are held already.
 
     `before` says how many rows of each log had come before it that were kept or could have been.
@@ -74,7 +74,7 @@ def _asked(new: Fresh, rows: Positions, way: _Way) -> Asked:
     return Asked(numbers[asking], np.asarray(new.table[clock_of(0)])[asking], *way.bounds)
 
 
-def _rows_read(network: NetworkPass, join: Prepared, side: int, before: Mapping[str, int]) -> float:
+def _rows_read(network: NetworkPass, join: Prepared, side: int, before: Mapping[LogId, int]) -> float:
     """How many rows of a side's log have come, this cycle's among them, that a join reads: by those of this cycle."""
     log = join.sides[side].family.name
     arrived, new = network.arrived.get(log, 0), network.fresh.get(log)
@@ -105,10 +105,10 @@ def _way(prepared: Prepared) -> _Way | None:
     looked_in = prepared.sides[1 - side]
     (name,) = prepared.key_columns[side]
     leg_name, _, local = name.removeprefix("t").partition("_")
-    if is_table(looked_in.family.name) or not leg_name.isdigit():
+    if looked_in.family.name.is_table or not leg_name.isdigit():
         return None
     leg, other = int(leg_name) + prepared.family.first_legs[side], prepared.family.first_legs[1 - side]
-    if is_table(prepared.family.legs[leg]):
+    if prepared.family.legs[leg].is_table:
         return None
     band = band_between(leg, other, prepared.uses)
     bounds = (None, None) if band is None else (band.low, band.high)

@@ -17,6 +17,7 @@ from functools import cached_property
 from hashlib import blake2b
 
 from weft.algebra import Call, Expression
+from weft.plan.log_ids import LogId, LogKind
 from weft.plan.network import Network, Node, Result
 from weft.predicates.clauses import Disjunction, PredicateSet
 from weft.predicates.literal_expressions import expression_of
@@ -39,8 +40,8 @@ class Key:
 class Family:
     """Nodes over the same logs whose rows are made in one step. Without sides it is what a log gives."""
 
-    name: str
-    legs: tuple[str, ...]
+    name: LogId
+    legs: tuple[LogId, ...]
     sides: tuple[Family, Family] | None = None
     keys: tuple[Key, ...] = ()
     #: By number; parents before children.
@@ -99,7 +100,7 @@ class Families:
 def families_of(network: Network) -> Families:
     """The families of a network."""
     numbers = _numbers_by_content(network)
-    families: dict[str, Family] = {}
+    families: dict[LogId, Family] = {}
     homes: dict[int, Family] = {}
     for node in network.nodes.values():
         family = homes[node.number] = _home(node, homes, families)
@@ -126,14 +127,15 @@ def _numbers_by_content(network: Network) -> Mapping[int, int]:
     return {number: int.from_bytes(content, "big") for number, content in contents.items()}
 
 
-def _home(node: Node, homes: Mapping[int, Family], families: dict[str, Family]) -> Family:
+def _home(node: Node, homes: Mapping[int, Family], families: dict[LogId, Family]) -> Family:
     if node.is_base:
         return families.setdefault(node.legs[0], Family(node.legs[0], node.legs))
     if not node.is_join:
         return homes[node.parents[0]]
     left, right = homes[node.parents[0]], homes[node.parents[1]]
     keys = tuple(_keys(node.predicates, len(left.legs)))
-    name = f"joined ({left.name}) ({right.name}) on {', '.join(key.text for key in keys) or 'time'}"
+    on = ", ".join(key.text for key in keys) or "time"
+    name = LogId(LogKind.JOINED, f"({left.name}) ({right.name}) on {on}")
     if name not in families:
         families[name] = Family(name, node.legs, (left, right), keys)
         for side in {left.name: left, right.name: right}.values():

@@ -20,6 +20,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from weft.plan.event_time import Clock, EventTime
+from weft.plan.log_ids import LogId
 from weft.predicates.evaluation import Membership
 from weft.runtime.columnar.expressions import spark_type
 from weft.runtime.sinks.sinks import parquet_file
@@ -48,16 +49,16 @@ class Keeping:
     cycle: int
     folder: str
     #: What the driver holds of rows from before this cycle, by family, as of the last commit.
-    held: dict[str, Held]
+    held: dict[LogId, Held]
     #: How the rows of families are labelled, by family.
-    states: dict[str, FamilyState] = field(default_factory=dict)
+    states: dict[LogId, FamilyState] = field(default_factory=dict)
     #: Pairs of this cycle, and pairs of earlier rows that had to be put together now, by family.
-    _added: dict[str, list[Segment]] = field(default_factory=dict)
-    _made_up: dict[str, list[Segment]] = field(default_factory=dict)
+    _added: dict[LogId, list[Segment]] = field(default_factory=dict)
+    _made_up: dict[LogId, list[Segment]] = field(default_factory=dict)
     #: What was read in this cycle of rows that the driver should hold.
-    _read_again: dict[str, Held] = field(default_factory=dict)
+    _read_again: dict[LogId, Held] = field(default_factory=dict)
     #: For each family the least clock that is needed after this cycle.
-    _since: dict[str, Clock] = field(default_factory=dict)
+    _since: dict[LogId, Clock] = field(default_factory=dict)
 
     # -- rows from before this cycle ----------------------------------------------------------------------------------
 
@@ -72,7 +73,7 @@ class Keeping:
         listed = ", ".join(name for name, _ in prepared.stored)
         return f"SELECT {listed} FROM {self.asking.registered(self.read(prepared, segments))}"
 
-    def _segments(self, name: str) -> list[Segment]:
+    def _segments(self, name: LogId) -> list[Segment]:
         return [*self.last.logs.get(name, ()), *self._made_up.get(name, ())]
 
     def is_worth_compiling(self, families: Iterable[Prepared]) -> bool:
@@ -180,7 +181,7 @@ class Keeping:
         table: pa.Table,
         membership: Membership,
         labels: Mapping[int, str],
-        segments: dict[str, list[Segment]],
+        segments: dict[LogId, list[Segment]],
     ) -> pa.Table:
         labelled = table.append_column(NODES, membership.labels(labels))
         rows = labelled.filter(pa.array(membership.in_any(labels.keys() & _needed(prepared).keys())))
@@ -206,7 +207,7 @@ class Keeping:
         """The least clock of rows of a family that somebody may still need after this cycle; None for all."""
         return self._since[prepared.family.name]
 
-    def hold(self, families: Sequence[Prepared], fresh: Mapping[str, Fresh]) -> None:
+    def hold(self, families: Sequence[Prepared], fresh: Mapping[LogId, Fresh]) -> None:
         """Hold the rows of this cycle as well, now that it is committed."""
         held = {**self.held, **self._read_again}
         self.held.clear()

@@ -27,6 +27,7 @@ from weft.optimizer.network import Kind, Known, Observed
 from weft.optimizer.network.node_predicates import Renaming
 from weft.optimizer.network.observed import in_turn, share_known
 from weft.optimizer.network.wanted import legs_read
+from weft.plan.log_ids import LogId
 from weft.plan.network import Network
 from weft.predicates.clauses import Disjunction
 from weft.runtime.stages.joins.conditions import Columns, column_of, conjunction_of
@@ -87,7 +88,7 @@ class Observing:
         before = {log: sum(each.all_rows for each in segments) for log, segments in network.keeping.last.logs.items()}
         arrived, cycle = network.arrived, network.keeping.cycle
 
-        def combinations(legs: Sequence[str]) -> int:
+        def combinations(legs: Sequence[LogId]) -> int:
             known = [before.get(log, 0) for log in legs]
             return prod(rows + arrived.get(log, 0) for rows, log in zip(known, legs, strict=True)) - prod(known)
 
@@ -125,7 +126,7 @@ class Observing:
     # -- joins --------------------------------------------------------------------------------------------------------
 
     def _see_join(
-        self, prepared: Prepared, fresh: Mapping[str, Fresh], possible: int, of_sides: Sequence[int]
+        self, prepared: Prepared, fresh: Mapping[LogId, Fresh], possible: int, of_sides: Sequence[int]
     ) -> dict[Known, float]:
         """Count the pairs that a join looked at, and say what share of all pairs its keys let through.
 
@@ -156,7 +157,7 @@ class Observing:
         let_through = min(1.0, shares[0] / (shares[1] * shares[2])) ** (1 / len(keys))
         return {name: let_through for names in keys for name in names}
 
-    def _tried(self, network: NetworkPass, before: Mapping[str, int]) -> dict[Known, tuple[int, int]]:
+    def _tried(self, network: NetworkPass, before: Mapping[LogId, int]) -> dict[Known, tuple[int, int]]:
         """The pairs that joins would meet which do not run, of how many, by the names of their keys."""
         return {
             name: (each.pairs, each.possible)

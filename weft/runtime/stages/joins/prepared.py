@@ -11,7 +11,6 @@ from functools import cached_property
 
 from weft.algebra import Column, DataType, Expression, Field, Select, Source, Stream
 from weft.algebra.types import BIGINT, BOOLEAN, STRING
-from weft.plan.network import is_table
 from weft.predicates.clauses import Disjunction, set_with
 from weft.predicates.evaluation import Conjunction, Evaluator, Labelled
 from weft.predicates.terms import columns_of, with_columns
@@ -144,7 +143,7 @@ def prepared(
             here.needed_from[node] = min(here.needed_from.get(node, use.first), use.first)
             if use.awaited:
                 # A query that is new sees all of a table.
-                first = _BEFORE_ALL if is_table(below.name) else use.first
+                first = _BEFORE_ALL if below.name.is_table else use.first
                 here.awaited_from[node] = min(here.awaited_from.get(node, first), first)
             here.readers.setdefault(node, {})[place] = use.first
     for each in made.values():

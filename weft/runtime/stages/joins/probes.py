@@ -12,6 +12,7 @@ import pyarrow as pa
 from weft.arrays.arrow_types import arrow_type
 from weft.arrays.key_hashes import KeyHashes
 from weft.arrays.ordinals import Mask, Positions
+from weft.plan.log_ids import LogId
 from weft.predicates.evaluation import Membership
 from weft.runtime.stages.joins.held import Asked, Held, Numbering
 from weft.runtime.stages.joins.pairs import buckets_met, ordered, pairs_of, taken, whole_numbers
@@ -70,7 +71,7 @@ class Probe:
         return pairs_of(self.prepared, new, kept) if self.side == 0 else pairs_of(self.prepared, kept, new)
 
 
-def probes_of(prepared: Prepared, fresh: Mapping[str, Fresh]) -> list[Probe]:
+def probes_of(prepared: Prepared, fresh: Mapping[LogId, Fresh]) -> list[Probe]:
     """The new rows of either side that are in a node which the join reads."""
     found = []
     for number, side in enumerate(prepared.sides):

@@ -23,6 +23,7 @@ import pyarrow as pa
 from weft.arrays.arrow_types import to_outside
 from weft.arrays.ordinals import Positions
 from weft.plan.event_time import Clock
+from weft.plan.log_ids import LogId
 from weft.runtime.columnar.packed_selects import Packed
 from weft.runtime.columnar.rows import ARRIVAL, CLOCK, column
 from weft.runtime.stages.joins.asking import Asking
@@ -46,9 +47,9 @@ class NetworkPass:
     #: For each log how many rows come for one that stands for all of them; logs of which nothing is known have none.
     sampling: Mapping[str, int] = field(default_factory=dict)
     #: How many rows each log got in this cycle, when all have got theirs.
-    arrived: Mapping[str, int] = field(default_factory=dict)
+    arrived: Mapping[LogId, int] = field(default_factory=dict)
     #: What is new in each family; nothing for those that have no rows.
-    fresh: dict[str, Fresh] = field(default_factory=dict)
+    fresh: dict[LogId, Fresh] = field(default_factory=dict)
     _done: set[str] = field(default_factory=set)
 
     def advance(self, settled: frozenset[str], views: Views) -> tuple[set[str], dict[str, pa.Table]]:
@@ -85,10 +86,12 @@ class NetworkPass:
             for name, each in named.items()
             if name in views.new
         ]
-        for name, table in self.asking.collected(texts).items():
-            self._take(named[name], table)
+        found = self.asking.collected(texts)
+        for name, each in named.items():
+            if name in found:
+                self._take(each, found[name])
 
-    def asked_straight(self, rows: Mapping[str, str], logged: Collection[str]) -> list[Packed]:
+    def asked_straight(self, rows: Mapping[LogId, str], logged: Collection[LogId]) -> list[Packed]:
         """What is asked for of rows that are in no log yet; `rows` has selects of them, with their clocks, by log."""
         named = {each.family.name: each for each in self.families if each.family.name in rows}
         return [
@@ -97,8 +100,8 @@ class NetworkPass:
         ]
 
     def take_straight(
-        self, found: Mapping[str, tuple[pa.Table, Clock]], logged: Collection[str]
-    ) -> dict[str, pa.Table]:
+        self, found: Mapping[LogId, tuple[pa.Table, Clock]], logged: Collection[LogId]
+    ) -> dict[LogId, pa.Table]:
         """Take what was found, each with the watermark that it is judged by, before the cycle comes to the network.
 
         What comes back are the rows for logs, of each log the ones that joins may look for.

@@ -23,6 +23,7 @@ from weft.optimizer.network.estimates import NOTHING_KNOWN, Statistics
 from weft.optimizer.network.nodes import require_sound
 from weft.optimizer.network.planner import Planner
 from weft.optimizer.network.wanted import ALL_SHARING, Sharing
+from weft.plan.log_ids import LogId
 from weft.plan.network import Network
 
 _log = logging.getLogger("weft")
@@ -43,13 +44,13 @@ class StoredNetwork:
         if catalog is not None:
             self._take_up(catalog)
 
-    def network_of(self, selects: Mapping[str, tuple[Select, Sequence[str]]]) -> Network:
+    def network_of(self, selects: Mapping[str, tuple[Select, Sequence[LogId]]]) -> Network:
         """The network of all selects that there are now, by place, each with the logs of its inputs; it is kept."""
         network = self.planned(selects)
         self.keep()
         return network
 
-    def planned(self, selects: Mapping[str, tuple[Select, Sequence[str]]]) -> Network:
+    def planned(self, selects: Mapping[str, tuple[Select, Sequence[LogId]]]) -> Network:
         """The same without keeping it.
 
         New selects are registered in the order they are given in; a select never changes under its place.

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 
 from weft.algebra import Relation, Select, SetOperator
 from weft.plan.event_time import EventTime
+from weft.plan.log_ids import LogId
 from weft.runtime.failures.errors import MemoryLimit, megabytes
 from weft.runtime.pieces.pieces import Piece
-from weft.runtime.places import Place
 from weft.runtime.sinks.sinks import parquet_file
 from weft.runtime.stages.sets.history import HistoryOperator
 from weft.runtime.stages.sets.instances import InstanceOperator
@@ -23,11 +23,6 @@ from weft.runtime.stages.sets.picking import picked, picks_columns
 from weft.runtime.stages.sets.tables import by_position, clocks_of, needed_since, shown, union_all
 from weft.runtime.state.commits import Commit, Segment
 from weft.runtime.state.storage import Storage
-
-
-def memory_log(place: Place) -> str:
-    """The log of what an operator remembers."""
-    return f"memory {place.log}"
 
 
 def _passes_through(relation: Relation) -> bool:
@@ -68,7 +63,7 @@ class SetsStage:
             if isinstance(relation, Select) or relation.window is None
             else InstanceOperator(relation)
         )
-        segments = last.logs.get(memory_log(piece.place), ())
+        segments = last.logs.get(LogId.values(piece.place.log), ())
         files = (pa.BufferReader(self.storage.read_bytes(each.path)) for each in segments)
         operator.remember(pq.ParquetFile(each).read() for each in files)
         return operator
@@ -104,12 +99,12 @@ class SetsStage:
 
     def keep(
         self, last: Commit, event_time: EventTime, path: Callable[[int], str], most: int
-    ) -> Iterator[tuple[str, tuple[Segment, ...]]]:
+    ) -> Iterator[tuple[LogId, tuple[Segment, ...]]]:
         """Write what a cycle has added: the logs, and their files. All that a log needs is written instead, if that
         makes more files than `most`."""
         for number, (place, operator) in enumerate(self._operators.items()):
             piece = self._pieces[place]
-            name = memory_log(piece.place)
+            name = LogId.values(piece.place.log)
             since = needed_since(piece.relation, event_time.watermark(piece.relation))
             segments = [
                 each

@@ -34,6 +34,7 @@ from weft.algebra import (
 from weft.algebra.properties import reads
 from weft.algebra.types import TIMESTAMP, DataType
 from weft.plan.event_time import Clock, EventTime, QueryStart, is_windowed
+from weft.plan.log_ids import LogId
 from weft.runtime.columnar.expressions import Leaf, aggregate_sql, spark_sql, spark_type
 from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, column, columns
 from weft.runtime.places import Place, log_of
@@ -48,11 +49,11 @@ class Views:
     `given` are the logs of relations that somebody else evaluates: those that have no new rows in this cycle have none.
     """
 
-    new: Mapping[str, str]
-    old: Mapping[str, str]
+    new: Mapping[LogId, str]
+    old: Mapping[LogId, str]
     given: frozenset[str] = frozenset()
 
-    def all(self, log: str, fields: int) -> str | None:
+    def all(self, log: LogId, fields: int) -> str | None:
         """A table expression for all rows of a log."""
         names = [views[log] for views in (self.old, self.new) if log in views]
         if not names:

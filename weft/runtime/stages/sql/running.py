@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from weft.algebra import Aggregate, Expression, Kind, Select
+from weft.plan.log_ids import LogId, LogKind
 from weft.runtime.columnar import exact_sums
 from weft.runtime.columnar.expressions import Leaf, aggregate_sql, exact_sum, spark_sql, spark_type
 from weft.runtime.columnar.rows import CLOCK
@@ -25,9 +26,9 @@ class _HasLog(Protocol):
     def log(self) -> str: ...
 
 
-def log(place: _HasLog) -> str:
+def log(place: _HasLog) -> LogId:
     """The name under which a running aggregate's merged groups are found."""
-    return f"groups {place.log}"
+    return LogId(LogKind.GROUPS, place.log)
 
 
 def has_partials(select: Select) -> bool:

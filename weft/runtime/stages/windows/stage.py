@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from weft.algebra import Query, Stream
 from weft.plan.event_time import Clock, EventTime, RunningQuery, first_open_start
 from weft.plan.facts import Facts
+from weft.plan.log_ids import LogId
 from weft.runtime.sources.late_rows import closed_for
 from weft.runtime.stages.windows import total_files
 from weft.runtime.stages.windows.backfill import StoredRows, closed_before, history
@@ -41,16 +42,6 @@ from weft.windows.schedule import instances_ending
 
 #: On one machine so many rows are reduced by one task: with more, a second core is worth a shuffle.
 _FEW = 1_000_000
-
-
-def log_of(stream: str) -> str:
-    """The log that keeps a stream's partials."""
-    return f"partials {stream}"
-
-
-def totals_of(stream: str) -> str:
-    """The log that keeps the groups of a stream's queries that never close."""
-    return f"totals {stream}"
 
 
 class Reduced:
@@ -161,7 +152,7 @@ class WovenStage:
             beginning = frozenset(name for name, each in queries.items() if each.start.first > last.cycle)
         wanted = self._wanted.shapes
         self._past, self._kept = {}, {}
-        self.log.begin(each.path for name in wanted for each in last.logs.get(log_of(name), ()))
+        self.log.begin(each.path for name in wanted for each in last.logs.get(LogId.partials(name), ()))
         weaves = {}
         for stream in streams:
             if stream.name in wanted:
@@ -193,7 +184,7 @@ class WovenStage:
         known = self._weaves.get(stream.name) if stream.name in last.streams else None
         if known is not None and known.is_overgrown:
             known = None
-        away = self._away(stream.name, wanted, known, last.logs.get(log_of(stream.name), ()))
+        away = self._away(stream.name, wanted, known, last.logs.get(LogId.partials(stream.name), ()))
         if known is not None and (known.queries, known.away, known.facts) == (wanted, away, facts):
             return known
         # Whoever looks back begins with what is kept.
@@ -209,7 +200,7 @@ class WovenStage:
     ) -> None:
         """Bring a weave to where the last commit is, from the partials that are kept, or from rows that are."""
         stream = weave.stream
-        segments = last.logs.get(log_of(stream.name), ())
+        segments = last.logs.get(LogId.partials(stream.name), ())
         largest = last.streams[stream.name].largest if stream.name in last.streams else None
         watermark = None if largest is None else largest - stream.delay
         new = {name: weave.windowed[name] for name in sorted(beginning & weave.windowed.keys())}
@@ -277,7 +268,7 @@ class WovenStage:
             known = None
         totals = RunningAggregates(weave.stream, queries, first_cycles, known)
         if known is None and queries:
-            files = last.logs.get(totals_of(weave.stream.name), ())
+            files = last.logs.get(LogId.running(LogId.stream(weave.stream.name)), ())
             totals.remember(total_files.decoded(self._storage.read_bytes(each.path)) for each in files)
         return totals
 
