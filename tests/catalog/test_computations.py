@@ -11,6 +11,7 @@ import pytest
 from tests.optimizer.network.given import logs_of, q1, select
 from weft.algebra import Select
 from weft.catalog import CATALOG_FILE, Catalog, CatalogReadOnly
+from weft.plan.log_ids import LogId
 from weft.plan.network import Network
 from weft.runtime.stages.joins.stored_network import StoredNetwork
 from weft.sql.check import check
@@ -25,7 +26,7 @@ TEXTS = {
 }
 
 
-def some(*places: str) -> dict[str, tuple[Select, list[str]]]:
+def some(*places: str) -> dict[str, tuple[Select, list[LogId]]]:
     bound = {place: select(TEXTS[place]) for place in places}
     return {place: (each, logs_of(each)) for place, each in bound.items()}
 
@@ -75,12 +76,12 @@ def test_what_is_dropped_is_forgotten(tmp_path: Path) -> None:
 def test_a_stream_that_is_created_again_with_other_columns_is_another_log(tmp_path: Path) -> None:
     """`a > 2.5` is `a >= 3` of an INT, and was `a > 2.5` of a DECIMAL."""
 
-    def over(type_: str, place: str) -> dict[str, tuple[Select, list[str]]]:
+    def over(type_: str, place: str) -> dict[str, tuple[Select, list[LogId]]]:
         script = f"""CREATE STREAM w (n BIGINT, a {type_}) WATERMARK FOR n AS n USING json;
             CREATE CONTINUOUS QUERY q AS SELECT a FROM w WHERE a > 2.5"""
         relation = check(script).queries[0].relation
         assert isinstance(relation, Select)
-        return {place: (relation, ["stream w"])}
+        return {place: (relation, [LogId.stream("w")])}
 
     with Catalog.open(tmp_path) as catalog:
         StoredNetwork(catalog).network_of(over("DECIMAL(6, 1)", "1"))

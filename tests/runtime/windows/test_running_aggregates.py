@@ -34,7 +34,7 @@ def test_groups_that_never_close_are_woven_and_kept_as_totals(beside_oracle: Cal
     for first in (0, 10, 20):
         assert run.take(trades=rows(first)) == ""
     assert all(state.woven for state in run.engine.last.queries.values())
-    assert list(run.engine.last.logs) == ["totals trades"]
+    assert list(run.engine.last.logs) == ["running stream trades"]
     assert run.engine.last.snapshots == {}
     run.restart()
     assert run.take(trades=[(31, "a", MOST, 1.0), (32, None, MOST, float("nan"))]) == ""
@@ -48,17 +48,17 @@ def test_many_files_of_totals_become_one_without_those_of_dropped_queries(beside
     run = beside_oracle(f"{TRADES} {EVER} {COUNTS}")
     for first in range(0, 50, 10):
         assert run.take(trades=rows(first)) == ""
-        assert len(run.engine.last.logs["totals trades"]) <= 2
+        assert len(run.engine.last.logs["running stream trades"]) <= 2
     run.execute("DROP CONTINUOUS QUERY ever")
     for first in range(50, 90, 10):
         assert run.take(trades=rows(first)) == ""
-    whole = run.engine.last.logs["totals trades"][0]
+    whole = run.engine.last.logs["running stream trades"][0]
     assert whole.rows == 1
     run.restart()
     assert run.take(trades=rows(90)) == ""
     run.execute("DROP CONTINUOUS QUERY counts")
     assert run.take(trades=rows(100)) == ""
-    assert "totals trades" not in run.engine.last.logs
+    assert "running stream trades" not in run.engine.last.logs
 
 
 @pytest.mark.spark

@@ -36,7 +36,10 @@ WHOLE = 1_024
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Rows of one log that arrived in one cycle (or, after compaction, in several)."""
+    """Rows of one log that arrived in one cycle (or, after compaction, in several): a file or folder, or part of one.
+
+    Parts have a `length`, see `store.py`.
+    """
 
     path: str
     rows: int
@@ -44,8 +47,11 @@ class Segment:
     max_clock: Clock
     #: Whether the rows are tagged, as ingesting writes them: their columns are in slots then (`rows.py`).
     tagged: bool = False
-    #: How many rows arrived, where those that nobody looks for are not kept; 0 if all are.
+    #: How many rows arrived, where those that nothing looks for are not kept; 0 if all are.
     arrived: int = 0
+    #: Where in the file it is; a length of 0 means all of it.
+    offset: int = 0
+    length: int = 0
 
     @property
     def all_rows(self) -> int:

@@ -56,6 +56,9 @@ class Storage:
     def read_bytes(self, name: str) -> bytes:
         return self._files.read(name)
 
+    def read_part(self, name: str, offset: int, length: int) -> bytes:
+        return self._files.read_part(name, offset, length)
+
     def read_json(self, name: str) -> Any:
         """Read a record that `write_json` has written; StorageError if the file is not as it was written."""
         return opened(self.read_bytes(name), self.path(name))
@@ -111,6 +114,7 @@ class _Files(Protocol):
     def exists(self, name: str) -> bool: ...
     def names(self, folder: str) -> list[str]: ...
     def read(self, name: str) -> bytes: ...
+    def read_part(self, name: str, offset: int, length: int) -> bytes: ...
     def draft(self, name: str, data: bytes) -> None: ...
     def publish(self, name: str) -> None: ...
     def delete(self, name: str) -> None: ...
@@ -137,6 +141,11 @@ class _LocalFiles:
 
     def read(self, name: str) -> bytes:
         return (self._root / name).read_bytes()
+
+    def read_part(self, name: str, offset: int, length: int) -> bytes:
+        with (self._root / name).open("rb") as file:
+            file.seek(offset)
+            return file.read(length)
 
     def draft(self, name: str, data: bytes) -> None:
         path = self._root / name
@@ -194,6 +203,14 @@ class _HadoopFiles:
         stream = self._hadoop.open(self._at(name))
         try:
             return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
+        finally:
+            stream.close()
+
+    def read_part(self, name: str, offset: int, length: int) -> bytes:
+        stream = self._hadoop.open(self._at(name))
+        try:
+            stream.seek(offset)
+            return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream, length))
         finally:
             stream.close()
 
