@@ -113,8 +113,8 @@ class TableSnapshots:
                 self._storage.delete(f"{path}.json")
                 self._storage.delete(path)
                 rows = self._write(table, frame, path)
-                sealed = {path: seals_of_written(self._storage, path, rows)}
-                record = {"table": table.name, "rows": rows, "origin": origin, "seals": sealed[path]}
+                seals = seals_of_written(self._storage, path, rows)
+                record = {"table": table.name, "rows": rows, "origin": origin, "seals": seals}
                 self._storage.write_json(f"{path}.json", record)
                 self._checked.add(path)
             return Segment(path, self._storage.read_json(f"{path}.json")["rows"], None, None)
@@ -137,8 +137,8 @@ class TableSnapshots:
         """Raise StorageError unless the snapshot at a path is as it was written."""
         if not self._storage.exists(f"{path}.json"):
             raise damaged(self._storage.path(f"{path}.json"), "is missing")
-        sealed = msgspec.convert(self._storage.read_json(f"{path}.json")["seals"], dict[str, Seals])
-        check(self._storage.path(path), sealed[path], self._storage.seals(path))
+        sealed = msgspec.convert(self._storage.read_json(f"{path}.json")["seals"], Seals)
+        check(self._storage.path(path), sealed, self._storage.seals(path))
         self._checked.add(path)
 
     def _source(self, table: Table) -> tuple[DataFrame, Any]:
