@@ -26,7 +26,7 @@ from bench.aggregate_measurements.weft_shared import SPARK, jobs_so_far
 from bench.contest import Mark, mark, plain
 from bench.network_measurements.tasks import Task
 from weft.loom import Loom
-from weft.optimizer.network import Planner, Sharing, Statistics
+from weft.optimizer.network import Planner, SharingOptions, SizeStatistics
 from weft.runtime.continuity import Folders
 from weft.runtime.progress import Progress
 from weft.runtime.spark.session import session
@@ -52,7 +52,7 @@ def contestant(task: Task) -> dict[str, Any]:
         return _Run(stack.enter_context(Loom.open(Path(scratch))), task, spent).go()
 
 
-def _without_inference(sharing: Sharing, statistics: Statistics) -> Planner:
+def _without_inference(sharing: SharingOptions, statistics: SizeStatistics) -> Planner:
     return Planner(replace(sharing, inference=False), statistics)
 
 

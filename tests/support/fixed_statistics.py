@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from weft.optimizer.network import Known, Observed
+from weft.optimizer.network import MeasuredSizes, SizeKey
 
 FIRST_TWO, LAST_TWO = "T1.k - T2.k = 0", "T1.p - T2.p = 0"
 
 
-class FixedStatistics(Observed):
+class FixedStatistics(MeasuredSizes):
     """Statistics by which one of two join keys hardly ever matches, whatever the engine measures."""
 
     def __init__(self, rare: str) -> None:
@@ -22,6 +22,6 @@ class FixedStatistics(Observed):
     def kept(self, logs: tuple[str, ...], condition: str) -> Fraction | None:
         return Fraction(1, 1_000_000) if condition == self.rare else Fraction(1, 2)
 
-    def is_news(self, known: Known, since: int) -> bool:
+    def is_news(self, known: SizeKey, since: int) -> bool:
         """Fixed statistics never change."""
         return False

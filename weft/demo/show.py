@@ -183,7 +183,7 @@ def run_one_by_one(spark: SparkSession, files: Path, queries: Sequence[Query]) -
 def _run(spark: SparkSession, files: Path, query: Query, checkpoint: str) -> None:
     from pyspark.sql import functions as F
 
-    from weft.runtime.columnar.expressions import aggregate_sql, quoted, spark_sql, spark_type
+    from weft.runtime.columnar.spark_expressions import aggregate_sql, quoted, spark_sql, spark_type
 
     def leaf(expression: object) -> str:
         assert isinstance(expression, Column)

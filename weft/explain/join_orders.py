@@ -12,11 +12,11 @@ from weft.algebra.types import BIGINT
 from weft.catalog import Catalog
 from weft.explain.condition_text import Leg, disjunction_text
 from weft.explain.explanation import JoinOrder, OrderChange
-from weft.optimizer.network import Kind, Known, Observed, Redecided, wanted
+from weft.optimizer.network import MeasuredSizes, Redecided, SizeKey, SizeKind, wanted
+from weft.optimizer.network.measured_sizes import share_known
 from weft.optimizer.network.node_predicates import Renaming
-from weft.optimizer.network.observed import share_known
 from weft.optimizer.network.recosting import best_order, costs, order_of, order_text
-from weft.optimizer.network.wanted import Wanted, legs_read
+from weft.optimizer.network.wanted import SelectNeeds, legs_read
 from weft.plan.log_ids import LogId
 from weft.runtime.pieces.pieces import Piece
 from weft.runtime.stages.joins.evidence import Evidence, evidence
@@ -30,7 +30,7 @@ class JoinOrders:
 
     def __init__(self, selects: Mapping[str, tuple[Select, Sequence[LogId]]], catalog: Catalog | None) -> None:
         self._evidence = Evidence({}, {}, ()) if catalog is None else evidence(catalog)
-        observed = Observed()
+        observed = MeasuredSizes()
         observed.restore(self._evidence.known)
         kept = StoredNetwork(catalog, statistics=observed)
         kept.planned(selects)
@@ -57,15 +57,15 @@ class JoinOrders:
         yield JoinOrder(order, found.now, best, found.best, seen, changes)
 
 
-def _called(piece: Piece, what: Wanted, renaming: Renaming) -> dict[Known, str]:
+def _called(piece: Piece, what: SelectNeeds, renaming: Renaming) -> dict[SizeKey, str]:
     """What the numbers are called that the costs of a select depend on: rows of its inputs, and its conditions."""
     assert isinstance(piece.relation, Select)
     inputs = piece.relation.inputs
     legs = [Leg(each.alias, BIGINT if isinstance(each.source, Table) else clock_type(each.source)) for each in inputs]
-    called: dict[Known, str] = {}
+    called: dict[SizeKey, str] = {}
     for log, leg in zip(what.logs, legs, strict=True):
         # A stream that is joined with itself has one number, whatever it is called.
-        called.setdefault(Known(Kind.ROWS, (log,)), f"rows of {leg.name}")
+        called.setdefault(SizeKey(SizeKind.ROWS, (log,)), f"rows of {leg.name}")
     for condition in what.predicates.disjunctions:
         read = legs_read(condition)
         if len(read) > 1 and not any(literal.operator == "=" for literal in condition.literals):
@@ -76,7 +76,7 @@ def _called(piece: Piece, what: Wanted, renaming: Renaming) -> dict[Known, str]:
     return called
 
 
-def _change(decided: Redecided, names: Sequence[str], called: Mapping[Known, str]) -> OrderChange:
+def _change(decided: Redecided, names: Sequence[str], called: Mapping[SizeKey, str]) -> OrderChange:
     seen = {called[known]: value for known, value in decided.observed if known in called}
     before, after = (_named(each, names) for each in (decided.before, decided.after))
     return OrderChange(decided.cycle, before, after, decided.cost_before, decided.cost_after, seen)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from weft.algebra import Query, Relation
 from weft.catalog import Catalog
 from weft.catalog.codec import dumps
-from weft.optimizer.network import NOTHING_KNOWN, GivenStatistics, Statistics
+from weft.optimizer.network import NOTHING_KNOWN, GivenSizes, SizeStatistics
 from weft.plan.event_time import QueryStart, RunningQuery
 from weft.plan.normal_form import normalised, with_ordered_operands, without_names
 from weft.runtime.pieces.choice import evaluator_for
@@ -31,7 +31,7 @@ class Project:
     following: int = 0
     catalog: Catalog | None = None
     apart: Mapping[str, str] | None = None
-    measured: Statistics = NOTHING_KNOWN
+    measured: SizeStatistics = NOTHING_KNOWN
     #: What commits say of how queries are evaluated that have begun.
     roots: Mapping[str, str] = field(default_factory=dict)
 
@@ -48,7 +48,7 @@ class Project:
         kept_rows: dict[str, int] = {}
         for log, segments in commit.logs.items():
             kept_rows[log] = sum(each.all_rows for each in segments)
-        return cls(begun, commit.cycle + 1, catalog, apart, GivenStatistics(kept_rows), roots)
+        return cls(begun, commit.cycle + 1, catalog, apart, GivenSizes(kept_rows), roots)
 
     def registered(self, query: Query) -> RunningQuery:
         """A query as the engine knows it, or will."""

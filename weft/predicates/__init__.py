@@ -16,7 +16,7 @@ have the same text as often as can be, and a condition that another one implies 
     operations.py           union, difference (residuals), conversion, intersection of sets; standard names of inputs
     closest.py              of very many sets, those that a new one implies most closely
     transitivity.py         selections that follow from joins
-    evaluation.py           which of many predicate sets hold for each row of a table
+    row_matching.py         which of many predicate sets hold for each row of a table
 
 The meaning is SQL's: a row passes if the condition is TRUE; NULL does not pass. NaN is equal to itself and above all
 numbers. Every rewriting keeps exactly the rows that pass, overflow and rounding included; what cannot be rewritten like

@@ -8,15 +8,15 @@ import pytest
 
 from tests.optimizer.network.given import logs_of, register, select
 from tests.optimizer.network.test_random_networks import a_select
-from weft.optimizer.network import Planner, Sharing
+from weft.optimizer.network import Planner, SharingOptions
 from weft.optimizer.network.nearest import Nearest, Neighbours
 from weft.optimizer.network.nodes import Entry
 from weft.predicates.clauses import Disjunction, PredicateSet, set_implies
 
-APART = Sharing(restructuring=False)
+APART = SharingOptions(restructuring=False)
 
 
-def planned(*texts: str, sharing: Sharing = APART) -> Planner:
+def planned(*texts: str, sharing: SharingOptions = APART) -> Planner:
     planner = Planner(sharing)
     for number, text in enumerate(texts):
         register(planner, str(number), text)

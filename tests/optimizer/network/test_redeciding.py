@@ -15,14 +15,14 @@ from weft.algebra import Select
 from weft.optimizer.network import (
     ALL_SHARING,
     CONFIGURATIONS,
-    Kind,
-    Known,
-    Observed,
+    MeasuredSizes,
     Patience,
     Planner,
     Redecided,
     Redeciding,
-    Sharing,
+    SharingOptions,
+    SizeKey,
+    SizeKind,
     recosting,
     wanted,
 )
@@ -38,15 +38,15 @@ OLD_FIRST, NEW_FIRST = (1e-5, 0.5), (0.5, 1e-5)
 class Watched:
     """A planner whose statistics are told, cycle by cycle."""
 
-    def __init__(self, patience: Patience | None = None, sharing: Sharing = ALL_SHARING) -> None:
-        self.observed = Observed()
+    def __init__(self, patience: Patience | None = None, sharing: SharingOptions = ALL_SHARING) -> None:
+        self.observed = MeasuredSizes()
         self.planner = Planner(sharing, self.observed)
         self.redeciding = Redeciding(self.planner, self.observed, patience or Patience())
         self.cycle = 0
 
     def rows(self, **rows: int) -> None:
         for stream, count in rows.items():
-            known = Known(Kind.ROWS, (LogId.stream(stream),))
+            known = SizeKey(SizeKind.ROWS, (LogId.stream(stream),))
             # As after many cycles in which it was so.
             for _ in range(60):
                 self.observed.see(known, count)
@@ -58,7 +58,7 @@ class Watched:
         self.share("T1.a - T2.a = 0", share_of_last, "t", "u")
 
     def share(self, condition: str, share: float, *streams: str) -> None:
-        known = Known(Kind.SHARE, tuple(LogId.stream(each) for each in streams), condition)
+        known = SizeKey(SizeKind.SHARE, tuple(LogId.stream(each) for each in streams), condition)
         for _ in range(60):
             self.observed.see(known, share * 10_000_000, 10_000_000)
 
@@ -107,7 +107,7 @@ def test_the_order_follows_the_rows_that_meet_when_they_have_changed_for_good(wa
     assert (decided.cycle, decided.places) == (11, ("q",))
     assert (decided.before, decided.after) == (FIRST_TWO, LAST_TWO)
     assert decided.cost_before > 2 * decided.cost_after
-    measured = {known.of: value for known, value in decided.observed if known.kind is Kind.SHARE}
+    measured = {known.of: value for known, value in decided.observed if known.kind is SizeKind.SHARE}
     assert measured == pytest.approx({"T1.k - T2.k = 0": 0.5, "T1.a - T2.a = 0": 1e-5}, rel=0.1)
     assert watched.cycles(100) == []
 
@@ -257,7 +257,7 @@ def test_selects_that_go_are_forgotten(watched: Watched) -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_whatever_is_chosen_anew_every_select_finds_its_rows(seed: int) -> None:
     pick = random.Random(seed)
-    logs, present, observed = some_rows(pick, 5), dict[str, Select](), Observed()
+    logs, present, observed = some_rows(pick, 5), dict[str, Select](), MeasuredSizes()
     planner = Planner(statistics=observed)
 
     def whim(cycle: int, places: Sequence[str]) -> Iterable[str]:
@@ -271,10 +271,10 @@ def test_whatever_is_chosen_anew_every_select_finds_its_rows(seed: int) -> None:
         present[place] = bound
         redeciding.watch(place, lambda bound=bound: wanted(bound, logs_of(bound)))  # type: ignore[misc]
         for log in logs:
-            observed.see(Known(Kind.ROWS, (log,)), 1 << pick.randint(0, 20))
+            observed.see(SizeKey(SizeKind.ROWS, (log,)), 1 << pick.randint(0, 20))
         for text in ("T1.k - T2.k = 0", "T1.s = T2.s"):
             for one, other in (("s", "s"), ("s", "t"), ("t", "s"), ("t", "t")):
-                known = Known(Kind.SHARE, (LogId.stream(one), LogId.stream(other)), text)
+                known = SizeKey(SizeKind.SHARE, (LogId.stream(one), LogId.stream(other)), text)
                 observed.derive(known, 1 / (1 << pick.randint(0, 12)))
         redeciding.decide(step)
     check(planner, present, logs)

@@ -9,9 +9,9 @@ from tests.optimizer.network.given import joins, logs_of, register, shape
 from tests.optimizer.network.naive import Evaluated, selected
 from tests.optimizer.network.test_random_networks import check, some_rows
 from weft.algebra import Select
-from weft.optimizer.network import GivenStatistics, Planner, Sharing
+from weft.optimizer.network import GivenSizes, Planner, SharingOptions
 
-FEW = GivenStatistics({"stream s": 1_000})
+FEW = GivenSizes({"stream s": 1_000})
 
 
 def pair(low: int, ticks: int, more: str = "") -> str:
@@ -76,7 +76,7 @@ def test_a_range_that_covers_two() -> None:
 
 
 def test_without_restructuring_joins_stay_apart() -> None:
-    planner = Planner(Sharing(restructuring=False), FEW)
+    planner = Planner(SharingOptions(restructuring=False), FEW)
     register(planner, "first", pair(3, 1))
     register(planner, "second", pair(1, 0))
     assert joins(planner) == 2
@@ -84,7 +84,7 @@ def test_without_restructuring_joins_stay_apart() -> None:
 
 def test_what_is_not_worth_it_is_not_put_together() -> None:
     # What both have in common is half of everything: two joins of few rows each cost less.
-    statistics = GivenStatistics({"stream s": 1_000_000}, {("stream s", "k"): 2, ("stream s", "s"): 2})
+    statistics = GivenSizes({"stream s": 1_000_000}, {("stream s", "k"): 2, ("stream s", "s"): 2})
     planner = Planner(statistics=statistics)
     register(planner, "first", pair(0, 1, " AND x.b = 1 AND y.b = 1"))
     register(planner, "second", pair(0, 1, " AND x.b = 2 AND y.b = 2"))

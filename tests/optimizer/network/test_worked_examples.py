@@ -8,15 +8,15 @@ import pytest
 
 from lab.weighted_size import weighted_size
 from tests.optimizer.network.given import joins, logs_of, q1, register, select, shape
-from weft.optimizer.network import ALL_SHARING, CONFIGURATIONS, GivenStatistics, Planner, Sharing, Strategy
-from weft.optimizer.network.choose_joins import JoinChoice, Joined, Request
+from weft.optimizer.network import ALL_SHARING, CONFIGURATIONS, GivenSizes, Planner, SharingOptions, Strategy
+from weft.optimizer.network.choose_joins import JoinChoice, JoinRequest, NewJoin
 from weft.optimizer.network.estimates import Estimates
 from weft.optimizer.network.node_predicates import Renaming
 from weft.optimizer.network.nodes import Nodes
 from weft.optimizer.network.wanted import wanted
 
 #: Transfers as the source has them: few of large amounts, most of one type; most amounts are there once.
-FED = GivenStatistics(
+FED = GivenSizes(
     log_rows={"stream f": 300_000},
     values={("stream f", "amount"): 100_000},
     shares={
@@ -26,7 +26,7 @@ FED = GivenStatistics(
     },
 )
 #: The same, with the split of amounts measured: the first join of Q1 is then that of r1 and r2, as in the source.
-SPLIT_FIRST = GivenStatistics(
+SPLIT_FIRST = GivenSizes(
     FED.log_rows,
     {("stream f", "amount"): 2},
     FED.shares | {(("stream f", "stream f"), "T1.amount - 2*T2.amount < 0"): Fraction(1, 10)},
@@ -44,7 +44,7 @@ P5 = (
 TEN_DAYS = "T1.tran_date - T2.tran_date >= -864000000000 AND T2.tran_date - T3.tran_date >= -864000000000"
 
 
-def with_q1(statistics: GivenStatistics = SPLIT_FIRST, sharing: Sharing = ALL_SHARING) -> Planner:
+def with_q1(statistics: GivenSizes = SPLIT_FIRST, sharing: SharingOptions = ALL_SHARING) -> Planner:
     planner = Planner(sharing, statistics)
     register(planner, "q1", q1(20))
     return planner
@@ -88,13 +88,13 @@ def test_match_plan_and_sharing_selection() -> None:
     wanted_too = """SELECT x.a AS c FROM s [RANGE UNBOUNDED] x, t [RANGE UNBOUNDED] y, u [RANGE UNBOUNDED] z
         WHERE x.k = y.k AND y.a = z.a"""
     # Joining t and u first is best for the second query alone.
-    statistics = GivenStatistics(
+    statistics = GivenSizes(
         {"stream s": 100_000, "stream t": 1_000, "stream u": 1_000},
         {("stream t", "a"): 1_000_000, ("stream s", "k"): 10},
     )
     new_joins = {}
     for strategy in Strategy:
-        planner = Planner(Sharing(strategy=strategy, restructuring=False), statistics)
+        planner = Planner(SharingOptions(strategy=strategy, restructuring=False), statistics)
         register(planner, "there", there)
         register(planner, "too", wanted_too)
         new_joins[strategy] = joins(planner) - 1
@@ -102,7 +102,7 @@ def test_match_plan_and_sharing_selection() -> None:
 
 
 def test_anchors_of_selections_and_of_joins() -> None:
-    planner = Planner(statistics=GivenStatistics({"stream s": 100}))
+    planner = Planner(statistics=GivenSizes({"stream s": 100}))
     for place, bound in enumerate((1, 2, 3)):
         register(planner, f"chain{place}", f"SELECT a AS x FROM s WHERE a > {bound}")
     base, *chain = planner.network.nodes
@@ -160,13 +160,13 @@ def test_columns_of_q1() -> None:
 def test_the_join_graph_has_an_edge_for_each_equi_join() -> None:
     text = """SELECT a.a AS x FROM s [RANGE UNBOUNDED] a, t [RANGE UNBOUNDED] b, u [RANGE UNBOUNDED] c,
         v [RANGE UNBOUNDED] d WHERE a.k = b.k AND b.a = c.a AND a.b = c.b AND c.s = d.s"""
-    statistics = GivenStatistics({"stream s": 10, "stream t": 10, "stream u": 1_000, "stream v": 1_000})
+    statistics = GivenSizes({"stream s": 10, "stream t": 10, "stream u": 1_000, "stream v": 1_000})
     bound, nodes, renaming = select(text), Nodes(), Renaming()
     estimates = Estimates(nodes, statistics, renaming)
-    request = Request(wanted(bound, logs_of(bound)), estimates, renaming)
+    request = JoinRequest(wanted(bound, logs_of(bound)), estimates, renaming)
     best = JoinChoice(request, nodes, ALL_SHARING, estimates).best()
-    assert isinstance(best, Joined)
-    assert isinstance(best.left_part, Joined)
+    assert isinstance(best, NewJoin)
+    assert isinstance(best.left_part, NewJoin)
     # 1 and 2 first; joining them with 3 applies both P(2,3) and P(1,3); 4 can only follow 3.
     assert best.left_part.left_part.legs == (0, 1)
     assert best.left_part.right_part.legs == (2,)
@@ -174,7 +174,7 @@ def test_the_join_graph_has_an_edge_for_each_equi_join() -> None:
 
 
 def test_selections_that_keep_most_rows_are_part_of_the_join() -> None:
-    planner = with_q1(SPLIT_FIRST, Sharing(inference=False))
+    planner = with_q1(SPLIT_FIRST, SharingOptions(inference=False))
     checked = [node.predicates.text for node in planner.network.nodes.values()]
     assert checked.count("T1.amount > 1000000 AND T1.type_code = 1000") == 1, "r1 is selected apart"
     assert not any(text == "T1.type_code = 1000" for text in checked), "r2 and r3 are not"

@@ -10,13 +10,13 @@ from pyspark.sql import SparkSession
 
 from tests.runtime.joins.test_redeciding import AB, CHAIN, STREAMS, joined_first, watching
 from tests.runtime.workload_run import Run
-from weft.optimizer.network import Kind, Known
+from weft.optimizer.network import SizeKey, SizeKind
 from weft.runtime.stages.joins import observing
 from weft.runtime.stages.joins.evidence import evidence
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compacting_early")]
 
-OF_LAST = Known(Kind.SHARE, ("stream b", "stream c"), "T1.p - T2.p = 0")
+OF_LAST = SizeKey(SizeKind.SHARE, ("stream b", "stream c"), "T1.p - T2.p = 0")
 
 
 def rows_that_meet_on_one_side(cycle: int, count: int) -> dict[str, list[tuple[int, int, int]]]:

@@ -21,11 +21,11 @@ from weft.algebra import Call, Expression, Literal, Stream, Value
 from weft.algebra.types import decimal
 from weft.arrays.arrow_types import arrow_type
 from weft.predicates.clauses import PredicateSet
-from weft.predicates.evaluation import Check, Evaluator, Labelled, Membership, Plain
 from weft.predicates.intervals import satisfying
 from weft.predicates.normal_forms import condition_of, conjunctive_form
 from weft.predicates.operations import under
-from weft.runtime.columnar.expressions import spark_sql
+from weft.predicates.row_matching import Check, ParentLabel, PlainColumn, RowMatcher, RowMatches
+from weft.runtime.columnar.spark_expressions import spark_sql
 from weft.runtime.stages.joins import conditions as network_conditions
 from weft.runtime.stages.joins.conditions import Columns, column_of, conjunction_of
 from weft.runtime.stages.joins.hulls import condition_of_hulls, hulls
@@ -72,11 +72,11 @@ class Computed:
         return result
 
 
-def membership(sets: Sequence[PredicateSet], given_rows: Sequence[Mapping[str, Value]]) -> Membership:
+def membership(sets: Sequence[PredicateSet], given_rows: Sequence[Mapping[str, Value]]) -> RowMatches:
     with pytest.MonkeyPatch.context() as patched:
         computed = Computed(patched)
         columns = Columns((STREAM.fields,))
-        evaluator = Evaluator({number: conjunction_of(each, columns) for number, each in enumerate(sets)})
+        evaluator = RowMatcher({number: conjunction_of(each, columns) for number, each in enumerate(sets)})
         return evaluator.of(computed.added_to(table_of(given_rows), columns, given_rows))
 
 
@@ -179,12 +179,12 @@ def test_a_thousand_ranges_of_two_columns() -> None:
     ranges = [(Fraction(low), high) for low, high in zip(lows, highs, strict=True)]
     nodes = {
         number: (
-            (Check(Plain("t0_c0"), ">=", low, satisfying(">=", low)),),
-            (Check(Plain("t0_c1"), "<", (0, high), satisfying("<", (0, high))),),
+            (Check(PlainColumn("t0_c0"), ">=", low, satisfying(">=", low)),),
+            (Check(PlainColumn("t0_c1"), "<", (0, high), satisfying("<", (0, high))),),
         )
         for number, (low, high) in enumerate(ranges)
     }
-    found = Evaluator(nodes).of(values)
+    found = RowMatcher(nodes).of(values)
     first, second = np.asarray(values["t0_c0"]), np.asarray(values["t0_c1"])
     for number, (low, high) in enumerate(ranges):
         assert np.array_equal(np.sort(found.rows(number)), np.flatnonzero((first >= int(low)) & (second < high)))
@@ -192,12 +192,12 @@ def test_a_thousand_ranges_of_two_columns() -> None:
 
 def test_labels_tell_the_nodes_of_a_row_and_are_read_again() -> None:
     three = Fraction(3)
-    found = Evaluator({7: ((Check(Plain("x"), ">", three, satisfying(">", three)),),), 12: ()}).of(
+    found = RowMatcher({7: ((Check(PlainColumn("x"), ">", three, satisfying(">", three)),),), 12: ()}).of(
         pa.table({"x": [1, 5, None]})
     )
     labels = found.labels({7: "7.0", 12: "12.4"})
     assert labels.to_pylist() == ["12.4", "7.0 12.4", "12.4"]
-    above = Evaluator({1: ((Labelled("parents", 7),),), 2: ((Labelled("parents", 12),),)})
+    above = RowMatcher({1: ((ParentLabel("parents", 7),),), 2: ((ParentLabel("parents", 12),),)})
     again = above.of(pa.table({"parents": labels}), {7: "7.0", 12: "12.3"})
     assert again.rows(1).tolist() == [1]
     assert again.rows(2).tolist() == []
@@ -223,7 +223,7 @@ def test_membership_is_what_spark_says(spark: SparkSession) -> None:
     ]
     sets, given_rows = sets_of(wheres), rows(3, count=400)
     columns = Columns((STREAM.fields,))
-    evaluator = Evaluator({number: conjunction_of(each, columns) for number, each in enumerate(sets)})
+    evaluator = RowMatcher({number: conjunction_of(each, columns) for number, each in enumerate(sets)})
     frame = spark.createDataFrame(table_of(given_rows).append_column("at", pa.array(range(400))))
     frame.createOrReplaceTempView("rows_of_s")
     computed = "".join(f", {each.text} AS {column_of(0, name)}" for name, each in columns.values.items())

@@ -18,7 +18,7 @@ from tests.support.fixed_statistics import FixedStatistics
 from weft.catalog import Catalog
 from weft.explain.documents import measured_document
 from weft.explain.project import Project
-from weft.optimizer.network import Kind, Observed, Patience
+from weft.optimizer.network import MeasuredSizes, Patience, SizeKind
 from weft.runtime.stages.joins.current import CurrentNetwork
 from weft.runtime.stages.joins.evidence import evidence, observed_before
 from weft.runtime.stages.windows.kernel_placement import placement_settings
@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compacting_early")]
 STEPS = (*UNCOMMITTED, "network")
 
 
-class Fickle(Observed):
+class Fickle(MeasuredSizes):
     """Statistics that say something else whenever they are asked, so that every order is the best one some day."""
 
     def __init__(self, pick: random.Random) -> None:
@@ -141,7 +141,7 @@ def test_the_order_follows_the_data_while_it_runs_and_the_answers_stay_right(
     assert set(decided.places) == set(run.engine.last.evaluators), "the two share their joins, and move together"
     assert (decided.before, decided.after) == (FIRST_TWO, LAST_TWO)
     assert all(found.of_select(place) == (decided,) for place in decided.places)
-    told = {known.of: value for known, value in decided.observed if known.kind is Kind.SHARE}
+    told = {known.of: value for known, value in decided.observed if known.kind is SizeKind.SHARE}
     assert told["T1.k - T2.k = 0"] > 8 * told["T1.p - T2.p = 0"]
     assert document["redecided"][0]["to"] == LAST_TWO
     assert document["known"]["rows:stream a"]["rows"] > 0

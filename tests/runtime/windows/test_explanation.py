@@ -22,8 +22,8 @@ from weft.explain.explanation import ROW
 from weft.explain.shared_text import shared_text
 from weft.explain.windows import sharing
 from weft.plan.facts import CycleMeasured, Measured, StreamMeasured
-from weft.runtime.columnar.expressions import spark_type
 from weft.runtime.columnar.rows import CORRUPT, column, with_names
+from weft.runtime.columnar.spark_expressions import spark_type
 from weft.runtime.stages.windows.reduction import reduction
 from weft.runtime.stages.windows.stream_weave import StreamWeave
 from weft.runtime.stages.windows.woven_queries import woven

@@ -4,7 +4,7 @@ wanted.py            a select as the network sees it, and what may be shared
 node_predicates.py   predicate sets of nodes: other names of inputs, and what follows from what
 nodes.py             the nodes, and the index that finds them
 estimates.py         what is known of sizes, and how many rows nodes have by that
-observed.py          what is measured of sizes while a network runs
+measured_sizes.py    what is measured of sizes while a network runs
 choose_joins.py      which joins a select uses
 restructure.py       weaker joins in the place of two
 build.py             the nodes that a select still lacks
@@ -14,28 +14,36 @@ redeciding.py        joins chosen again while they run
 nearest.py           why a node is not shared
 """
 
-from weft.optimizer.network.estimates import NOTHING_KNOWN, GivenStatistics, Statistics
-from weft.optimizer.network.observed import Kind, Known, Observed
+from weft.optimizer.network.estimates import NOTHING_KNOWN, GivenSizes, SizeStatistics
+from weft.optimizer.network.measured_sizes import MeasuredSizes, SizeKey, SizeKind
 from weft.optimizer.network.planner import Planner
 from weft.optimizer.network.redeciding import Patience, Redecided, Redeciding, Whim
-from weft.optimizer.network.wanted import ALL_SHARING, CONFIGURATIONS, Sharing, Strategy, Wanted, is_shareable, wanted
+from weft.optimizer.network.wanted import (
+    ALL_SHARING,
+    CONFIGURATIONS,
+    SelectNeeds,
+    SharingOptions,
+    Strategy,
+    is_shareable,
+    wanted,
+)
 
 __all__ = [
     "ALL_SHARING",
     "CONFIGURATIONS",
     "NOTHING_KNOWN",
-    "GivenStatistics",
-    "Kind",
-    "Known",
-    "Observed",
+    "GivenSizes",
+    "MeasuredSizes",
     "Patience",
     "Planner",
     "Redecided",
     "Redeciding",
-    "Sharing",
-    "Statistics",
+    "SelectNeeds",
+    "SharingOptions",
+    "SizeKey",
+    "SizeKind",
+    "SizeStatistics",
     "Strategy",
-    "Wanted",
     "Whim",
     "is_shareable",
     "wanted",

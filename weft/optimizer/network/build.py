@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from weft.optimizer.network.choose_joins import Joined, Part, Ready, Request
+from weft.optimizer.network.choose_joins import ExistingRows, JoinRequest, NewJoin, Part
 from weft.optimizer.network.estimates import Estimates
 from weft.optimizer.network.node_predicates import Renaming, both, residual, with_legs_moved
 from weft.optimizer.network.nodes import Anchors, Nodes
 from weft.optimizer.network.restructure import Option, best_option, strengthen, weaken
-from weft.optimizer.network.wanted import Sharing
+from weft.optimizer.network.wanted import SharingOptions
 from weft.predicates.clauses import Disjunction, PredicateSet, set_implies, set_with
 
 
@@ -26,11 +26,11 @@ class Anchored:
 class Builder:
     """Builds nodes for one select after the other."""
 
-    def __init__(self, nodes: Nodes, sharing: Sharing, estimates: Estimates, renaming: Renaming) -> None:
+    def __init__(self, nodes: Nodes, sharing: SharingOptions, estimates: Estimates, renaming: Renaming) -> None:
         self._nodes, self._sharing, self._estimates, self._renaming = nodes, sharing, estimates, renaming
         self._made_first: list[int] = []
 
-    def build(self, part: Part, request: Request) -> tuple[int, tuple[int, ...]]:
+    def build(self, part: Part, request: JoinRequest) -> tuple[int, tuple[int, ...]]:
         """The node that gives a select its rows, and which of its inputs each leg is."""
         selections = _weaker_first(self._selections_of_logs(part, request))
         self._made_first = [self.selection(anchor, predicates) for anchor, predicates in selections]
@@ -61,21 +61,21 @@ class Builder:
         above = self._nodes.closest_selections(anchor, predicates)
         return min(above, key=lambda number: (self._estimates.rows(number), number), default=anchor)
 
-    def _selections_of_logs(self, part: Part, request: Request) -> Iterator[tuple[int, PredicateSet]]:
+    def _selections_of_logs(self, part: Part, request: JoinRequest) -> Iterator[tuple[int, PredicateSet]]:
         """The selections that the joins of a part will need of logs and of joins that exist."""
-        if isinstance(part, Joined):
+        if isinstance(part, NewJoin):
             for side in (part.left_part, part.right_part):
                 yield from self._selections_of_logs(side, request)
-                if isinstance(side, Ready) and side.left:
+                if isinstance(side, ExistingRows) and side.left:
                     predicates = request.over(side.legs, side.left)
                     if self._estimates.is_worth_a_node(side.anchor, predicates):
                         yield side.anchor, predicates
 
     # -- joins --------------------------------------------------------------------------------------------------------
 
-    def _anchored(self, part: Part, request: Request) -> Anchored:
+    def _anchored(self, part: Part, request: JoinRequest) -> Anchored:
         """The join or log that a part's rows come from, which is built if it is not there."""
-        if isinstance(part, Ready):
+        if isinstance(part, ExistingRows):
             return Anchored(part.anchor, part.legs, part.done)
         left, right = self._anchored(part.left_part, request), self._anchored(part.right_part, request)
         first, second = _oriented(left, right)

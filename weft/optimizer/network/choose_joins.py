@@ -33,14 +33,14 @@ from typing import TypeAlias
 from weft.optimizer.network.estimates import Estimates, passing
 from weft.optimizer.network.node_predicates import Renaming, subsumes
 from weft.optimizer.network.nodes import Anchors, Nodes
-from weft.optimizer.network.wanted import Sharing, Strategy, Wanted, leg_name, legs_read
+from weft.optimizer.network.wanted import SelectNeeds, SharingOptions, Strategy, leg_name, legs_read
 from weft.predicates.clauses import Disjunction, PredicateSet, follows_from_one, set_with
 
 
-class Request:
+class JoinRequest:
     """What one select wants, for the time of its registration."""
 
-    def __init__(self, wanted: Wanted, estimates: Estimates, renaming: Renaming) -> None:
+    def __init__(self, wanted: SelectNeeds, estimates: Estimates, renaming: Renaming) -> None:
         self.wanted, self._estimates, self._renaming = wanted, estimates, renaming
         self.conditions = wanted.predicates.disjunctions
         #: For each condition the inputs that it reads. One that is FALSE reads none, and is checked at the first input.
@@ -100,7 +100,7 @@ MOST_INPUTS_IN_ALL_ORDERS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class ExistingRows:
     """Inputs of a select that an anchor has together already: its leg k is input `legs[k]`.
 
     `done` are the conditions that its rows are known to satisfy; `left` those that are left for these inputs.
@@ -122,7 +122,7 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class NewJoin:
     """Two parts that must be joined anew."""
 
     left_part: Part
@@ -140,7 +140,7 @@ class Joined:
         return (1, *self.left_part.key, *self.right_part.key)
 
 
-Part: TypeAlias = Ready | Joined
+Part: TypeAlias = ExistingRows | NewJoin
 
 #: The order that inputs are joined in: an input, or two orders whose rows are joined.
 Order: TypeAlias = "int | tuple[Order, Order]"
@@ -151,9 +151,9 @@ class JoinChoice:
 
     def __init__(
         self,
-        request: Request,
+        request: JoinRequest,
         nodes: Nodes,
-        sharing: Sharing,
+        sharing: SharingOptions,
         estimates: Estimates,
         without: frozenset[int] = frozenset(),
     ) -> None:
@@ -181,7 +181,7 @@ class JoinChoice:
 
     # -- orders -------------------------------------------------------------------------------------------------------
 
-    def _cheapest(self, leaves: list[Ready], is_sharing: bool) -> Part:
+    def _cheapest(self, leaves: list[ExistingRows], is_sharing: bool) -> Part:
         if len(leaves) > MOST_INPUTS_IN_ALL_ORDERS:
             return self._greedy(leaves, is_sharing)
         ways: dict[int, list[Part]] = {1 << number: [leaf] for number, leaf in enumerate(leaves)}
@@ -199,7 +199,7 @@ class JoinChoice:
                 for left in ways[rest]:
                     yield from self._put_together(left, ways[last][0], is_sharing)
 
-    def _greedy(self, leaves: list[Ready], is_sharing: bool) -> Part:
+    def _greedy(self, leaves: list[ExistingRows], is_sharing: bool) -> Part:
         """The cheapest pair first, and then whatever is the cheapest to add."""
         pairs = [(left, right) for position, left in enumerate(leaves) for right in leaves[position + 1 :]]
         part = self._cheapest_of(pairs, is_sharing)
@@ -214,15 +214,15 @@ class JoinChoice:
 
     def _matched(self, part: Part) -> Part:
         """A fixed order with the joins that exist, from the bottom up."""
-        if isinstance(part, Ready):
+        if isinstance(part, ExistingRows):
             return part
         left, right = self._matched(part.left_part), self._matched(part.right_part)
         shared: list[Part] = []
-        if isinstance(left, Ready) and isinstance(right, Ready):
+        if isinstance(left, ExistingRows) and isinstance(right, ExistingRows):
             shared = [way for way in self._shared(left, right) if self._reads_the_same_selections(way, left, right)]
-        return min(shared, key=rank) if shared else Joined(left, right, part.selected_rows, part.cost)
+        return min(shared, key=rank) if shared else NewJoin(left, right, part.selected_rows, part.cost)
 
-    def _reads_the_same_selections(self, join: Ready, left: Ready, right: Ready) -> bool:
+    def _reads_the_same_selections(self, join: ExistingRows, left: ExistingRows, right: ExistingRows) -> bool:
         """Whether a join reads the very selections of logs that a plan has below it.
 
         A plan is matched from the bottom up, so what it selects from logs is settled before joins are looked at. What
@@ -232,7 +232,7 @@ class JoinChoice:
         parents = self._nodes[join.anchor].parents
         return all(self._is_read_through(*pair) for pair in zip(parents, sides, strict=True))
 
-    def _is_read_through(self, parent: int, part: Ready) -> bool:
+    def _is_read_through(self, parent: int, part: ExistingRows) -> bool:
         is_log = not self._nodes[part.anchor].parents
         predicates = self._request.over(part.legs, part.left)
         if is_log and part.left and self._estimates.is_worth_a_node(part.anchor, predicates):
@@ -246,14 +246,14 @@ class JoinChoice:
     # -- one join -----------------------------------------------------------------------------------------------------
 
     def _put_together(self, left: Part, right: Part, is_sharing: bool) -> Iterator[Part]:
-        if is_sharing and isinstance(left, Ready) and isinstance(right, Ready):
+        if is_sharing and isinstance(left, ExistingRows) and isinstance(right, ExistingRows):
             yield from self._shared(left, right)
         inputs = frozenset(left.legs + right.legs)
         rows = self._expected_rows(inputs)
         work = left.selecting + right.selecting + left.selected_rows + right.selected_rows + rows
-        yield Joined(left, right, rows, left.cost + right.cost + work)
+        yield NewJoin(left, right, rows, left.cost + right.cost + work)
 
-    def _shared(self, left: Ready, right: Ready) -> Iterator[Ready]:
+    def _shared(self, left: ExistingRows, right: ExistingRows) -> Iterator[ExistingRows]:
         """The joins that exist of two parts' anchors and can be shared."""
         done = left.done | right.done
         inputs = frozenset(left.legs + right.legs)
@@ -283,14 +283,14 @@ class JoinChoice:
         alike = self._nodes.joins_alike(anchors, predicates)
         return [each for each in alike if subsumes(self._nodes[each].joined, predicates)]
 
-    def _leaf(self, number: int) -> Ready:
+    def _leaf(self, number: int) -> ExistingRows:
         log = self._request.wanted.logs[number]
         return self._ready(self._nodes.base(log), (number,), frozenset(), self._request.within(frozenset({number})))
 
-    def _ready(self, anchor: int, legs: tuple[int, ...], done: frozenset[int], left: frozenset[int]) -> Ready:
+    def _ready(self, anchor: int, legs: tuple[int, ...], done: frozenset[int], left: frozenset[int]) -> ExistingRows:
         rows = self._estimates.rows(anchor)
         if not left:
-            return Ready(anchor, legs, done, left, rows, 0, rows)
+            return ExistingRows(anchor, legs, done, left, rows, 0, rows)
         predicates = self._request.over(legs, left)
         same = self._nodes.equal_selection(anchor, predicates)
         if same is not None and same not in self._without:
@@ -299,7 +299,7 @@ class JoinChoice:
             above = (each for each in self._nodes.closest_selections(anchor, predicates) if each not in self._without)
             selecting = min((self._estimates.rows(each) for each in above), default=rows)
         kept = passing(rows, (self._request.shares[number] for number in left))
-        return Ready(anchor, legs, done, left, rows, selecting, kept)
+        return ExistingRows(anchor, legs, done, left, rows, selecting, kept)
 
     def _expected_rows(self, inputs: frozenset[int]) -> int:
         """How many combinations of some inputs there are, whatever the order they are joined in."""
@@ -310,14 +310,14 @@ class JoinChoice:
         return passing(total, shares)
 
 
-def orientations(left: Part, right: Part) -> Iterable[tuple[Ready, Ready]]:
+def orientations(left: Part, right: Part) -> Iterable[tuple[ExistingRows, ExistingRows]]:
     """Either of two parts may come first in a join that exists."""
-    assert isinstance(left, Ready)
-    assert isinstance(right, Ready)
+    assert isinstance(left, ExistingRows)
+    assert isinstance(right, ExistingRows)
     return (left, right), (right, left)
 
 
-def _links(request: Request) -> list[int]:
+def _links(request: JoinRequest) -> list[int]:
     """Pairs of inputs that may be joined: those that a condition compares. What is not compared at all comes last."""
     count = len(request.wanted.logs)
     links = [_bits(read) for read in request.reads if len(read) > 1]

@@ -41,7 +41,7 @@ _KEPT = {
 MATERIALISED_SHARE = Fraction(3, 10)
 
 
-class Statistics(Protocol):
+class SizeStatistics(Protocol):
     """What has been measured; None where nothing has."""
 
     def rows(self, log: str) -> int | None:
@@ -65,8 +65,8 @@ class Statistics(Protocol):
 
 
 @dataclass(frozen=True)
-class GivenStatistics:
-    """Statistics from tables; what is not in them is not known."""
+class GivenSizes:
+    """SizeStatistics from tables; what is not in them is not known."""
 
     log_rows: Mapping[str, int] = field(default_factory=dict)
     values: Mapping[tuple[str, str], int] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class GivenStatistics:
         return self.nodes.get(node)
 
 
-NOTHING_KNOWN = GivenStatistics()
+NOTHING_KNOWN = GivenSizes()
 
 
 def passing(rows: int, shares: Iterable[Fraction]) -> int:
@@ -100,7 +100,7 @@ def passing(rows: int, shares: Iterable[Fraction]) -> int:
 class Estimates:
     """Sizes of the nodes of a network: measured ones where there are any, expected ones otherwise."""
 
-    def __init__(self, nodes: Nodes, statistics: Statistics, renaming: Renaming) -> None:
+    def __init__(self, nodes: Nodes, statistics: SizeStatistics, renaming: Renaming) -> None:
         self._nodes, self._statistics, self._renaming = nodes, statistics, renaming
         #: What nodes are expected to have by what is known now; None as long as that is what was known all the time.
         self._expected: dict[int, int] | None = None

@@ -21,12 +21,12 @@ from dataclasses import replace
 
 from weft.algebra import Column, Select
 from weft.optimizer.network.build import Builder
-from weft.optimizer.network.choose_joins import JoinChoice, Request
-from weft.optimizer.network.estimates import NOTHING_KNOWN, Estimates, Statistics
+from weft.optimizer.network.choose_joins import JoinChoice, JoinRequest
+from weft.optimizer.network.estimates import NOTHING_KNOWN, Estimates, SizeStatistics
 from weft.optimizer.network.node_predicates import Renaming
 from weft.optimizer.network.nodes import Nodes
 from weft.optimizer.network.restructure import shorten
-from weft.optimizer.network.wanted import ALL_SHARING, Sharing, Wanted, as_computed, leg_name, wanted
+from weft.optimizer.network.wanted import ALL_SHARING, SelectNeeds, SharingOptions, as_computed, leg_name, wanted
 from weft.plan.log_ids import LogId
 from weft.plan.network import Found, Network, Node, Result
 from weft.predicates.domains import Domain, Facts
@@ -54,7 +54,7 @@ def tighten(nodes: Nodes, builder: Builder, numbers: Iterable[int]) -> None:
 class Planner:
     """The network of all selects that are registered."""
 
-    def __init__(self, sharing: Sharing = ALL_SHARING, statistics: Statistics = NOTHING_KNOWN) -> None:
+    def __init__(self, sharing: SharingOptions = ALL_SHARING, statistics: SizeStatistics = NOTHING_KNOWN) -> None:
         self.sharing = sharing
         self.statistics = statistics
         self.nodes = Nodes()
@@ -95,12 +95,12 @@ class Planner:
         """Gives a select that `is_shareable` its rows; `logs` names the log of each of its inputs."""
         self.register_wanted(place, wanted(select, logs, self.sharing))
 
-    def register_wanted(self, place: str, what: Wanted) -> None:
+    def register_wanted(self, place: str, what: SelectNeeds) -> None:
         if place in self.nodes.found:
             raise ValueError(f"{place} is in the network already: deregister it first")
         for column, domain in what.facts.items():
             self._clocks.setdefault(what.logs[int(column.source[1:]) - 1], ((column, domain),))
-        request = Request(what, self.estimates, self.renaming)
+        request = JoinRequest(what, self.estimates, self.renaming)
         part = JoinChoice(request, self.nodes, self.sharing, self.estimates).best()
         node, inputs = self._builder.build(part, request)
         legs = tuple(inputs.index(number) for number in range(len(inputs)))

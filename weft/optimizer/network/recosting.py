@@ -16,11 +16,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from weft.optimizer.network.build import demands_of_sides
-from weft.optimizer.network.choose_joins import JoinChoice, Order, Part, Ready, Request, rank
+from weft.optimizer.network.choose_joins import ExistingRows, JoinChoice, JoinRequest, Order, Part, rank
 from weft.optimizer.network.node_predicates import residual
 from weft.optimizer.network.nodes import Nodes
 from weft.optimizer.network.planner import Planner
-from weft.optimizer.network.wanted import Wanted, leg_name
+from weft.optimizer.network.wanted import SelectNeeds, leg_name
 
 #: Of selects that go together, so many are looked at.
 LOOKED_AT = 8
@@ -51,14 +51,14 @@ class Costs:
         return self.now >= factor * max(self.best, 1) or self.selected > 0
 
 
-def costs(planner: Planner, places: tuple[str, ...], wanted: Mapping[str, Wanted]) -> Costs:
+def costs(planner: Planner, places: tuple[str, ...], wanted: Mapping[str, SelectNeeds]) -> Costs:
     """What some selects cost, looking at a few of them. If one of these would stay as it is, none would gain."""
     nodes = planner.nodes
     without = needed_by_these_alone(nodes, places)
     now = best = 0
     stays = False
     for place in places[:LOOKED_AT]:
-        request = Request(wanted[place], planner.estimates, planner.renaming)
+        request = JoinRequest(wanted[place], planner.estimates, planner.renaming)
         choice = JoinChoice(request, nodes, planner.sharing, planner.estimates, without)
         order, chosen = order_of(nodes, place), choice.best()
         stays = stays or order == order_of_part(nodes, chosen)
@@ -67,9 +67,9 @@ def costs(planner: Planner, places: tuple[str, ...], wanted: Mapping[str, Wanted
     return Costs(places, now, now if stays else best, sum(_misplaced(planner, each) for each in without))
 
 
-def best_order(planner: Planner, place: str, wanted: Wanted) -> Order:
+def best_order(planner: Planner, place: str, wanted: SelectNeeds) -> Order:
     """The order that a select would be given if it was chosen now."""
-    request = Request(wanted, planner.estimates, planner.renaming)
+    request = JoinRequest(wanted, planner.estimates, planner.renaming)
     without = needed_by_these_alone(planner.nodes, (place,))
     return order_of_part(
         planner.nodes, JoinChoice(request, planner.nodes, planner.sharing, planner.estimates, without).best()
@@ -137,7 +137,7 @@ def order_of(nodes: Nodes, place: str) -> Order:
 
 
 def order_of_part(nodes: Nodes, part: Part) -> Order:
-    if isinstance(part, Ready):
+    if isinstance(part, ExistingRows):
         return _order_below(nodes, part.anchor, part.legs)
     return _ordered(order_of_part(nodes, part.left_part), order_of_part(nodes, part.right_part))
 

@@ -33,12 +33,12 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
-from weft.optimizer.network.choose_joins import Request
+from weft.optimizer.network.choose_joins import JoinRequest
 from weft.optimizer.network.estimates import Estimates
-from weft.optimizer.network.observed import Kind, Known, Observed
+from weft.optimizer.network.measured_sizes import MeasuredSizes, SizeKey, SizeKind
 from weft.optimizer.network.planner import Planner
 from weft.optimizer.network.recosting import LOOKED_AT, Costs, costs, first_join, order_of, order_text, together_with
-from weft.optimizer.network.wanted import Wanted
+from weft.optimizer.network.wanted import SelectNeeds
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,18 +71,18 @@ class Redecided:
     cost_before: int
     cost_after: int
     #: What was measured of what its costs come from, what had moved last first.
-    observed: tuple[tuple[Known, float], ...]
+    observed: tuple[tuple[SizeKey, float], ...]
 
 
 @dataclass
 class _Watched:
     #: Who came earlier has a smaller number.
     number: int
-    make: Callable[[], Wanted]
-    #: What was first measured in this round of `Observed` or later was supposed when it was chosen.
+    make: Callable[[], SelectNeeds]
+    #: What was first measured in this round of `MeasuredSizes` or later was supposed when it was chosen.
     chosen_in: int
     #: What its costs depend on; None as long as it has not been looked at.
-    read: frozenset[Known] | None = None
+    read: frozenset[SizeKey] | None = None
     #: Since when another order has been better, how many tickets that wins in a cycle, and the rows that it saves.
     since: int | None = None
     tickets: int = 1
@@ -92,7 +92,7 @@ class _Watched:
     stays_until: int = 0
 
     @cached_property
-    def wanted(self) -> Wanted:
+    def wanted(self) -> SelectNeeds:
         return self.make()
 
 
@@ -108,18 +108,18 @@ class Redeciding:
     """Watches the selects of a planner."""
 
     planner: Planner
-    observed: Observed
+    observed: MeasuredSizes
     patience: Patience = field(default_factory=Patience)
     whim: Whim | None = None
     _watched: dict[str, _Watched] = field(default_factory=dict)
-    _readers: dict[Known, set[str]] = field(default_factory=dict)
+    _readers: dict[SizeKey, set[str]] = field(default_factory=dict)
     #: The selects that are still to be looked at, in turn, and those for which another order has been better.
     _waiting: dict[str, None] = field(default_factory=dict)
     _better: set[str] = field(default_factory=set)
-    _moved_in: dict[Known, int] = field(default_factory=dict)
+    _moved_in: dict[SizeKey, int] = field(default_factory=dict)
     _next_number: int = 0
 
-    def watch(self, place: str, make: Callable[[], Wanted]) -> None:
+    def watch(self, place: str, make: Callable[[], SelectNeeds]) -> None:
         """Look after a select that is in the network."""
         # All that has been seen so far was known when it was registered.
         self._watched[place] = _Watched(self._next_number, make, self.observed.rounds + 1)
@@ -247,7 +247,7 @@ class Redeciding:
         watched.stay = min(longer, self.patience.longest_interval)
         watched.stays_until = cycle + watched.stay
 
-    def _reasons(self, place: str) -> tuple[tuple[Known, float], ...]:
+    def _reasons(self, place: str) -> tuple[tuple[SizeKey, float], ...]:
         read = sorted(
             self._watched[place].read or (), key=lambda each: (-self._moved_in.get(each, -1), each.logs, each.of)
         )
@@ -258,30 +258,30 @@ class Redeciding:
 class _Noted:
     """Statistics that write down what they are asked for."""
 
-    def __init__(self, observed: Observed) -> None:
+    def __init__(self, observed: MeasuredSizes) -> None:
         self._observed = observed
-        self.asked: set[Known] = set()
+        self.asked: set[SizeKey] = set()
 
     def rows(self, log: str) -> int | None:
-        self.asked.add(Known(Kind.ROWS, (log,)))
+        self.asked.add(SizeKey(SizeKind.ROWS, (log,)))
         return self._observed.rows(log)
 
     def distinct(self, log: str, column: str) -> int | None:
-        self.asked.add(Known(Kind.VALUES, (log,), column))
+        self.asked.add(SizeKey(SizeKind.VALUES, (log,), column))
         return self._observed.distinct(log, column)
 
     def kept(self, logs: tuple[str, ...], condition: str) -> Fraction | None:
-        self.asked.add(Known(Kind.SHARE, logs, condition))
+        self.asked.add(SizeKey(SizeKind.SHARE, logs, condition))
         return self._observed.kept(logs, condition)
 
     def node_rows(self, node: int) -> int | None:
         return self._observed.node_rows(node)
 
 
-def _read_by(planner: Planner, observed: Observed, wanted: Wanted) -> frozenset[Known]:
+def _read_by(planner: Planner, observed: MeasuredSizes, wanted: SelectNeeds) -> frozenset[SizeKey]:
     """What the costs of a select depend on."""
     noted = _Noted(observed)
-    request = Request(wanted, Estimates(planner.nodes, noted, planner.renaming), planner.renaming)
+    request = JoinRequest(wanted, Estimates(planner.nodes, noted, planner.renaming), planner.renaming)
     assert request.shares is not None
     assert request.input_rows is not None
     return frozenset(noted.asked)

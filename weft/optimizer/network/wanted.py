@@ -44,7 +44,7 @@ class Strategy(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Sharing:
+class SharingOptions:
     """A configuration.
 
     `joins` says whether queries share joins; selections they always share. Without `canonical`, conditions are compared
@@ -59,11 +59,11 @@ class Sharing:
     inference: bool = True
 
 
-ALL_SHARING = Sharing()
-MATCH_PLAN = Sharing(strategy=Strategy.MATCH_PLAN, restructuring=False)
-NON_CANON = Sharing(canonical=False, restructuring=False)
-MATCH_PLAN_NON_CANON = Sharing(canonical=False, strategy=Strategy.MATCH_PLAN, restructuring=False)
-NON_JOIN_SHARING = Sharing(joins=False, restructuring=False)
+ALL_SHARING = SharingOptions()
+MATCH_PLAN = SharingOptions(strategy=Strategy.MATCH_PLAN, restructuring=False)
+NON_CANON = SharingOptions(canonical=False, restructuring=False)
+MATCH_PLAN_NON_CANON = SharingOptions(canonical=False, strategy=Strategy.MATCH_PLAN, restructuring=False)
+NON_JOIN_SHARING = SharingOptions(joins=False, restructuring=False)
 
 #: The five that are compared, by the names they have in the literature.
 CONFIGURATIONS = {
@@ -144,7 +144,7 @@ def _whole(op: str, left: Expression, right: Expression) -> Expression:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SelectNeeds:
     """A select as the network sees it. Input i is called `T<i+1>` in the predicates, and i in the columns.
 
     `timely` says that rows which came too late for every window take no part. `facts` are known of the inputs' clocks.
@@ -173,7 +173,7 @@ def legs_read(condition: Disjunction) -> tuple[int, ...]:
     return tuple(sorted(int(name[1:]) - 1 for name in condition.sources))
 
 
-def wanted(select: Select, logs: Sequence[LogId], sharing: Sharing = ALL_SHARING) -> Wanted:
+def wanted(select: Select, logs: Sequence[LogId], sharing: SharingOptions = ALL_SHARING) -> SelectNeeds:
     """A select over inputs whose rows are in these logs."""
     numbered = _with_numbered_inputs(select)
     facts = facts_of(numbered)
@@ -184,7 +184,7 @@ def wanted(select: Select, logs: Sequence[LogId], sharing: Sharing = ALL_SHARING
     )
     if not sharing.canonical:
         predicates = _as_written(numbered, where, predicates)
-    return Wanted(tuple(logs), predicates, shown, select.is_bounded, facts)
+    return SelectNeeds(tuple(logs), predicates, shown, select.is_bounded, facts)
 
 
 def _predicates(select: Select, where: PredicateSet, with_inference: bool) -> PredicateSet:

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from weft.algebra import Field
 from weft.arrays.arrow_types import to_outside
 from weft.arrays.slots import typed_slots, typed_slots_of_all
-from weft.runtime.columnar.expressions import spark_type
 from weft.runtime.columnar.rows import column
+from weft.runtime.columnar.spark_expressions import spark_type
 
 _SELECT = "q"
 

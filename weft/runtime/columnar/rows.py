@@ -17,7 +17,7 @@ from weft.algebra import Field, Stream
 from weft.algebra.properties import clock_type
 from weft.algebra.types import TIMESTAMP
 from weft.arrays.slots import typed_slots
-from weft.runtime.columnar.expressions import spark_type
+from weft.runtime.columnar.spark_expressions import spark_type
 
 CLOCK = "_clock"
 ARRIVAL = "_arrival"

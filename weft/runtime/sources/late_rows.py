@@ -18,9 +18,9 @@ from weft.algebra import Call, Column, Expression, Field, Relation, Select, SetO
 from weft.algebra.properties import leaves, reads
 from weft.algebra.types import BIGINT
 from weft.plan.event_time import Clock, EventTime, RunningQuery, is_windowed, passes_rows
-from weft.runtime.columnar.expressions import spark_sql
 from weft.runtime.columnar.packed_selects import Packed
 from weft.runtime.columnar.rows import CLOCK, column
+from weft.runtime.columnar.spark_expressions import spark_sql
 
 
 def late_everywhere(stream: Stream, event_time: EventTime, queries: Mapping[str, RunningQuery]) -> str | None:

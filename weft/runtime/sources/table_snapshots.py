@@ -30,8 +30,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from weft.algebra import Field, Table
-from weft.runtime.columnar.expressions import quoted, spark_type
 from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, CORRUPT, column
+from weft.runtime.columnar.spark_expressions import quoted, spark_type
 from weft.runtime.failures.errors import SourceError, StorageError
 from weft.runtime.sources.scan import PYTHON, TEXTUAL, declared, fields_of
 from weft.runtime.sources.source_files import check_table_files

@@ -20,22 +20,22 @@ from weft.algebra.types import BIGINT, INTERVAL
 from weft.arrays.ordinals import digits_after_point, has_ordinals, is_text
 from weft.plan.network import CLOCK
 from weft.predicates.clauses import PredicateSet
-from weft.predicates.evaluation import (
-    Check,
-    Clause,
-    Combination,
-    Comparison,
-    Conjunction,
-    Plain,
-    Value,
-)
 from weft.predicates.intervals import satisfying
 from weft.predicates.literal_expressions import expression_of
 from weft.predicates.literals import Triple
 from weft.predicates.polynomials import ZERO, Atom
+from weft.predicates.row_matching import (
+    Check,
+    Clause,
+    ColumnCombination,
+    ColumnComparison,
+    Conjunction,
+    PlainColumn,
+    Value,
+)
 from weft.predicates.terms import Order, Subject, Sum, columns_of
-from weft.runtime.columnar.expressions import Leaf, spark_sql
 from weft.runtime.columnar.rows import column as position_name
+from weft.runtime.columnar.spark_expressions import Leaf, spark_sql
 
 _WIDEST = 1 << 63
 _TRUE = Fraction(1)
@@ -154,7 +154,7 @@ def conjunction_of(predicates: PredicateSet, columns: Columns, first_leg: int = 
 def holds(name: str, wanted: bool = True) -> Clause:
     """That a column of truth values is TRUE, or FALSE."""
     bound = Fraction(int(wanted))
-    return (Check(Plain(name), "=", bound, satisfying("=", bound)),)
+    return (Check(PlainColumn(name), "=", bound, satisfying("=", bound)),)
 
 
 def _check(literal: Triple, columns: Columns, first_leg: int) -> Check:
@@ -162,7 +162,7 @@ def _check(literal: Triple, columns: Columns, first_leg: int) -> Check:
     if value is not None:
         return Check(value, literal.operator, literal.bound, literal.values)
     name = columns.value_of(expression_of(literal), first_leg)
-    return Check(Plain(name), "=", _TRUE, satisfying("=", _TRUE))
+    return Check(PlainColumn(name), "=", _TRUE, satisfying("=", _TRUE))
 
 
 def _value(literal: Triple, columns: Columns, first_leg: int) -> Value | None:
@@ -178,7 +178,7 @@ def _value(literal: Triple, columns: Columns, first_leg: int) -> Value | None:
     expression = _alone(subject)
     if not (has_ordinals(expression.type) or is_text(expression.type)):
         return None
-    return Plain(columns.value_of(expression, first_leg))
+    return PlainColumn(columns.value_of(expression, first_leg))
 
 
 def _alone(subject: Subject) -> Expression:
@@ -194,7 +194,7 @@ def _order(subject: Order, columns: Columns, first_leg: int) -> Value | None:
     if not (isinstance(left, Column) and isinstance(right, Column) and left.type == right.type):
         return None
     leaf = columns.leaf(first_leg)
-    return Comparison(leaf(left), leaf(right))
+    return ColumnComparison(leaf(left), leaf(right))
 
 
 def _difference(subject: Sum, columns: Columns, first_leg: int) -> Value | None:
@@ -210,7 +210,7 @@ def _difference(subject: Sum, columns: Columns, first_leg: int) -> Value | None:
     if not has_ordinals(left.type):
         return None
     leaf = columns.leaf(first_leg)
-    return Comparison(leaf(left), leaf(right))
+    return ColumnComparison(leaf(left), leaf(right))
 
 
 def _combination(subject: Sum, columns: Columns, first_leg: int) -> Value | None:
@@ -227,7 +227,7 @@ def _combination(subject: Sum, columns: Columns, first_leg: int) -> Value | None
     if sum(abs(factor) * _largest(monomial) for monomial, factor in factors.items()) > _WIDEST:
         return None
     leaf = columns.leaf(first_leg)
-    return Combination(
+    return ColumnCombination(
         tuple((int(factor), tuple(leaf(_column(a)) for a in monomial)) for monomial, factor in factors.items()), scale
     )
 

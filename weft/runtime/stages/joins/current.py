@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from weft.algebra import Field, Select
 from weft.catalog import Catalog
-from weft.optimizer.network import Observed, Patience, Redecided, Redeciding, Whim, wanted
+from weft.optimizer.network import MeasuredSizes, Patience, Redecided, Redeciding, Whim, wanted
 from weft.plan.log_ids import LogId
 from weft.runtime.continuity import Folders
 from weft.runtime.pieces.pieces import Piece, selects_of
@@ -44,7 +44,7 @@ class CurrentNetwork:
         self,
         hosting: PlacementSettings,
         catalog: Catalog | None = None,
-        observed: Observed | None = None,
+        observed: MeasuredSizes | None = None,
         patience: Patience | None = None,
         whim: Whim | None = None,
         folders: Folders | None = None,
@@ -59,7 +59,7 @@ class CurrentNetwork:
         self._hosting = hosting
         self._catalog = catalog
         self._patience, self._whim = patience or Patience(), whim
-        self.observing = Observing(observed or Observed())
+        self.observing = Observing(observed or MeasuredSizes())
         #: What was decided anew before the cycle that was begun last.
         self.redecided: list[Redecided] = []
         self._on_executors = False

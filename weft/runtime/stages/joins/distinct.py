@@ -21,7 +21,7 @@ _ALL = float(1 << 64)
 
 
 @dataclass
-class Values:
+class DistinctCount:
     """The values of one column."""
 
     _least: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, dtype=np.uint64))

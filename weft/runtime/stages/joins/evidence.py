@@ -20,14 +20,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.catalog import Catalog
-from weft.optimizer.network import Kind, Known, Observed, Redecided
-from weft.optimizer.network.observed import in_turn
+from weft.optimizer.network import MeasuredSizes, Redecided, SizeKey, SizeKind
+from weft.optimizer.network.measured_sizes import in_turn
 from weft.plan.log_ids import LogId
 
 Numbers = dict[str, dict[str, int | float]]
 
 _PAIRS, _REDECIDED = "pairs", "redecided"
-_KINDS = {kind.value: kind for kind in (Kind.ROWS, Kind.NEW, Kind.SHARE, Kind.VALUES, Kind.NODE)}
+_KINDS = {kind.value: kind for kind in (SizeKind.ROWS, SizeKind.NEW, SizeKind.SHARE, SizeKind.VALUES, SizeKind.NODE)}
 #: A cycle records so many numbers of one kind, and so many joins.
 _AT_ONCE = 64
 
@@ -40,7 +40,7 @@ _BREAK = " | "
 class Evidence:
     """What is known of selections and joins, and what has been decided anew because of it, oldest first."""
 
-    known: Mapping[Known, float]
+    known: Mapping[SizeKey, float]
     #: Of each join, in the newest cycle that tells of it: the pairs that were looked at, and those that were kept.
     pairs: Mapping[str, tuple[int, int]]
     history: tuple[Redecided, ...]
@@ -74,7 +74,7 @@ class Evidence:
 
 
 def recorded(
-    cycle: int, observed: Observed, pairs: Mapping[str, tuple[int, int]], redecided: Iterable[Redecided]
+    cycle: int, observed: MeasuredSizes, pairs: Mapping[str, tuple[int, int]], redecided: Iterable[Redecided]
 ) -> Numbers:
     """What a cycle records of the network."""
     numbers = Numbers()
@@ -98,7 +98,7 @@ def recorded(
 
 def evidence(catalog: Catalog) -> Evidence:
     """What the newest cycles recorded."""
-    known: dict[Known, float] = {}
+    known: dict[SizeKey, float] = {}
     pairs: dict[str, tuple[int, int]] = {}
     history: list[Redecided] = []
     with catalog.transaction():
@@ -116,27 +116,27 @@ def evidence(catalog: Catalog) -> Evidence:
     return Evidence(known, pairs, tuple(sorted(history, key=lambda each: (each.cycle, each.places))))
 
 
-def observed_before(catalog: Catalog) -> Observed:
+def observed_before(catalog: Catalog) -> MeasuredSizes:
     """What was known of the network when it last ran."""
-    observed = Observed()
+    observed = MeasuredSizes()
     observed.restore(evidence(catalog).known)
     return observed
 
 
-def _key(known: Known) -> str:
+def _key(known: SizeKey) -> str:
     return f"{known.kind.value}:{' x '.join(known.logs)}"
 
 
-def _text(known: Known) -> str:
+def _text(known: SizeKey) -> str:
     return f"{_key(known)}{_BREAK}{_name(known)}"
 
 
-def _name(known: Known) -> str:
+def _name(known: SizeKey) -> str:
     return known.of or known.kind.value
 
 
-def _known(kind: Kind, logs: Sequence[str], name: str) -> Known:
-    return Known(kind, tuple(map(LogId.parse, logs)), "" if kind in (Kind.ROWS, Kind.NEW) else name)
+def _known(kind: SizeKind, logs: Sequence[str], name: str) -> SizeKey:
+    return SizeKey(kind, tuple(map(LogId.parse, logs)), "" if kind in (SizeKind.ROWS, SizeKind.NEW) else name)
 
 
 def _redecided(cycle: int, numbers: Mapping[str, int | float]) -> Redecided:
@@ -156,7 +156,7 @@ def _beginning(numbers: Mapping[str, int | float], with_: str) -> Iterator[tuple
     return ((name.removeprefix(with_), value) for name, value in numbers.items() if name.startswith(with_))
 
 
-def _reason(text: str, value: float) -> tuple[Known, float]:
+def _reason(text: str, value: float) -> tuple[SizeKey, float]:
     """A number that a decision was made by, from `["share", ["stream f"], "T1.amount > 10"]`."""
     kind, logs, name = json.loads(text)
     return _known(_KINDS[kind], logs, name), value

@@ -21,8 +21,8 @@ from pyspark.sql import DataFrame
 
 from weft.plan.event_time import Clock, EventTime
 from weft.plan.log_ids import LogId
-from weft.predicates.evaluation import Membership
-from weft.runtime.columnar.expressions import spark_type
+from weft.predicates.row_matching import RowMatches
+from weft.runtime.columnar.spark_expressions import spark_type
 from weft.runtime.sinks.sinks import parquet_file
 from weft.runtime.stages.joins.asking import Asking
 from weft.runtime.stages.joins.held import Held
@@ -111,7 +111,7 @@ class Keeping:
         """The labels of the nodes of a joined family that joins above read."""
         return self.states[prepared.family.name].labels_by_node if prepared.sides and prepared.family.feeding else {}
 
-    def membership(self, prepared: Prepared, table: pa.Table) -> Membership:
+    def membership(self, prepared: Prepared, table: pa.Table) -> RowMatches:
         """Which rows of a join are in which nodes, their parents being labelled."""
         parents: dict[int, str] = {}
         for side in prepared.sides:
@@ -171,7 +171,7 @@ class Keeping:
 
     # -- rows of this cycle -------------------------------------------------------------------------------------------
 
-    def keep(self, prepared: Prepared, table: pa.Table, membership: Membership) -> pa.Table:
+    def keep(self, prepared: Prepared, table: pa.Table, membership: RowMatches) -> pa.Table:
         """Keep the new rows of a joined family that joins above will look for; all rows, labelled."""
         return self._write(prepared, table, membership, self.labels(prepared), self._added)
 
@@ -179,7 +179,7 @@ class Keeping:
         self,
         prepared: Prepared,
         table: pa.Table,
-        membership: Membership,
+        membership: RowMatches,
         labels: Mapping[int, str],
         segments: dict[LogId, list[Segment]],
     ) -> pa.Table:

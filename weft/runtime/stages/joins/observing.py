@@ -23,15 +23,15 @@ from dataclasses import dataclass
 from math import prod
 
 from weft.algebra import Column
-from weft.optimizer.network import Kind, Known, Observed
+from weft.optimizer.network import MeasuredSizes, SizeKey, SizeKind
+from weft.optimizer.network.measured_sizes import in_turn, share_known
 from weft.optimizer.network.node_predicates import Renaming
-from weft.optimizer.network.observed import in_turn, share_known
 from weft.optimizer.network.wanted import legs_read
 from weft.plan.log_ids import LogId
 from weft.plan.network import Network
 from weft.predicates.clauses import Disjunction
 from weft.runtime.stages.joins.conditions import Columns, column_of, conjunction_of
-from weft.runtime.stages.joins.distinct import Values
+from weft.runtime.stages.joins.distinct import DistinctCount
 from weft.runtime.stages.joins.exploring import explored
 from weft.runtime.stages.joins.families import Families
 from weft.runtime.stages.joins.prepared import Prepared
@@ -50,14 +50,14 @@ _COLUMNS = 256
 class _Conditions:
     """The conditions of a family by the numbers of their clauses, and its keys; each may go by two names."""
 
-    clauses: tuple[tuple[int, tuple[Known, ...]], ...]
-    keys: tuple[tuple[Known, ...], ...]
+    clauses: tuple[tuple[int, tuple[SizeKey, ...]], ...]
+    keys: tuple[tuple[SizeKey, ...], ...]
 
 
 class Observing:
     """Counts what cycles do, for the statistics that plans are made by."""
 
-    def __init__(self, observed: Observed) -> None:
+    def __init__(self, observed: MeasuredSizes) -> None:
         self.observed = observed
         #: Of each family of joins, in the last cycle: the pairs that it looked at, and those that are in a node.
         self.pairs: dict[str, tuple[int, int]] = {}
@@ -65,12 +65,12 @@ class Observing:
         self._joined: dict[str, tuple[frozenset[int], ...]] = {}
         self._renaming = Renaming()
         self._conditions: dict[int, tuple[Prepared, _Conditions]] = {}
-        self._values: dict[tuple[str, str], Values] = {}
+        self._values: dict[tuple[str, str], DistinctCount] = {}
 
     def name_nodes(self, network: Network, families: Families) -> None:
         """The network is another one: what is known of its nodes goes by what they compute."""
         self.observed.nodes = {
-            number: Known(Kind.NODE, node.legs, str(families.numbers[number]))
+            number: SizeKey(SizeKind.NODE, node.legs, str(families.numbers[number]))
             for number, node in network.nodes.items()
             if node.parents
         }
@@ -79,7 +79,7 @@ class Observing:
 
     def sampling(self) -> dict[str, int]:
         """For each log how many rows come for one that stands for all."""
-        new = [known for known in self.observed if known.kind is Kind.NEW]
+        new = [known for known in self.observed if known.kind is SizeKind.NEW]
         steps = {known.logs[0]: self.observed.step(known) for known in new}
         return {log: max(1, int(rows) // SAMPLE) for log, rows in steps.items() if rows is not None}
 
@@ -93,10 +93,10 @@ class Observing:
             return prod(rows + arrived.get(log, 0) for rows, log in zip(known, legs, strict=True)) - prod(known)
 
         for log in {leg for each in network.families for leg in each.family.legs}:
-            self.observed.see(Known(Kind.NEW, (log,)), arrived.get(log, 0))
-            self.observed.see(Known(Kind.ROWS, (log,)), before.get(log, 0) + arrived.get(log, 0))
-        counted: dict[Known, tuple[int, int]] = {}
-        derived: dict[Known, float] = {}
+            self.observed.see(SizeKey(SizeKind.NEW, (log,)), arrived.get(log, 0))
+            self.observed.see(SizeKey(SizeKind.ROWS, (log,)), before.get(log, 0) + arrived.get(log, 0))
+        counted: dict[SizeKey, tuple[int, int]] = {}
+        derived: dict[SizeKey, float] = {}
         tried = self._tried(network, before)
         self.pairs = {}
         for each in network.families:
@@ -121,13 +121,13 @@ class Observing:
     def _see_nodes(self, prepared: Prepared, fresh: Fresh | None, possible: int, cycle: int) -> None:
         for node in in_turn(list(prepared.evaluator.nodes), cycle, BY_TURNS):
             count = fresh.membership.count(node) if fresh is not None else 0
-            self.observed.see(Known(Kind.NODE, prepared.family.legs, str(node)), count, possible)
+            self.observed.see(SizeKey(SizeKind.NODE, prepared.family.legs, str(node)), count, possible)
 
     # -- joins --------------------------------------------------------------------------------------------------------
 
     def _see_join(
         self, prepared: Prepared, fresh: Mapping[LogId, Fresh], possible: int, of_sides: Sequence[int]
-    ) -> dict[Known, float]:
+    ) -> dict[SizeKey, float]:
         """Count the pairs that a join looked at, and say what share of all pairs its keys let through.
 
         What several keys let through together they are given equal parts in: for a join by all of them it makes no
@@ -137,7 +137,9 @@ class Observing:
         looked_at = len(here.membership) if here is not None else 0
         kept = int(here.membership.in_any(prepared.evaluator.nodes).sum()) if here is not None else 0
         self.pairs[family.name] = looked_at, kept
-        known = [Known(kind, family.legs, family.name) for kind in (Kind.LOOKED_AT, Kind.LEFT, Kind.RIGHT)]
+        known = [
+            SizeKey(kind, family.legs, family.name) for kind in (SizeKind.LOOKED_AT, SizeKind.LEFT, SizeKind.RIGHT)
+        ]
         joined = tuple(family.parents(number) for number in range(len(prepared.sides)))
         if self._joined.setdefault(family.name, joined) != joined:
             # Of other rows, another share is looked at: one of the old and one of the new would say nothing together.
@@ -157,7 +159,7 @@ class Observing:
         let_through = min(1.0, shares[0] / (shares[1] * shares[2])) ** (1 / len(keys))
         return {name: let_through for names in keys for name in names}
 
-    def _tried(self, network: NetworkPass, before: Mapping[LogId, int]) -> dict[Known, tuple[int, int]]:
+    def _tried(self, network: NetworkPass, before: Mapping[LogId, int]) -> dict[SizeKey, tuple[int, int]]:
         """The pairs that joins would meet which do not run, of how many, by the names of their keys."""
         return {
             name: (each.pairs, each.possible)
@@ -168,7 +170,7 @@ class Observing:
 
     # -- conditions ---------------------------------------------------------------------------------------------------
 
-    def _count(self, prepared: Prepared, fresh: Fresh, cycle: int) -> Iterator[tuple[Known, int, int]]:
+    def _count(self, prepared: Prepared, fresh: Fresh, cycle: int) -> Iterator[tuple[SizeKey, int, int]]:
         """How many rows satisfy each condition, of how many. Of single rows, those of their log tell it best."""
         chosen = in_turn(self._conditions_of(prepared).clauses, cycle, BY_TURNS)
         rows = len(fresh.membership) if fresh.sample is None else int(fresh.sample.sum())
@@ -187,8 +189,8 @@ class Observing:
     def _found_conditions(self, prepared: Prepared) -> _Conditions:
         family, numbers = prepared.family, prepared.evaluator.clauses
         keys = {key.text: None for key in family.keys}
-        clauses: dict[int, tuple[Known, ...]] = {}
-        names_of_keys: dict[str, tuple[Known, ...]] = {}
+        clauses: dict[int, tuple[SizeKey, ...]] = {}
+        names_of_keys: dict[str, tuple[SizeKey, ...]] = {}
         # Names of columns follow from what they hold: the family's own are not touched.
         columns = Columns(prepared.columns.legs)
         for member in family.nodes.values():
@@ -202,7 +204,7 @@ class Observing:
                         clauses[numbers[clause]] = names
         return _Conditions(tuple(clauses.items()), tuple(names_of_keys.values()))
 
-    def _names(self, condition: Disjunction, legs: Sequence[str]) -> Iterator[Known]:
+    def _names(self, condition: Disjunction, legs: Sequence[str]) -> Iterator[SizeKey]:
         """What a condition is called: over its legs in their order, and if there are two, the other way round too."""
         read = legs_read(condition)
         for order in dict.fromkeys((read, read[::-1])) if len(read) == 2 else (read,):
@@ -219,10 +221,10 @@ class Observing:
                 continue
             seen.add((log, column))
             numbers, present = fresh.keys.of_column(name)
-            values = self._values.setdefault((log, column), Values())
+            values = self._values.setdefault((log, column), DistinctCount())
             values.add(numbers[present])
             if values.count:
-                self.observed.see(Known(Kind.VALUES, (log,), column), values.count)
+                self.observed.see(SizeKey(SizeKind.VALUES, (log,), column), values.count)
 
 
 def _key_columns(families: Sequence[Prepared]) -> Iterator[tuple[str, str, Prepared, str]]:
@@ -236,7 +238,7 @@ def _key_columns(families: Sequence[Prepared]) -> Iterator[tuple[str, str, Prepa
                     yield side.family.name, expression.name, side, column_of(*place)
 
 
-def _add(counted: dict[Known, tuple[int, int]], found: Iterator[tuple[Known, int, int]]) -> None:
+def _add(counted: dict[SizeKey, tuple[int, int]], found: Iterator[tuple[SizeKey, int, int]]) -> None:
     """Add what one family tells. What the rows of a log have told of themselves, their pairs do not tell better."""
     of_logs = {known for known in counted if len(known.logs) == 1}
     for known, part, whole in found:

@@ -12,10 +12,10 @@ from functools import cached_property
 from weft.algebra import Column, DataType, Expression, Field, Select, Source, Stream
 from weft.algebra.types import BIGINT, BOOLEAN, STRING
 from weft.predicates.clauses import Disjunction, set_with
-from weft.predicates.evaluation import Conjunction, Evaluator, Labelled
+from weft.predicates.row_matching import Conjunction, ParentLabel, RowMatcher
 from weft.predicates.terms import columns_of, with_columns
-from weft.runtime.columnar.expressions import spark_sql
 from weft.runtime.columnar.rows import ARRIVAL, column
+from weft.runtime.columnar.spark_expressions import spark_sql
 from weft.runtime.stages.joins.conditions import Columns, clock_of, column_of, conjunction_of, holds
 from weft.runtime.stages.joins.families import Families, Family, Member, demands, hash_of
 from weft.runtime.stages.joins.hulls import condition_of_hulls, hulls
@@ -70,7 +70,7 @@ class Prepared:
     side_conditions: tuple[str, ...] = ()
     #: Whether kept rows stay with the executors: see `stage.py`.
     on_executors: bool = False
-    evaluator: Evaluator = field(default_factory=lambda: Evaluator({}))
+    evaluator: RowMatcher = field(default_factory=lambda: RowMatcher({}))
 
     @cached_property
     def band(self) -> Band | None:
@@ -148,7 +148,7 @@ def prepared(
             here.readers.setdefault(node, {})[place] = use.first
     for each in made.values():
         needed = dict.fromkeys((*(tap.node for tap in each.taps), *each.family.feeding))
-        each.evaluator = Evaluator({node: _conjunction(each, each.family.nodes[node]) for node in needed})
+        each.evaluator = RowMatcher({node: _conjunction(each, each.family.nodes[node]) for node in needed})
         if each.sides:
             _look_at_sides(each)
     for each in reversed(made.values()):
@@ -206,7 +206,7 @@ def _conjunction(prepared: Prepared, member: Member) -> Conjunction:
 
 def _of_parent(prepared: Prepared, side: Family, number: int, parent: int) -> Conjunction:
     if side.level:
-        return ((Labelled(PARENT_NODES[number], parent),),)
+        return ((ParentLabel(PARENT_NODES[number], parent),),)
     return conjunction_of(set_with(demands(side, parent)), prepared.columns, prepared.family.first_legs[number])
 
 

@@ -13,7 +13,7 @@ from weft.arrays.arrow_types import arrow_type
 from weft.arrays.key_hashes import KeyHashes
 from weft.arrays.ordinals import Mask, Positions
 from weft.plan.log_ids import LogId
-from weft.predicates.evaluation import Membership
+from weft.predicates.row_matching import RowMatches
 from weft.runtime.stages.joins.held import Asked, Held, Numbering
 from weft.runtime.stages.joins.pairs import buckets_met, ordered, pairs_of, taken, whole_numbers
 from weft.runtime.stages.joins.prepared import LATE, Prepared
@@ -29,7 +29,7 @@ class Fresh:
     """The new rows of a family in this cycle, and which nodes they are in."""
 
     table: pa.Table
-    membership: Membership
+    membership: RowMatches
     #: Rows that stand for all rows of a log, whether somebody wants them or not; None for all of them.
     sample: Mask | None = None
 

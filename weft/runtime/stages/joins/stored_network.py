@@ -19,10 +19,10 @@ from pathlib import Path
 
 from weft.algebra import Select
 from weft.catalog import Catalog, CatalogError
-from weft.optimizer.network.estimates import NOTHING_KNOWN, Statistics
+from weft.optimizer.network.estimates import NOTHING_KNOWN, SizeStatistics
 from weft.optimizer.network.nodes import require_sound
 from weft.optimizer.network.planner import Planner
-from weft.optimizer.network.wanted import ALL_SHARING, Sharing
+from weft.optimizer.network.wanted import ALL_SHARING, SharingOptions
 from weft.plan.log_ids import LogId
 from weft.plan.network import Network
 
@@ -33,7 +33,7 @@ class StoredNetwork:
     """A planner whose nodes a catalog keeps, if there is one. One that is open for reading is not changed."""
 
     def __init__(
-        self, catalog: Catalog | None, sharing: Sharing = ALL_SHARING, statistics: Statistics = NOTHING_KNOWN
+        self, catalog: Catalog | None, sharing: SharingOptions = ALL_SHARING, statistics: SizeStatistics = NOTHING_KNOWN
     ) -> None:
         self._catalog = catalog
         self._made_by = blake2b(f"{_code()} {sharing}".encode(), digest_size=16).hexdigest()

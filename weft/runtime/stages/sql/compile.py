@@ -35,8 +35,8 @@ from weft.algebra.properties import reads
 from weft.algebra.types import TIMESTAMP, DataType
 from weft.plan.event_time import Clock, EventTime, QueryStart, is_windowed
 from weft.plan.log_ids import LogId
-from weft.runtime.columnar.expressions import Leaf, aggregate_sql, spark_sql, spark_type
 from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, column, columns
+from weft.runtime.columnar.spark_expressions import Leaf, aggregate_sql, spark_sql, spark_type
 from weft.runtime.places import Place, log_of
 from weft.runtime.stages.sql import history, running
 from weft.windows.join_windows import meeting_bounds

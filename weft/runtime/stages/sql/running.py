@@ -14,8 +14,8 @@ from typing import Protocol
 from weft.algebra import Aggregate, Expression, Kind, Select
 from weft.plan.log_ids import LogId, LogKind
 from weft.runtime.columnar import exact_sums
-from weft.runtime.columnar.expressions import Leaf, aggregate_sql, exact_sum, spark_sql, spark_type
 from weft.runtime.columnar.rows import CLOCK
+from weft.runtime.columnar.spark_expressions import Leaf, aggregate_sql, exact_sum, spark_sql, spark_type
 from weft.sql.functions import is_holistic
 
 _VARIANCES = frozenset({"var_samp", "var_pop", "stddev_samp", "stddev_pop"})

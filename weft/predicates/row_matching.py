@@ -44,14 +44,14 @@ _ROOM = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
+class PlainColumn:
     """A column of the rows."""
 
     column: str
 
 
 @dataclass(frozen=True, slots=True)
-class Combination:
+class ColumnCombination:
     """A sum of products of columns with whole numbers: (factor, columns) for each. It fits into 64 bits, or nearly."""
 
     terms: tuple[tuple[int, tuple[str, ...]], ...]
@@ -59,14 +59,14 @@ class Combination:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ColumnComparison:
     """How two columns of one type compare: −1, 0 or 1."""
 
     left: str
     right: str
 
 
-Value: TypeAlias = Plain | Combination | Comparison
+Value: TypeAlias = PlainColumn | ColumnCombination | ColumnComparison
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
+class ParentLabel:
     """That a row's parent is in a node: the node's label stands in a text of labels, such as `7.0 12.3`."""
 
     column: str
@@ -88,11 +88,11 @@ class Labelled:
 
 
 #: One of these must hold; and for a node, all of its clauses.
-Clause: TypeAlias = tuple[Check | Labelled, ...]
+Clause: TypeAlias = tuple[Check | ParentLabel, ...]
 Conjunction: TypeAlias = tuple[Clause, ...]
 
 
-class Membership:
+class RowMatches:
     """The rows of each node, of the rows of one table."""
 
     def __init__(
@@ -151,7 +151,7 @@ class Membership:
 
 
 @dataclass(frozen=True)
-class Evaluator:
+class RowMatcher:
     """The conditions of some nodes, made ready: what does not depend on rows is found out once."""
 
     nodes: Mapping[int, Conjunction]
@@ -190,16 +190,16 @@ class Evaluator:
         )
 
     @cached_property
-    def _labelled(self) -> tuple[tuple[int, Labelled], ...]:
+    def _labelled(self) -> tuple[tuple[int, ParentLabel], ...]:
         """The checks of labels, each with the number of its clause."""
         return tuple(
             (number, check)
             for clause, number in self.clauses.items()
             for check in clause
-            if isinstance(check, Labelled)
+            if isinstance(check, ParentLabel)
         )
 
-    def of(self, table: pa.Table, parents: Mapping[int, str] | None = None) -> Membership:
+    def of(self, table: pa.Table, parents: Mapping[int, str] | None = None) -> RowMatches:
         """Which rows of a table are in which nodes. The rows' parents are labelled as `parents` says."""
         numbers = [each.numbers(table) for each in self._subjects]
         labels = {
@@ -223,7 +223,7 @@ class Evaluator:
             node: np.logical_and.reduce([all_kinds, *(clauses[number] for number in numbers_of_clauses)])
             for node, numbers_of_clauses in self._clauses_of_nodes.items()
         }
-        return Membership(table.num_rows, kinds, satisfied, clauses)
+        return RowMatches(table.num_rows, kinds, satisfied, clauses)
 
 
 class SubjectIntervals:
@@ -245,9 +245,9 @@ class SubjectIntervals:
 
     def numbers(self, table: pa.Table) -> Positions:
         """The number of the interval that each row's value lies in."""
-        if isinstance(self.value, Plain):
+        if isinstance(self.value, PlainColumn):
             return self._intervals.of(table[self.value.column])
-        if isinstance(self.value, Comparison):
+        if isinstance(self.value, ColumnComparison):
             return self._intervals.of_ordinals(*_compared(table[self.value.left], table[self.value.right]), scale=0)
         return self._intervals.of_ordinals(*_combined(self.value, table), scale=self.value.scale)
 
@@ -259,7 +259,7 @@ def _constant(place: Place) -> Constant:
     return place
 
 
-def _combined(value: Combination, table: pa.Table) -> tuple[Numbers, Mask]:
+def _combined(value: ColumnCombination, table: pa.Table) -> tuple[Numbers, Mask]:
     total = np.zeros(table.num_rows, dtype=np.int64)
     nulls = np.zeros(table.num_rows, dtype=bool)
     for factor, columns in value.terms:

@@ -44,7 +44,7 @@ ENOUGH = 16
 MOST = 8_192
 
 
-class Kind(Enum):
+class SizeKind(Enum):
     """What a number is about."""
 
     #: Rows of a log that are kept, and rows that arrive in a cycle.
@@ -63,21 +63,21 @@ class Kind(Enum):
 
 
 #: Kinds that are shares, of 1 at most.
-_SHARES = frozenset({Kind.SHARE, Kind.NODE, Kind.LOOKED_AT, Kind.LEFT, Kind.RIGHT})
+_SHARES = frozenset({SizeKind.SHARE, SizeKind.NODE, SizeKind.LOOKED_AT, SizeKind.LEFT, SizeKind.RIGHT})
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class SizeKey:
     """What is known: its kind, the logs that it is about, and the condition, the column, the node or the join."""
 
-    kind: Kind
+    kind: SizeKind
     logs: tuple[str, ...]
     of: str = ""
 
 
-def share_known(condition: Disjunction, logs: Sequence[str], legs: Sequence[int], renaming: Renaming) -> Known:
+def share_known(condition: Disjunction, logs: Sequence[str], legs: Sequence[int], renaming: Renaming) -> SizeKey:
     """What the share goes by of rows, or of combinations of rows of several legs, that satisfy a condition."""
-    return Known(Kind.SHARE, tuple(logs[leg] for leg in legs), renaming.by_place(condition, logs, legs).text)
+    return SizeKey(SizeKind.SHARE, tuple(logs[leg] for leg in legs), renaming.by_place(condition, logs, legs).text)
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ class _Number:
     #: The round in which it first had a step.
     known_since: int = 0
 
-    def value(self, known: Known) -> float | None:
+    def value(self, known: SizeKey) -> float | None:
         """The smoothed number; a share is never taken to be nothing, only less than could be seen."""
         if known.kind not in _SHARES:
             return self.part / self.whole
@@ -97,21 +97,21 @@ class _Number:
         return min(1.0, (self.part + 0.5) / (self.whole + 1))
 
 
-class Observed:
+class MeasuredSizes:
     """What has been seen so far, as the `Statistics` that plans are made by."""
 
     def __init__(self) -> None:
         #: What was seen last comes last.
-        self._numbers: dict[Known, _Number] = {}
-        self._moved: dict[Known, int | None] = {}
+        self._numbers: dict[SizeKey, _Number] = {}
+        self._moved: dict[SizeKey, int | None] = {}
         #: How often it was asked what has moved.
         self.rounds = 0
         #: The nodes of the network by the planner's numbers: what is known of them.
-        self.nodes: Mapping[int, Known] = {}
+        self.nodes: Mapping[int, SizeKey] = {}
 
     # -- seeing -------------------------------------------------------------------------------------------------------
 
-    def see(self, known: Known, part: float, whole: float = 1) -> None:
+    def see(self, known: SizeKey, part: float, whole: float = 1) -> None:
         """Count so many of so many, for a share; or a number as it is in this cycle."""
         number = self._renewed(known)
         remembered = _remembered(number, part, whole) if known.kind in _SHARES else REMEMBERED
@@ -119,17 +119,17 @@ class Observed:
         number.whole = number.whole * remembered + whole
         self._step(known, number)
 
-    def derive(self, known: Known, value: float) -> None:
+    def derive(self, known: SizeKey, value: float) -> None:
         """Take a share that follows from others that are smoothed already."""
         number = self._renewed(known)
         number.part, number.whole = value * (ENOUGH + 1) - 0.5, ENOUGH
         self._step(known, number)
 
-    def forget(self, known: Known) -> None:
+    def forget(self, known: SizeKey) -> None:
         """What was counted is not what will be counted from now on."""
         self._numbers.pop(known, None)
 
-    def _renewed(self, known: Known) -> _Number:
+    def _renewed(self, known: SizeKey) -> _Number:
         number = self._numbers.pop(known, None) or _Number()
         self._numbers[known] = number
         if len(self._numbers) > MOST:
@@ -137,7 +137,7 @@ class Observed:
             del self._numbers[oldest]
         return number
 
-    def _step(self, known: Known, number: _Number) -> None:
+    def _step(self, known: SizeKey, number: _Number) -> None:
         value = number.value(known)
         if not value:
             return
@@ -151,7 +151,7 @@ class Observed:
         if number.step != before:
             self._moved.setdefault(known, before)
 
-    def restore(self, values: Mapping[Known, float]) -> None:
+    def restore(self, values: Mapping[SizeKey, float]) -> None:
         """Take up what was known when the network last ran; a first cycle soon counts for as much."""
         for known, value in values.items():
             if known.kind in _SHARES:
@@ -159,7 +159,7 @@ class Observed:
             else:
                 self.see(known, value)
 
-    def take_moved(self) -> dict[Known, int | None]:
+    def take_moved(self) -> dict[SizeKey, int | None]:
         """What has changed its step since this was last asked, and the step that it had then."""
         moved, self._moved = self._moved, {}
         self.rounds += 1
@@ -167,37 +167,37 @@ class Observed:
 
     # -- knowing ------------------------------------------------------------------------------------------------------
 
-    def __iter__(self) -> Iterator[Known]:
+    def __iter__(self) -> Iterator[SizeKey]:
         """All that something is known of, what was seen last at the end."""
         return iter(self._numbers)
 
-    def value(self, known: Known) -> float | None:
+    def value(self, known: SizeKey) -> float | None:
         """What was measured, smoothed."""
         number = self._numbers.get(known)
         return None if number is None else number.value(known)
 
-    def step(self, known: Known) -> Fraction | None:
+    def step(self, known: SizeKey) -> Fraction | None:
         """What plans go by: the power of two that a number is known by."""
         step = self._step_of(known)
         return None if step is None else Fraction(2) ** step
 
-    def is_news(self, known: Known, since: int) -> bool:
+    def is_news(self, known: SizeKey, since: int) -> bool:
         """Whether a number is known, and was not before a round."""
         number = self._numbers.get(known)
         return number is not None and number.step is not None and number.known_since >= since
 
-    def _step_of(self, known: Known) -> int | None:
+    def _step_of(self, known: SizeKey) -> int | None:
         number = self._numbers.get(known)
         return None if number is None else number.step
 
     def rows(self, log: str) -> int | None:
-        return _whole(self.step(Known(Kind.ROWS, (log,))))
+        return _whole(self.step(SizeKey(SizeKind.ROWS, (log,))))
 
     def distinct(self, log: str, column: str) -> int | None:
-        return _whole(self.step(Known(Kind.VALUES, (log,), column)))
+        return _whole(self.step(SizeKey(SizeKind.VALUES, (log,), column)))
 
     def kept(self, logs: tuple[str, ...], condition: str) -> Fraction | None:
-        return self.step(Known(Kind.SHARE, logs, condition))
+        return self.step(SizeKey(SizeKind.SHARE, logs, condition))
 
     def node_rows(self, node: int) -> int | None:
         known = self.nodes.get(node)

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.optimizer.network import Kind, Known, Observed, observed
-from weft.optimizer.network.observed import ENOUGH, MOST, in_turn, stepped
+from weft.optimizer.network import MeasuredSizes, SizeKey, SizeKind
+from weft.optimizer.network import measured_sizes as observed
+from weft.optimizer.network.measured_sizes import ENOUGH, MOST, in_turn, stepped
 
-SHARE = Known(Kind.SHARE, ("stream f",), "T1.a > 1")
-ROWS = Known(Kind.ROWS, ("stream f",))
+SHARE = SizeKey(SizeKind.SHARE, ("stream f",), "T1.a > 1")
+ROWS = SizeKey(SizeKind.ROWS, ("stream f",))
 
 _numbers = st.builds(Fraction, st.integers(1, 10**9), st.integers(1, 10**9))
 
@@ -40,7 +41,7 @@ def test_a_step_is_left_when_what_is_measured_has_doubled_or_is_half_as_much(ste
 
 
 def test_as_long_as_little_has_been_seen_nothing_is_known() -> None:
-    known = Observed()
+    known = MeasuredSizes()
     assert (known.rows("stream f"), known.kept(SHARE.logs, SHARE.of), known.distinct("stream f", "a")) == (None,) * 3
     known.see(SHARE, 3, ENOUGH - 1)
     assert known.kept(SHARE.logs, SHARE.of) is None
@@ -52,7 +53,7 @@ def test_as_long_as_little_has_been_seen_nothing_is_known() -> None:
 
 
 def test_what_was_never_seen_to_hold_holds_less_often_than_could_be_seen() -> None:
-    known = Observed()
+    known = MeasuredSizes()
     known.see(SHARE, 0, 1_023)
     assert known.kept(SHARE.logs, SHARE.of) == Fraction(1, 2_048)
     known.see(SHARE, 1_000, 1_000)
@@ -63,7 +64,7 @@ def test_what_was_never_seen_to_hold_holds_less_often_than_could_be_seen() -> No
 @pytest.mark.parametrize("seed", range(5))
 def test_noise_hardly_ever_leaves_a_step(share: float, seed: int) -> None:
     """Forty rows a cycle, each of which satisfies a condition or not, by chance."""
-    chance, known, steps = random.Random(seed), Observed(), []
+    chance, known, steps = random.Random(seed), MeasuredSizes(), []
     for _ in range(400):
         known.see(SHARE, sum(chance.random() < share for _ in range(40)), 40)
         steps.append(known.kept(SHARE.logs, SHARE.of))
@@ -73,7 +74,7 @@ def test_noise_hardly_ever_leaves_a_step(share: float, seed: int) -> None:
 
 
 def test_noise_of_less_than_a_factor_of_two_changes_nothing() -> None:
-    chance, known = random.Random(3), Observed()
+    chance, known = random.Random(3), MeasuredSizes()
     for _ in range(10):
         known.see(ROWS, 1_000)
     known.take_moved()
@@ -85,7 +86,7 @@ def test_noise_of_less_than_a_factor_of_two_changes_nothing() -> None:
 
 @pytest.mark.parametrize(("before", "after"), [(0.01, 0.5), (0.5, 0.01), (0.9, 0.05)])
 def test_a_lasting_change_is_known_within_a_few_cycles(before: float, after: float) -> None:
-    known = Observed()
+    known = MeasuredSizes()
     for _ in range(100):
         known.see(SHARE, 1_000 * before, 1_000)
     cycles = 0
@@ -98,7 +99,7 @@ def test_a_lasting_change_is_known_within_a_few_cycles(before: float, after: flo
 
 
 def test_one_cycle_that_is_out_of_the_ordinary_is_soon_forgotten() -> None:
-    known = Observed()
+    known = MeasuredSizes()
     for _ in range(20):
         known.see(ROWS, 1_000)
     known.see(ROWS, 100_000)
@@ -109,29 +110,29 @@ def test_one_cycle_that_is_out_of_the_ordinary_is_soon_forgotten() -> None:
 
 
 def test_rows_of_a_node_are_its_share_of_the_combinations_that_are_kept() -> None:
-    known = Observed()
-    node = Known(Kind.NODE, ("stream f", "stream g"), "17")
+    known = MeasuredSizes()
+    node = SizeKey(SizeKind.NODE, ("stream f", "stream g"), "17")
     known.nodes = {3: node}
     assert known.node_rows(3) is None
     known.see(node, 640, 10_000)
     assert known.node_rows(3) is None
-    known.see(Known(Kind.ROWS, ("stream f",)), 64)
-    known.see(Known(Kind.ROWS, ("stream g",)), 256)
+    known.see(SizeKey(SizeKind.ROWS, ("stream f",)), 64)
+    known.see(SizeKey(SizeKind.ROWS, ("stream g",)), 256)
     assert known.node_rows(3) == 64 * 256 // 16
     assert known.node_rows(4) is None
 
 
 def test_what_follows_from_others_is_taken_as_it_is() -> None:
-    known = Observed()
+    known = MeasuredSizes()
     for value in (0.5, 0.001, 1.0):
         known.derive(SHARE, value)
         assert known.value(SHARE) == pytest.approx(value)
 
 
 def test_what_has_not_been_seen_for_longest_is_forgotten() -> None:
-    known = Observed()
+    known = MeasuredSizes()
     for number in range(MOST + 10):
-        known.see(Known(Kind.ROWS, (f"stream s{number}",)), 1)
+        known.see(SizeKey(SizeKind.ROWS, (f"stream s{number}",)), 1)
         known.see(ROWS, 100)
     assert len(list(known)) == MOST
     assert known.rows("stream f") == 128
@@ -140,7 +141,7 @@ def test_what_has_not_been_seen_for_longest_is_forgotten() -> None:
 
 
 def test_what_was_known_is_known_again() -> None:
-    known, again = Observed(), Observed()
+    known, again = MeasuredSizes(), MeasuredSizes()
     known.see(SHARE, 30, 1_000)
     known.see(ROWS, 5_000)
     again.restore({each: known.value(each) for each in known})  # type: ignore[misc]
