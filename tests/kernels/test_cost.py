@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from itertools import islice, pairwise
-from math import factorial, floor, log2
+from math import factorial, floor, lcm, log2
 
 import numpy as np
 import pytest
@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.kernels.calibration import calibrate, fitted
+from tests.windows.strategies import answers_between, edges_after, slices_of
 from weft.algebra import UNBOUNDED, Window
 from weft.kernels import demand as demands
 from weft.kernels import kernel_cost as cost
@@ -31,14 +32,13 @@ from weft.kernels.kernel_cost import (
     cost_per_tick,
     harmonic,
     lookup,
-    operations_per_answer,
     operations_per_edge,
 )
 from weft.kernels.monoids import COUNT
 from weft.kernels.statistic import Columns, Statistic
 from weft.windows.counting import edge_rate
-from weft.windows.schedule import answers_between, edges_after, edges_between, fragments_of
-from weft.windows.slicing import composite_slide, shared_edges
+from weft.windows.schedule import edges_between
+from weft.windows.slicing import shared_edges
 
 # Slides that divide their ranges, as in the papers' workloads: there the mean number of partials is exact.
 whole_windows = st.builds(
@@ -183,9 +183,9 @@ def test_due_aware_sums_over_queries(windows: list[Window]) -> None:
 @given(trees)
 def test_panes_is_what_answers_really_combine(windows: list[Window]) -> None:
     edges = shared_edges(windows)
-    period = composite_slide(windows)
+    period = lcm(*(window.slide for window in windows))
     combined = sum(
-        sum(1 for _ in fragments_of(edges, due.start, due.end)) - 1
+        len(slices_of(edges, due.start, due.end)) - 1
         for window in windows
         for due in answers_between([window], 0, period)
     )
@@ -259,14 +259,6 @@ def test_the_deque_costs_at_most_its_omega_in_mixed_trees(seed: int) -> None:
     windows = [Window(slide * draw.randint(1, 20), slide) for slide in draw.choices(divisors, k=10)]
     bound = float(omega("slickdeque_noninv", windows))
     assert 0.5 * bound < measured_deque(windows, 6_000, seed) < 1.02 * bound
-
-
-def test_cutty_takes_the_open_partial_once_per_answer() -> None:
-    windows = [Window(20, 4), Window(30, 6)]
-    tree, rate = demand(windows), Fraction(1, 3)
-    answers = Fraction(1, 4) / rate + Fraction(1, 6) / rate
-    assert operations_per_edge("prefix", tree, rate, cutty=True) == 1 + 2 * answers
-    assert operations_per_answer("prefix", tree, rate) == (1 + answers) / answers
 
 
 @given(st.lists(st.builds(Window, st.integers(1, 40), st.integers(1, 40)), min_size=1, max_size=6))

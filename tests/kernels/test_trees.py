@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kernels.cases import CASES
+from tests.windows.strategies import answers_between
 from weft.algebra import Window
 from weft.algebra.types import BIGINT
-from weft.kernels.algorithms import ALGORITHMS
-from weft.kernels.grouped import GroupedWindows, Partials, make_kernel
+from weft.kernels.grouped import GroupedWindows, Partials
 from weft.kernels.monoids import COUNT, extreme, sum_of_integers, whole_sum
 from weft.kernels.statistic import Columns, Statistic, Values, fold
-from weft.windows.schedule import answers_between, edges_between, most_partials
-from weft.windows.slicing import Slicing, partials_per_answer, shared_edges
-from weft.windows.steps import steps_between
+from weft.windows.schedule import edges_between, most_partials
+from weft.windows.slicing import shared_edges
 
 windows = st.builds(Window, range=st.integers(1, 40), slide=st.integers(1, 12), origin=st.integers(-20, 20))
 rows = st.lists(st.tuples(st.integers(0, 119), st.integers(0, 3), st.integers(-9, 9)), max_size=60)
@@ -42,39 +38,44 @@ ROUNDS = [
 @settings(max_examples=12)
 @given(
     asked=st.lists(windows, min_size=1, max_size=4),
-    slicing=st.sampled_from([Slicing.PANES, Slicing.PAIRS]),
     rows=rows,
     cycle=st.integers(5, 60),
 )
 def test_a_tree_answers_what_its_windows_hold(
-    kernels: dict[str, str], asked: list[Window], slicing: Slicing, rows: list[tuple[int, int, int]], cycle: int
+    kernels: dict[str, str], asked: list[Window], rows: list[tuple[int, int, int]], cycle: int
 ) -> None:
     """Rows (clock, key, value) of 120 ticks come in cycles; every answer is compared with its rows."""
-    edges = shared_edges(asked, slicing)
+    edges = shared_edges(asked)
     at = int(edges_between(edges, -100, 0)[-1])
     reach = max(window.range or 0 for window in asked)
-    ranges = len({window.range for window in asked})
-    tree = GroupedWindows(STATISTICS, kernels, most_partials(edges, reach), ranges)
+    ranges = sorted({window.range or 0 for window in asked}, reverse=True)
+    tree = GroupedWindows(STATISTICS, kernels, most_partials(edges, reach), len(ranges))
     answered = {}
     while at < 120:
         ends = edges_between(edges, at, at + cycle)
         if not len(ends):
             cycle *= 2
             continue
-        steps = steps_between(asked, edges, at, int(ends[-1]), first=tree.first, number=tree.next)
+        # After the slice that ends at ends[i], range j begins with slice starts[i, j]; due where an instance ends.
+        instants = edges_between(edges, at - reach - 1, int(ends[-1]))
+        numbers = tree.next + np.arange(len(ends))[:, np.newaxis]
+        inside = np.searchsorted(instants, ends[:, np.newaxis] - np.array(ranges)) - np.searchsorted(instants, at)
+        starts = np.clip(tree.next + inside, tree.first, numbers)
+        closing = {(due.end, due.window.range) for due in answers_between(asked, at, int(ends[-1]))}
+        due = np.array([[(end, each) in closing for each in ranges] for end in ends.tolist()])
+        begins = np.append(at, ends[:-1])
         at = int(ends[-1])
-        answers = tree.slide(partials_of(rows, steps.begins, steps.ends), len(ends), steps.starts, steps.due)
-        found = answers.rows()
-        due = np.argwhere(steps.due)[found.answers]
+        found = tree.slide(partials_of(rows, begins, ends), len(ends), starts, due).rows()
+        places = np.argwhere(due)[found.answers]
         for (i, j), key, count, total, most in zip(
-            due.tolist(),
+            places.tolist(),
             found.keys.tolist(),
             found.records["count"][0].tolist(),
             whole_sum(found.records["sum"]).tolist(),
             found.records["max"][0].tolist(),
             strict=True,
         ):
-            answered[int(steps.ends[i]), steps.ranges[j], key] = (count, total, most)
+            answered[int(ends[i]), ranges[j], key] = (count, total, most)
     expected = {}
     for answer in answers_between(asked, int(edges_between(edges, -100, 0)[-1]), at):
         for key in range(4):
@@ -95,52 +96,6 @@ def partials_of(rows: list[tuple[int, int, int]], begins: np.ndarray, ends: np.n
         np.array([key for _, key in pairs], dtype=np.int64),
         {name: fold(s, lifted(s, values), members, len(pairs)) for name, s in STATISTICS.items()},
     )
-
-
-# Cutty: the last fragment of a window is still open when its answer is due -------------------------------------------
-
-
-def cutty_answers(window: Window, texts: list[str], kernel: str) -> dict[int, str]:
-    """Texts, one per tick from 0 on, concatenated per window: closed fragments by a kernel, and the open one."""
-    statistic = CASES["concatenation"].statistic
-    edges = shared_edges([window], Slicing.CUTTY)
-    starts = [0, *edges_between(edges, 0, len(texts)).tolist()]
-    closed = make_kernel(kernel, statistic, partials_per_answer(window, Slicing.CUTTY))
-    numbers = {start: number for number, start in enumerate(starts)}
-    answers = {}
-    for begin, end in pairwise([*starts, len(texts) + 1]):
-        for due in answers_between([window], begin, end):
-            if due.start >= 0 and due.end <= len(texts):
-                open_text = "".join(texts[begin : due.end])
-                if due.start < begin:
-                    closed.evict(numbers[due.start])
-                    (before,) = closed.query()
-                    open_text = statistic.combine((before[0],), (np.array([open_text], dtype=object),))[0][0]
-                answers[due.end] = open_text
-        if end <= len(texts):
-            oldest = max(0, numbers[begin] + 1 - closed.capacity)
-            if closed.first < oldest:
-                closed.evict(oldest)
-            closed.push((np.array(["".join(texts[begin:end])], dtype=object),))
-    return answers
-
-
-def test_cutty_cuts_where_windows_begin() -> None:
-    """Range 5, slide 3: partials begin where windows begin; an answer takes the closed one and what is open so far."""
-    window = Window(5, 3)
-    assert partials_per_answer(window, Slicing.CUTTY) == 2
-    assert edges_between(shared_edges([window], Slicing.CUTTY), 0, 12).tolist() == [3, 6, 9, 12]
-    texts = [chr(ord("a") + n) for n in range(12)]
-    assert cutty_answers(window, texts, "flatfit") == {5: "abcde", 8: "defgh", 11: "ghijk"}
-
-
-@pytest.mark.parametrize("kernel", [name for name, a in ALGORITHMS.items() if not a.inverts and not a.selects])
-@settings(max_examples=10)
-@given(reach=st.integers(1, 20), slide=st.integers(1, 8), length=st.integers(1, 60))
-def test_cutty_joins_the_open_fragment(kernel: str, reach: int, slide: int, length: int) -> None:
-    texts = [chr(ord("A") + n) for n in range(length)]
-    expected = {begin + reach: "".join(texts[begin : begin + reach]) for begin in range(0, length - reach + 1, slide)}
-    assert cutty_answers(Window(reach, slide), texts, kernel) == expected
 
 
 # Groupings ------------------------------------------------------------------------------------------------------------

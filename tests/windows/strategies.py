@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from heapq import merge
+from itertools import count, groupby, pairwise
 from math import lcm
 
 from hypothesis import strategies as st
 
 from weft.algebra import Window
-from weft.windows.slicing import EdgeSet, ResidueClass, Slicing
+from weft.windows.schedule import Due, edges_between, instance, instances_ending
+from weft.windows.slicing import EdgeSet, ResidueClass
 
 
 def windows(longest_slide: int = 24) -> st.SearchStrategy[Window]:
@@ -30,9 +34,6 @@ def edge_sets(moduli: tuple[int, ...], most: int = 12) -> st.SearchStrategy[Edge
     return st.frozensets(one, min_size=1, max_size=most)
 
 
-slicings = st.sampled_from(Slicing)
-
-
 def period_of(edges: EdgeSet) -> int:
     return lcm(*(modulus for modulus, _ in edges))
 
@@ -44,3 +45,20 @@ def edges_by_force(edges: EdgeSet, after: int, until: int) -> list[int]:
         for instant in range(after + 1, until + 1)
         if any((instant - residue) % modulus == 0 for modulus, residue in edges)
     ]
+
+
+def edges_after(edges: EdgeSet, after: int) -> Iterator[int]:
+    """Every edge later than `after`, in the order of time, each once, for ever."""
+    progressions = (count(after + modulus - (after - residue) % modulus, modulus) for modulus, residue in edges)
+    return (edge for edge, _ in groupby(merge(*progressions)))
+
+
+def slices_of(edges: EdgeSet, start: int, end: int) -> list[tuple[int, int]]:
+    """The slices, as (start, end), that make up a window instance [start, end); both are edges."""
+    return list(pairwise([start, *edges_between(edges, start, end).tolist()]))
+
+
+def answers_between(windows: Iterable[Window], after: int, until: int) -> list[Due]:
+    """Every answer that becomes due in (after, until], by time; at one instant the longest range first."""
+    due = (instance(window, k) for window in set(windows) for k in instances_ending(window, after, until))
+    return sorted(due, key=lambda each: (each.end, each.start, each.window.slide, each.window.origin))

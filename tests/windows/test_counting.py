@@ -9,24 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.windows.strategies import edge_sets, edges_by_force, period_of, slicings, window_sets
+from tests.windows.strategies import edge_sets, edges_by_force, period_of, window_sets
 from weft.algebra import Window
 from weft.windows import counting
 from weft.windows.counting import (
     EffortExceededError,
-    common_edge_rate,
     coprime_bases,
     count_by_bit_set,
-    count_edges,
     edge_rate,
     estimated_edge_rate,
     exact_edge_rate,
     rate_by_inclusion_exclusion,
     uncovered,
-    weaveability,
 )
 from weft.windows.schedule import edges_between
-from weft.windows.slicing import EdgeSet, ResidueClass, Slicing, composite_slide, meet, reduced, shared_edges
+from weft.windows.slicing import EdgeSet, ResidueClass, meet, reduced, shared_edges
 
 # They all divide 2,520, so that brute force is quick.
 MODULI = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 15, 18, 20, 21, 24, 28, 30, 35, 36, 40, 42, 45, 60)
@@ -42,23 +39,26 @@ def random_slides(number: int, largest: int, seed: int) -> EdgeSet:
     return of_slides(*(draw.randint(2, largest) for _ in range(number)))
 
 
+def count_edges(windows: list[Window]) -> int:
+    """The number of distinct edges in one composite slide of these windows."""
+    edges = edge_rate(shared_edges(windows)) * lcm(*(window.slide for window in windows))
+    assert edges.denominator == 1
+    return int(edges)
+
+
 def test_example_3_of_weave_share() -> None:
-    """(12, 9) and (10, 6): eight edges in a composite slide of 18, two of them common, weakly weaveable."""
+    """(12, 9) and (10, 6): eight edges in a composite slide of 18."""
     a, b = Window(12, 9), Window(10, 6)
-    assert composite_slide([a, b]) == 18
     assert count_edges([a, b]) == 8
     assert edges_between(shared_edges([a, b]), 0, 18).tolist() == [3, 4, 6, 9, 10, 12, 16, 18]
     assert edge_rate(shared_edges([a, b])) == Fraction(4, 9)
-    assert common_edge_rate(shared_edges([a]), shared_edges([b])) * 18 == 2
-    assert weaveability(shared_edges([a]), shared_edges([b])) == Fraction(1, 4)
 
 
 def test_example_5_of_weave_share() -> None:
-    """s = 5 with g = (2, 3) and s = 3 with g = (0, 3): 6 + 5 edges in 15 ticks, 12 and 15 common."""
+    """s = 5 with g = (2, 3) and s = 3 with g = (0, 3): 6 + 5 edges in 15 ticks, of which 12 and 15 are common."""
     x, y = Window(7, 5), Window(3, 3)
     assert count_edges([x]) * 3 == 6
     assert count_edges([y]) * 5 == 5
-    assert common_edge_rate(shared_edges([x]), shared_edges([y])) * 15 == 2
     assert count_edges([x, y]) == 9
     assert edges_between(shared_edges([x, y]), 0, 15).tolist() == [2, 3, 5, 6, 7, 9, 10, 12, 15]
 
@@ -68,14 +68,7 @@ def test_windows_of_example_9_of_weave_share() -> None:
     assert count_edges([a, b]) == 14
     assert edge_rate(shared_edges([a, b])) == Fraction(7, 10)
     assert edges_between(shared_edges([a, b]), 0, 20).tolist() == [1, 3, 4, 5, 8, 9, 10, 12, 13, 15, 16, 17, 18, 20]
-    assert weaveability(shared_edges([a]), shared_edges([b])) == Fraction(4, 14)
     assert edge_rate(shared_edges([a, b, c])) == 1
-
-
-def test_weaveability_of_the_worked_example_of_weave_share() -> None:
-    a, b, c = (shared_edges([window]) for window in (Window(16, 4), Window(10, 5), Window(8, 4)))
-    assert weaveability(a, c) == 1
-    assert weaveability(a, b) == weaveability(b, c) == weaveability(a | c, b) == Fraction(1, 8)
 
 
 def test_edges_of_slides_2_and_4_are_counted() -> None:
@@ -103,10 +96,9 @@ def test_edge_counting_is_inclusion_and_exclusion(slides: list[int]) -> None:
 
 
 def test_the_printed_formula_misses_the_ends_of_pairs() -> None:
-    """Formula 2 knows the starts alone, which is right for Cutty whatever the range."""
-    windows = [Window(8, 5), Window(5, 4)]
-    assert count_edges(windows, Slicing.CUTTY) == f1_as_printed([5, 4]) == 8
-    assert count_edges(windows, Slicing.PAIRS) == 14
+    """Formula 2 knows the starts alone."""
+    assert f1_as_printed([5, 4]) == 8
+    assert count_edges([Window(8, 5), Window(5, 4)]) == 14
 
 
 @given(edge_sets(MODULI))
@@ -120,11 +112,11 @@ def test_all_exact_methods_agree_with_brute_force(edges: EdgeSet) -> None:
     assert edge_rate(reduced(edges)) == truth
 
 
-@given(window_sets(), slicings)
-def test_edges_of_windows_with_origins(drawn: list[Window], slicing: Slicing) -> None:
-    period = composite_slide(drawn)
-    edges = shared_edges(drawn, slicing)
-    assert count_edges(drawn, slicing) == count_by_bit_set(edges, period) == edge_rate(edges) * period
+@given(window_sets())
+def test_edges_of_windows_with_origins(drawn: list[Window]) -> None:
+    period = lcm(*(window.slide for window in drawn))
+    edges = shared_edges(drawn)
+    assert count_edges(drawn) == count_by_bit_set(edges, period) == edge_rate(edges) * period
 
 
 @given(edge_sets(MODULI), st.integers(1, 10**6), st.integers(-(10**9), 10**9))
@@ -258,8 +250,6 @@ def test_what_is_too_hard_is_estimated() -> None:
     edges = shared_edges(Window(draw.randint(1, 20 * slide), slide) for slide in slides)
     assert exact_edge_rate(edges, effort=1_000) is None
     assert edge_rate(edges) == estimated_edge_rate(edges)
-    with pytest.raises(ValueError, match="use edge_rate"):
-        count_edges([Window(slide + 1, slide) for slide in slides])
 
 
 def test_conditioning_gives_up_when_its_effort_is_spent() -> None:

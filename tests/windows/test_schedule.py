@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from itertools import islice, pairwise, takewhile
+from itertools import pairwise, starmap, takewhile
 from math import lcm
 
 import numpy as np
@@ -8,25 +8,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.windows.strategies import edge_sets, edges_by_force, slicings, window_sets, windows
+from tests.windows.strategies import (
+    answers_between,
+    edge_sets,
+    edges_after,
+    edges_by_force,
+    slices_of,
+    window_sets,
+    windows,
+)
 from weft.algebra import Window
 from weft.windows.schedule import (
-    Due,
-    Fragment,
-    answers_after,
-    answers_between,
-    edges_after,
     edges_between,
-    fragment_at,
-    fragment_starts,
-    fragments_of,
     instance,
-    instances_covering,
     instances_ending,
     most_partials,
     oldest_open_start,
+    slice_start,
 )
-from weft.windows.slicing import EdgeSet, ResidueClass, Slicing, composite_slide, shared_edges
+from weft.windows.slicing import EdgeSet, ResidueClass, shared_edges
 
 MODULI = (1, 2, 3, 5, 7, 9, 12, 25, 40)
 EXAMPLE_3 = [Window(12, 9), Window(10, 6)]
@@ -34,14 +34,14 @@ EXAMPLE_3 = [Window(12, 9), Window(10, 6)]
 instants = st.integers(-(10**6), 10**6)
 
 
-def sum_of_ticks(fragment: Fragment) -> int:
+def sum_of_ticks(start: int, end: int) -> int:
     """The partial of a stream with one row at each tick t, of value t, under SUM."""
-    return sum(range(fragment.start, fragment.end))
+    return sum(range(start, end))
 
 
-def test_fragments_of_example_3() -> None:
+def test_slices_of_example_3() -> None:
     cuts = [0, *edges_between(shared_edges(EXAMPLE_3), 0, 18).tolist()]
-    partials = [(start, end, sum_of_ticks(Fragment(start, end))) for start, end in pairwise(cuts)]
+    partials = [(start, end, sum_of_ticks(start, end)) for start, end in pairwise(cuts)]
     assert partials == [
         (0, 3, 3),
         (3, 4, 3),
@@ -65,15 +65,15 @@ def test_fragments_of_example_3() -> None:
 )
 def test_answers_from_partials(window: Window, answers: list[tuple[int, int]]) -> None:
     edges = shared_edges([window, *EXAMPLE_3])
-    due = islice(answers_after([window], after=window.range - 1), 4)
-    assert [(end, sum(map(sum_of_ticks, fragments_of(edges, start, end)))) for end, start, _ in due] == answers
+    due = answers_between([window], window.range - 1, 40)[:4]
+    assert [(end, sum(starmap(sum_of_ticks, slices_of(edges, start, end)))) for end, start, _ in due] == answers
 
 
 def test_final_operations_in_18_ticks() -> None:
-    """An answer combines its fragments, one operation each: 11 and 13 in a shared tree, 6 and 9 alone."""
+    """An answer combines its slices, one operation each: 11 and 13 in a shared tree, 6 and 9 alone."""
 
     def operations(window: Window, edges: EdgeSet) -> int:
-        return sum(len(list(fragments_of(edges, due.start, due.end))) for due in answers_between([window], 180, 198))
+        return sum(len(slices_of(edges, due.start, due.end)) for due in answers_between([window], 180, 198))
 
     shared = shared_edges(EXAMPLE_3)
     assert [operations(window, shared) for window in EXAMPLE_3] == [11, 13]
@@ -91,23 +91,17 @@ def test_ut_w3_windows_of_a_shared_tree_hold_several_numbers_of_partials(
     shared: list[Window], partials: list[set[int]], distinct: int
 ) -> None:
     edges = shared_edges(shared)
-    period = composite_slide(shared)
+    period = lcm(*(window.slide for window in shared))
     held = [
-        {len(list(fragments_of(edges, due.start, due.end))) for due in answers_between([window], 0, period)}
-        for window in shared
+        {len(slices_of(edges, due.start, due.end)) for due in answers_between([window], 0, period)} for window in shared
     ]
     assert held == partials
     assert len(set.union(*held)) == distinct
 
 
-def test_a_row_is_in_six_windows_in_the_example_of_weave_share() -> None:
-    assert len(instances_covering(Window(60, 10), 12_345)) == 6
-
-
 @given(edge_sets(MODULI), instants)
 def test_edges_come_in_the_order_of_time(edges: EdgeSet, after: int) -> None:
     expected = edges_by_force(edges, after, after + 90)
-    assert list(takewhile(lambda edge: edge <= after + 90, edges_after(edges, after))) == expected
     assert edges_between(edges, after, after + 90).tolist() == expected
 
 
@@ -116,51 +110,32 @@ def test_running_never_needs_the_lcm() -> None:
     primes = [p for p in range(9_000, 10_000) if all(p % q for q in range(2, 100))][-100:]
     edges = frozenset(ResidueClass(p, 0) for p in primes)
     assert lcm(*primes).bit_length() > 1_300
-    assert list(islice(edges_after(edges, 0), 3)) == primes[:3]
+    assert edges_between(edges, 0, primes[2]).tolist() == primes[:3]
     assert edges_between(edges, 10**15, 10**15 + 10**6).tolist() == list(
         takewhile(lambda edge: edge <= 10**15 + 10**6, edges_after(edges, 10**15))
     )
 
 
 @given(edge_sets(MODULI), instants)
-def test_a_row_belongs_to_the_fragment_around_it(edges: EdgeSet, clock: int) -> None:
-    start, end = fragment_at(edges, clock)
-    assert start <= clock < end
-    assert edges_by_force(edges, start - 1, end) == [start, end]
+def test_a_row_belongs_to_the_slice_around_it(edges: EdgeSet, clock: int) -> None:
+    start = slice_start(edges, clock)
+    assert edges_by_force(edges, start - 1, clock) == [start]
 
 
-@given(edge_sets(MODULI), st.lists(instants, min_size=0, max_size=30), st.booleans())
-def test_fragments_of_many_rows(edges: EdgeSet, drawn: list[int], close_together: bool) -> None:
-    clocks = np.array([clock % 50 if close_together else clock for clock in drawn], dtype=np.int64)
-    expected = [fragment_at(edges, clock).start for clock in clocks.tolist()]
-    assert fragment_starts(edges, clocks).tolist() == expected
-
-
-@given(window_sets(), slicings, st.integers(-50, 50))
-def test_an_instance_is_made_of_its_fragments(drawn: list[Window], slicing: Slicing, number: int) -> None:
-    edges = shared_edges(drawn, slicing)
+@given(window_sets(), st.integers(-50, 50))
+def test_an_instance_is_made_of_whole_slices(drawn: list[Window], number: int) -> None:
+    edges = shared_edges(drawn)
     for window in drawn:
         end, start, _ = instance(window, number)
-        fragments = list(fragments_of(edges, start, end))
-        assert fragments[0].start == start
-        assert fragments[-1].end == end
-        assert all(one.end == other.start for one, other in pairwise(fragments))
-        assert [fragment.end for fragment in fragments[:-1]] == edges_by_force(edges, start, end - 1)
-        assert all(fragment == fragment_at(edges, fragment.start) for fragment in fragments[:-1])
-        # Cutty alone ends an instance within a fragment, which is then still open.
-        assert slicing is Slicing.CUTTY or fragments[-1] == fragment_at(edges, fragments[-1].start)
+        slices = slices_of(edges, start, end)
+        assert (slices[0][0], slices[-1][1]) == (start, end)
+        assert all(slice_start(edges, begin) == begin for begin, _ in slices)
+        assert [stop for _, stop in slices] == edges_by_force(edges, start, end)
 
 
 @given(edge_sets(MODULI), st.integers(1, 200), st.integers(-100, 100))
 def test_no_stretch_holds_more_than_most_partials(edges: EdgeSet, length: int, after: int) -> None:
     assert len(edges_by_force(edges, after, after + length)) <= most_partials(edges, length)
-
-
-@given(windows(), instants)
-def test_instances_covering(window: Window, clock: int) -> None:
-    around = range((clock - window.origin) // window.slide - 70, (clock - window.origin) // window.slide + 3)
-    expected = [k for k in around if instance(window, k).start <= clock < instance(window, k).end]
-    assert list(instances_covering(window, clock)) == expected
 
 
 @given(windows(), instants, st.integers(0, 100))
@@ -171,38 +146,10 @@ def test_instances_ending(window: Window, after: int, length: int) -> None:
     assert instance(window, ending.stop).end > after + length
 
 
-@given(window_sets(), instants)
-def test_answers_are_due_in_the_order_of_time_longest_range_first(drawn: list[Window], after: int) -> None:
-    until = after + 80
-    expected = sorted(
-        (instance(window, k) for window in set(drawn) for k in instances_ending(window, after, until)),
-        key=lambda due: (due.end, -due.window.range),
-    )
-    lazily = list(takewhile(lambda due: due.end <= until, answers_after(drawn, after)))
-    assert lazily == answers_between(drawn, after, until)
-    assert [(due.end, due.window.range) for due in lazily] == [(due.end, due.window.range) for due in expected]
-    assert set(lazily) == set(expected)
-
-
-def test_due_at_one_instant() -> None:
-    due = answers_between([Window(5, 5), Window(20, 5), Window(10, 10)], 15, 20)
-    assert due == [
-        Due(20, 0, Window(20, 5)),
-        Due(20, 10, Window(10, 10)),
-        Due(20, 15, Window(5, 5)),
-    ]
-
-
-def test_an_instance_starts_at_an_edge() -> None:
-    with pytest.raises(ValueError, match="not an edge"):
-        fragments_of(shared_edges(EXAMPLE_3), 5, 17)
-
-
-def test_without_edges_there_are_no_fragments() -> None:
-    assert list(edges_after(frozenset(), 0)) == []
+def test_without_edges_there_are_no_slices() -> None:
     assert len(edges_between(frozenset(), 0, 10)) == 0
     with pytest.raises(ValueError, match="without edges"):
-        fragment_at(frozenset(), 0)
+        slice_start(frozenset(), 0)
 
 
 @given(window_sets(), instants)

@@ -36,11 +36,9 @@ Omega: TypeAlias = Callable[[Demand, Fraction], Fraction]
 
 
 def operations_per_edge(
-    kernel: str, tree: Demand, edge_rate: Fraction, model: Mapping[str, Omega] | None = None, *, cutty: bool = False
+    kernel: str, tree: Demand, edge_rate: Fraction, model: Mapping[str, Omega] | None = None
 ) -> Fraction:
     """Ω of a kernel (DUE_AWARE unless a model is given) for a tree whose edges come at `edge_rate` per tick.
-
-    Under Cutty every answer takes the open partial too: one operation more per answer.
 
     >>> from weft.kernels.demand import demand
     >>> from weft.algebra import Window
@@ -51,12 +49,7 @@ def operations_per_edge(
     omegas = DUE_AWARE if model is None else model
     if kernel not in omegas:
         raise ValueError(f"no Ω is known for kernel {kernel!r}: choose one of {', '.join(omegas)}")
-    return omegas[kernel](tree, edge_rate) + (_answers_per_edge(tree, edge_rate) if cutty else 0)
-
-
-def operations_per_answer(kernel: str, tree: Demand, edge_rate: Fraction, *, cutty: bool = False) -> Fraction:
-    """What the kernel spends in the mean on one answer, the upkeep between answers included."""
-    return operations_per_edge(kernel, tree, edge_rate, cutty=cutty) / _answers_per_edge(tree, edge_rate)
+    return omegas[kernel](tree, edge_rate)
 
 
 def lookup(partials: Fraction | int) -> Fraction:

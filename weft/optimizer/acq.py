@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from weft.algebra import Window
 from weft.kernels.demand import Demand, merged
-from weft.windows.slicing import EdgeSet, bounded_range, reduced, slices
+from weft.windows.slicing import EdgeSet, bounded_range, reduced, window_edges
 
 
 class Measure(NamedTuple):
@@ -91,12 +91,14 @@ def together(parts: Iterable[Counted]) -> dict[Acq, int]:
 
 def edges_of(query: Acq) -> EdgeSet:
     """Where the query alone would cut the stream."""
-    return frozenset(slices(query.window))
+    return frozenset(window_edges(query.window))
 
 
 def edges_of_all(queries: Iterable[Acq]) -> EdgeSet:
     """Where one tree for all of these cuts the stream."""
-    return reduced({edge_class for window in {query.window for query in queries} for edge_class in slices(window)})
+    return reduced(
+        {edge_class for window in {query.window for query in queries} for edge_class in window_edges(window)}
+    )
 
 
 def lanes_of(query: Acq) -> list[Lane]:

@@ -37,7 +37,7 @@ The problem is NP-hard, so some sets need too long; `uncovered` gives up after a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -46,8 +46,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from weft.algebra import Window
-from weft.windows.slicing import EdgeSet, ResidueClass, Slicing, composite_slide, meet, reduced, shared_edges
+from weft.windows.slicing import EdgeSet, ResidueClass, meet
 
 #: A set of small integers (numbers of classes, or of bases) as the bits of one integer.
 Bits = int
@@ -67,7 +66,7 @@ class _Demand(NamedTuple):
     residue: int
 
 
-class _Cell(NamedTuple):
+class _Block(NamedTuple):
     """Residues of one base that meet the same demands: how many they are, and the classes that stay in play in it."""
 
     size: int
@@ -80,7 +79,7 @@ class _Base:
 
     size: int
     members: Bits
-    cells: tuple[_Cell, ...]
+    blocks: tuple[_Block, ...]
     share: dict[int, int]
     """For each member, how many of the residues meet its demand."""
 
@@ -161,11 +160,11 @@ class _Counter:
 
         chosen = max(_members(open_bases), key=lambda base: (self._bases[base].members & in_play).bit_count())
         still_open = open_bases & ~(1 << chosen)
-        cells: dict[Bits, int] = {}
-        for size, stay in self._bases[chosen].cells:
-            cells[in_play & stay] = cells.get(in_play & stay, 0) + size
+        blocks: dict[Bits, int] = {}
+        for size, stay in self._bases[chosen].blocks:
+            blocks[in_play & stay] = blocks.get(in_play & stay, 0) + size
         count = 0
-        for stay, size in cells.items():
+        for stay, size in blocks.items():
             covered = any(not self._mentioned[member] & still_open for member in _members(stay))
             if not covered:
                 count += size * self.avoiding(stay, still_open, depth + 1)
@@ -217,9 +216,9 @@ def _demands_on(base: int, classes: Sequence[ResidueClass]) -> dict[int, _Demand
 
 
 def _base(base: int, demands: dict[int, _Demand], classes: int) -> _Base:
-    """Cuts the residues of a base into cells.
+    """Cuts the residues of a base into blocks.
 
-    Any two demands are nested or disjoint, so they form a tree; a cell is what a demand's residues have left
+    Any two demands are nested or disjoint, so they form a tree; a block is what a demand's residues have left
     after the demands inside it.
     """
     highest = max(demand.exponent for demand in demands.values())
@@ -238,9 +237,9 @@ def _base(base: int, demands: dict[int, _Demand], classes: int) -> _Base:
         left[demand] = size
         left[parent] -= size
     others = ((1 << classes) - 1) & ~members
-    cells = tuple(_Cell(left[demand], others | met[demand]) for demand in met if left[demand])
+    blocks = tuple(_Block(left[demand], others | met[demand]) for demand in met if left[demand])
     share = {number: base ** (highest - demand.exponent) for number, demand in demands.items()}
-    return _Base(base**highest, members, cells, share)
+    return _Base(base**highest, members, blocks, share)
 
 
 # Where the methods change places, by measurement: a bit set of 2²⁰ ticks takes about a millisecond, and so does
@@ -262,6 +261,8 @@ def edge_rate(edges: EdgeSet) -> Fraction:
 
     Optimizers ask for the same unions again and again, so answers are remembered.
 
+    >>> from weft.algebra import Window
+    >>> from weft.windows.slicing import shared_edges
     >>> edge_rate(shared_edges([Window(12, 9), Window(10, 6)]))
     Fraction(4, 9)
     """
@@ -289,34 +290,6 @@ def exact_edge_rate(edges: EdgeSet, effort: int | None = None) -> Fraction | Non
         return (1 - uncovered(classes, effort if effort is not None else 1 << 62)) / unit
     except EffortExceededError:
         return None
-
-
-def count_edges(windows: Collection[Window], slicing: Slicing = Slicing.PAIRS) -> int:
-    """The number of distinct edges in one composite slide of these windows; ValueError if it cannot be had exactly.
-
-    >>> count_edges([Window(12, 9), Window(10, 6)])
-    8
-    """
-    rate = exact_edge_rate(shared_edges(windows, slicing), effort=_EFFORT)
-    if rate is None:
-        raise ValueError(f"the edges of {len(windows)} windows are too many to count exactly: use edge_rate")
-    return int(rate * composite_slide(windows))
-
-
-def common_edge_rate(left: EdgeSet, right: EdgeSet) -> Fraction:
-    """Edges per tick that two trees have in common."""
-    return edge_rate(left) + edge_rate(right) - edge_rate(reduced(left | right))
-
-
-def weaveability(left: EdgeSet, right: EdgeSet) -> Fraction:
-    """How well two trees would share: their common edges as a share of all their edges; 1 iff the edges are the same.
-
-    A diagnostic (Guirguis, "Scalable Processing of Multiple Aggregate Continuous Queries"): what decides is cost.
-
-    >>> weaveability(shared_edges([Window(12, 9)]), shared_edges([Window(10, 6)]))
-    Fraction(1, 4)
-    """
-    return common_edge_rate(left, right) / edge_rate(reduced(left | right))
 
 
 def count_by_bit_set(edges: Iterable[ResidueClass], period: int) -> int:

@@ -12,8 +12,8 @@ Both are answered exactly and in a few operations, whatever the slides:
     outer    ────┤            ├─────┤                  (slides 9 and 6, say), and reach back `slack` ticks further:
                gap│                                    they contain them iff gap ≤ slack
 
-In weft instants go on in both directions. A paper that counts them from a first one is served by `begins`: then the
-origin is that first instant, no clock is below 0, and what the first windows cannot reach makes a difference.
+Instants go on in both directions. (Papers count them from a first one; what the first windows cannot reach then makes a
+difference.)
 
 A join that answers two queries keeps windows that contain both of theirs. Ranges are the larger ones. The slide depends
 on how late a combination may appear:
@@ -37,42 +37,17 @@ from weft.algebra.types import Kind
 
 @dataclass(frozen=True, slots=True)
 class JoinWindows:
-    """The windows of a join's inputs: one range each, all with the same instants origin + k·slide.
-
-    With `begins`, k is not negative; without, it is any integer.
-    """
+    """The windows of a join's inputs: one range each, all with the same instants origin + k·slide, k any integer."""
 
     ranges: tuple[int, ...]
     slide: int = 1
     origin: int = 0
-    begins: bool = False
-
-
-def next_instant(windows: JoinWindows, clock: int) -> int:
-    """The first instant that is not before a clock.
-
-    >>> next_instant(JoinWindows((5, 7), slide=10), 23), next_instant(JoinWindows((5, 7), slide=10), -3)
-    (30, 0)
-    """
-    steps = -((windows.origin - clock) // windows.slide)
-    return windows.origin + (max(0, steps) if windows.begins else steps) * windows.slide
-
-
-def meet(windows: JoinWindows, clocks: Sequence[int]) -> bool:
-    """Whether rows with these clocks, one of each input, are together inside their windows at some instant.
-
-    If a later instant than the first one after the newest row holds them all, so does that first one. (The printed
-    lemma compares the rows two by two and forgets that the newest row may be in no window at all.)
-
-    >>> meet(JoinWindows((5, 7), slide=10), (20, 14)), meet(JoinWindows((5, 7), slide=10), (23, 22))
-    (True, False)
-    """
-    instant = next_instant(windows, max(clocks))
-    return all(instant - clock < range_ for clock, range_ in zip(clocks, windows.ranges, strict=True))
 
 
 def max_gap(inner: JoinWindows, outer: JoinWindows) -> int:
     """How long an instant of the inner windows may have to wait for one of the outer windows.
+
+    If the outer windows contain the inner ones, no combination appears later by more than that.
 
     The differences of instants are all numbers that are origin − origin modulo the gcd of the slides; the largest of
     them that is below the outer slide is the answer.
@@ -95,37 +70,9 @@ def contains_windows(inner: JoinWindows, outer: JoinWindows) -> bool:
     >>> contains_windows(JoinWindows((4, 3), slide=6), JoinWindows((10, 9), slide=4))
     True
     """
-    if outer.begins and not inner.begins:
-        return False
     if len(inner.ranges) == 1 and outer.ranges[0] >= outer.slide:
-        # Outer windows without holes see every row, from their first one on.
-        return not outer.begins or _first_seen(inner) >= _first_seen(outer)
-    room = slack(inner, outer)
-    if room < 0 or max_gap(inner, outer) > room:
-        return False
-    return not outer.begins or _starts_in_time(inner, outer)
-
-
-def _first_seen(windows: JoinWindows) -> int:
-    return max(0, windows.origin - windows.ranges[0] + 1)
-
-
-def _starts_in_time(inner: JoinWindows, outer: JoinWindows) -> bool:
-    """Whether the first outer windows reach back to all that the inner windows showed before them.
-
-    An inner window that reaches back beyond clock 0 holds less than its range.
-    """
-    for instant in range(inner.origin, outer.origin, inner.slide):
-        shown = (min(range_, instant + 1) for range_ in inner.ranges)
-        if outer.origin - instant > min(there - here for here, there in zip(shown, outer.ranges, strict=True)):
-            return False
-    return True
-
-
-def delay(inner: JoinWindows, outer: JoinWindows) -> int:
-    """How many ticks later than in the inner windows a combination may first appear in the outer ones, at worst."""
-    late_start = outer.origin - inner.origin if inner.begins and outer.begins else 0
-    return max(max_gap(inner, outer), late_start)
+        return True  # Outer windows without holes see every row.
+    return max_gap(inner, outer) <= slack(inner, outer)
 
 
 def is_timely(inner: JoinWindows, outer: JoinWindows) -> bool:
@@ -136,34 +83,15 @@ def is_timely(inner: JoinWindows, outer: JoinWindows) -> bool:
     >>> is_timely(JoinWindows((5, 3), slide=10, origin=1), JoinWindows((5, 4), slide=5))
     False
     """
-    return slack(inner, outer) >= 0 and has_instants(inner, outer)
-
-
-def has_instants(inner: JoinWindows, outer: JoinWindows) -> bool:
-    """Whether every instant of the inner windows is one of the outer windows.
-
-    For aggregates over windows of equal ranges that is all there is to containment: instances have their ends at
-    instants. The phase counts: 1, 3, 5, … are not among 0, 2, 4, …
-    """
-    if outer.begins and not (inner.begins and inner.origin >= outer.origin):
-        return False
-    return inner.slide % outer.slide == 0 and (inner.origin - outer.origin) % outer.slide == 0
-
-
-def contains_schedule(inner: JoinWindows, outer: JoinWindows) -> bool:
-    """Whether every answer of an aggregate over the inner window is one over the outer window.
-
-    >>> contains_schedule(JoinWindows((6,), slide=4, origin=4), JoinWindows((6,), slide=2))
-    True
-    """
-    return inner.ranges == outer.ranges and has_instants(inner, outer)
+    has_instants = inner.slide % outer.slide == 0 and (inner.origin - outer.origin) % outer.slide == 0
+    return has_instants and slack(inner, outer) >= 0
 
 
 def merge_timely(left: JoinWindows, right: JoinWindows) -> JoinWindows:
     """The windows with all instants of two others, and no more than that needs. (a)
 
     >>> merge_timely(JoinWindows((10, 9), slide=4), JoinWindows((4, 3), slide=6))
-    JoinWindows(ranges=(10, 9), slide=2, origin=0, begins=False)
+    JoinWindows(ranges=(10, 9), slide=2, origin=0)
     """
     slide = gcd(left.slide, right.slide, left.origin - right.origin)
     return _merged(left, right, slide, min(left.origin, right.origin))
@@ -173,10 +101,10 @@ def merge_within(left: JoinWindows, right: JoinWindows, most_delay: int) -> Join
     """The windows with the largest slide that contain both and are late by no more than some ticks. (b)
 
     >>> merge_within(JoinWindows((10, 9), slide=4), JoinWindows((4, 3), slide=6), most_delay=2)
-    JoinWindows(ranges=(10, 9), slide=4, origin=0, begins=False)
+    JoinWindows(ranges=(10, 9), slide=4, origin=0)
     """
     for merged in _candidates(left, right):
-        if all(contains_windows(each, merged) and delay(each, merged) <= most_delay for each in (left, right)):
+        if all(contains_windows(each, merged) and max_gap(each, merged) <= most_delay for each in (left, right)):
             return merged
     return merge_timely(left, right)
 
@@ -202,23 +130,9 @@ def _candidate_of_input(left: JoinWindows, right: JoinWindows, here: int, there:
     return slide if slide <= abs(here - there) else common
 
 
-def merge_widened(left: JoinWindows, right: JoinWindows, slide: int, origin: int) -> JoinWindows:
-    """The windows with a given slide and origin that contain both, because they reach further back. (c)
-
-    >>> merge_widened(JoinWindows((10, 9), slide=4), JoinWindows((4, 3), slide=6), slide=12, origin=0)
-    JoinWindows(ranges=(18, 17), slide=12, origin=0, begins=False)
-    """
-    bare = _merged(left, right, slide, origin)
-    ranges = (
-        max(here + max_gap(left, bare), there + max_gap(right, bare))
-        for here, there in zip(left.ranges, right.ranges, strict=True)
-    )
-    return JoinWindows(tuple(ranges), slide, origin, bare.begins)
-
-
 def _merged(left: JoinWindows, right: JoinWindows, slide: int, origin: int) -> JoinWindows:
     ranges = tuple(max(pair) for pair in zip(left.ranges, right.ranges, strict=True))
-    return JoinWindows(ranges, slide, origin, left.begins and right.begins)
+    return JoinWindows(ranges, slide, origin)
 
 
 Bounds: TypeAlias = list[list[int | None]]

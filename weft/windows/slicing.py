@@ -5,14 +5,12 @@
                   0     6 8    14 16    22 24
     the windows   |--------------|
                           |--------------|
-    Panes         |-|-|-|-|-|-|-|-|-|-|-|-|    every gcd(14, 8) = 2 ticks           7 partials for an answer
-    Pairs         |-----|-|-----|-|-----|-|    at every start and every end         3
-    Cutty         |-------|-------|-------|    at starts alone                      2, the last of them still open
+    Pairs         |-----|-|-----|-|-----|-|    cuts at every start and every end: 3 partials for an answer
 
 An instant where one slice ends and the next begins is an *edge*; the rows between two edges are a *slice*; the
-aggregate of a slice is a *partial*. Panes: Li et al., "No Pane, No Gain". Pairs, also called Paired Windows:
-Krishnamurthy et al., "On-the-Fly Sharing for Streamed Aggregation". Cutty: Carbone et al., "Cutty: Aggregate Sharing
-for User-Defined Windows".
+aggregate of a slice is a *partial*. Pairs, also called Paired Windows: Krishnamurthy et al., "On-the-Fly Sharing for
+Streamed Aggregation". (Panes, Li et al., cut every gcd(14, 8) = 2 ticks, which makes 7 partials; Cutty, Carbone et al.,
+cuts at starts alone, which makes 2, the last of them still open.)
 
 Edges repeat for ever: the starts of a window's instances are origin, origin + slide, origin + 2·slide, …, and so are
 their ends. Such a set of instants is the residue class of the origin modulo the slide; its edges are a union
@@ -27,8 +25,7 @@ and the lcm of thirty slides below a thousand has 172 bits.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import Enum
-from math import gcd, lcm
+from math import gcd
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -43,7 +40,7 @@ class ResidueClass(NamedTuple):
     residue: int
 
 
-#: A union of residue classes: every instant at which some fragment ends and the next one begins.
+#: A union of residue classes: every instant at which some slice ends and the next one begins.
 EdgeSet: TypeAlias = frozenset[ResidueClass]
 
 
@@ -99,21 +96,6 @@ def reduced(classes: Iterable[ResidueClass]) -> EdgeSet:
     return frozenset(kept)
 
 
-class Slicing(Enum):
-    """The three ways to cut a stream for a window."""
-
-    PANES = "panes"
-    PAIRS = "pairs"
-    CUTTY = "cutty"
-
-
-class Pair(NamedTuple):
-    """The lengths of the two fragments that a slide is cut into, in the order of time, from a start onwards."""
-
-    to_end: int
-    to_next_start: int
-
-
 def bounded_range(window: Window) -> int:
     """The range of a window that closes.
 
@@ -126,35 +108,19 @@ def bounded_range(window: Window) -> int:
     return window.range
 
 
-def pair(window: Window) -> Pair:
-    """How Pairs cuts a slide: range mod slide ticks from a start to an older instance's end, then to the next start.
-
-    The first is 0 when the slide divides the range: then instances end where others start, and a slide is not cut.
-
-    >>> pair(Window(14, 8))
-    Pair(to_end=6, to_next_start=2)
-    """
-    to_end = bounded_range(window) % window.slide
-    return Pair(to_end, window.slide - to_end)
-
-
-def slices(window: Window, slicing: Slicing = Slicing.PAIRS) -> tuple[ResidueClass, ...]:
+def window_edges(window: Window) -> tuple[ResidueClass, ...]:
     """The edges of one window: one class of instants, or two that never meet.
 
-    >>> slices(Window(12, 9, origin=1))
+    >>> window_edges(Window(12, 9, origin=1))
     (ResidueClass(modulus=9, residue=1), ResidueClass(modulus=9, residue=4))
-    >>> slices(Window(12, 9, origin=1), Slicing.PANES)
-    (ResidueClass(modulus=3, residue=1),)
     """
     reach = bounded_range(window)
-    if slicing is Slicing.PANES:
-        return (residue_class(gcd(reach, window.slide), window.origin),)
     starts = residue_class(window.slide, window.origin)
     ends = residue_class(window.slide, window.origin + reach)
-    return (starts,) if slicing is Slicing.CUTTY or starts == ends else (starts, ends)
+    return (starts,) if starts == ends else (starts, ends)
 
 
-def shared_edges(windows: Iterable[Window], slicing: Slicing = Slicing.PAIRS) -> EdgeSet:
+def shared_edges(windows: Iterable[Window]) -> EdgeSet:
     """The edges of a tree that serves all these windows: the union of the edges of each.
 
     Each window sees the edges of all the others, so its instances are cut finer than it needs.
@@ -162,23 +128,4 @@ def shared_edges(windows: Iterable[Window], slicing: Slicing = Slicing.PAIRS) ->
     >>> sorted(shared_edges([Window(6, 2), Window(8, 4)]))
     [ResidueClass(modulus=2, residue=0)]
     """
-    return reduced({edge_class for window in set(windows) for edge_class in slices(window, slicing)})
-
-
-def composite_slide(windows: Iterable[Window]) -> int:
-    """The period after which the slides of all windows begin together again: their lcm, which may be astronomical."""
-    return lcm(*(window.slide for window in windows))
-
-
-def partials_per_answer(window: Window, slicing: Slicing = Slicing.PAIRS) -> int:
-    """How many partials make up one answer when the window is sliced for itself alone.
-
-    Cutty's last partial is still open when the answer is due: its current value is used.
-    """
-    reach = bounded_range(window)
-    if slicing is Slicing.PANES:
-        return reach // gcd(reach, window.slide)
-    if slicing is Slicing.CUTTY:
-        return -(-reach // window.slide)
-    whole = reach // window.slide
-    return 2 * whole + 1 if reach % window.slide else whole
+    return reduced({edge_class for window in set(windows) for edge_class in window_edges(window)})

@@ -11,13 +11,14 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from math import lcm
 from time import process_time
 
 from bench import charts, report
 from lab.weaving.workloads import factors_of
 from weft.algebra import Window
 from weft.windows.counting import count_by_bit_set, exact_edge_rate, rate_by_inclusion_exclusion
-from weft.windows.slicing import composite_slide, shared_edges
+from weft.windows.slicing import shared_edges
 
 PAPER_RATIO = 60_000
 
@@ -66,7 +67,7 @@ def _windows(period: int) -> list[Window]:
     generator = random.Random(period)
     factors = [each for each in factors_of(period) if _SHORTEST <= each <= _LONGEST and each < period]
     windows = [Window(slide, slide) for slide in generator.sample(factors, min(_QUERIES, len(factors)))]
-    while composite_slide(windows) != period:
+    while lcm(*(window.slide for window in windows)) != period:
         windows = [Window(slide, slide) for slide in generator.sample(factors, min(_QUERIES, len(factors)))]
     return windows
 

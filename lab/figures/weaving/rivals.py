@@ -19,7 +19,7 @@ from weft.algebra import Window
 from weft.optimizer.acq import Acq, collapse
 from weft.optimizer.plan_cost import by_overlap
 from weft.optimizer.weave import weave
-from weft.windows.slicing import slices
+from weft.windows.slicing import window_edges
 
 _HORIZON = 1 << 16
 # An arbitrary place far from the origin, where all slides begin together.
@@ -55,7 +55,7 @@ class MarkedEdges:
 
 def _marked(window: Window) -> int:
     marks = np.zeros(_HORIZON, dtype=np.bool_)
-    for modulus, residue in slices(window):
+    for modulus, residue in window_edges(window):
         marks[(residue - _START) % modulus :: modulus] = True
     return int.from_bytes(np.packbits(marks).tobytes(), "little")
 

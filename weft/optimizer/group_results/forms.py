@@ -15,7 +15,7 @@ from weft.algebra import DataType, Expression, Input
 from weft.optimizer.group_results.changes import Kind
 from weft.optimizer.group_results.conditions import Region, Rows, absorbed, regions_contained
 from weft.windows.counting import edge_rate
-from weft.windows.join_windows import JoinWindows, contains_windows, delay, is_timely, merge_timely, merge_within
+from weft.windows.join_windows import JoinWindows, contains_windows, is_timely, max_gap, merge_timely, merge_within
 from weft.windows.slicing import EdgeSet, ResidueClass, reduced, residue_class
 
 #: The largest number of schedules of an aggregate's representative, each of which is a query of its own.
@@ -70,7 +70,7 @@ def _windows_contained(inner: Form, outer: Form, most_delay: int) -> bool:
         return True
     if not most_delay or not contains_windows(inner.windows, outer.windows):
         return False
-    return inner.delay + delay(inner.windows, outer.windows) <= most_delay
+    return inner.delay + max_gap(inner.windows, outer.windows) <= most_delay
 
 
 def _ends_contained(inner: EdgeSet | None, outer: EdgeSet | None) -> bool:
@@ -113,7 +113,7 @@ def _joined(left: Form, right: Form, most_delay: int) -> Form:
 
 def _late(form: Form, windows: JoinWindows) -> int:
     assert form.windows is not None
-    return form.delay + (0 if is_timely(form.windows, windows) else delay(form.windows, windows))
+    return form.delay + (0 if is_timely(form.windows, windows) else max_gap(form.windows, windows))
 
 
 def union_of_ends(sets: Sequence[EdgeSet], most: int = MOST_SCHEDULES) -> EdgeSet:

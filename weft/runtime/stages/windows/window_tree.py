@@ -28,9 +28,8 @@ from weft.kernels.grouped import AnswerRows, Answers, GroupedWindows, bytes_per_
 from weft.kernels.grouped import Partials as Fragments
 from weft.kernels.sparse import SparseWindows
 from weft.kernels.statistic import Array, Columns, Number, Statistic, fold
-from weft.windows.schedule import edges_between, fragment_at, most_partials, oldest_open_start
+from weft.windows.schedule import distinct_ranges, edges_between, most_partials, oldest_open_start, slice_start
 from weft.windows.slicing import shared_edges
-from weft.windows.steps import distinct_ranges
 
 #: Fragments that are taken in at once: what is dense in a call is as long as this, whatever the gaps in a stream.
 _AT_ONCE = 512
@@ -232,7 +231,7 @@ class WindowTree:
         """Choose the first fragment: not after anything that is there, or that can still come for an open window."""
         if self._front is None and len(waiting):
             oldest = min(int(waiting.cells.min()), self._oldest_open(watermark))
-            self._front = fragment_at(self._edges, oldest).start
+            self._front = slice_start(self._edges, oldest)
 
     def _next_edges(self, waiting: SlicePartials, until: int, watermark: int) -> NDArray[np.int64]:
         """The ends of the next fragments that are complete at an instant, which is the watermark or before it."""
@@ -240,7 +239,7 @@ class WindowTree:
         if self._windows.is_empty and len(waiting):
             # Nothing is in the kernels: what lies before the next partial need not be walked through.
             oldest = min(int(waiting.cells.min()), self._oldest_open(watermark))
-            start = fragment_at(self._edges, oldest).start
+            start = slice_start(self._edges, oldest)
             if start > self._front:
                 self._start_over()
                 self._front = start
