@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from weft.sql import Code, durations
-from weft.sql.binder import SETTINGS, SINKS
+from weft.sql.binder import SINKS
 from weft.sql.check import check
 from weft.sql.dialect import TYPE_NAMES
 from weft.sql.expressions import _SYNONYMS
-from weft.sql.fixed_settings import FIXED
 from weft.sql.functions import AGGREGATES, FUNCTIONS
+from weft.sql.settings import FIXED, SETTINGS
 
 _ROOT = Path(__file__).parents[1]
 _DOCUMENTS = sorted([*_ROOT.glob("*.md"), *(_ROOT / "docs").glob("*.md")])

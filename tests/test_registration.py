@@ -60,7 +60,7 @@ def test_statements_before_a_refused_one_stay_and_those_after_it_do_not_run(loom
         loom.execute(_GIVEN + "DROP STREAM nothing; SET sharing = off;")
     assert caught.value.problems[0].code is Code.UNKNOWN_NAME
     assert len(loom.catalog.streams()) == 3
-    assert loom.catalog.settings() == {}
+    assert loom.catalog.settings().stored == {}
 
 
 def test_the_place_of_an_error_is_that_in_the_script(loom: Loom) -> None:

@@ -26,7 +26,7 @@ def test_settings_keep_their_value_and_its_type(catalog: Catalog) -> None:
     catalog.set_setting("budget", 2)
     catalog.set_setting("master", "local[*]")
     assert catalog.setting("SHARING", True) is False
-    assert catalog.settings() == {"budget": 2, "master": "local[*]", "sharing": False}
+    assert catalog.settings().stored == {"budget": 2, "master": "local[*]", "sharing": False}
 
 
 def test_statistics_are_kept_by_key_and_cycle(catalog: Catalog) -> None:

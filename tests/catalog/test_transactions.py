@@ -44,7 +44,7 @@ def test_a_transaction_is_undone_as_a_whole(catalog: Catalog) -> None:
         assert [each.name for each in catalog.queries()] == ["a"]
         raise Undone
     assert names(catalog) == ["kept"]
-    assert catalog.settings() == {}
+    assert catalog.settings().stored == {}
     assert catalog.latest_statistics() == {}
     assert catalog.latest_plan() is None
     assert catalog.pending() == ()
@@ -81,7 +81,7 @@ def full(catalog: Catalog) -> Iterator[Catalog]:
     catalog._database.execute(f"PRAGMA max_page_count = {pages}")
     yield catalog
     catalog._database.execute("PRAGMA max_page_count = 1000000")
-    assert catalog.settings() == {}
+    assert catalog.settings().stored == {}
     catalog.add_query(query("after"))
     assert names(catalog) == ["kept", "after"]
 

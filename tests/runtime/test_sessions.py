@@ -113,10 +113,10 @@ def test_a_setting_that_answers_depend_on_is_refused_by_name(spark: SparkSession
 
 def test_a_setting_with_capitals_takes_effect(spark: SparkSession, loom: Loom) -> None:
     loom.execute("SET spark.sql.execution.arrow.maxRecordsPerBatch = 1234")
-    assert loom.catalog.settings() == {"spark.sql.execution.arrow.maxRecordsPerBatch": "1234"}
+    assert loom.catalog.settings().stored == {"spark.sql.execution.arrow.maxRecordsPerBatch": "1234"}
     (shown,) = loom.execute("SHOW SETTINGS")
     assert ("spark.sql.execution.arrow.maxRecordsPerBatch", "1234") in shown.rows
-    own = session(settings={name: str(value) for name, value in loom.catalog.settings().items()})
+    own = session(settings={name: str(value) for name, value in loom.catalog.settings().stored.items()})
     assert own.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch") == "1234"
 
 

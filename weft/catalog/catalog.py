@@ -48,7 +48,8 @@ from weft.catalog.lock import WriterLock
 from weft.catalog.records import PlanVersion, Representative, Request, Statistics, View
 from weft.plan.network import Changes
 from weft.plan.plan import Plan
-from weft.sql import allowed_paths
+from weft.sql import paths
+from weft.sql.settings import Settings
 
 register(Plan)
 
@@ -251,15 +252,15 @@ class Catalog:
 
     def allowed_paths(self) -> tuple[str, ...] | None:
         """The folders that statements may name; None if there is no limit."""
-        setting = self.setting(allowed_paths.SETTING)
-        return allowed_paths.roots_of(None if setting is None else str(setting))
+        setting = self.setting(paths.SETTING)
+        return paths.roots_of(None if setting is None else str(setting))
 
     def allow_paths(self, folders: Sequence[str]) -> None:
         """Let statements name what lies in these folders, and nothing else."""
-        self.set_setting(allowed_paths.SETTING, allowed_paths.as_setting(folders))
+        self.set_setting(paths.SETTING, paths.as_setting(folders))
 
     def find_writer(self, folder: str) -> str | None:
-        """The name of the query that writes its answers to a folder: see `weft/sql/folders.py`."""
+        """The name of the query that writes its answers to a folder: see `weft/sql/paths.py`."""
         return self._definitions.writing_to(folder)
 
     def known_names(self) -> list[str]:
@@ -290,10 +291,10 @@ class Catalog:
         rows = self._database.execute("SELECT value FROM settings WHERE key = ?", (_setting_key(name),))
         return self._setting(name, rows[0][0]) if rows else default
 
-    def settings(self) -> dict[str, Value]:
-        """Every setting that was set, by name."""
+    def settings(self) -> Settings:
+        """The settings of the project, with the defaults of those that were not set."""
         rows = self._database.execute("SELECT key, value FROM settings ORDER BY key")
-        return {key: self._setting(key, value) for key, value in rows}
+        return Settings({key: self._setting(key, value) for key, value in rows})
 
     # -- statistics --------------------------------------------------------------------------------------------------
 

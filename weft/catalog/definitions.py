@@ -21,7 +21,7 @@ from weft.catalog.codec import dumps
 from weft.catalog.database import Database, Row
 from weft.catalog.errors import DuplicateName, NameInUse, UnknownName
 from weft.catalog.records import Representative, View
-from weft.sql.folders import folder_of
+from weft.sql.paths import folder_of
 
 Definition: TypeAlias = Stream | Table | View | Query | Representative
 D = TypeVar("D", Stream, Table, View, Query, Representative)

@@ -228,7 +228,7 @@ MIGRATIONS: tuple[Migration, ...] = (
         """,
     ),
     (
-        # The folder that a query's answers are written to, as `weft/sql/folders.py` names it.
+        # The folder that a query's answers are written to, as `weft/sql/paths.py` names it.
         "ALTER TABLE queries ADD COLUMN folder TEXT",
         "CREATE INDEX queries_by_folder ON queries (folder) WHERE folder IS NOT NULL",
     ),

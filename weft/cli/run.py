@@ -36,7 +36,8 @@ from weft.cli.output import (
 from weft.explain.query_text import clock_text
 from weft.files.private_files import private_folder
 from weft.loom import Loom
-from weft.sql import durations, fixed_settings
+from weft.sql import durations
+from weft.sql.settings import fixed_refusal
 
 if TYPE_CHECKING:
     from weft.runtime.progress import Progress
@@ -79,7 +80,7 @@ def spark_settings(pairs: list[str]) -> dict[str, str]:
     for pair in pairs:
         if not pair.startswith("spark.") or "=" not in pair:
             raise Failure(f"'{pair}' is no setting of Spark; write --conf spark.name=value")
-        refused = fixed_settings.refusal(pair.partition("=")[0])
+        refused = fixed_refusal(pair.partition("=")[0])
         if refused is not None:
             raise Failure(f"{refused}; docs/running.md lists the settings that weft fixes")
     return {name: value for name, _, value in (pair.partition("=") for pair in pairs)}

@@ -12,7 +12,7 @@ from weft.algebra.secrets import shown, shown_sql, shown_value
 from weft.catalog import Catalog
 from weft.explain.query_text import duration_text, relation_lines, window_text
 from weft.loom.registration import Outcome
-from weft.sql.binder import SETTINGS
+from weft.sql.settings import SETTINGS
 
 
 def explain(catalog: Catalog, query: str | None, format: str) -> str:
@@ -88,7 +88,7 @@ def show(catalog: Catalog, kind: str) -> Outcome:
         queries = [(each.name, window_of(each), _one_line(each.text)) for each in catalog.queries()]
         return _table(("query", "window", "definition"), queries)
     known = dict.fromkeys(SETTINGS, "")
-    known |= {name: shown_value(name, str(value)) for name, value in catalog.settings().items()}
+    known |= {name: shown_value(name, str(value)) for name, value in catalog.settings().stored.items()}
     return _table(("setting", "value"), list(known.items()))
 
 

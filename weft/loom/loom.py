@@ -28,8 +28,9 @@ from weft.catalog.database import PATIENCE
 from weft.files.private_files import private_folder
 from weft.loom import inspection
 from weft.loom.registration import Answering, Outcome, Registration
-from weft.sql import Problem, SqlError, bind_or_repeat, object_names, parse, split, statements
+from weft.sql import Problem, SqlError, bind_or_repeat, parse, split, statements
 from weft.sql.check import check
+from weft.sql.names import name_refusal
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -111,7 +112,7 @@ class Loom:
         """Run the statements of a script, all of them or none, and report every problem of the script."""
         with self.catalog.transaction():
             report = check(script, self.catalog)
-            outcomes = tuple(self.execute(script)) if report.ok else ()
+            outcomes = tuple(self._apply(each.statement) for each in report.good) if report.ok else ()
         return Registration(outcomes, report.problems, len(report.good), report.skipped, notes=report.notes)
 
     def query(self, name: str, select: str) -> Query:
@@ -201,7 +202,8 @@ class Loom:
         if self._answering is None:
             self._answering = Answering(self.catalog, self.register)
             self._answering.start()
-        stored = {name: str(value) for name, value in self.catalog.settings().items() if name.startswith("spark.")}
+        chosen = self.catalog.settings()
+        stored = {name: str(value) for name, value in chosen.stored.items() if name.startswith("spark.")}
         beside = ThreadPoolExecutor(max_workers=1, thread_name_prefix="weft-ahead")
         ahead = beside.submit(_left, self.directory)
         beside.shutdown(wait=False)
@@ -211,9 +213,9 @@ class Loom:
         from weft.runtime.engine import Engine, state_directory
         from weft.runtime.failures.failures import failing_in_one_sentence
 
-        limit = int(str(self.catalog.setting("max_results", 100_000)))
         with failing_in_one_sentence("the project cannot be opened"):
-            engine = Engine(spark, self.catalog, state_directory(self.directory), memory_limit=limit, ahead=ahead)
+            directory, limit = state_directory(self.directory), chosen.max_results
+            engine = Engine(spark, self.catalog, directory, memory_limit=limit, ahead=ahead)
         engine.frames.update(self._frames)
         engine.tables.update(self._tables)
         for name, function in self._callables.items():
@@ -262,8 +264,7 @@ class Loom:
         last = status(self.directory).commit
         if published is not None and last is not None and published.cycle <= last.cycle:
             check_published(delivery_directory(self.directory), query.name)
-        most = int(str(self.catalog.setting("max_results", 100_000)))
-        kept = kept_answers(delivery_directory(self.directory), query.name, most)
+        kept = kept_answers(delivery_directory(self.directory), query.name, self.catalog.settings().max_results)
         return pa.concat_tables([schema.empty_table(), *(each.cast(schema) for each in kept)])
 
     def subscribe(
@@ -364,7 +365,7 @@ class Loom:
 
 
 def _refuse_bad_name(name: str) -> None:
-    refused = object_names.refusal(name)
+    refused = name_refusal(name)
     if refused is not None:
         raise ValueError(f"{refused}; choose another name")
 

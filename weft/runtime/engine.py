@@ -39,7 +39,7 @@ from weft.runtime.failures.reasons import reason_of
 from weft.runtime.isolation.evicting import Evicting, Failure
 from weft.runtime.isolation.islands import CaughtUp, Islands, begun, plan_of, present, shared_part, without_needless
 from weft.runtime.isolation.retries import Retries
-from weft.runtime.isolation.trouble import RETENTION_MB, Waiting, lost_with
+from weft.runtime.isolation.trouble import Waiting, lost_with
 from weft.runtime.plans import Plans
 from weft.runtime.progress import Progress, progress_of
 from weft.runtime.sinks.dead_letter import write_file_letters
@@ -87,9 +87,6 @@ from weft.runtime.state.sink_owner import take_folder
 from weft.runtime.state.storage import Storage, local_uri
 from weft.runtime.statistics import Recorder
 from weft.sql import durations
-
-#: How far a row's clock may be ahead of the machine's time, unless the setting `max_ahead` says otherwise.
-MAX_AHEAD = "1 day"
 
 #: Held while a session has the setting by which sources have names; two threads would each restore what the other set.
 _naming_sources = threading.RLock()
@@ -216,14 +213,14 @@ class Engine:
         for sentence in self._files.damages:
             self.say(sentence)
         self._probe.check()
-        check_executors(self._spark, str(self._catalog.setting("kernels", "auto")))
+        check_executors(self._spark, self._catalog.settings().kernels)
         self._check_sources()
         self._fit_checkpoint()
         self._read_tables()
         self._stopping.clear()
         self._failure = self._spark_error = None
         self._fed.clear()
-        self._is_ticking = self._duration("heartbeat", "off") is not None and not until_idle
+        self._is_ticking = self._catalog.settings().heartbeat is not None and not until_idle
         if until_idle:
             self._trigger = {"availableNow": True}
         elif interval is not None:
@@ -505,7 +502,7 @@ class Engine:
         self.say(sentence)
 
     def _retention(self) -> int:
-        return int(str(self._catalog.setting("error_retention", RETENTION_MB))) << 20
+        return self._catalog.settings().error_retention
 
     # -- the cycle ----------------------------------------------------------------------------------------------------
 
@@ -741,17 +738,18 @@ class Engine:
             plan = self._plans.current(self._streams)
             snapshots, evicted = self._found_tables(plan)
             self._tell_of(evicted)
+            settings = self._catalog.settings()
             intent = {
                 "plan": plan.number,
                 "plan_digest": self._copy.digest(plan.number),
                 "heartbeats": dict(heartbeats),
-                "patience": self._duration("heartbeat", "off"),
-                "latest": self._latest(),
-                "sharing": self._catalog.setting("sharing", "on") != "off",
+                "patience": settings.heartbeat,
+                "latest": None if settings.max_ahead is None else time.time_ns() // 1000 + settings.max_ahead,
+                "sharing": settings.sharing,
                 "facts": {name: each.numbers() for name, each in self._recorder.facts().items()},
                 "tables": {name: (each.path, each.rows) for name, each in snapshots.items()},
                 "kept": self._pace.kept,
-                "keeps_late_rows": self._catalog.setting("late_rows", "count") == "dead letter",
+                "keeps_late_rows": settings.keeps_late_rows,
                 "offsets": begun and begun.to_json(),
                 "evicted": evicted,
                 "bad_files": {name: dict(faults) for name, faults in bad_files.items()},
@@ -760,11 +758,6 @@ class Engine:
             self._commits.declare(cycle, intent)
         decision = Decision.of(intent, self._plans.stored(intent["plan"]))
         return replace(decision, offsets=begun)
-
-    def _latest(self) -> int | None:
-        """The largest TIMESTAMP that is believed of a clock: the machine's time and what `max_ahead` adds to it."""
-        ahead = self._duration("max_ahead", MAX_AHEAD)
-        return None if ahead is None else time.time_ns() // 1000 + ahead
 
     def _read_tables(self) -> None:
         """Read every table that is registered, and keep its rows as they are now for as long as the engine runs."""
@@ -799,13 +792,6 @@ class Engine:
             listener(progress)
 
     # -- state --------------------------------------------------------------------------------------------------------
-
-    def _duration(self, setting: str, default: str) -> int | None:
-        """A setting that is a length of time, in microseconds; a bare number is in seconds; None if it is off."""
-        value = str(self._catalog.setting(setting, default))
-        if value == "off":
-            return None
-        return int(value) * 1_000_000 if value.isdigit() else durations.parse(value)
 
     def _check_sources(self) -> None:
         """Spark knows sources by name or by number, for the whole life of a checkpoint."""

@@ -8,40 +8,20 @@ The rules of the language that need names and types are enforced here: `docs/sem
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
-from weft.algebra import Field, Query, Sink, Stream, Table
-from weft.algebra.expressions import Call, Column, Expression, Literal
+from weft.algebra import Query, Sink
 from weft.algebra.properties import clock_column
-from weft.algebra.types import BIGINT, TIMESTAMP, Kind
-from weft.sql import allowed_paths, dialect, durations, expressions, fixed_settings, object_names, statements
-from weft.sql.errors import Code, Problem, did_you_mean
-from weft.sql.folders import folder_of
-from weft.sql.names import Names
+from weft.sql import dialect, statements
+from weft.sql.declarations import WHO_ALLOWS, bind_stream, bind_table, check_new, drop_words, kind_of
+from weft.sql.errors import Code, Problem, SqlError, did_you_mean
+from weft.sql.names import LayeredNames, Names
+from weft.sql.paths import folder_of, setting_refusal, sink_refusal
 from weft.sql.relation_binder import bind_relation
-from weft.sql.scope import Scope, refuse
-from weft.sql.sources import check_source
-from weft.sql.window_clause import ticks
-
-#: Settings that SET takes, and the values each of them may have (None: any number; none at all: any text).
-SETTINGS: dict[str, tuple[str, ...] | None] = {
-    "sharing": ("on", "off"),
-    "heartbeat": None,
-    "max_ahead": None,
-    "late_rows": ("count", "dead letter"),
-    "max_results": None,
-    "error_retention": None,
-    "max_state_mb": None,
-    "max_driver_partials": None,
-    "kernels": ("auto", "driver", "executors"),
-    "delivery_delay": None,
-    "delivery_every": None,
-    "max_delivery_mb": None,
-    "broker": (),
-}
-
-#: What to do about a statement that goes beyond the limits of its project.
-_WHO_ALLOWS = "who owns the project can allow more folders: weft init --allow"
+from weft.sql.scope import refuse
+from weft.sql.settings import SETTINGS, fixed_refusal, is_amount
 
 #: Where answers can be written.
 SINKS = ("memory", "console", "parquet", "json", "subscribers")
@@ -54,16 +34,16 @@ _EXPLAIN_LATER = ("VERBOSE",)
 
 def bind(tree: exp.Expr, names: Names, text: str) -> statements.Statement:
     """The bound form of a statement. Raises SqlError; registers nothing."""
-    if tree.args.get("unless_exists") and _kind_of(tree.this.name, names) == _created_kind(tree):
+    if tree.args.get("unless_exists") and kind_of(tree.this.name, names) == _created_kind(tree):
         return statements.Nothing(f"{tree.this.name} is registered already")
     if isinstance(tree, dialect.StreamNode):
-        return statements.CreateStream(_bind_stream(tree, names), text)
+        return statements.CreateStream(bind_stream(tree, names), text)
     if isinstance(tree, dialect.TableNode):
-        return statements.CreateTable(_bind_table(tree, names), text)
+        return statements.CreateTable(bind_table(tree, names), text)
     if isinstance(tree, dialect.QueryNode):
         return _bind_query(tree, names, text)
     if isinstance(tree, dialect.ViewNode):
-        _check_new(tree.this, names)
+        check_new(tree.this, names)
         notes: list[Problem] = []
         relation = bind_relation(tree.expression, names, notes)
         return statements.CreateView(tree.this.name, relation, text, tuple(notes))
@@ -75,7 +55,7 @@ def bind(tree: exp.Expr, names: Names, text: str) -> statements.Statement:
     if isinstance(tree, dialect.ShowNode):
         return statements.Show(tree.args["kind"])
     if isinstance(tree, dialect.DescribeNode):
-        if _kind_of(tree.this.name, names) is None:
+        if kind_of(tree.this.name, names) is None:
             hint = did_you_mean(tree.this.name, names.known_names(), "SHOW STREAMS and SHOW QUERIES list what there is")
             raise refuse(Code.UNKNOWN_NAME, f"nothing is called '{tree.this.name}'", tree.this, hint)
         return statements.Describe(tree.this.name)
@@ -95,15 +75,34 @@ def bind(tree: exp.Expr, names: Names, text: str) -> statements.Statement:
     )
 
 
-def _kind_of(name: str, names: Names) -> str | None:
-    """Whether a name is that of a stream, a table, a view or a query; None if it is free."""
-    if names.find_stream(name) is not None:
-        return "stream"
-    if names.find_table(name) is not None:
-        return "table"
-    if names.find_view(name) is not None:
-        return "view"
-    return "query" if names.find_query(name) is not None else None
+def bind_or_repeat(tree: exp.Expr, names: Names, text: str) -> statements.Statement:
+    """The bound form of a statement; Nothing for a CREATE of exactly what exists already. Raises SqlError."""
+    try:
+        return bind(tree, names, text)
+    except SqlError as error:
+        if any(problem.code is not Code.ALREADY_EXISTS for problem in error.problems):
+            raise
+        name: str = tree.this.name
+        again = bind(tree, LayeredNames(names, dropped={name.lower()}), text)
+        if not _is_registered(again, names, name):
+            raise
+        return statements.Nothing(f"{name} is registered already")
+
+
+def _is_registered(statement: statements.Statement, names: Names, name: str) -> bool:
+    if isinstance(statement, statements.CreateStream):
+        return statement.stream == names.find_stream(name)
+    if isinstance(statement, statements.CreateTable):
+        return statement.table == names.find_table(name)
+    if isinstance(statement, statements.CreateView):
+        return statement.relation == names.find_view(name)
+    query = names.find_query(name)
+    # The text may differ in white space and comments; what it means may not.
+    return (
+        isinstance(statement, statements.CreateQuery)
+        and query is not None
+        and replace(statement.query, text="") == replace(query, text="")
+    )
 
 
 def _created_kind(tree: exp.Expr) -> str:
@@ -114,126 +113,8 @@ def _created_kind(tree: exp.Expr) -> str:
     return "view" if isinstance(tree, dialect.ViewNode) else "query"
 
 
-def _drop_words(kind: str) -> str:
-    return "DROP CONTINUOUS QUERY" if kind == "query" else f"DROP {kind.upper()}"
-
-
-def _check_new(name: exp.Identifier, names: Names) -> None:
-    refused = object_names.refusal(name.name)
-    if refused is not None:
-        raise refuse(Code.BAD_NAME, refused, name, "choose another name")
-    owner = _kind_of(name.name, names)
-    if owner is not None:
-        readers = names.readers(name.name) if owner != "view" else ()
-        if readers:
-            more = f" and {len(readers) - 1} more" * (len(readers) > 1)
-            hint = f"choose another name; to replace it, first drop what reads it ('{readers[0]}'{more}), then it"
-        else:
-            hint = f"choose another name or {_drop_words(owner)} {name.name} first"
-        raise refuse(Code.ALREADY_EXISTS, f"a {owner} called '{name.name}' exists already", name, hint)
-
-
-# -- streams and tables -----------------------------------------------------------------------------------------------
-
-
-def _bind_stream(tree: dialect.StreamNode, names: Names) -> Stream:
-    _check_new(tree.this, names)
-    fields = _bind_columns(tree, Code.BAD_STREAM)
-    watermark = tree.args.get("watermark")
-    if watermark is None:
-        candidates = [field.name for field in fields if field.type in (TIMESTAMP, BIGINT)]
-        example = candidates[0] if candidates else "ts"
-        hint = f"add WATERMARK FOR {example} AS {example} - INTERVAL 5 SECONDS (how late rows may be)"
-        raise refuse(Code.BAD_WATERMARK, "a stream needs a clock", tree.this, hint)
-    clock, delay = _bind_watermark(watermark, fields)
-    if tree.args.get("format") is None:
-        raise refuse(Code.BAD_STREAM, "a stream needs a source", tree.this, "add USING parquet OPTIONS (path '…')")
-    options = tuple(tree.args.get("options") or ())
-    check_source(tree, fields, dict(options))
-    _check_allowed(tree, names)
-    backfill = tree.args.get("backfill")
-    return Stream(
-        name=tree.this.name,
-        fields=tuple(fields),
-        clock=clock.name,
-        delay=delay,
-        format=tree.args["format"].name.lower(),
-        options=options,
-        backfill=ticks(backfill, clock.type) if backfill is not None else 0,
-        shed_allowed=tree.args.get("shed") is not None,
-    )
-
-
-def _bind_table(tree: dialect.TableNode, names: Names) -> Table:
-    _check_new(tree.this, names)
-    fields = _bind_columns(tree, Code.BAD_TABLE)
-    for clause, word in (("watermark", "clock"), ("backfill", "history"), ("shed", "rows that could be left out")):
-        node = tree.args.get(clause)
-        if node is not None:
-            hint = f"drop {clause.upper()}, or CREATE STREAM if its rows arrive one after the other"
-            raise refuse(Code.BAD_TABLE, f"a table has no {word}", node, hint)
-    if tree.args.get("format") is None:
-        raise refuse(Code.BAD_TABLE, "a table needs a source", tree.this, "add USING parquet OPTIONS (path '…')")
-    _check_allowed(tree, names)
-    return Table(tree.this.name, tuple(fields), tree.args["format"].name.lower(), tuple(tree.args.get("options") or ()))
-
-
-def _check_allowed(tree: dialect.StreamNode | dialect.TableNode, names: Names) -> None:
-    node, options = tree.args["format"], dict(tree.args.get("options") or ())
-    refused = allowed_paths.source_refusal(node.name.lower(), options, names.allowed_paths())
-    if refused is not None:
-        raise refuse(Code.NOT_ALLOWED, refused, node, _WHO_ALLOWS)
-
-
-def _bind_columns(tree: dialect.StreamNode | dialect.TableNode, code: Code) -> list[Field]:
-    fields: list[Field] = []
-    for column in tree.args["columns"]:
-        if any(field.name.lower() == column.this.name.lower() for field in fields):
-            raise refuse(code, f"column '{column.this.name}' is declared twice", column.this, "rename one")
-        fields.append(Field(column.this.name, expressions.bind_type(column.args["kind"])))
-    return fields
-
-
-def _bind_watermark(watermark: dialect.WatermarkNode, fields: list[Field]) -> tuple[Field, int]:
-    """The clock column and the delay that `WATERMARK FOR c AS c - delay` declares."""
-    name = watermark.this.name
-    clock = next((field for field in fields if field.name.lower() == name.lower()), None)
-    if clock is None:
-        hint = did_you_mean(name, [field.name for field in fields])
-        raise refuse(Code.BAD_WATERMARK, f"clock column '{name}' is not declared", watermark.this, hint)
-    if clock.type not in (TIMESTAMP, BIGINT):
-        hint = "a clock is a TIMESTAMP, or a BIGINT that grows with the rows"
-        raise refuse(Code.BAD_WATERMARK, f"'{name}' is a {clock.type}, which cannot be a clock", watermark.this, hint)
-    bound = expressions.bind(watermark.expression, Scope([("", tuple(fields))], "WATERMARK"))
-    delay = _delay(bound, clock)
-    if delay is None:
-        form = "INTERVAL 5 SECONDS" if clock.type == TIMESTAMP else "100"
-        raise refuse(
-            Code.BAD_WATERMARK,
-            "this is not the clock minus a constant that is not negative",
-            watermark.expression,
-            f"write WATERMARK FOR {name} AS {name} - {form}",
-        )
-    return clock, delay
-
-
-def _delay(bound: Expression, clock: Field) -> int | None:
-    if isinstance(bound, Column) and bound.name == clock.name:
-        return 0
-    if isinstance(bound, Call) and bound.op == "-" and len(bound.args) == 2:
-        column, delay = bound.args
-        if isinstance(column, Column) and column.name == clock.name and isinstance(delay, Literal):
-            length = delay.value
-            if isinstance(length, int) and delay.type.kind in (Kind.INTERVAL, Kind.BIGINT) and length >= 0:
-                return length
-    return None
-
-
-# -- queries ----------------------------------------------------------------------------------------------------------
-
-
 def _bind_query(tree: dialect.QueryNode, names: Names, text: str) -> statements.CreateQuery:
-    _check_new(tree.this, names)
+    check_new(tree.this, names)
     sink = None
     format_ = tree.args.get("format")
     if format_ is not None:
@@ -250,9 +131,9 @@ def _bind_query(tree: dialect.QueryNode, names: Names, text: str) -> statements.
             _check_hop(options, format_)
         sink = Sink(kind, options)
         _check_folder(sink, names, format_)
-        refused = allowed_paths.sink_refusal(sink, names.allowed_paths())
+        refused = sink_refusal(sink, names.allowed_paths())
         if refused is not None:
-            raise refuse(Code.NOT_ALLOWED, refused, format_, _WHO_ALLOWS)
+            raise refuse(Code.NOT_ALLOWED, refused, format_, WHO_ALLOWS)
     notes: list[Problem] = []
     relation = bind_relation(tree.expression, names, notes)
     query = Query(
@@ -295,9 +176,9 @@ def _bind_drop(tree: dialect.DropNode, names: Names) -> statements.Statement:
     if find(name) is None:
         if tree.args["exists"]:
             return statements.Nothing(f"there is no {kind.lower()} called '{name}'")
-        owner = _kind_of(name, names)
+        owner = kind_of(name, names)
         if owner is not None:
-            hint = f"'{name}' is a {owner}: write {_drop_words(owner)} {name}"
+            hint = f"'{name}' is a {owner}: write {drop_words(owner)} {name}"
         else:
             hint = did_you_mean(name, names.known_names(), "add IF EXISTS if that is all right")
         raise refuse(Code.UNKNOWN_NAME, f"{kind.lower()} '{name}' is unknown", tree.this, hint)
@@ -333,10 +214,10 @@ def _check_query(name: exp.Identifier, names: Names) -> None:
 
 def _bind_setting(tree: dialect.SettingNode, names: Names) -> statements.SetOption:
     name, value = tree.this.name, tree.expression.name
-    limited = allowed_paths.setting_refusal(name, names.allowed_paths())
+    limited = setting_refusal(name, names.allowed_paths())
     if limited is not None:
-        raise refuse(Code.NOT_ALLOWED, limited, tree.this, _WHO_ALLOWS)
-    refused = fixed_settings.refusal(name)
+        raise refuse(Code.NOT_ALLOWED, limited, tree.this, WHO_ALLOWS)
+    refused = fixed_refusal(name)
     if refused is not None:
         raise refuse(Code.BAD_SETTING, refused, tree.this, "SHOW SETTINGS lists those that can be set")
     if name.startswith("spark."):
@@ -346,9 +227,9 @@ def _bind_setting(tree: dialect.SettingNode, names: Names) -> statements.SetOpti
     if name not in SETTINGS:
         hint = did_you_mean(name, SETTINGS, f"settings are {', '.join(SETTINGS)} and spark.*")
         raise refuse(Code.BAD_SETTING, f"setting '{name}' is unknown", tree.this, hint)
-    choices = SETTINGS[name]
+    choices = SETTINGS[name].choices
     if choices is None:
-        if not _is_amount(value):
+        if not is_amount(value):
             raise refuse(
                 Code.BAD_SETTING,
                 f"'{value}' is no value for {name}",
@@ -362,10 +243,3 @@ def _bind_setting(tree: dialect.SettingNode, names: Names) -> statements.SetOpti
             Code.BAD_SETTING, f"'{value}' is no value for {name}", tree.expression, f"it takes {' or '.join(choices)}"
         )
     return statements.SetOption(name, value.lower())
-
-
-def _is_amount(value: str) -> bool:
-    try:
-        return value.isdigit() or value.lower() == "off" or durations.parse(value) >= 0
-    except durations.BadDuration:
-        return False

@@ -1,20 +1,130 @@
-"""Checks a whole script without registering anything: every mistake in it, in one go."""
+"""Scripts: cutting them into statements, and finding every mistake in them without registering anything."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sqlglot import exp
 
-from weft.algebra import Query, Relation, Stream, Table
+from weft.algebra import Query
 from weft.sql import dialect, statements
+from weft.sql.binder import bind_or_repeat
 from weft.sql.errors import Problem, SqlError
-from weft.sql.folders import folder_of
-from weft.sql.names import Names, NamesInMemory
-from weft.sql.repetition import bind_or_repeat
-from weft.sql.script import split
+from weft.sql.names import LayeredNames, Names, NamesInMemory
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One statement of a script, without its semicolon, and where it starts."""
+
+    text: str
+    start: int
+
+
+def split(script: str) -> Iterator[Piece]:
+    """The statements of a script, separated by semicolons outside of quotes and comments.
+
+    Cutting is done before parsing so that one bad statement does not hide the mistakes in the next. For the same reason
+    a quote or comment that is never closed ends its statement at the first line that ends in a semicolon. A script with
+    such a quote is cut a second time: then a quote that reaches over the beginning of a statement is not closed either,
+    since it is the next quote, and not its own, that seems to close it.
+    """
+    try:
+        yield from list(_pieces(script, is_whole=True))
+    except _NeverClosed:
+        yield from _pieces(script, is_whole=False)
+
+
+class _NeverClosed(Exception):
+    """A quote or comment of the script is not closed."""
+
+
+def _pieces(script: str, *, is_whole: bool) -> Iterator[Piece]:
+    """The statements; `is_whole` expects that all quotes are closed."""
+    start = position = 0
+    while position < len(script):
+        position = _end_of_statement(script, position, is_whole)
+        piece = _trimmed(script, start, position)
+        if piece is not None:
+            yield piece
+        position += 1
+        start = position
+
+
+#: What ends a statement, or begins something in which a semicolon does not.
+_MARK = re.compile(r";|['\"`]|--|/\*")
+
+#: The end of a line that ends a statement, and a line after it that begins one.
+_NEXT_STATEMENT = re.compile(
+    r";[ \t]*(--[^\n]*)?\n(\s|--[^\n]*\n)*(CREATE|DROP|ALTER|SHOW|DESCRIBE|EXPLAIN|SET)\s", re.IGNORECASE
+)
+
+
+def _end_of_statement(script: str, position: int, is_whole: bool) -> int:
+    while mark := _MARK.search(script, position):
+        start = mark.start()
+        if mark[0] == ";":
+            return start
+        if mark[0] == "--":
+            end: int | None = _end_of_line(script, start)
+        elif mark[0] == "/*":
+            close = script.find("*/", start + 2)
+            end = None if close < 0 else close + 2
+        else:
+            end = _end_of_quote(script, start)
+        if end is None and is_whole:
+            raise _NeverClosed
+        if end is None or (not is_whole and mark[0] != "--" and _NEXT_STATEMENT.search(script, start, end)):
+            return _recovery_point(script, start)
+        position = end
+    return len(script)
+
+
+def _end_of_quote(script: str, position: int) -> int | None:
+    quote = script[position]
+    position += 1
+    while position < len(script):
+        if script[position] == "\\" and quote != "`":
+            position += 2
+        elif script[position] == quote:
+            if not script.startswith(quote, position + 1):
+                return position + 1
+            position += 2
+        else:
+            position += 1
+    return None
+
+
+def _end_of_line(script: str, position: int) -> int:
+    end = script.find("\n", position)
+    return len(script) if end < 0 else end
+
+
+def _recovery_point(script: str, position: int) -> int:
+    """The semicolon that ends the first line, from `position` on, that ends in one."""
+    while position < len(script):
+        end = _end_of_line(script, position)
+        line = script[position:end].rstrip()
+        if line.endswith(";"):
+            return position + len(line) - 1
+        position = end + 1
+    return len(script)
+
+
+def _trimmed(script: str, start: int, end: int) -> Piece | None:
+    """The statement without white space and comments around it, or None if nothing is left."""
+    while start < end:
+        if script[start].isspace():
+            start += 1
+        elif script.startswith("--", start):
+            start = min(end, _end_of_line(script, start))
+        elif script.startswith("/*", start) and (close := script.find("*/", start + 2, end)) >= 0:
+            start = close + 2
+        else:
+            return Piece(script[start:end].rstrip(), start)
+    return None
 
 
 @dataclass(frozen=True)
@@ -57,75 +167,12 @@ class Report:
         return tuple(left.values())
 
 
-class _Layered(NamesInMemory):
-    """Names that the script defines on top of those registered already."""
-
-    def __init__(self, below: Names) -> None:
-        super().__init__()
-        self.below = below
-        self.dropped: set[str] = set()
-        self._writers: dict[str, str] = {}
-
-    def find_stream(self, name: str) -> Stream | None:
-        return super().find_stream(name) or (None if name.lower() in self.dropped else self.below.find_stream(name))
-
-    def find_table(self, name: str) -> Table | None:
-        return super().find_table(name) or (None if name.lower() in self.dropped else self.below.find_table(name))
-
-    def find_view(self, name: str) -> Relation | None:
-        return super().find_view(name) or (None if name.lower() in self.dropped else self.below.find_view(name))
-
-    def find_query(self, name: str) -> Query | None:
-        return super().find_query(name) or (None if name.lower() in self.dropped else self.below.find_query(name))
-
-    def allowed_paths(self) -> Sequence[str] | None:
-        return self.below.allowed_paths()
-
-    def find_writer(self, folder: str) -> str | None:
-        name = self._writers.get(folder)
-        query = None if name is None else self.queries.get(name.lower())
-        if query is not None and folder_of(query.sink) == folder:
-            return query.name
-        name = self.below.find_writer(folder)
-        return None if name is None or name.lower() in self.dropped else name
-
-    def known_names(self) -> Iterable[str]:
-        return [
-            *super().known_names(),
-            *(each for each in self.below.known_names() if each.lower() not in self.dropped),
-        ]
-
-    def readers(self, name: str) -> Sequence[str]:
-        return [
-            *super().readers(name),
-            *(each for each in self.below.readers(name) if each.lower() not in self.dropped),
-        ]
-
-    def apply(self, statement: statements.Statement) -> None:
-        if isinstance(statement, statements.CreateStream):
-            self.streams[statement.stream.name.lower()] = statement.stream
-        elif isinstance(statement, statements.CreateTable):
-            self.tables[statement.table.name.lower()] = statement.table
-        elif isinstance(statement, statements.CreateQuery):
-            self.queries[statement.query.name.lower()] = statement.query
-            folder = folder_of(statement.query.sink)
-            if folder is not None:
-                self._writers[folder] = statement.query.name
-        elif isinstance(statement, statements.CreateView):
-            self.views[statement.name.lower()] = statement.relation
-        elif isinstance(statement, statements.Drop):
-            name = statement.name.lower()
-            self.dropped.add(name)
-            for each in (self.streams, self.tables, self.views, self.queries):
-                each.pop(name, None)
-
-
 def check(script: str, names: Names | None = None) -> Report:
     """Reads and binds every statement of a script, each on top of the good ones before it.
 
     A statement that names an object whose own CREATE was refused is skipped: the first mistake is the one to mend.
     """
-    known = _Layered(names or NamesInMemory())
+    known = LayeredNames(names or NamesInMemory())
     refused: set[str] = set()
     good: list[Checked] = []
     problems: list[Problem] = []
@@ -146,9 +193,25 @@ def check(script: str, names: Names | None = None) -> Report:
             continue
         if isinstance(statement, (statements.CreateQuery, statements.CreateView)):
             notes += [note.shifted(piece.start) for note in statement.notes]
-        known.apply(statement)
+        _apply(statement, known)
         good.append(Checked(statement, piece.start))
     return Report(tuple(good), tuple(problems), skipped, tuple(notes))
+
+
+def _apply(statement: statements.Statement, names: LayeredNames) -> None:
+    if isinstance(statement, statements.CreateStream):
+        names.streams[statement.stream.name.lower()] = statement.stream
+    elif isinstance(statement, statements.CreateTable):
+        names.tables[statement.table.name.lower()] = statement.table
+    elif isinstance(statement, statements.CreateQuery):
+        names.add_query(statement.query)
+    elif isinstance(statement, statements.CreateView):
+        names.views[statement.name.lower()] = statement.relation
+    elif isinstance(statement, statements.Drop):
+        name = statement.name.lower()
+        names.dropped.add(name)
+        for each in (names.streams, names.tables, names.views, names.queries):
+            each.pop(name, None)
 
 
 def _created(tree: exp.Expr) -> set[str]:

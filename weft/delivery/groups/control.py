@@ -31,10 +31,6 @@ from weft.runtime.engine import Engine
 from weft.runtime.sinks.publishing import PublishedRows
 from weft.runtime.state.commits import Commit
 from weft.runtime.statistics import measured, rates
-from weft.sql import durations
-
-#: How often it is asked whether groups still pay, unless the setting `delivery_every` says otherwise.
-_EVERY = "5 minutes"
 
 
 class Control:
@@ -48,7 +44,7 @@ class Control:
         #: Whether the log has begun anew, and its first parcel must have all itineraries.
         self._lacks_routes = False
         self._observed = Observed()
-        self._next_round = time.monotonic() + self._duration("delivery_every", _EVERY) / 1e6
+        self._next_round = time.monotonic() + self._catalog.settings().delivery_every / 1e6
 
     def settle(self, last: Commit) -> None:
         """Group the members that there are for the cycle after `last`."""
@@ -58,7 +54,7 @@ class Control:
         due = time.monotonic() >= self._next_round
         statistics = self._statistics() if due else None
         if due:
-            self._next_round = time.monotonic() + self._duration("delivery_every", _EVERY) / 1e6
+            self._next_round = time.monotonic() + self._catalog.settings().delivery_every / 1e6
         assignment.settle(_moment(self._catalog, last), statistics)
 
     def regroup(self) -> None:
@@ -112,8 +108,8 @@ class Control:
             forget_all(self._catalog)
             clear(directory)
         self._publisher = self._publishing(directory, last)
-        delay = self._duration("delivery_delay", "0 seconds")
-        is_told = str(self._catalog.setting("broker", "none")) == "none"
+        delay = self._catalog.settings().delivery_delay
+        is_told = self._catalog.settings().broker is None
         self._assignment = Assignment(self._catalog, self._statistics(), delay, is_told)
         return self._assignment
 
@@ -138,8 +134,8 @@ class Control:
         return self._publisher_of(directory, last.cycle)
 
     def _publisher_of(self, directory: Path, begins_after: int | None = None) -> Publisher:
-        megabytes = int(str(self._catalog.setting("max_delivery_mb", 256)))
-        limits = Limits(bytes=megabytes << 20, waiting_bytes=megabytes << 20)
+        most = self._catalog.settings().max_delivery
+        limits = Limits(bytes=most, waiting_bytes=most)
         broker, project = _broker(self._catalog), self._catalog.project
         return Publisher(directory, project, limits=limits, broker=broker, say=self._say, begins_after=begins_after)
 
@@ -161,10 +157,6 @@ class Control:
         if self._publisher is not None:
             self._observed.latency = self._publisher.latency
         return self._observed.statistics({name: float(rate) for name, rate in rates(measured(self._catalog)).items()})
-
-    def _duration(self, setting: str, default: str) -> int:
-        value = str(self._catalog.setting(setting, default))
-        return int(value) * 1_000_000 if value.isdigit() else durations.parse(value)
 
 
 def _by_epoch(published: Sequence[PublishedRows]) -> Mapping[tuple[str, int], list[PublishedRows]]:
@@ -200,8 +192,8 @@ def _is_of_another_life(catalog: Catalog, directory: Path, last: Commit) -> bool
 
 def _broker(catalog: Catalog) -> Broker | None:
     """The broker that a project's rows are forwarded to; none unless it is set."""
-    address = str(catalog.setting("broker", "none"))
-    if address == "none":
+    address = catalog.settings().broker
+    if address is None:
         return None
     if address.startswith("nats://"):
         from weft.delivery.nats.nats_broker import NatsBroker

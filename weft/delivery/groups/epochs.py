@@ -28,7 +28,7 @@ from weft.optimizer import group_results
 from weft.optimizer.group_results import Kind
 from weft.plan.event_time import Clock, EventTime, QueryStart
 from weft.runtime.sinks.publishing import publishing_sink
-from weft.sql.object_names import OWN
+from weft.sql.names import OWN
 from weft.windows.slicing import ResidueClass
 
 

@@ -51,7 +51,7 @@ from weft.federation.live.role_store import Mailbox, Store
 from weft.federation.live.transport import COORDINATOR, Wire, reply_box, source_box
 from weft.loom.registration import Outcome, Registration
 from weft.sql import Problem, SqlError, dialect, split, statements
-from weft.sql.repetition import bind_or_repeat
+from weft.sql.binder import bind_or_repeat
 
 
 @dataclass(frozen=True)

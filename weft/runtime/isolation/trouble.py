@@ -15,9 +15,6 @@ from dataclasses import dataclass, replace
 FIRST_PAUSE = 10.0
 LONGEST_PAUSE = 600.0
 
-#: How many MB of input, and of answers, are kept for queries in error unless `error_retention` says otherwise.
-RETENTION_MB = 1024
-
 
 @dataclass(frozen=True, slots=True)
 class Trouble:

@@ -37,7 +37,7 @@ from weft.runtime.failures.reasons import reason_of
 from weft.runtime.sources.batches import Batch, BatchPart, StreamFiles
 from weft.runtime.sources.scan import TEXTUAL, declared, reading_options, tagging
 from weft.runtime.sources.source_files import FileCheck, FileFindings, SourceFiles
-from weft.sql.sources import BAD_FILES, SET_ASIDE, STOP
+from weft.sql.declarations import BAD_FILES, SET_ASIDE, STOP
 
 #: Why files are set aside, by the name of the stream and their path.
 Faults: TypeAlias = Mapping[str, Mapping[str, str]]

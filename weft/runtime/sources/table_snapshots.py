@@ -41,7 +41,7 @@ from weft.runtime.state.records import damaged
 from weft.runtime.state.sealing import seals_of_written
 from weft.runtime.state.seals import Seals, check
 from weft.runtime.state.storage import Storage
-from weft.sql.allowed_paths import source_refusal
+from weft.sql.paths import source_refusal
 
 #: What Python code hands over as a table.
 GivenRows: TypeAlias = DataFrame | pa.Table

@@ -2,7 +2,7 @@
 
 weft works in sessions of its own: a session that the caller made keeps its settings and its views. The master, jars and
 `spark.*` settings are the user's; the defaults here are what measured best for many small cycles on one machine, and
-give way to them. Settings that answers depend on have one value everywhere (`weft/sql/fixed_settings.py`).
+give way to them. Settings that answers depend on have one value everywhere (`weft/sql/settings.py`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from weft.runtime.failures.failures import failing_in_one_sentence
 from weft.runtime.spark import java
 from weft.runtime.spark.class_archive import archive, java_options
 from weft.runtime.spark.masters import check_master
-from weft.sql import fixed_settings
+from weft.sql.settings import FIXED_VALUES, fixed_refusal, is_fixed
 
 __all__ = ["SparkSession", "compile_plans", "in_few_tasks", "in_session", "own_session", "session", "union_of"]
 
@@ -90,7 +90,7 @@ def session(
     terminal.
     """
     for name in settings or {}:
-        refused = fixed_settings.refusal(name)
+        refused = fixed_refusal(name)
         if refused is not None:
             raise EngineError(refused)
     master = master or "local[*]"
@@ -110,11 +110,11 @@ def own_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSessio
     """A session beside another one: with the same settings and those given, and with views and functions of its own."""
     started_with = dict(spark.sparkContext.getConf().getAll())
     later = {name: value for name, value in spark.conf.getAll.items() if value != started_with.get(name)}
-    free = {name: value for name, value in later.items() if not fixed_settings.is_fixed(name)}
-    options = {**free, **settings, **fixed_settings.VALUES}
+    free = {name: value for name, value in later.items() if not is_fixed(name)}
+    options = {**free, **settings, **FIXED_VALUES}
     own = SparkSession(spark.sparkContext, spark._jsparkSession.newSession(), options)
     for name in own.conf.getAll:
-        if fixed_settings.is_fixed(name) and name not in fixed_settings.VALUES:
+        if is_fixed(name) and name not in FIXED_VALUES:
             # It comes from the settings that Spark was started with.
             own.conf.unset(name)
     return own

@@ -14,8 +14,7 @@ from weft.algebra import Query
 from weft.catalog import Catalog
 from weft.runtime.failures.errors import SinkError, StorageError
 from weft.runtime.state.storage import Storage
-from weft.sql.allowed_paths import sink_refusal
-from weft.sql.folders import folder_of
+from weft.sql.paths import folder_of, sink_refusal
 
 _FILE: Final = "_owner"
 

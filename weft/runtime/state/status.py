@@ -49,7 +49,7 @@ def kept_apart(catalog: Catalog, shares: Callable[[QueryState], bool]) -> dict[s
     """
     commit = last_commit(catalog.path.parent)
     begun = {} if commit is None else commit.queries
-    off = catalog.setting("sharing", "on") == "off"
+    off = not catalog.settings().sharing
     reasons = {}
     for name, number in catalog.query_numbers().items():
         state = begun.get(name)

@@ -40,12 +40,8 @@ class PlacementSettings:
 
 def placement_settings(catalog: Catalog) -> PlacementSettings:
     """What the settings of a project say."""
-    usual = PlacementSettings()
-    return PlacementSettings(
-        Kernels(catalog.setting("kernels", usual.kernels.value)),
-        int(str(catalog.setting("max_driver_partials", usual.max_driver_partials))),
-        int(str(catalog.setting("max_state_mb", usual.max_state >> 20))) << 20,
-    )
+    settings = catalog.settings()
+    return PlacementSettings(Kernels(settings.kernels), settings.max_driver_partials, settings.max_state)
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,44 @@
-"""The folders that statements may name, in a project that limits them.
+"""Paths in statements: the folders that queries write to, and those that a project lets statements name.
 
-`weft init --allow FOLDER` sets the limit. Statements cannot: otherwise a script could lift it. A path is compared as
-the system resolves it, so neither `..` nor a link on the way to it leads out.
+Each folder has one writer. `weft init --allow FOLDER` limits what statements may name; they cannot set that themselves:
+otherwise a script could lift it. A path is compared as the system resolves it, so neither `..` nor a link on the way to
+it leads out.
 """
 
 from __future__ import annotations
 
+import os
+import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from weft.algebra import Sink
-from weft.sql.folders import folder_of_path
+
+#: Sinks that write files.
+_FILE_SINKS = frozenset({"parquet", "json"})
+
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):(.*)", re.IGNORECASE | re.DOTALL)
+
+
+def folder_of(sink: Sink | None) -> str | None:
+    """Return the folder that a sink writes to, under the one name that all ways to write it have in common.
+
+    Links are followed, and paths begin where this process runs. None for a sink that writes no files.
+    """
+    if sink is None or sink.format not in _FILE_SINKS:
+        return None
+    return folder_of_path(dict(sink.options)["path"])
+
+
+def folder_of_path(path: str) -> str:
+    """Return a path under the one name that all ways to write it have in common."""
+    found = _SCHEME.fullmatch(path)
+    scheme, rest = ("file", path) if found is None else (found[1].lower(), found[2])
+    if scheme == "file":
+        return os.path.realpath(re.sub(r"\A/+", "/", rest))
+    return f"{scheme}:{posixpath.normpath(rest)}"
+
 
 #: The setting that holds the folders, one per line.
 SETTING: Final = "allowed_paths"
