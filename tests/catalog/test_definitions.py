@@ -137,14 +137,6 @@ def test_nothing_reads_what_is_unknown(catalog: Catalog) -> None:
     assert catalog.readers("nothing") == ()
 
 
-def test_queries_bound_to_the_same_relation_are_found(catalog: Catalog) -> None:
-    for name, above in (("a", 1.0), ("b", 2.0), ("c", 1.0)):
-        catalog.add_query(query(name, above=above))
-    catalog.add_query(query("d", replace(TRADES), above=1.0))
-    assert [found.name for found in catalog.queries_bound_to(selection(above=1.0))] == ["a", "c", "d"]
-    assert catalog.queries_bound_to(selection(above=3.0)) == ()
-
-
 def test_a_reader_changes_nothing(catalog: Catalog) -> None:
     with Catalog.open(catalog.path.parent, write=False) as reader:
         for change in (

@@ -9,7 +9,7 @@ import pytest
 
 from tests.catalog.examples import TRADES, query
 from weft.algebra import Answers, Query, Sink
-from weft.catalog import Catalog, DuplicateName, KeptItinerary, Representative
+from weft.catalog import Catalog, DuplicateName, MemberItinerary, Representative
 
 
 def member(name: str) -> Query:
@@ -62,7 +62,7 @@ def test_a_name_means_one_thing(catalog: Catalog) -> None:
 
 def test_itineraries_are_found_by_number_and_by_cycle(catalog: Catalog) -> None:
     kept = catalog.deliveries
-    first, second = KeptItinerary(1, 5, {"x": 1}), KeptItinerary(2, 6, {"x": 2})
+    first, second = MemberItinerary(1, 5, {"x": 1}), MemberItinerary(2, 6, {"x": 2})
     for each in (first, second):
         kept.keep(each)
     assert kept.itineraries() == (first, second)
@@ -76,7 +76,7 @@ def test_itineraries_are_found_by_number_and_by_cycle(catalog: Catalog) -> None:
 
 def test_members_that_ended_are_told_of_until_they_are_forgotten(catalog: Catalog) -> None:
     kept = catalog.deliveries
-    gone, there = KeptItinerary(1, 5, {"x": 1}, ended=True), KeptItinerary(2, 4, {"x": 1})
+    gone, there = MemberItinerary(1, 5, {"x": 1}, ended=True), MemberItinerary(2, 4, {"x": 1})
     kept.keep(gone)
     kept.keep(there)
     assert kept.changed_in(5) == (gone,)

@@ -23,7 +23,6 @@ from weft.catalog import (
     CatalogUnavailable,
     NameInUse,
     NotACatalog,
-    checksums,
     schema,
 )
 
@@ -45,7 +44,7 @@ def pragma(path: Path, name: str) -> object:
 
 
 def test_a_new_catalog_is_in_the_newest_version_and_wal_mode(filled: Path) -> None:
-    assert pragma(filled, "user_version") == len(schema.MIGRATIONS)
+    assert pragma(filled, "user_version") == schema.VERSION
     assert pragma(filled, "application_id") == schema.APPLICATION_ID == int.from_bytes(b"weft", "big")
     assert pragma(filled, "journal_mode") == "wal"
     assert pragma(filled, "integrity_check") == "ok"
@@ -131,7 +130,7 @@ def test_a_truncated_file_is_refused(filled: Path) -> None:
 def test_a_bound_form_that_cannot_be_read_names_its_query(filled: Path) -> None:
     with closing(sqlite3.connect(filled)) as connection, connection:
         connection.execute("UPDATE queries SET bound = '[[\"Unheard\",1]]' WHERE id = 5")
-        checksums.begin(connection)
+        schema.write_checksums(connection)
     with Catalog.open(filled.parent) as catalog:
         assert catalog.query("q2") == query("q2")
         with pytest.raises(CatalogCorrupt, match=r"query 'q3': row 0 names 'Unheard'.*restore"):
@@ -176,7 +175,7 @@ def test_every_change_keeps_the_checksums(filled: Path) -> None:
 
 @pytest.mark.parametrize("write", [True, False])
 def test_a_file_of_a_newer_weft_is_refused_and_not_touched(filled: Path, write: bool) -> None:
-    newer = len(schema.MIGRATIONS) + 1
+    newer = schema.VERSION + 1
     with closing(sqlite3.connect(filled)) as connection:
         connection.execute(f"PRAGMA user_version = {newer}")
     before = filled.read_bytes()
@@ -185,90 +184,49 @@ def test_a_file_of_a_newer_weft_is_refused_and_not_touched(filled: Path, write: 
     assert filled.read_bytes() == before
 
 
-class TestMigration:
-    """A file of version 1, made by hand, opened by a weft that has gone on."""
+@pytest.mark.parametrize("write", [True, False])
+def test_a_file_of_an_older_weft_is_refused_and_not_touched(filled: Path, write: bool) -> None:
+    with closing(sqlite3.connect(filled)) as connection:
+        connection.execute("PRAGMA user_version = 1")
+    before = filled.read_bytes()
+    with pytest.raises(CatalogTooOld, match=r"version 1 and this weft reads .* older weft wrote it; move it away"):
+        Catalog.open(filled.parent, write=write)
+    assert filled.read_bytes() == before
 
-    NEXT: schema.Migration = (
-        "ALTER TABLE settings ADD COLUMN unit TEXT NOT NULL DEFAULT 'none'",
-        "UPDATE settings SET unit = 'seconds' WHERE key = 'patience'",
-    )
-    LAST: schema.Migration = ("CREATE TABLE more (x)",)
 
-    @pytest.fixture
-    def old(self, tmp_path: Path) -> Path:
-        path = tmp_path / CATALOG_FILE
-        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            for statement in schema.MIGRATIONS[0]:
-                connection.execute(statement)
-            connection.execute("INSERT INTO settings (key, value) VALUES ('patience', '10')")
-            connection.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
-            connection.execute("PRAGMA user_version = 1")
-        return path
+def test_tables_are_made_all_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "_TABLES", "CREATE TABLE half (x);\nSELECT * FROM nowhere;\n")
+        with pytest.raises(CatalogError, match="nowhere"):
+            Catalog.open(tmp_path)
+    assert pragma(tmp_path / CATALOG_FILE, "user_version") == 0
+    with closing(sqlite3.connect(tmp_path / CATALOG_FILE)) as connection:
+        assert not connection.execute("SELECT * FROM sqlite_master WHERE name = 'half'").fetchall()
+    Catalog.open(tmp_path).close()
 
-    def test_it_is_opened_as_it_is_by_a_weft_of_its_time(self, old: Path) -> None:
-        with Catalog.open(old.parent) as catalog:
-            assert catalog.setting("patience") == 10
 
-    def test_missing_migrations_are_applied_in_order(self, old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(schema, "MIGRATIONS", (schema.MIGRATIONS[0], self.NEXT, self.LAST, schema.MIGRATIONS[-1]))
-        with Catalog.open(old.parent) as catalog:
-            assert catalog.setting("patience") == 10
-            assert catalog._database.execute("SELECT unit FROM settings") == [("seconds",)]
-            assert catalog._database.execute("SELECT * FROM more") == []
-        assert pragma(old, "user_version") == 4
-        Catalog.open(old.parent).close()
-
-    def test_a_reader_leaves_the_upgrade_to_a_writer(self, old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(schema, "MIGRATIONS", (schema.MIGRATIONS[0], self.NEXT))
-        with pytest.raises(CatalogTooOld, match="version 1 and this weft reads 2; open it for writing once"):
-            Catalog.open(old.parent, write=False)
-
-    def test_names_and_numbers_survive_the_migration_that_makes_room_for_tables(self, tmp_path: Path) -> None:
-        (tmp_path / "now").mkdir()
-        with Catalog.open(tmp_path / "now") as catalog:
-            catalog.add_stream(TRADES)
-            for name in ("a", "b", "c"):
-                catalog.add_query(query(name))
-            catalog.drop_query("c")
-            numbers = catalog.query_numbers()
-        self.write_as_version_3(tmp_path / "now" / CATALOG_FILE, tmp_path / CATALOG_FILE)
-        with Catalog.open(tmp_path) as catalog:
-            assert catalog.query_numbers() == numbers
-            assert catalog.query("b") == query("b")
-            assert catalog.readers("trades") == ("a", "b")
-            catalog.add_table(SYMBOLS)
-            catalog.add_query(join_with_table("d"))
-            # The number of what was dropped is not used again.
-            assert catalog.table_numbers() == {"symbols": max(numbers.values()) + 2}
-            with pytest.raises(NameInUse):
-                catalog.drop_table("symbols")
-            catalog.drop_query("d")
+def test_names_and_numbers_are_there_when_it_is_opened_again(tmp_path: Path) -> None:
+    with Catalog.open(tmp_path) as catalog:
+        catalog.add_stream(TRADES)
+        for name in ("a", "b", "c"):
+            catalog.add_query(query(name))
+        catalog.drop_query("c")
+        numbers = catalog.query_numbers()
+    with Catalog.open(tmp_path) as catalog:
+        assert catalog.query_numbers() == numbers
+        assert catalog.query("b") == query("b")
+        assert catalog.readers("trades") == ("a", "b")
+        catalog.add_table(SYMBOLS)
+        catalog.add_query(join_with_table("d"))
+        # The number of what was dropped is not used again.
+        assert catalog.table_numbers() == {"symbols": max(numbers.values()) + 2}
+        with pytest.raises(NameInUse):
             catalog.drop_table("symbols")
-            catalog.drop_query("a")
-        assert pragma(tmp_path / CATALOG_FILE, "foreign_key_check") is None
-        assert pragma(tmp_path / CATALOG_FILE, "integrity_check") == "ok"
-
-    def write_as_version_3(self, now: Path, old: Path) -> None:
-        """Write what is registered in a catalog of today as a weft of that time had written it."""
-        with closing(sqlite3.connect(old, isolation_level=None)) as connection:
-            schema.migrate(connection, schema.MIGRATIONS[:3])
-            connection.execute("ATTACH DATABASE ? AS now", (str(now),))
-            for table in ("names", "dependencies", "streams", "queries"):
-                listed = ", ".join(column for _, column, *_ in connection.execute(f"PRAGMA main.table_info({table})"))
-                connection.execute(f"INSERT INTO {table} ({listed}) SELECT {listed} FROM now.{table}")
-            connection.execute("UPDATE sqlite_sequence SET seq = (SELECT max(seq) FROM now.sqlite_sequence)")
-
-    def test_a_migration_that_fails_leaves_the_version_before_it(
-        self, old: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        broken: schema.Migration = ("CREATE TABLE half (x)", "SELECT * FROM nowhere")
-        with monkeypatch.context() as patch:
-            patch.setattr(schema, "MIGRATIONS", (schema.MIGRATIONS[0], self.NEXT, broken))
-            with pytest.raises(CatalogError, match="nowhere"):
-                Catalog.open(old.parent)
-        assert pragma(old, "user_version") == 2
-        with closing(sqlite3.connect(old)) as connection:
-            assert not connection.execute("SELECT * FROM sqlite_master WHERE name = 'half'").fetchall()
+        catalog.drop_query("d")
+        catalog.drop_table("symbols")
+        catalog.drop_query("a")
+    assert pragma(tmp_path / CATALOG_FILE, "foreign_key_check") is None
+    assert pragma(tmp_path / CATALOG_FILE, "integrity_check") == "ok"
 
 
 def show(directory: Path) -> None:

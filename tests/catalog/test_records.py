@@ -41,9 +41,6 @@ def test_statistics_are_kept_by_key_and_cycle(catalog: Catalog) -> None:
         "stream:trades": Statistics("stream:trades", 3, {"rows": 0}),
         "node:1": Statistics("node:1", 1, {"rows": 7}),
     }
-    catalog.forget_statistics(before=2)
-    assert sorted(catalog.latest_statistics()) == ["stream:trades"]
-    assert len(catalog.statistics("stream:trades")) == 2
 
 
 def test_statistics_are_kept_for_so_many_cycles(catalog: Catalog) -> None:
@@ -87,18 +84,6 @@ def test_plans_are_appended(catalog: Catalog) -> None:
             catalog.append_plan(number, ())
     with pytest.raises(UnknownName, match="there is no plan 2"):
         catalog.plan(2)
-
-
-def test_plans_are_forgotten_except_the_latest(catalog: Catalog) -> None:
-    catalog.forget_plans(before=9)
-    for number in (1, 2, 3):
-        catalog.append_plan(number, ())
-    catalog.forget_plans(before=2)
-    assert catalog.plan(2) == PlanVersion(2, ())
-    with pytest.raises(UnknownName, match="forgotten"):
-        catalog.plan(1)
-    catalog.forget_plans(before=9)
-    assert catalog.latest_plan() == PlanVersion(3, ())
 
 
 def test_what_cannot_be_read_is_named(catalog: Catalog) -> None:

@@ -1,8 +1,10 @@
 """What is registered, measured and planned, in one SQLite file."""
 
-from weft.catalog.catalog import CATALOG_FILE, Catalog
+from weft.catalog.catalog import CATALOG_FILE, Catalog, PlanVersion, Request, Statistics
 from weft.catalog.codec import decode, encode, register
 from weft.catalog.copies import COPY_FILE
+from weft.catalog.definitions import Representative, View
+from weft.catalog.deliveries import MemberItinerary
 from weft.catalog.errors import (
     CatalogCorrupt,
     CatalogError,
@@ -20,7 +22,6 @@ from weft.catalog.errors import (
     UnknownName,
 )
 from weft.catalog.lock import Writer, find_writer
-from weft.catalog.records import KeptItinerary, PlanVersion, Representative, Request, Statistics, View
 
 __all__ = [
     "CATALOG_FILE",
@@ -37,7 +38,7 @@ __all__ = [
     "CatalogUnavailable",
     "CodecError",
     "DuplicateName",
-    "KeptItinerary",
+    "MemberItinerary",
     "NameInUse",
     "NotACatalog",
     "PlanVersion",

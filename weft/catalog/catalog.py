@@ -31,22 +31,21 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, cast
+from typing import Any, Final, Self, cast
 
-from weft.algebra import Query, Relation, Stream, Table, Value
+from weft.algebra import Value
 from weft.catalog import copies
 from weft.catalog.codec import dumps, register
 from weft.catalog.computations import Computations
 from weft.catalog.database import Database, Row
-from weft.catalog.definitions import Definition, Definitions, folded
+from weft.catalog.definitions import Definitions, folded
 from weft.catalog.deliveries import Deliveries
 from weft.catalog.errors import CatalogUnavailable, DuplicateName, UnknownName
 from weft.catalog.lock import WriterLock
-from weft.catalog.records import PlanVersion, Representative, Request, Statistics, View
-from weft.plan.network import Changes
 from weft.plan.plan import Plan
 from weft.sql import paths
 from weft.sql.settings import Settings
@@ -56,15 +55,41 @@ register(Plan)
 CATALOG_FILE: Final = "catalog.sqlite"
 
 
-class Catalog:
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """The numbers that one cycle reported for a stream or a node of the plan, under a key of the reporter's choice."""
+
+    key: str
+    cycle: int
+    numbers: Mapping[str, int | float]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanVersion:
+    """A plan and the number it was stored under."""
+
+    number: int
+    plan: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A script that another process asked the writer to carry out, and the writer's answer once there is one."""
+
+    id: int
+    script: str
+    answer: str | None
+
+
+class Catalog(Definitions):
     """The catalog in one directory, open for writing or for reading. Threads may share it, forks may not."""
 
     def __init__(self, database: Database, lock: WriterLock | None) -> None:
-        self._database = database
+        super().__init__(database)
         self._lock = lock
-        self._definitions = Definitions(database)
-        self._computations = Computations(database)
         self._statistics_changes = 0
+        #: The index of what the shared network computes.
+        self.computations = Computations(database)
         #: What is kept of delivery, besides representatives.
         self.deliveries = Deliveries(database)
 
@@ -138,139 +163,6 @@ class Catalog:
         """
         return self._database.transaction()
 
-    # -- streams, tables, views, queries -----------------------------------------------------------------------------
-
-    def add_stream(self, stream: Stream) -> None:
-        self._add(stream)
-
-    def drop_stream(self, name: str) -> None:
-        """Drop a stream that nothing reads any more."""
-        self._drop(Stream, name)
-
-    def stream(self, name: str) -> Stream:
-        return self._definitions.get(Stream, name)
-
-    def streams(self) -> tuple[Stream, ...]:
-        return self._definitions.all(Stream)
-
-    def add_table(self, table: Table) -> None:
-        self._add(table)
-
-    def drop_table(self, name: str) -> None:
-        """Drop a table that nothing reads any more."""
-        self._drop(Table, name)
-
-    def table(self, name: str) -> Table:
-        return self._definitions.get(Table, name)
-
-    def tables(self) -> tuple[Table, ...]:
-        return self._definitions.all(Table)
-
-    def add_view(self, view: View) -> None:
-        self._add(view)
-
-    def drop_view(self, name: str) -> None:
-        """Drop a view. Queries that were written with it stay as they are: they hold its relation, not its name."""
-        self._drop(View, name)
-
-    def view(self, name: str) -> View:
-        return self._definitions.get(View, name)
-
-    def views(self) -> tuple[View, ...]:
-        return self._definitions.all(View)
-
-    def add_query(self, query: Query) -> None:
-        self._add(query)
-
-    def drop_query(self, name: str) -> None:
-        """Drop a query whose answers nothing reads any more."""
-        self._drop(Query, name)
-
-    def query(self, name: str) -> Query:
-        return self._definitions.get(Query, name)
-
-    def queries(self) -> tuple[Query, ...]:
-        """Every query, in the order of creation."""
-        return self._definitions.all(Query)
-
-    def query_numbers(self) -> dict[str, int]:
-        """A number for every query, by name; one that is dropped and created again gets a new number."""
-        return self._definitions.numbers(Query)
-
-    def add_representative(self, representative: Representative) -> None:
-        self._add(representative)
-
-    def drop_representative(self, name: str) -> None:
-        self._drop(Representative, name)
-
-    def representatives(self) -> tuple[Representative, ...]:
-        """The queries that run for groups of others, in the order of creation."""
-        return self._definitions.all(Representative)
-
-    def members(self) -> dict[str, int]:
-        """The number of every query whose answers go to subscribers, by name."""
-        return self._definitions.members()
-
-    def running_numbers(self) -> dict[str, int]:
-        """A number for every query that is evaluated, by name, in the order of creation: queries and representatives.
-
-        A query INTO subscribers is not evaluated itself, unless others read its answers.
-        """
-        return self._definitions.running()
-
-    def running(self) -> tuple[Query, ...]:
-        """Every query that is evaluated, in the order of creation."""
-        queries = {each.name: each for each in self.queries()}
-        queries |= {each.name: each.query for each in self.representatives()}
-        return tuple(queries[name] for name in self.running_numbers())
-
-    def stream_numbers(self) -> dict[str, int]:
-        """A number for every stream, by name; one that is dropped and created again gets a new number."""
-        return self._definitions.numbers(Stream)
-
-    def table_numbers(self) -> dict[str, int]:
-        """A number for every table, by name; one that is dropped and created again gets a new number."""
-        return self._definitions.numbers(Table)
-
-    def queries_bound_to(self, relation: Relation) -> tuple[Query, ...]:
-        """The queries that have the canonical form of `relation`."""
-        return self._definitions.bound_to(relation)
-
-    def find_stream(self, name: str) -> Stream | None:
-        return self._definitions.find(Stream, name)
-
-    def find_table(self, name: str) -> Table | None:
-        return self._definitions.find(Table, name)
-
-    def find_view(self, name: str) -> Relation | None:
-        """The relation that a view stands for."""
-        view = self._definitions.find(View, name)
-        return view.relation if view else None
-
-    def find_query(self, name: str) -> Query | None:
-        return self._definitions.find(Query, name)
-
-    def allowed_paths(self) -> tuple[str, ...] | None:
-        """The folders that statements may name; None if there is no limit."""
-        setting = self.setting(paths.SETTING)
-        return paths.roots_of(None if setting is None else str(setting))
-
-    def allow_paths(self, folders: Sequence[str]) -> None:
-        """Let statements name what lies in these folders, and nothing else."""
-        self.set_setting(paths.SETTING, paths.as_setting(folders))
-
-    def find_writer(self, folder: str) -> str | None:
-        """The name of the query that writes its answers to a folder: see `weft/sql/paths.py`."""
-        return self._definitions.writing_to(folder)
-
-    def known_names(self) -> list[str]:
-        """The names of all streams, tables, views and queries, in the order of creation."""
-        return self._definitions.names()
-
-    def readers(self, name: str) -> tuple[str, ...]:
-        """The names of the views and queries that read a stream, a table, or a query's answers, directly."""
-        return self._definitions.readers(name)
-
     # -- the project -------------------------------------------------------------------------------------------------
 
     @property
@@ -295,6 +187,15 @@ class Catalog:
         """The settings of the project, with the defaults of those that were not set."""
         rows = self._database.execute("SELECT key, value FROM settings ORDER BY key")
         return Settings({key: self._setting(key, value) for key, value in rows})
+
+    def allowed_paths(self) -> tuple[str, ...] | None:
+        """The folders that statements may name; None if there is no limit."""
+        setting = self.setting(paths.SETTING)
+        return paths.roots_of(None if setting is None else str(setting))
+
+    def allow_paths(self, folders: Sequence[str]) -> None:
+        """Let statements name what lies in these folders, and nothing else."""
+        self.set_setting(paths.SETTING, paths.as_setting(folders))
 
     # -- statistics --------------------------------------------------------------------------------------------------
 
@@ -330,10 +231,6 @@ class Catalog:
         rows = self._database.execute("SELECT key, max(cycle), numbers FROM statistics GROUP BY key")
         return {row[0]: self._statistics(row) for row in rows}
 
-    def forget_statistics(self, *, before: int) -> None:
-        """Drop what cycles older than `before` recorded."""
-        self._change("DELETE FROM statistics WHERE cycle < ?", (before,))
-
     # -- plan versions -----------------------------------------------------------------------------------------------
 
     def append_plan(self, number: int, plan: object) -> None:
@@ -361,38 +258,6 @@ class Catalog:
     def latest_plan(self) -> PlanVersion | None:
         rows = self._database.execute("SELECT number, plan FROM plans ORDER BY number DESC LIMIT 1")
         return self._plan_version(rows[0]) if rows else None
-
-    def forget_plans(self, *, before: int) -> None:
-        """Drop the plans with numbers below `before`, but never the latest."""
-        self._change("DELETE FROM plans WHERE number < min(?, (SELECT max(number) FROM plans))", (before,))
-
-    # -- the index of computations -----------------------------------------------------------------------------------
-
-    def computations(self) -> Changes:
-        """What the shared network computes, as it was last kept."""
-        return self._computations.kept()
-
-    @property
-    def computations_made_by(self) -> str:
-        """What has made the shared network that is kept; nothing if none is."""
-        return self._computations.made_by
-
-    @property
-    def next_computation(self) -> int:
-        """The number that the next node of the shared network gets."""
-        return self._computations.next_number
-
-    def keep_computations(self, changes: Changes, made_by: str) -> None:
-        """Write down what has changed in the shared network, and what has changed it."""
-        self._computations.keep(changes, made_by)
-
-    def forget_computations(self) -> None:
-        """Drop what is kept of the shared network. The numbers of its nodes are not used again."""
-        self._computations.forget()
-
-    def tidy_computations(self) -> None:
-        """Drop conditions that no node of the shared network has any more."""
-        self._computations.forget_conditions()
 
     # -- requests of other processes ---------------------------------------------------------------------------------
 
@@ -442,14 +307,6 @@ class Catalog:
         self._database.execute_aside("DELETE FROM requests WHERE id = ? AND answer IS NOT NULL", (number,))
 
     # ----------------------------------------------------------------------------------------------------------------
-
-    def _add(self, definition: Definition) -> None:
-        self._database.require_writable()
-        self._definitions.add(definition)
-
-    def _drop(self, kind: type[Definition], name: str) -> None:
-        self._database.require_writable()
-        self._definitions.drop(kind, name)
 
     def _change(self, statement: str, parameters: Row) -> None:
         self._database.require_writable()

@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from weft.catalog import checksums, schema
+from weft.catalog import schema
 from weft.catalog.codec import loads
 from weft.catalog.errors import (
     CatalogCorrupt,
@@ -134,15 +134,11 @@ class Database:
                 (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
                 if verdict != "ok":
                     raise CatalogCorrupt(_damaged(self.path, verdict.splitlines()[-1]))
-            if version == len(schema.MIGRATIONS):
                 self._check(connection)
             else:
-                schema.migrate(connection, schema.MIGRATIONS)
-                checksums.begin(connection)
-            checksums.keep(connection)
-            connection.execute(
-                "PRAGMA foreign_keys = ON"
-            )  # not before: a migration may rebuild a table others refer to
+                schema.create(connection)
+            schema.keep_checksums(connection)
+            connection.execute("PRAGMA foreign_keys = ON")
         except BaseException:
             connection.close()
             raise
@@ -161,21 +157,16 @@ class Database:
                 raise
             connection, version = self._open("immutable=1")
             self._frozen = seen
-        if version < len(schema.MIGRATIONS):
+        if version == 0:
             connection.close()
-            if version == 0:
-                raise CatalogMissing(f"{self.path} is still empty; open it for writing first")
-            raise CatalogTooOld(
-                f"{self.path} has schema version {version} and this weft reads {len(schema.MIGRATIONS)}; "
-                "open it for writing once to upgrade it"
-            )
+            raise CatalogMissing(f"{self.path} is still empty; open it for writing first")
         self._check(connection)
         connection.execute("PRAGMA query_only = ON")
         return connection
 
     def _check(self, connection: sqlite3.Connection) -> None:
         """Raise CatalogCorrupt if the rows of some table are not those that were written."""
-        table = checksums.damaged_table(connection)
+        table = schema.damaged_table(connection)
         if table is not None:
             connection.close()
             raise CatalogCorrupt(_damaged(self.path, f"the checksum of its table '{table}' differs"))
@@ -191,10 +182,15 @@ class Database:
             connection.execute("COMMIT")
             if application != schema.APPLICATION_ID and (application or version or tables):
                 raise NotACatalog(f"{self.path} is another program's database; move it away, or use another directory")
-            if version > len(schema.MIGRATIONS):
+            if version > schema.VERSION:
                 raise CatalogTooNew(
-                    f"{self.path} has schema version {version} and this weft knows versions up to "
-                    f"{len(schema.MIGRATIONS)}: a newer weft wrote it; upgrade weft"
+                    f"{self.path} has schema version {version} and this weft knows versions up to {schema.VERSION}: "
+                    "a newer weft wrote it; upgrade weft"
+                )
+            if 0 < version < schema.VERSION:
+                raise CatalogTooOld(
+                    f"{self.path} has schema version {version} and this weft reads {schema.VERSION}: an older weft "
+                    "wrote it; move it away, with the state beside it, and register everything again"
                 )
         except BaseException:
             connection.close()

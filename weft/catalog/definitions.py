@@ -7,8 +7,8 @@ number: what is stored under a number never changes and no number is used twice,
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
 from itertools import count
@@ -16,12 +16,36 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from weft.algebra import Answers, Query, Relation, Stream, Table
 from weft.algebra.properties import leaves, name_of
-from weft.catalog.canonical import canonical_form
 from weft.catalog.codec import dumps
 from weft.catalog.database import Database, Row
 from weft.catalog.errors import DuplicateName, NameInUse, UnknownName
-from weft.catalog.records import Representative, View
 from weft.sql.paths import folder_of
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A named relation that queries may read; binding such a query copies the relation into it."""
+
+    name: str
+    text: str
+    relation: Relation
+
+
+@dataclass(frozen=True, slots=True)
+class Representative:
+    """A query that runs for all members of a group of queries, whose answers are published under the group's name.
+
+    A group has a new epoch when what runs for it changes, and an epoch has several parts if no single query gives the
+    answers of all members. `about` is what whoever publishes its rows has to know, as plain data.
+    """
+
+    name: str
+    stream: str
+    epoch: int
+    part: int
+    query: Query
+    about: Mapping[str, Any] = field(default_factory=dict)
+
 
 Definition: TypeAlias = Stream | Table | View | Query | Representative
 D = TypeVar("D", Stream, Table, View, Query, Representative)
@@ -40,7 +64,7 @@ _KINDS: Final[dict[type[Definition], _Kind]] = {
     Stream: _Kind("stream", "streams", ("bound",)),
     Table: _Kind("table", "tables", ("bound",)),
     View: _Kind("view", "views", ("text", "bound")),
-    Query: _Kind("query", "queries", ("text", "bound", "canonical", "clock", "sharing", "sink", "member", "folder")),
+    Query: _Kind("query", "queries", ("text", "bound", "clock", "sharing", "sink", "member", "folder")),
     Representative: _Kind("representative", "representatives", ("stream", "epoch", "part", "about", "bound")),
 }
 
@@ -51,11 +75,6 @@ _RUNNING: Final = """
        OR kind = 'query' AND (NOT member OR EXISTS (SELECT 1 FROM dependencies WHERE read = id))
     ORDER BY id
 """
-
-
-def is_member(query: Query) -> bool:
-    """Whether a query's answers go to subscribers."""
-    return query.sink is not None and query.sink.format == "subscribers"
 
 
 def folded(name: str) -> str:
@@ -73,8 +92,133 @@ class Definitions:
         ((last,),) = database.execute("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'names'")
         self._numbers = count(last + 1)
 
-    def add(self, definition: Definition) -> None:
+    def add_stream(self, stream: Stream) -> None:
+        self._add(stream)
+
+    def drop_stream(self, name: str) -> None:
+        """Drop a stream that nothing reads any more."""
+        self._drop(Stream, name)
+
+    def stream(self, name: str) -> Stream:
+        return self._get(Stream, name)
+
+    def streams(self) -> tuple[Stream, ...]:
+        return self._all(Stream)
+
+    def add_table(self, table: Table) -> None:
+        self._add(table)
+
+    def drop_table(self, name: str) -> None:
+        """Drop a table that nothing reads any more."""
+        self._drop(Table, name)
+
+    def table(self, name: str) -> Table:
+        return self._get(Table, name)
+
+    def tables(self) -> tuple[Table, ...]:
+        return self._all(Table)
+
+    def add_view(self, view: View) -> None:
+        self._add(view)
+
+    def drop_view(self, name: str) -> None:
+        """Drop a view. Queries that were written with it stay as they are: they hold its relation, not its name."""
+        self._drop(View, name)
+
+    def view(self, name: str) -> View:
+        return self._get(View, name)
+
+    def views(self) -> tuple[View, ...]:
+        return self._all(View)
+
+    def add_query(self, query: Query) -> None:
+        self._add(query)
+
+    def drop_query(self, name: str) -> None:
+        """Drop a query whose answers nothing reads any more."""
+        self._drop(Query, name)
+
+    def query(self, name: str) -> Query:
+        return self._get(Query, name)
+
+    def queries(self) -> tuple[Query, ...]:
+        """Every query, in the order of creation."""
+        return self._all(Query)
+
+    def query_numbers(self) -> dict[str, int]:
+        """A number for every query, by name; one that is dropped and created again gets a new number."""
+        return self._numbers_of(Query)
+
+    def add_representative(self, representative: Representative) -> None:
+        self._add(representative)
+
+    def drop_representative(self, name: str) -> None:
+        self._drop(Representative, name)
+
+    def representatives(self) -> tuple[Representative, ...]:
+        """The queries that run for groups of others, in the order of creation."""
+        return self._all(Representative)
+
+    def members(self) -> dict[str, int]:
+        """The number of every query whose answers go to subscribers, by name."""
+        return dict(self._database.execute("SELECT name, id FROM names JOIN queries USING (id) WHERE member"))
+
+    def running_numbers(self) -> dict[str, int]:
+        """A number for every query that is evaluated, by name, in the order of creation: queries and representatives.
+
+        A query INTO subscribers is not evaluated itself, unless others read its answers.
+        """
+        return dict(self._database.execute(_RUNNING))
+
+    def running(self) -> tuple[Query, ...]:
+        """Every query that is evaluated, in the order of creation."""
+        queries = {each.name: each for each in self.queries()}
+        queries |= {each.name: each.query for each in self.representatives()}
+        return tuple(queries[name] for name in self.running_numbers())
+
+    def stream_numbers(self) -> dict[str, int]:
+        """A number for every stream, by name; one that is dropped and created again gets a new number."""
+        return self._numbers_of(Stream)
+
+    def table_numbers(self) -> dict[str, int]:
+        """A number for every table, by name; one that is dropped and created again gets a new number."""
+        return self._numbers_of(Table)
+
+    def find_stream(self, name: str) -> Stream | None:
+        return self._find(Stream, name)
+
+    def find_table(self, name: str) -> Table | None:
+        return self._find(Table, name)
+
+    def find_view(self, name: str) -> Relation | None:
+        """The relation that a view stands for."""
+        view = self._find(View, name)
+        return view.relation if view else None
+
+    def find_query(self, name: str) -> Query | None:
+        return self._find(Query, name)
+
+    def find_writer(self, folder: str) -> str | None:
+        """The name of the query that writes its answers to a folder: see `weft/sql/paths.py`."""
+        rows = self._database.execute("SELECT name FROM names JOIN queries USING (id) WHERE folder = ?", (folder,))
+        return rows[0][0] if rows else None
+
+    def known_names(self) -> list[str]:
+        """The names of all streams, tables, views and queries, in the order of creation."""
+        statement = "SELECT name FROM names WHERE kind != ? ORDER BY id"
+        return [name for (name,) in self._database.execute(statement, (_KINDS[Representative].word,))]
+
+    def readers(self, name: str) -> tuple[str, ...]:
+        """The names of the views and queries that read a stream, a table, or a query's answers, directly."""
+        with self._database.snapshot():
+            rows = self._database.execute("SELECT id FROM names WHERE key = ?", (folded(name),))
+            return self._readers(rows[0][0]) if rows else ()
+
+    # -----------------------------------------------------------------------------------------------------------------
+
+    def _add(self, definition: Definition) -> None:
         """Store `definition`; DuplicateName if its name is taken, UnknownName if it reads what is not there."""
+        self._database.require_writable()
         kind = _KINDS[type(definition)]
         with self._database.transaction():
             self._refuse_duplicate(kind, definition.name)
@@ -92,8 +236,9 @@ class Definitions:
             )
             self._decoded[type(definition)][number] = definition
 
-    def drop(self, kind: type[Definition], name: str) -> None:
+    def _drop(self, kind: type[Definition], name: str) -> None:
         """Forget a definition; UnknownName if there is none, NameInUse while others read it."""
+        self._database.require_writable()
         with self._database.transaction():
             number = self._number(kind, name)
             if readers := self._readers(number):
@@ -101,18 +246,18 @@ class Definitions:
             self._database.execute("DELETE FROM names WHERE id = ?", (number,))
             self._decoded[kind].pop(number, None)
 
-    def find(self, kind: type[D], name: str) -> D | None:
+    def _find(self, kind: type[D], name: str) -> D | None:
         """The definition of that kind and name, or None."""
         with self._database.snapshot():
             numbers = self._numbers_named(kind, name)
             return self._load(kind, numbers)[0] if numbers else None
 
-    def get(self, kind: type[D], name: str) -> D:
+    def _get(self, kind: type[D], name: str) -> D:
         """The definition of that kind and name, or UnknownName."""
         with self._database.snapshot():
             return self._load(kind, [self._number(kind, name)])[0]
 
-    def all(self, kind: type[D]) -> tuple[D, ...]:
+    def _all(self, kind: type[D]) -> tuple[D, ...]:
         """Every definition of a kind, in the order of creation."""
         with self._database.snapshot():
             rows = self._database.execute("SELECT id FROM names WHERE kind = ? ORDER BY id", (_KINDS[kind].word,))
@@ -121,44 +266,10 @@ class Definitions:
             self._decoded[kind] = dict(zip(numbers, definitions, strict=True))  # lets go of what others have dropped
             return tuple(definitions)
 
-    def numbers(self, kind: type[Definition]) -> dict[str, int]:
+    def _numbers_of(self, kind: type[Definition]) -> dict[str, int]:
         """The number of every definition of a kind, by name. What is dropped and created again gets a new one."""
         rows = self._database.execute("SELECT name, id FROM names WHERE kind = ?", (_KINDS[kind].word,))
         return dict(rows)
-
-    def names(self) -> list[str]:
-        """The name of everything that users have created, in the order of creation."""
-        statement = "SELECT name FROM names WHERE kind != ? ORDER BY id"
-        return [name for (name,) in self._database.execute(statement, (_KINDS[Representative].word,))]
-
-    def bound_to(self, relation: Relation) -> tuple[Query, ...]:
-        """The queries whose canonical form is that of `relation`, in the order of creation."""
-        with self._database.snapshot():
-            form = canonical_form(self._bound(relation))
-            rows = self._database.execute("SELECT id FROM queries WHERE canonical = ? ORDER BY id", (form,))
-            return tuple(self._load(Query, [number for (number,) in rows]))
-
-    def members(self) -> dict[str, int]:
-        """The number of every query whose answers go to subscribers, by name."""
-        return dict(self._database.execute("SELECT name, id FROM names JOIN queries USING (id) WHERE member"))
-
-    def running(self) -> dict[str, int]:
-        """The number of every query that is evaluated, and of every representative, by name.
-
-        One whose answers go to subscribers is not, unless somebody reads them: a representative is, in its place.
-        """
-        return dict(self._database.execute(_RUNNING))
-
-    def readers(self, name: str) -> tuple[str, ...]:
-        """The names of the views and queries that read `name` directly, in the order of creation."""
-        with self._database.snapshot():
-            rows = self._database.execute("SELECT id FROM names WHERE key = ?", (folded(name),))
-            return self._readers(rows[0][0]) if rows else ()
-
-    def writing_to(self, folder: str) -> str | None:
-        """The name of the query that writes to a folder."""
-        rows = self._database.execute("SELECT name FROM names JOIN queries USING (id) WHERE folder = ?", (folder,))
-        return rows[0][0] if rows else None
 
     def _load(self, kind: type[D], numbers: list[int]) -> list[D]:
         decoded: dict[int, D] = self._decoded[kind]
@@ -175,7 +286,7 @@ class Definitions:
         return [decoded[number] for number in numbers]
 
     def _stream_or_table(self, name: str) -> Stream | Table:
-        return self.find(Table, name) or self.get(Stream, name)
+        return self._find(Table, name) or self._get(Stream, name)
 
     def _decode(self, kind: type[Definition], row: Row, source: Callable[[str], Stream | Table]) -> Any:
         """The definition of that kind in a row of number, name and columns; `source` finds what it only names."""
@@ -191,7 +302,7 @@ class Definitions:
         if kind is View:
             text, bound = columns
             return View(name, text, decode(what, bound, source))
-        text, bound, _, clock, sharing, sink, *_ = columns
+        text, bound, clock, sharing, sink, *_ = columns
         return Query(name, decode(what, bound, source), clock, text, bool(sharing), decode(what, sink))
 
     def _columns(self, definition: Definition) -> Row:
@@ -205,9 +316,9 @@ class Definitions:
         bound = self._bound(definition.relation)
         if isinstance(definition, View):
             return definition.text, bound
-        form = canonical_form(bound)
         query, sink = definition, dumps(definition.sink)
-        return query.text, bound, form, query.clock, query.sharing, sink, is_member(query), folder_of(query.sink)
+        is_member = query.sink is not None and query.sink.format == "subscribers"
+        return query.text, bound, query.clock, query.sharing, sink, is_member, folder_of(query.sink)
 
     def _bound(self, relation: Relation) -> str:
         """A relation as text, in which the registered streams and tables are only named."""
@@ -215,7 +326,7 @@ class Definitions:
         given = {
             identity: source.name
             for identity, source in sources.items()
-            if source in (self.find(Stream, source.name), self.find(Table, source.name))
+            if source in (self._find(Stream, source.name), self._find(Table, source.name))
         }
         return dumps(relation, given)
 

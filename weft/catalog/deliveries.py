@@ -8,10 +8,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from weft.catalog.database import Database, Row
-from weft.catalog.records import KeptItinerary
+
+
+@dataclass(frozen=True, slots=True)
+class MemberItinerary:
+    """Where the answers of a member of a group are found, as plain data, and the first cycle in which that is so.
+
+    A member that `ended` was dropped before that cycle. `number` is the query's.
+    """
+
+    number: int
+    cycle: int
+    document: Mapping[str, Any]
+    ended: bool = False
+
 
 _ITINERARIES = "SELECT member, cycle, document, ended FROM itineraries"
 
@@ -22,21 +36,21 @@ class Deliveries:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def itineraries(self) -> tuple[KeptItinerary, ...]:
+    def itineraries(self) -> tuple[MemberItinerary, ...]:
         """Those of all members that there are, in the order of their creation."""
         return tuple(map(_itinerary, self._database.execute(f"{_ITINERARIES} WHERE NOT ended ORDER BY member")))
 
-    def itinerary(self, number: int) -> KeptItinerary | None:
+    def itinerary(self, number: int) -> MemberItinerary | None:
         """That of the query with this number, if it has one."""
         rows = self._database.execute(f"{_ITINERARIES} WHERE member = ?", (number,))
         return _itinerary(rows[0]) if rows else None
 
-    def changed_in(self, cycle: int) -> tuple[KeptItinerary, ...]:
+    def changed_in(self, cycle: int) -> tuple[MemberItinerary, ...]:
         """Those that are other than they were since this cycle, members that ended with it included."""
         rows = self._database.execute(f"{_ITINERARIES} WHERE cycle = ? ORDER BY member", (cycle,))
         return tuple(map(_itinerary, rows))
 
-    def keep(self, itinerary: KeptItinerary) -> None:
+    def keep(self, itinerary: MemberItinerary) -> None:
         """Write down an itinerary in place of the one that the member had."""
         self._database.execute(
             "INSERT OR REPLACE INTO itineraries (member, cycle, document, ended) VALUES (?, ?, ?, ?)",
@@ -67,6 +81,6 @@ class Deliveries:
             )
 
 
-def _itinerary(row: Row) -> KeptItinerary:
+def _itinerary(row: Row) -> MemberItinerary:
     number, cycle, document, ended = row
-    return KeptItinerary(number, cycle, json.loads(document), bool(ended))
+    return MemberItinerary(number, cycle, json.loads(document), bool(ended))

@@ -167,12 +167,9 @@ def _check_hop(options: tuple[tuple[str, str], ...], format_: exp.Expr) -> None:
 
 def _bind_drop(tree: dialect.DropNode, names: Names) -> statements.Statement:
     kind, name = tree.args["kind"], tree.this.name
-    find = {
-        "STREAM": names.find_stream,
-        "TABLE": names.find_table,
-        "VIEW": names.find_view,
-        "QUERY": names.find_query,
-    }[kind]
+    find = {"STREAM": names.find_stream, "TABLE": names.find_table, "VIEW": names.find_view, "QUERY": names.find_query}[
+        kind
+    ]
     if find(name) is None:
         if tree.args["exists"]:
             return statements.Nothing(f"there is no {kind.lower()} called '{name}'")

@@ -41,9 +41,7 @@ _COLUMNS: Mapping[str, Mapping[str, tuple[Kind, ...]]] = {
     "socket": {"value": _BYTES, "timestamp": ()},
 }
 
-_ADVICE = {
-    "kafka": "read the topic in Python, take value apart with from_json, and hand the DataFrame to loom.stream",
-}
+_ADVICE = {"kafka": "read the topic in Python, take value apart with from_json, and hand the DataFrame to loom.stream"}
 
 
 def _check_source(tree: dialect.StreamNode, fields: list[Field], options: Mapping[str, str]) -> None:

@@ -168,11 +168,7 @@ class WeftParser(QueryParser):
         kind = self._parse_types(allow_identifiers=False)
         if kind is None:
             found = f", not '{token.text}'" if token else ""
-            self._refuse(
-                Code.UNKNOWN_TYPE,
-                f"column '{name.name}' needs a type{found}",
-                f"types are {TYPE_NAMES}",
-            )
+            self._refuse(Code.UNKNOWN_TYPE, f"column '{name.name}' needs a type{found}", f"types are {TYPE_NAMES}")
         return exp.ColumnDef(this=name, kind=kind)
 
     def _parse_watermark(self) -> WatermarkNode:

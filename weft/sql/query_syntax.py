@@ -69,10 +69,7 @@ class QueryParser(SparkParser):
 
     FUNCTIONS: ClassVar = {}
     NO_PAREN_FUNCTIONS: ClassVar = {}
-    NO_PAREN_FUNCTION_PARSERS: ClassVar = {
-        "CASE": lambda self: self._parse_case(),
-        "IF": lambda self: self._parse_if(),
-    }
+    NO_PAREN_FUNCTION_PARSERS: ClassVar = {"CASE": lambda self: self._parse_case(), "IF": lambda self: self._parse_if()}
     FUNCTION_PARSERS: ClassVar = {
         "CAST": lambda self: self._parse_cast(True),
         "TRY_CAST": lambda self: self._parse_cast(True),

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from weft.algebra import Query
-from weft.catalog import Catalog, KeptItinerary
+from weft.catalog import Catalog, MemberItinerary
 from weft.delivery.groups.epochs import Moment, Runner, is_past, joins_at, run, runners, switch_place
 from weft.delivery.log.itinerary import Itinerary, Span, as_json, from_json
 from weft.optimizer.group_results import Change, Groups, Statistics, members_in
@@ -132,7 +132,7 @@ class Assignment:
         found = Itinerary(query.name, listed, spans, number=number, complete_from=complete_from)
         if found != known:
             self._itineraries[number] = found
-            self._catalog.deliveries.keep(KeptItinerary(number, moment.cycle, as_json(found)))
+            self._catalog.deliveries.keep(MemberItinerary(number, moment.cycle, as_json(found)))
 
     def _without_oldest(
         self, spans: tuple[Span, ...], known: Itinerary | None, moment: Moment
@@ -159,7 +159,7 @@ class Assignment:
     def _end(self, number: int, moment: Moment) -> None:
         """A member is gone: of the next cycle it takes nothing any more."""
         ended = replace(self._itineraries.pop(number), ended=moment.cycle)
-        self._catalog.deliveries.keep(KeptItinerary(number, moment.cycle, as_json(ended), ended=True))
+        self._catalog.deliveries.keep(MemberItinerary(number, moment.cycle, as_json(ended), ended=True))
 
     # -- epochs that are over -----------------------------------------------------------------------------------------
 

@@ -72,9 +72,9 @@ class StoredNetwork:
         first = 1
         try:
             with catalog.transaction():
-                made_by, first = catalog.computations_made_by, catalog.next_computation
+                made_by, first = catalog.computations.made_by, catalog.computations.next_number
                 if made_by == self._made_by:
-                    self.planner.nodes.restore(catalog.computations())
+                    self.planner.nodes.restore(catalog.computations.kept())
                     require_sound(self.planner.nodes)
                     return
             if made_by:
@@ -93,10 +93,10 @@ class StoredNetwork:
         try:
             with catalog.transaction():
                 if self._is_anew:
-                    catalog.forget_computations()
-                catalog.keep_computations(changes, self._made_by)
+                    catalog.computations.forget()
+                catalog.computations.keep(changes, self._made_by)
                 if not self._is_tidy:
-                    catalog.tidy_computations()
+                    catalog.computations.forget_conditions()
         except CatalogError:
             _log.warning("the shared network could not be written to %s", catalog.path, exc_info=True)
             return
