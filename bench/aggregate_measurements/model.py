@@ -32,8 +32,8 @@ from weft.kernels.algorithms import ALGORITHMS
 from weft.kernels.grouped import make_kernel
 from weft.kernels.kernel import Kernel
 from weft.kernels.kernel_cost import Price
-from weft.optimizer.plan_cost import Levels, by_nanoseconds
-from weft.optimizer.weave import weave
+from weft.optimizer.weave.costing import Levels, by_nanoseconds
+from weft.optimizer.weave.weave import weave
 from weft.windows.schedule import most_partials
 from weft.windows.slicing import shared_edges
 

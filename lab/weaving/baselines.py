@@ -25,10 +25,10 @@ from lab.weaving.partition_search import Partition, TreePrice, insert_one_by_one
 from lab.weaving.partition_search import exhaustive as exhaustive_search
 from lab.weaving.partition_search import local_search as search_locally
 from weft.algebra import Window
-from weft.optimizer.acq import Acq, Counted, collapse, demands_of, edges_of_all
-from weft.optimizer.plan_cost import Costing, Levels, by_overlap, tree_cost
-from weft.optimizer.weave import weave
-from weft.optimizer.woven_plan import PartitionGroup, WovenPlan, assembled, plan_of
+from weft.optimizer.weave.acq import Acq, Counted, collapse, demands_of, edges_of_all
+from weft.optimizer.weave.costing import Costing, Levels, by_overlap, tree_cost
+from weft.optimizer.weave.weave import weave
+from weft.optimizer.weave.woven_plan import PartitionGroup, WovenPlan, assembled, plan_of
 from weft.windows.counting import edge_rate
 from weft.windows.slicing import bounded_range, residue_class
 

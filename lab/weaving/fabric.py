@@ -8,13 +8,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 
-from weft.optimizer.acq import Acq, Demands, demands_of, demands_without, edges_of, edges_of_all, merged_demands
-from weft.optimizer.edge_meter import TooLongError, estimating_meter, exact_meter
-from weft.optimizer.plan_cost import Costing, Levels, plan_cost, reading_cost
-from weft.optimizer.trees import Trees
-from weft.optimizer.woven_plan import PartitionGroup, WovenPlan, assembled
+import numpy as np
+
+from weft.algebra import Window
+from weft.kernels.demand import Demand
+from weft.optimizer.weave.acq import Acq, Demands, Lane, demands_of, edges_of, edges_of_all, lanes_of, merged_demands
+from weft.optimizer.weave.costing import Costing, Levels, plan_cost, reading_cost
+from weft.optimizer.weave.edge_meter import TooLongError, estimating_meter, exact_meter
+from weft.optimizer.weave.trees import Trees
+from weft.optimizer.weave.woven_plan import PartitionGroup, WovenPlan, assembled
 from weft.windows.counting import edge_rate, estimated_edge_rate
-from weft.windows.slicing import EdgeSet, reduced
+from weft.windows.slicing import EdgeSet, bounded_range, reduced
 
 # Trees are numbered on and on, and tables by number grow; from so many on they are numbered anew.
 _MOST_NUMBERS = 1 << 16
@@ -226,3 +230,24 @@ class Fabric:
     def _the_trees(self) -> Trees:
         assert self._trees is not None, "there are no groups yet"
         return self._trees
+
+
+def demands_without(demands: Demands, query: Acq, count: int) -> dict[Lane, Demand]:
+    """The demands of a tree that so many of these queries leave; others stay."""
+    left = dict(demands)
+    for lane in lanes_of(query):
+        asked = left.pop(lane)
+        if asked.number_of_queries > count:
+            left[lane] = _without(asked, query.window, count)
+    return left
+
+
+def _without(asked: Demand, window: Window, count: int) -> Demand:
+    reach = bounded_range(window)
+    at = int(np.searchsorted(asked.ranges, reach))
+    queries, answers = asked.queries.copy(), asked.answers.copy()
+    queries[at] -= count
+    answers[at] -= count * asked.period // window.slide
+    stay = queries > 0
+    overlap = asked.overlap - count * -(-reach // window.slide)
+    return Demand(asked.ranges[stay], queries[stay], answers[stay], asked.period, overlap)

@@ -17,10 +17,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from weft.optimizer.acq import Acq, Counted, Measure, collapse
-from weft.optimizer.plan_cost import Costing, Levels, by_overlap
-from weft.optimizer.weave import weave
-from weft.optimizer.woven_plan import WovenPlan
+from weft.optimizer.weave.acq import Acq, Counted, Measure, collapse
+from weft.optimizer.weave.costing import Costing, Levels, by_overlap
+from weft.optimizer.weave.weave import weave
+from weft.optimizer.weave.woven_plan import WovenPlan
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +74,8 @@ def _is_in_vain(query: Acq, apart: Mapping[Measure, WovenPlan]) -> bool:
     """Whether taking a query apart let none of its parts share."""
     if len(query.measures) < 2:
         return False
-    groups = (apart[measure].group_of(part(query, measure)) for measure in query.measures)
+    plans = ((apart[measure], part(query, measure)) for measure in query.measures)
+    groups = (plan.groups[plan.number_of(each)] for plan, each in plans)
     return all(group.number_of_queries == 1 for group in groups)
 
 

@@ -19,10 +19,10 @@ from fractions import Fraction
 
 from lab.weaving.weave_groupings import Grouping, Keys, group_by_tree, queries_below
 from lab.weaving.weave_signatures import Signatures, signatures_of
-from weft.optimizer.acq import Acq, Counted, collapse, edges_of_all
-from weft.optimizer.plan_cost import Costing, Levels, by_overlap
-from weft.optimizer.weave import weave
-from weft.optimizer.woven_plan import PartitionGroup, WovenPlan, assembled
+from weft.optimizer.weave.acq import Acq, Counted, collapse, edges_of_all
+from weft.optimizer.weave.costing import Costing, Levels, by_overlap
+from weft.optimizer.weave.weave import weave
+from weft.optimizer.weave.woven_plan import PartitionGroup, WovenPlan, assembled
 from weft.windows.counting import edge_rate
 from weft.windows.slicing import EdgeSet
 

@@ -29,10 +29,11 @@ from fractions import Fraction
 
 from lab.weaving.fabric import Fabric
 from weft.algebra import Window
-from weft.optimizer.acq import Acq, Counted, collapse
-from weft.optimizer.plan_cost import Costing, Levels, by_overlap, tree_cost
-from weft.optimizer.weave import Weaving, weave
-from weft.optimizer.woven_plan import WovenPlan
+from weft.optimizer.weave.acq import Acq, Counted, collapse
+from weft.optimizer.weave.costing import Costing, Levels, by_overlap, tree_cost
+from weft.optimizer.weave.dendrogram import Weaving
+from weft.optimizer.weave.weave import weave
+from weft.optimizer.weave.woven_plan import WovenPlan
 
 
 class Estimate(Enum):

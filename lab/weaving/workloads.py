@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.algebra import Window
+from weft.optimizer.weave.acq import Acq
 
 Ticks: TypeAlias = NDArray[np.int64]
 
@@ -205,3 +206,13 @@ def dashboards(panels: int, seed: int, *, second: int = 1) -> list[Window]:
 
 def _look_backs(slide: int) -> list[int]:
     return [reach for reach in _LOOK_BACK if slide <= reach <= slide * _MOST_REFRESHES_IN_SIGHT]
+
+
+def collapse_table(ranges: NDArray[np.int64], slides: NDArray[np.int64]) -> dict[Acq, int]:
+    """Each different query of a table of windows with its multiplicity: a million rows take no million objects."""
+    order = np.lexsort((ranges, slides))
+    ranges, slides = ranges[order], slides[order]
+    first = np.flatnonzero(np.append(True, (np.diff(ranges) != 0) | (np.diff(slides) != 0)))
+    counts = np.diff(np.append(first, len(ranges)))
+    rows = zip(ranges[first].tolist(), slides[first].tolist(), counts.tolist(), strict=True)
+    return {Acq(Window(reach, slide)): count for reach, slide, count in rows}

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from weft.algebra import Window
-from weft.optimizer.acq import Acq
-from weft.optimizer.plan_cost import Levels, by_overlap
-from weft.optimizer.woven_plan import plan_of
+from weft.optimizer.weave.acq import Acq
+from weft.optimizer.weave.costing import Levels, by_overlap
+from weft.optimizer.weave.woven_plan import plan_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "weaving.md").read_text(encoding="utf-8")
 WINDOWS = {"a": Window(16, 4), "b": Window(10, 5), "c": Window(8, 4)}

@@ -31,9 +31,8 @@ from weft.kernels.algorithms import ALGORITHMS
 from weft.kernels.demand import demand
 from weft.kernels.kernel_choice import Choice
 from weft.kernels.kernel_cost import MEASURED_PRICES, cost_per_tick
-from weft.optimizer.plan_cost import Levels
-from weft.optimizer.weave_explain import NearestNeighbour, nearest_neighbours
-from weft.optimizer.woven_plan import plan_of
+from weft.optimizer.weave.costing import Levels
+from weft.optimizer.weave.woven_plan import NearestNeighbour, nearest_neighbours, plan_of
 from weft.plan.facts import Facts, key_set
 from weft.plan.normal_form import normalised
 from weft.runtime.columnar.rows import with_names

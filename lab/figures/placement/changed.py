@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from lab.figures.placement.partner_bounds import settled_by
-from lab.figures.placement.setting import Effort, draw, mean, ran, there_and_back
+from lab.figures.placement.setting import Effort, mean, ran, there_and_back
+from lab.figures.placement.shown import draw
 from lab.placement.simulated.cluster import Cluster, Scheme
 
 

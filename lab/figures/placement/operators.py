@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lab.figures.placement.setting import ZIPF, Effort, draw, mean, ran
+from lab.figures.placement.setting import ZIPF, Effort, mean, ran
+from lab.figures.placement.shown import draw
 from lab.placement.simulated.cluster import FLOW_AWARE, OP_BASED, Cluster
 from lab.placement.simulated.workload import Workload, expected_loads
 

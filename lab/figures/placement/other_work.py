@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from lab.figures.placement.partner_bounds import settled_by
-from lab.figures.placement.setting import Effort, draw, mean, ran
+from lab.figures.placement.setting import Effort, mean, ran
+from lab.figures.placement.shown import draw
 from lab.placement.simulated.cluster import FLOW_AWARE, HOMING, STATIC, Cluster, Control, Scheme
 
 _BUSY = 0.9

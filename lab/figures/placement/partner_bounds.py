@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lab.figures.placement.setting import ZIPF, Effort, draw, mean, ran
+from lab.figures.placement.setting import ZIPF, Effort, mean, ran
+from lab.figures.placement.shown import draw
 from lab.placement.partners import bounds
 from lab.placement.simulated.cluster import FLOW_AWARE, HOMING, Cluster, Control, Scheme
 

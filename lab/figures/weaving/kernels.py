@@ -15,10 +15,9 @@ import numpy as np
 
 from bench import charts, report
 from lab.figures.weaving.woven import mean
-from lab.weaving.workloads import Workload, draw_table, factor_slides
-from weft.optimizer.acq import collapse_table
-from weft.optimizer.plan_cost import Costing, by_operations, by_printed
-from weft.optimizer.weave import weave
+from lab.weaving.workloads import Workload, collapse_table, draw_table, factor_slides
+from weft.optimizer.weave.costing import Costing, by_operations, by_printed
+from weft.optimizer.weave.weave import weave
 
 PRINTED_KERNELS = ("panes", "flatfat", "flatfit", "slickdeque_inv", "slickdeque_noninv")
 BEST = "prefix"

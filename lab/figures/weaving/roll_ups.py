@@ -13,8 +13,8 @@ from bench import report
 from lab.weaving.factor_windows import weave_with_factor_windows
 from lab.weaving.workloads import dashboards, draw, factor_slides
 from weft.algebra import Window
-from weft.optimizer.plan_cost import Costing, Levels, by_overlap, by_printed
-from weft.optimizer.weave import weave
+from weft.optimizer.weave.costing import Costing, Levels, by_overlap, by_printed
+from weft.optimizer.weave.weave import weave
 
 
 @dataclass(frozen=True, slots=True)

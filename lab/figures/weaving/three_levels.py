@@ -12,7 +12,7 @@ from bench import charts, report
 from lab.figures.weaving.sharing import FULL, QUICK, RATES
 from lab.figures.weaving.woven import mean, woven
 from lab.weaving.workloads import any_slides
-from weft.optimizer.plan_cost import Levels
+from weft.optimizer.weave.costing import Levels
 
 
 @dataclass(frozen=True, slots=True)

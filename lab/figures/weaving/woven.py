@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from bench import report
 from lab.weaving.workloads import Workload, draw
 from weft.algebra import Window
-from weft.optimizer.plan_cost import Levels, by_overlap
-from weft.optimizer.weave import Weaving, weave
+from weft.optimizer.weave.costing import Levels, by_overlap
+from weft.optimizer.weave.dendrogram import Weaving
+from weft.optimizer.weave.weave import weave
 
 
 class Cut(NamedTuple):

@@ -19,10 +19,10 @@ from lab.weaving.baselines import (
     shared,
 )
 from weft.algebra import Window
-from weft.optimizer.acq import Acq
-from weft.optimizer.plan_cost import Levels, by_operations, by_overlap
-from weft.optimizer.weave import weave
-from weft.optimizer.woven_plan import WovenPlan, plan_of
+from weft.optimizer.weave.acq import Acq
+from weft.optimizer.weave.costing import Levels, by_operations, by_overlap
+from weft.optimizer.weave.weave import weave
+from weft.optimizer.weave.woven_plan import WovenPlan, plan_of
 from weft.windows.schedule import edges_between
 
 Baseline = Callable[..., WovenPlan]

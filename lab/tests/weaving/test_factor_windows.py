@@ -18,8 +18,8 @@ from lab.weaving.factor_windows import (
     without_factor_windows,
 )
 from weft.algebra import Window
-from weft.optimizer.plan_cost import Costing, Levels, by_nanoseconds, by_overlap
-from weft.optimizer.weave import weave
+from weft.optimizer.weave.costing import Costing, Levels, by_nanoseconds, by_overlap
+from weft.optimizer.weave.weave import weave
 from weft.windows.counting import edge_rate
 from weft.windows.schedule import edges_between
 from weft.windows.slicing import EdgeSet, reduced, shared_edges

@@ -5,9 +5,9 @@ from fractions import Fraction
 from lab.weaving.measures import measures_of, record_of
 from weft.algebra import Window
 from weft.algebra.types import BIGINT, DOUBLE
-from weft.optimizer.acq import Acq
-from weft.optimizer.plan_cost import by_operations
-from weft.optimizer.weave import weave
+from weft.optimizer.weave.acq import Acq
+from weft.optimizer.weave.costing import by_operations
+from weft.optimizer.weave.weave import weave
 
 
 def of(function: str) -> Acq:

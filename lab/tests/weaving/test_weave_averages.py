@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lab.weaving.weave_averages import AveragesPlan, part, weave_averages
-from tests.optimizer import cases
+from tests.optimizer.weave import cases
 from weft.algebra import Window
-from weft.optimizer.acq import Acq, Measure, collapse, together
-from weft.optimizer.plan_cost import Levels, by_overlap
-from weft.optimizer.woven_plan import plan_of
+from weft.optimizer.weave.acq import Acq, Measure, collapse, together
+from weft.optimizer.weave.costing import Levels, by_overlap
+from weft.optimizer.weave.woven_plan import plan_of
 
 SUM, COUNT = Measure("sum"), Measure("count")
 AVERAGE = frozenset({SUM, COUNT})

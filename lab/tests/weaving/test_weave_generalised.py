@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from lab.weaving.weave_generalised import generalised_triweave, integrated
 from lab.weaving.weave_groupings import Grouping, key_counts
-from tests.optimizer import cases
+from tests.optimizer.weave import cases
 from weft.algebra import Window
-from weft.optimizer.acq import Acq, collapse, edges_of_all, together
-from weft.optimizer.plan_cost import Levels, by_overlap
-from weft.optimizer.weave import weave
-from weft.optimizer.woven_plan import partition_group, plan_of
+from weft.optimizer.weave.acq import Acq, collapse, edges_of_all, together
+from weft.optimizer.weave.costing import Levels, by_overlap
+from weft.optimizer.weave.weave import weave
+from weft.optimizer.weave.woven_plan import partition_group, plan_of
 from weft.windows.counting import edge_rate
 
 QA = Acq(Window(8, 5), group_by=frozenset("A"))

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from lab.weaving.weave_incremental import Estimate, Weaver
 from lab.weaving.workloads import any_slides, draw, factor_slides
-from tests.optimizer import cases
+from tests.optimizer.weave import cases
 from weft.algebra import Window
-from weft.optimizer.acq import Acq, collapse, together
-from weft.optimizer.plan_cost import Costing, Levels, by_operations, by_overlap, by_printed, tree_cost
-from weft.optimizer.weave import weave
-from weft.optimizer.woven_plan import plan_of
+from weft.optimizer.weave.acq import Acq, collapse, together
+from weft.optimizer.weave.costing import Costing, Levels, by_operations, by_overlap, by_printed, tree_cost
+from weft.optimizer.weave.weave import weave
+from weft.optimizer.weave.woven_plan import plan_of
 
 COSTINGS = [by_overlap(), by_printed("slickdeque_inv"), by_operations("prefix", "slickdeque_noninv")]
 

@@ -14,6 +14,7 @@ from lab.weaving.workloads import (
     Toward,
     Workload,
     any_slides,
+    collapse_table,
     dashboards,
     draw,
     draw_table,
@@ -22,6 +23,7 @@ from lab.weaving.workloads import (
     possible_slides,
 )
 from weft.algebra import Window
+from weft.optimizer.weave.acq import collapse
 
 any_workload = st.builds(
     Workload,
@@ -130,3 +132,10 @@ def test_dashboards_on_a_finer_clock_are_the_same_dashboards() -> None:
     seconds = dashboards(200, seed=3)
     microseconds = dashboards(200, seed=3, second=1_000_000)
     assert microseconds == [Window((each.range or 0) * 1_000_000, each.slide * 1_000_000) for each in seconds]
+
+
+@settings(deadline=None, max_examples=50, derandomize=True)
+@given(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=1, max_size=40))
+def test_tables_collapse_like_lists(rows: list[tuple[int, int]]) -> None:
+    ranges, slides = (np.array(column, dtype=np.int64) for column in zip(*rows, strict=True))
+    assert collapse_table(ranges, slides) == collapse([Window(*row) for row in rows])

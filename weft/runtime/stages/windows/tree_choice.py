@@ -26,9 +26,10 @@ from weft.kernels.kernel import why_not
 from weft.kernels.kernel_choice import Choice, choose
 from weft.kernels.kernel_cost import DUE_AWARE, MEASURED_PRICES, cost_per_tick
 from weft.kernels.statistic import Statistic
-from weft.optimizer import acq
-from weft.optimizer.plan_cost import Costing, Levels, by_nanoseconds
-from weft.optimizer.weave import Weaving, weave
+from weft.optimizer.weave import acq
+from weft.optimizer.weave.costing import Costing, Levels, by_nanoseconds
+from weft.optimizer.weave.dendrogram import Weaving
+from weft.optimizer.weave.weave import weave
 from weft.plan.facts import Facts, nearest_power
 from weft.runtime.stages.windows.reduction import edges_of
 from weft.runtime.stages.windows.window_tree import TreeSpec

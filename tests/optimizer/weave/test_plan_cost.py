@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.optimizer import cases, operators
+from tests.optimizer.weave import cases, operators
 from weft.algebra import Window
 from weft.kernels.algorithms import ALGORITHMS
 from weft.kernels.demand import demand
 from weft.kernels.kernel_choice import PREFERENCE
 from weft.kernels.kernel_cost import MEASURED_PRICES, cost_per_tick
-from weft.optimizer.acq import Acq, Measure, collapse
-from weft.optimizer.plan_cost import (
+from weft.optimizer.weave.acq import Acq, Measure, collapse
+from weft.optimizer.weave.costing import (
     TREE_KERNELS,
     Costing,
     Levels,
@@ -24,7 +24,7 @@ from weft.optimizer.plan_cost import (
     by_printed,
     tree_cost,
 )
-from weft.optimizer.woven_plan import plan_of
+from weft.optimizer.weave.woven_plan import plan_of
 
 A, B, C = Window(16, 4), Window(10, 5), Window(8, 4)
 

@@ -1,4 +1,8 @@
-"""The woven plan: which queries share a tree, where each tree cuts the stream, and which kernel serves what."""
+"""Woven plans: which queries share a tree, where each tree cuts the stream, which kernel serves what; and the cost.
+
+A group has a nearest one: the group that it would best be merged with. Merging the two would save reading (λ, or E with
+three levels) and add to final aggregation; they are apart because the second is not less than the first.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
-from weft.optimizer.acq import Acq, Counted, Lane, demands_of, edges_of_all
-from weft.optimizer.plan_cost import Costing, Levels, plan_cost, tree_cost
+from weft.optimizer.weave.acq import Acq, Counted, Lane, demands_of, edges_of_all
+from weft.optimizer.weave.costing import Costing, Levels, plan_cost, reading_cost
+from weft.optimizer.weave.edge_meter import TooLongError, estimating_meter, exact_meter
+from weft.optimizer.weave.trees import Trees
 from weft.windows.counting import edge_rate
 from weft.windows.slicing import EdgeSet, reduced
 
@@ -35,16 +41,6 @@ class PartitionGroup:
         asked = demands_of(self.members)
         return {lane: self.costing.lane_cost(lane, demand, self.edge_rate)[1] for lane, demand in asked.items()}
 
-    @cached_property
-    def finals_alone(self) -> Mapping[Acq, Fraction]:
-        """What final aggregation would cost each member in a tree of its own."""
-        return {query: tree_cost({query: 1}, self.costing).final for query in self.members}
-
-    @cached_property
-    def final_alone(self) -> Fraction:
-        """What final aggregation would cost all of them together, each in a tree of its own."""
-        return sum((count * self.finals_alone[query] for query, count in self.members.items()), Fraction(0))
-
     def __iter__(self) -> Iterator[Acq]:
         return iter(self.members)
 
@@ -70,10 +66,6 @@ class WovenPlan:
     def _groups_by_query(self) -> Mapping[Acq, int]:
         return {query: number for number, group in enumerate(self.groups) for query in group.members}
 
-    def group_of(self, query: Acq) -> PartitionGroup:
-        """The group that serves a query."""
-        return self.groups[self.number_of(query)]
-
     def number_of(self, query: Acq) -> int:
         """The number of the group that serves a query."""
         if query not in self._groups_by_query:
@@ -83,11 +75,6 @@ class WovenPlan:
     @property
     def number_of_queries(self) -> int:
         return sum(group.number_of_queries for group in self.groups)
-
-    def cost_at(self, rate: Fraction) -> Fraction:
-        """What the same groups would cost per tick if rows came at another rate."""
-        finals = [group.final_cost for group in self.groups]
-        return plan_cost(finals, len(self.groups), rate, self.union_rate, self.levels, self.costing)
 
 
 def partition_group(members: Counted, costing: Costing) -> PartitionGroup:
@@ -127,3 +114,44 @@ def _counted(part: Counted | Sequence[Acq]) -> dict[Acq, int]:
     for query in part:
         counted[query] = counted.get(query, 0) + 1
     return counted
+
+
+# -- nearest groups -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NearestNeighbour:
+    """The group that a group would best be merged with, and why they are two."""
+
+    group: int
+    saved: Fraction
+    """What one group less would save in reading, per tick."""
+    added: Fraction
+    """What the two groups' final aggregation would cost more, together."""
+
+
+def nearest_neighbours(plan: WovenPlan) -> dict[int, NearestNeighbour]:
+    """For each group the one that it would best be merged with; none in a plan of one group."""
+    if len(plan.groups) < 2:
+        return {}
+    try:
+        return _nearest(plan, exact=plan.exact)
+    except TooLongError:
+        return _nearest(plan, exact=False)
+
+
+def _nearest(plan: WovenPlan, *, exact: bool) -> dict[int, NearestNeighbour]:
+    edges = [group.edges for group in plan.groups]
+    trees = Trees(plan.costing, (exact_meter(edges) if exact else None) or estimating_meter(edges))
+    for group in plan.groups:
+        trees.add(group.edges, demands_of(group.members))
+    groups = len(plan.groups)
+    now, then = (reading_cost(m, plan.rate, plan.union_rate, plan.levels, plan.costing) for m in (groups, groups - 1))
+    found = {}
+    for number in range(groups):
+        others = [other for other in range(groups) if other != number]
+        benefits, _ = trees.benefits(number, others, trees.rates_together(number, others))
+        nearest = others[int(benefits.argmax())]
+        added = -trees.exact_benefit(number, nearest)
+        found[number] = NearestNeighbour(nearest, now - then, added)
+    return found

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.optimizer import cases
+from tests.optimizer.weave import cases
 from weft.algebra import Window
-from weft.optimizer.acq import Acq, collapse, demands_of, edges_of_all
-from weft.optimizer.edge_meter import exact_meter
-from weft.optimizer.fast_cost import Ledger, costs_alone
-from weft.optimizer.plan_cost import Costing, tree_cost
-from weft.optimizer.trees import Trees
+from weft.optimizer.weave.acq import Acq, collapse, demands_of, edges_of_all
+from weft.optimizer.weave.costing import Costing, tree_cost
+from weft.optimizer.weave.edge_meter import exact_meter
+from weft.optimizer.weave.fast_cost import Ledger, costs_alone
+from weft.optimizer.weave.trees import Trees
 
 PLAIN = cases.COSTINGS[:-2]
 WITH_LANES = cases.COSTINGS[-2:]

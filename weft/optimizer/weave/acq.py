@@ -1,7 +1,7 @@
-"""An aggregate continuous query, as weaving sees it: a window, what is measured in it, and of which rows and groups.
+"""Aggregate continuous queries as weaving sees them: a window, what is measured in it, and of which rows and groups.
 
-Queries that are the same to weaving are one entry with a multiplicity: a million dashboards have some thousand
-different windows, and everything after this module works on those.
+Equal queries are one entry with a multiplicity: a million dashboards have some thousand different windows, and all
+other modules of weaving work on those.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from weft.algebra import Window
 from weft.kernels.demand import Demand, merged
@@ -54,7 +53,7 @@ class Lane(NamedTuple):
 #: Queries with how often each occurs.
 Counted: TypeAlias = Mapping[Acq, int]
 
-#: What a tree is asked, by lane.
+#: The demands on a tree, by lane.
 Demands: TypeAlias = Mapping[Lane, Demand]
 
 
@@ -68,16 +67,6 @@ def collapse(queries: Iterable[Acq | Window] | Counted) -> dict[Acq, int]:
         return dict(queries)
     counted = Counter(queries)
     return {query if isinstance(query, Acq) else Acq(query): count for query, count in counted.items()}
-
-
-def collapse_table(ranges: NDArray[np.int64], slides: NDArray[np.int64]) -> dict[Acq, int]:
-    """The same for a table of windows, one row for each query: a million rows take no million objects."""
-    order = np.lexsort((ranges, slides))
-    ranges, slides = ranges[order], slides[order]
-    first = np.flatnonzero(np.append(True, (np.diff(ranges) != 0) | (np.diff(slides) != 0)))
-    counts = np.diff(np.append(first, len(ranges)))
-    rows = zip(ranges[first].tolist(), slides[first].tolist(), counts.tolist(), strict=True)
-    return {Acq(Window(reach, slide)): count for reach, slide, count in rows}
 
 
 def together(parts: Iterable[Counted]) -> dict[Acq, int]:
@@ -106,7 +95,7 @@ def lanes_of(query: Acq) -> list[Lane]:
 
 
 def demands_of(queries: Counted) -> dict[Lane, Demand]:
-    """What one tree for these queries is asked, lane by lane."""
+    """The demands on one tree for these queries, lane by lane."""
     by_lane: dict[Lane, dict[int, dict[int, int]]] = {}
     for query, count in queries.items():
         reach, slide = bounded_range(query.window), query.window.slide
@@ -122,27 +111,6 @@ def merged_demands(left: Demands, right: Demands) -> dict[Lane, Demand]:
     for lane, asked in right.items():
         together[lane] = merged(together[lane], asked) if lane in together else asked
     return together
-
-
-def demands_without(demands: Demands, query: Acq, count: int) -> dict[Lane, Demand]:
-    """The demands of a tree that so many of these queries leave; others stay."""
-    left = dict(demands)
-    for lane in lanes_of(query):
-        asked = left.pop(lane)
-        if asked.number_of_queries > count:
-            left[lane] = _without(asked, query.window, count)
-    return left
-
-
-def _without(asked: Demand, window: Window, count: int) -> Demand:
-    reach = bounded_range(window)
-    at = int(np.searchsorted(asked.ranges, reach))
-    queries, answers = asked.queries.copy(), asked.answers.copy()
-    queries[at] -= count
-    answers[at] -= count * asked.period // window.slide
-    stay = queries > 0
-    overlap = asked.overlap - count * -(-reach // window.slide)
-    return Demand(asked.ranges[stay], queries[stay], answers[stay], asked.period, overlap)
 
 
 def _demand(by_slide: dict[int, dict[int, int]]) -> Demand:

@@ -8,15 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lab.weaving.workloads import any_slides, draw, draw_table, factor_slides
-from tests.optimizer import cases
-from tests.optimizer.operators import is_edge
+from lab.weaving.workloads import any_slides, collapse_table, draw, draw_table, factor_slides
+from tests.optimizer.weave import cases
+from tests.optimizer.weave.operators import is_edge
 from weft.algebra import Window
-from weft.optimizer import edge_meter
-from weft.optimizer.acq import Acq, collapse, collapse_table, together
-from weft.optimizer.plan_cost import Costing, Levels, by_operations, by_overlap, by_printed, plan_cost, tree_cost
-from weft.optimizer.weave import Weaving, weave
-from weft.optimizer.woven_plan import WovenPlan, plan_of
+from weft.optimizer.weave import edge_meter
+from weft.optimizer.weave.acq import Acq, collapse, together
+from weft.optimizer.weave.costing import Costing, Levels, by_operations, by_overlap, by_printed, plan_cost, tree_cost
+from weft.optimizer.weave.dendrogram import Weaving
+from weft.optimizer.weave.weave import weave
+from weft.optimizer.weave.woven_plan import WovenPlan, plan_of
 from weft.windows.counting import edge_rate
 
 A, B, C = Window(16, 4), Window(10, 5), Window(8, 4)
@@ -53,11 +54,24 @@ def test_weave_share_worked_example() -> None:
     assert weaving.plan_after(1, Fraction("1.2")).cost == Fraction("4.4")
 
 
+def cheapest_from(weaving: Weaving) -> list[tuple[Fraction, int]]:
+    """Cuts that are cheapest at some rate, two levels: (λ, merges), each from that rate on to the next."""
+    hull = [(Fraction(0), weaving.cut(0))]
+    while (at := hull[-1][1]) < len(weaving.merges):
+        # From a cut, more merges pay as soon as λ exceeds what they add to F, per tree saved.
+        slope, furthest = min(
+            ((weaving.finals[k] - weaving.finals[at]) / ((k - at) * weaving.costing.row), -k)
+            for k in range(at + 1, len(weaving.finals))
+        )
+        hull.append((slope, -furthest))
+    return hull
+
+
 def test_queries_are_merged_from_two_thirds_of_a_row_on() -> None:
     weaving = weave([Window(12, 9), Window(10, 6)])
     assert len(weaving.plan(Fraction(2, 3)).groups) == 2
     assert len(weaving.plan(Fraction(2, 3) + Fraction(1, 10**12)).groups) == 1
-    assert weaving.cheapest_from() == [(Fraction(0), 0), (Fraction(2, 3), 1)]
+    assert cheapest_from(weaving) == [(Fraction(0), 0), (Fraction(2, 3), 1)]
 
 
 @pytest.mark.parametrize(("rate", "groups"), [("1", "a b c"), ("1.1", "ab c"), ("1.2", "ab c"), ("1.21", "abc")])
@@ -121,7 +135,7 @@ def _benefit(weaving: Weaving, one: int, other: int) -> Fraction:
 @given(st.lists(cases.windows(), min_size=1, max_size=10), st.sampled_from(cases.COSTINGS[:12]))
 def test_cuts_are_the_cheapest_of_the_dendrogram_at_every_rate(windows: list[Window], costing: Costing) -> None:
     weaving = weave(windows, costing)
-    hull = weaving.cheapest_from()
+    hull = cheapest_from(weaving)
     between = [(low[0] + high[0]) / 2 for low, high in pairwise(hull)]
     for rate in [rate for rate, _ in hull] + between + [hull[-1][0] + 1]:
         costs = [weaving.plan_after(merges, rate).cost for merges in range(len(weaving.finals))]
@@ -166,7 +180,7 @@ def test_equal_edges_are_one_leaf() -> None:
 
 
 def test_more_edge_sets_than_leaves_are_woven_by_slides(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("weft.optimizer.weave._MOST_LEAVES", 6)
+    monkeypatch.setattr("weft.optimizer.weave.weave._MOST_LEAVES", 6)
     windows = [Window(reach, slide) for slide in (2, 3, 4, 5, 6, 9, 10, 12) for reach in (7, 11, 24)]
     weaving = weave(windows)
     assert len(weaving.leaves) == 6
@@ -196,9 +210,9 @@ def test_nothing_to_weave_is_refused() -> None:
 
 def test_queries_that_are_not_in_a_plan_have_no_group() -> None:
     plan = weave([A]).plan(1)
-    assert plan.group_of(Acq(A)) is plan.groups[0]
+    assert plan.number_of(Acq(A)) == 0
     with pytest.raises(ValueError, match="not in this plan"):
-        plan.group_of(Acq(B))
+        plan.number_of(Acq(B))
 
 
 @pytest.mark.prove

@@ -5,7 +5,7 @@ from fractions import Fraction
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.optimizer.weave_polish import Part, Partition, polished
+from weft.optimizer.weave.dendrogram import Part, Partition, polished
 
 #: What parts of five leaves cost: any numbers at all.
 finals = st.lists(st.integers(0, 30), min_size=32, max_size=32)

@@ -6,10 +6,10 @@ from pkgutil import iter_modules
 
 import pytest
 
-import weft.optimizer
+import weft.optimizer.weave
 
 
-@pytest.mark.parametrize("name", [module.name for module in iter_modules(weft.optimizer.__path__)])
+@pytest.mark.parametrize("name", [module.name for module in iter_modules(weft.optimizer.weave.__path__)])
 def test_examples_in_docstrings(name: str) -> None:
-    failures, _ = doctest.testmod(import_module(f"weft.optimizer.{name}"))
+    failures, _ = doctest.testmod(import_module(f"weft.optimizer.weave.{name}"))
     assert failures == 0

@@ -9,10 +9,9 @@ from functools import cache
 from hypothesis import strategies as st
 
 from weft.algebra import Window
-from weft.optimizer.acq import Acq, Measure, collapse
-from weft.optimizer.plan_cost import (
-    DUE_AWARE,
-    PRINTED,
+from weft.kernels.kernel_cost import DUE_AWARE, PRINTED
+from weft.optimizer.weave.acq import Acq, Measure, collapse
+from weft.optimizer.weave.costing import (
     Costing,
     Levels,
     by_nanoseconds,

@@ -20,7 +20,7 @@ from fractions import Fraction
 
 from weft.kernels.demand import Demand
 from weft.kernels.kernel_cost import DUE_AWARE, MEASURED_PRICES, PRINTED, UNIT_PRICES, Fares, Omega, Prices
-from weft.optimizer.acq import Counted, Demands, Lane, demands_of, edges_of_all
+from weft.optimizer.weave.acq import Counted, Demands, Lane, demands_of, edges_of_all
 from weft.windows.counting import edge_rate
 
 _ONE = Fraction(1)
@@ -135,7 +135,7 @@ def tree_cost(queries: Counted, costing: Costing) -> TreeCost:
     """E and E·Ω of one tree for these queries.
 
     >>> from weft.algebra import Window
-    >>> from weft.optimizer.acq import Acq
+    >>> from weft.optimizer.weave.acq import Acq
     >>> tree_cost({Acq(Window(16, 4)): 1, Acq(Window(8, 4)): 1}, by_overlap())
     TreeCost(edge_rate=Fraction(1, 4), final=Fraction(3, 2))
     """

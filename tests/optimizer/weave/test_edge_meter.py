@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.optimizer import cases
+from tests.optimizer.weave import cases
 from weft.algebra import Window
-from weft.optimizer.edge_meter import BitMeter, ClassMeter, Meter, TooLongError, estimating_meter, exact_meter
+from weft.optimizer.weave.edge_meter import BitMeter, ClassMeter, Meter, TooLongError, estimating_meter, exact_meter
 from weft.windows.counting import edge_rate
 from weft.windows.slicing import EdgeSet, shared_edges
 

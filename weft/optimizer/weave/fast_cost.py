@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from weft.kernels.demand import Demand, merged
 from weft.kernels.kernel_cost import DUE_AWARE, PRINTED, Fares, Omega
-from weft.optimizer.acq import Acq, Demands, Lane, demands_of, edges_of, lanes_of
-from weft.optimizer.plan_cost import OVERLAP, Costing
+from weft.optimizer.weave.acq import Acq, Demands, Lane, demands_of, edges_of, lanes_of
+from weft.optimizer.weave.costing import OVERLAP, Costing
 from weft.windows.counting import edge_rate
 from weft.windows.slicing import bounded_range
 
