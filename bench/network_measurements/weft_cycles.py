@@ -27,11 +27,11 @@ from bench.contest import Mark, mark, plain
 from bench.network_measurements.tasks import Task
 from weft.loom import Loom
 from weft.optimizer.network import Planner, SharingOptions, SizeStatistics
-from weft.runtime.continuity import Folders
 from weft.runtime.progress import Progress
 from weft.runtime.spark.session import session
+from weft.runtime.stages.joins.network_pass import NetworkPass
 from weft.runtime.stages.joins.observing import Observing
-from weft.runtime.stages.joins.stage import NetworkPass
+from weft.runtime.state.cycle_spec import Folders
 from weft.runtime.state.status import last_commit
 
 T = TypeVar("T")

@@ -15,8 +15,8 @@ from pathlib import Path
 from tests.runtime.trades_and_quotes import STREAMS, stream_statement
 from tests.support.spark_session import session
 from weft.loom import Loom
-from weft.runtime import cycle as engine_cycle
 from weft.runtime.engine import Engine, state_directory
+from weft.runtime.stages import cycle_state
 
 QUERIES = {
     "windowed": "SELECT sym, SUM(qty) AS total, AVG(price) AS mean FROM trades [ROWS 20 SLIDE 10] GROUP BY sym",
@@ -88,7 +88,7 @@ def main(directory: Path, death: tuple[str, int] | None) -> None:
         if (step, cycle) == death:
             os.killpg(os.getpgrp(), signal.SIGKILL)
 
-    engine_cycle._MOST_SEGMENTS = MOST_SEGMENTS
+    cycle_state._MOST_SEGMENTS = MOST_SEGMENTS
     spark = session()
     with Loom.open(directory / "project") as loom:
         declare(loom, directory)

@@ -20,8 +20,8 @@ from tests.runtime.workload_run import UNCOMMITTED, Crash, Run, values_of
 from tests.support.generator import Workload, workloads
 from tests.support.peers import difference
 from weft.runtime.cycle import Answered, CycleRunner
-from weft.runtime.decision import Decision
 from weft.runtime.state.commits import Commit, errors_of
+from weft.runtime.state.cycle_spec import CycleSpec
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compacting_early")]
 
@@ -112,11 +112,9 @@ def disagreement(spark: SparkSession, trial: Trial, monkeypatch: pytest.MonkeyPa
 def _failing(run: FailingRun) -> Callable[..., Answered]:
     evaluate = CycleRunner.run
 
-    def failing(
-        self: CycleRunner, batch: DataFrame | None, cycle: int, decision: Decision, last: Commit, **options: Any
-    ) -> Answered:
-        answered = evaluate(self, batch, cycle, decision, last, **options)
-        broken = sorted(run.broken & {each.name for each in decision.plan.queries})
+    def failing(self: CycleRunner, batch: DataFrame | None, spec: CycleSpec, last: Commit, **options: Any) -> Answered:
+        answered = evaluate(self, batch, spec, last, **options)
+        broken = sorted(run.broken & {each.name for each in spec.plan.queries})
         if broken:
             raise ArithmeticError(f"{broken[0]} cannot be computed")
         return answered

@@ -13,9 +13,9 @@ from tests.oracle import Values
 from tests.runtime.workload_run import Crash, Run, values_of
 from tests.support.peers import difference
 from weft.runtime.cycle import Answered, CycleRunner
-from weft.runtime.decision import Decision
 from weft.runtime.stages.windows import running_aggregates as totals
 from weft.runtime.state.commits import Commit, errors_of
+from weft.runtime.state.cycle_spec import CycleSpec
 
 pytestmark = pytest.mark.spark
 
@@ -47,13 +47,11 @@ def faults(monkeypatch: pytest.MonkeyPatch) -> Faults:
     found = Faults()
     run = CycleRunner.run
 
-    def failing(
-        self: CycleRunner, batch: DataFrame | None, cycle: int, decision: Decision, last: Commit, **options: Any
-    ) -> Answered:
+    def failing(self: CycleRunner, batch: DataFrame | None, spec: CycleSpec, last: Commit, **options: Any) -> Answered:
         found.evaluations += 1
         # What a real failure leaves behind is there: files, views, and what is in memory.
-        answered = run(self, batch, cycle, decision, last, **options)
-        broken = sorted(found.broken & {each.name for each in decision.plan.queries})
+        answered = run(self, batch, spec, last, **options)
+        broken = sorted(found.broken & {each.name for each in spec.plan.queries})
         if broken:
             raise ArithmeticError(f"{broken[0]} cannot be computed")
         return answered

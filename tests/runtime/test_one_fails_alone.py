@@ -11,8 +11,8 @@ import pytest
 from tests.runtime.projects import rows_of
 from tests.runtime.workload_run import Crash, Run
 from weft.runtime.failures.errors import StorageError
-from weft.runtime.isolation.trouble import Trouble
 from weft.runtime.state.commits import errors_of
+from weft.runtime.state.trouble import Trouble
 
 pytestmark = pytest.mark.spark
 

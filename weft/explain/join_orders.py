@@ -18,9 +18,9 @@ from weft.optimizer.network.node_predicates import Renaming
 from weft.optimizer.network.recosting import best_order, costs, order_of, order_text
 from weft.optimizer.network.wanted import SelectNeeds, legs_read
 from weft.plan.log_ids import LogId
-from weft.runtime.pieces.pieces import Piece
 from weft.runtime.stages.joins.evidence import Evidence, evidence
 from weft.runtime.stages.joins.stored_network import StoredNetwork
+from weft.runtime.stages.operators import Operator
 
 _INPUT = re.compile(r"\bT(\d+)\b")
 
@@ -37,15 +37,15 @@ class JoinOrders:
         kept.planner.estimates.reset()
         self._planner = kept.planner
 
-    def of(self, piece: Piece) -> Iterator[JoinOrder]:
+    def of(self, operator: Operator) -> Iterator[JoinOrder]:
         """The order of a select, if there is something to tell."""
-        place, history = piece.place.log, self._evidence.of_select(piece.place.log)
-        if len(piece.inputs) < 2 or (len(piece.inputs) < 3 and not history):
+        place, history = operator.id.text, self._evidence.of_select(operator.id.text)
+        if len(operator.inputs) < 2 or (len(operator.inputs) < 3 and not history):
             return
-        assert isinstance(piece.relation, Select)
-        what = wanted(piece.relation, piece.inputs, self._planner.sharing)
-        names = [item.alias for item in piece.relation.inputs]
-        called = _called(piece, what, self._planner.renaming)
+        assert isinstance(operator.relation, Select)
+        what = wanted(operator.relation, operator.inputs, self._planner.sharing)
+        names = [item.alias for item in operator.relation.inputs]
+        called = _called(operator, what, self._planner.renaming)
         changes = tuple(_change(each, names, called) for each in history)
         order = _named(order_text(order_of(self._planner.nodes, place)), names)
         if not self._evidence.known:
@@ -57,10 +57,10 @@ class JoinOrders:
         yield JoinOrder(order, found.now, best, found.best, seen, changes)
 
 
-def _called(piece: Piece, what: SelectNeeds, renaming: Renaming) -> dict[SizeKey, str]:
+def _called(operator: Operator, what: SelectNeeds, renaming: Renaming) -> dict[SizeKey, str]:
     """What the numbers are called that the costs of a select depend on: rows of its inputs, and its conditions."""
-    assert isinstance(piece.relation, Select)
-    inputs = piece.relation.inputs
+    assert isinstance(operator.relation, Select)
+    inputs = operator.relation.inputs
     legs = [Leg(each.alias, BIGINT if isinstance(each.source, Table) else clock_type(each.source)) for each in inputs]
     called: dict[SizeKey, str] = {}
     for log, leg in zip(what.logs, legs, strict=True):

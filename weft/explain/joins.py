@@ -35,10 +35,10 @@ from weft.plan.log_ids import LogId, LogKind
 from weft.plan.network import Network
 from weft.plan.normal_form import without_names
 from weft.predicates.clauses import Disjunction
-from weft.runtime.pieces.pieces import Evaluator, Piece, selects_of
 from weft.runtime.stages.groups.row_aggregates import row_aggregate
 from weft.runtime.stages.joins.families import Families, families_of
 from weft.runtime.stages.joins.stored_network import StoredNetwork
+from weft.runtime.stages.operators import Operator, StageKind, selects_of
 from weft.runtime.stages.sets.picking import picks_columns
 from weft.runtime.stages.windows.woven_queries import NotWoven
 
@@ -58,7 +58,7 @@ def shared_network(
     queries: Sequence[Query], project: Project, woven: Collection[str] = (), chosen: str | None = None
 ) -> SharedNetwork:
     """The network of some queries, without those that are woven; `chosen` is the one that matters, if one does."""
-    networked: dict[str, list[Piece]] = {}
+    networked: dict[str, list[Operator]] = {}
     beside: dict[str, str] = {}
     reasons: dict[str, str] = {}
     sharing: list[Query] = []
@@ -69,11 +69,11 @@ def shared_network(
         elif query.name not in woven:
             sharing.append(query)
     project = project.with_beginning(sharing)
-    pieces = {query.name: project.pieces(query) for query in sharing}
-    sets = _SetSharing(pieces)
-    for name, listed in pieces.items():
-        found = [each for each in listed if each.evaluator is Evaluator.NETWORK]
-        others = (each for each in listed if each.evaluator is not Evaluator.NETWORK)
+    operators = {query.name: project.operators(query) for query in sharing}
+    sets = _SetSharing(operators)
+    for name, listed in operators.items():
+        found = [each for each in listed if each.stage is StageKind.JOINS]
+        others = (each for each in listed if each.stage is not StageKind.JOINS)
         rest = "; ".join(dict.fromkeys(_in_words(name, each, sets) for each in others))
         if not found:
             reasons[name] = rest
@@ -86,15 +86,15 @@ def shared_network(
     return _NetworkInWords(networked, beside, project, chosen).network(reasons)
 
 
-def _in_words(query: str, piece: Piece, sets: _SetSharing) -> str:
+def _in_words(query: str, operator: Operator, sets: _SetSharing) -> str:
     """How a relation of a query is evaluated that is not the network's."""
-    if piece.evaluator is Evaluator.WEAVE:
+    if operator.stage is StageKind.WINDOWS:
         return "aggregates over streams share partials"
-    if piece.evaluator is Evaluator.DERIVED:
+    if operator.stage is StageKind.GROUPS:
         return "its groups are kept in the driver"
-    if piece.evaluator is Evaluator.SETS:
-        return sets.in_words(query, piece)
-    return f"Spark evaluates it by itself: {_why_by_itself(piece.relation)}"
+    if operator.stage is StageKind.SETS:
+        return sets.in_words(query, operator)
+    return f"Spark evaluates it by itself: {_why_by_itself(operator.relation)}"
 
 
 def _why_by_itself(relation: Relation) -> str:
@@ -114,21 +114,25 @@ class _NetworkInWords:
     """The network while it is put into words."""
 
     def __init__(
-        self, pieces: Mapping[str, Sequence[Piece]], beside: Mapping[str, str], project: Project, chosen: str | None
+        self,
+        operators: Mapping[str, Sequence[Operator]],
+        beside: Mapping[str, str],
+        project: Project,
+        chosen: str | None,
     ) -> None:
-        self._pieces, self._beside, self._project, self._chosen = pieces, beside, project, chosen
-        listed = [piece for each in pieces.values() for piece in each]
+        self._operators, self._beside, self._project, self._chosen = operators, beside, project, chosen
+        listed = [operator for each in operators.values() for operator in each]
         self._selects = selects_of(listed)
         kept = StoredNetwork(project.catalog)
         self._planned: Network = kept.planned(self._selects)
         self._planner: Planner = kept.planner
         self._families: Families = families_of(self._planned)
-        self._logs = _logs(pieces)
+        self._logs = _logs(operators)
         self._neighbours = Neighbours(self._planner.nodes)
         self._legs = {
             number: named_legs([self._logs[log] for log in node.legs]) for number, node in self._planned.nodes.items()
         }
-        self._chains = {name: self._chain(each) for name, each in pieces.items()}
+        self._chains = {name: self._chain(each) for name, each in operators.items()}
         self._users: dict[int, list[str]] = {number: [] for number in self._planned.nodes}
         for name, chain in self._chains.items():
             for number in chain:
@@ -138,16 +142,16 @@ class _NetworkInWords:
 
     def network(self, reasons: Mapping[str, str]) -> SharedNetwork:
         nodes = {number: self._node(number) for number in self._planned.nodes}
-        is_worked_out = len(self._pieces) <= _MOST_ALONE
-        queries = {name: self._query(name, is_worked_out or name == self._chosen) for name in self._pieces}
+        is_worked_out = len(self._operators) <= _MOST_ALONE
+        queries = {name: self._query(name, is_worked_out or name == self._chosen) for name in self._operators}
         return SharedNetwork(nodes, tuple(self._join_families()), queries, reasons)
 
     # -- nodes --------------------------------------------------------------------------------------------------------
 
-    def _chain(self, pieces: Sequence[Piece]) -> list[int]:
+    def _chain(self, operators: Sequence[Operator]) -> list[int]:
         """The nodes that some relations need, parents first."""
         needed: set[int] = set()
-        waiting = [self._planned.results[piece.place.log].node for piece in pieces]
+        waiting = [self._planned.results[operator.id.text].node for operator in operators]
         while waiting:
             number = waiting.pop()
             if number not in needed:
@@ -211,7 +215,7 @@ class _NetworkInWords:
         cost = sum((Fraction(self._planner.rows_looked_at(n), len(self._users[n])) for n in chain), Fraction(0))
         return NetworkQuery(
             name,
-            tuple(self._answer(piece) for piece in self._pieces[name]),
+            tuple(self._answer(operator) for operator in self._operators[name]),
             tuple(chain),
             tuple(number for number in chain if number not in own),
             tuple(own),
@@ -219,24 +223,24 @@ class _NetworkInWords:
             self._cost_alone(name) if with_alone else None,
             tuple(self._not_shared(name, own)),
             self._beside.get(name),
-            tuple(order for piece in self._pieces[name] for order in self._orders.of(piece)),
+            tuple(order for operator in self._operators[name] for order in self._orders.of(operator)),
         )
 
-    def _answer(self, piece: Piece) -> AnsweredBy:
+    def _answer(self, operator: Operator) -> AnsweredBy:
         """The node of a select, and which of its legs each input is."""
-        result = self._planned.results[piece.place.log]
-        assert isinstance(piece.relation, Select)
+        result = self._planned.results[operator.id.text]
+        assert isinstance(operator.relation, Select)
         legs = self._legs[result.node]
         named = [
             f"{item.alias} = {legs[leg].name}"
-            for item, leg in zip(piece.relation.inputs, result.legs, strict=True)
+            for item, leg in zip(operator.relation.inputs, result.legs, strict=True)
             if legs[leg].name not in ("", item.alias)
         ]
         return AnsweredBy(result.node, tuple(named))
 
     def _cost_alone(self, name: str) -> int:
         """What a query costs if there is no other. Those that find their rows in the same nodes cost the same."""
-        places = [piece.place.log for piece in self._pieces[name]]
+        places = [operator.id.text for operator in self._operators[name]]
         found = tuple(self._planned.results[place].node for place in places)
         if found not in self._alone:
             planner = Planner(self._planner.sharing, self._planner.statistics)
@@ -249,7 +253,7 @@ class _NetworkInWords:
 
     def _not_shared(self, name: str, own: Sequence[int]) -> Iterator[NotShared]:
         """Why a query has nodes to itself. What stands on a node of its own could not be shared: that is left out."""
-        answers = {self._planned.results[piece.place.log].node for piece in self._pieces[name]}
+        answers = {self._planned.results[operator.id.text].node for operator in self._operators[name]}
         for number in own:
             entry = self._planner.nodes[number]
             grounds = (entry.anchor,) if entry.anchors is None else entry.anchors[:2]
@@ -298,12 +302,12 @@ class _NetworkInWords:
         return _title(node.legs[0], self._logs) if node.is_base else f"node {number}"
 
 
-def _logs(pieces: Mapping[str, Sequence[Piece]]) -> dict[LogId, Leg]:
+def _logs(operators: Mapping[str, Sequence[Operator]]) -> dict[LogId, Leg]:
     """The name of each log for people, and the type of its clock. A subquery is called after a query that it is in."""
     logs: dict[LogId, Leg] = {}
-    for query, listed in pieces.items():
-        for piece in listed:
-            for log, source in piece.sources:
+    for query, listed in operators.items():
+        for operator in listed:
+            for log, source in operator.sources:
                 name = log.of
                 if log.kind is LogKind.ROWS:
                     name = logs[log].name if log in logs else f"{query}_{sum(n.kind is LogKind.ROWS for n in logs)}"
@@ -319,27 +323,27 @@ def _title(log: LogId, logs: Mapping[LogId, Leg]) -> str:
 class _SetSharing:
     """The set operators of some queries: which queries use each of them, and what keeps two of them apart."""
 
-    def __init__(self, pieces: Mapping[str, Sequence[Piece]]) -> None:
+    def __init__(self, operators: Mapping[str, Sequence[Operator]]) -> None:
         self._users: dict[str, set[str]] = {}
         self._chains: dict[str, list[tuple[str, Chain]]] = {}
-        for query, listed in pieces.items():
-            for piece in listed:
-                if piece.evaluator is Evaluator.SETS:
-                    self._users.setdefault(piece.log, set()).add(query)
-                    for chain in _chains(piece.relation):
+        for query, listed in operators.items():
+            for operator in listed:
+                if operator.stage is StageKind.SETS:
+                    self._users.setdefault(operator.log, set()).add(query)
+                    for chain in _chains(operator.relation):
                         for body in {each.body for each in chain.operands}:
                             self._chains.setdefault(body, []).append((query, chain))
 
-    def in_words(self, query: str, piece: Piece) -> str:
+    def in_words(self, query: str, operator: Operator) -> str:
         """How a relation of a query is evaluated, and with which other queries."""
-        if picks_columns(piece.relation):
-            shown, (log,) = "columns of what a set operator gives are picked in the driver", piece.inputs
+        if picks_columns(operator.relation):
+            shown, (log,) = "columns of what a set operator gives are picked in the driver", operator.inputs
         else:
-            shown, log = "values are remembered in the driver", piece.log
+            shown, log = "values are remembered in the driver", operator.log
         others = sorted(self._users.get(log, set()) - {query})
         if others:
             return f"{shown}, for {', '.join(others[:3])}{' and others' if len(others) > 3 else ''} too"
-        apart = next(self._apart(query, piece.relation), None)
+        apart = next(self._apart(query, operator.relation), None)
         return shown if apart is None else f"{shown}; {apart}"
 
     def _apart(self, query: str, relation: Relation) -> Iterator[str]:

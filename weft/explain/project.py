@@ -11,10 +11,16 @@ from weft.catalog.codec import dumps
 from weft.optimizer.network import NOTHING_KNOWN, GivenSizes, SizeStatistics
 from weft.plan.event_time import QueryStart, RunningQuery
 from weft.plan.normal_form import normalised, with_ordered_operands, without_names
-from weft.runtime.pieces.choice import evaluator_for
-from weft.runtime.pieces.pieces import Evaluator, Piece, Root, pieces_of
-from weft.runtime.pieces.roots import recorded_root, roots_of
-from weft.runtime.places import Place
+from weft.runtime.stages.operators import (
+    Operator,
+    OperatorId,
+    QueryRoot,
+    StageKind,
+    operators_of,
+    recorded_root,
+    roots_of,
+    stage_for,
+)
 from weft.runtime.stages.windows.woven_queries import NotWoven, woven
 from weft.runtime.state.status import kept_apart, last_commit
 
@@ -61,19 +67,19 @@ class Project:
         found = {name: root.record for name, root in roots_of(beginning, beginning, {}).items() if root.record}
         return replace(self, roots={**self.roots, **found})
 
-    def pieces(self, query: Query) -> tuple[Piece, ...]:
+    def operators(self, query: Query) -> tuple[Operator, ...]:
         """The relations of a query, with the names that its user gave, where they stand in the engine."""
         registered = self.registered(query)
         root = recorded_root(registered, self.roots.get(query.name, ""))
         if not root.record:
             # Operands stand where they stand in the engine, which knows no names.
             named = with_ordered_operands(registered.query.relation, lambda each: dumps(without_names(each)))
-            root = Root(named, root.place)
+            root = QueryRoot(named, root.id)
 
-        def evaluator(registered: RunningQuery, relation: Relation, place: Place) -> Evaluator:
-            return evaluator_for(relation, place, registered.start.first, lambda query, _: why_not_woven(query) is None)
+        def stage_of(registered: RunningQuery, relation: Relation, id_: OperatorId) -> StageKind:
+            return stage_for(relation, id_, registered.start.first, lambda query, _: why_not_woven(query) is None)
 
-        return pieces_of({query.name: registered}, {query.name: root}, evaluator)
+        return operators_of({query.name: registered}, {query.name: root}, stage_of)
 
 
 def why_not_woven(query: Query) -> str | None:

@@ -1,78 +1,64 @@
 """One cycle: rows in, answers out, and one commit that makes it true.
 
-    ingest      every row once: clock checked, late and malformed rows set aside, the others taken in (`ingest.py`)
-    weave       aggregates over streams, from partials
-    network     all other relations, each once, by whoever evaluates it (`pieces/`)
-    keep        what Spark evaluates by itself, and later cycles or others need
-    answer      what Spark evaluates by itself, in one job; and what is kept of everything else
-    deliver     answers to their sinks, under the cycle's number
-    commit      one atomic record
+    begin     the engine has written down what is decided: the cycle's spec
+    prepare   each stage takes its operators, and brings its memory to the state of the last commit
+    scan      each new row is read once: its clock is checked, stages reduce it or select it, and rows that are late or
+              malformed are set aside (`scan.py`)
+    run       each operator is evaluated by its stage as soon as its inputs are there
+    finish    stages give the last answers, and hand over the state that later cycles need
+    sinks     the engine hands answers to their sinks, under the cycle's number
+    commit    one atomic record; then the memory of the stages is the state after the cycle
 
-Whatever happens before the commit leaves no trace that a second attempt would see.
+What happens before the commit leaves no trace that a second attempt would see.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from weft.algebra import Answers, Relation, Stream
-from weft.algebra.properties import leaves
+from weft.algebra import Relation
 from weft.plan.event_time import RunningQuery
-from weft.plan.facts import facts_of
 from weft.plan.log_ids import LogId
-from weft.plan.plan import Plan
 from weft.runtime.columnar.rows import CLOCK
-from weft.runtime.continuity import (
-    Folders,
-    continued,
-    logged,
-    of_present_streams,
-    reads_history,
-    registered_queries,
-    with_tables,
-)
-from weft.runtime.decision import Decision
 from weft.runtime.failures.errors import MemoryLimit
-from weft.runtime.ingest import Ingest, Readers
-from weft.runtime.pieces.choice import evaluator_for
-from weft.runtime.pieces.evaluation import Evaluation, emits_empty
-from weft.runtime.pieces.pieces import Evaluator, Piece, Root, pieces_of
-from weft.runtime.pieces.roots import roots_of
-from weft.runtime.places import Place
+from weft.runtime.scan import Scanner
 from weft.runtime.sources.batches import Batch
-from weft.runtime.spark.session import compile_plans
-from weft.runtime.stages.groups.stage import DerivedStage
-from weft.runtime.stages.joins.conditions import clock_of_rows
+from weft.runtime.stages.cycle_state import CycleState, RowLogs, Step
+from weft.runtime.stages.expiry import Expiry, logged
+from weft.runtime.stages.groups.stage import GroupStage
 from weft.runtime.stages.joins.current import CurrentNetwork
-from weft.runtime.stages.joins.stage import NetworkPass
-from weft.runtime.stages.sets.stage import SetsStage
-from weft.runtime.stages.windows.backfill import StoredRows
+from weft.runtime.stages.joins.stage import JoinStage
+from weft.runtime.stages.operators import (
+    Operator,
+    OperatorId,
+    PlannedQueries,
+    QueryRoot,
+    StageKind,
+    operators_of,
+    roots_of,
+    stage_for,
+    whole_query,
+)
+from weft.runtime.stages.sets.stage import SetStage
+from weft.runtime.stages.sql.stage import SqlStage, memory_of
+from weft.runtime.stages.stage import Stage
 from weft.runtime.stages.windows.kernel_placement import KeySet, Placement, PlacementSettings
-from weft.runtime.stages.windows.partial_log import small_ones
-from weft.runtime.stages.windows.stage import Reduced, WovenStage
+from weft.runtime.stages.windows.stage import Reduced, WindowStage
 from weft.runtime.stages.windows.warm_start import PendingRestore
-from weft.runtime.state.commits import Commit, QueryState, Segment, StreamState
-from weft.runtime.state.expiry import Expiry
+from weft.runtime.state.commits import Commit, QueryState, Segment
+from weft.runtime.state.continuity import continued, of_present_streams, running_queries, with_tables
+from weft.runtime.state.cycle_spec import CycleSpec, Folders
 from weft.runtime.state.storage import Storage
-from weft.runtime.work import Logs, Work, memory_of
-
-#: A log with more segments than this is rewritten as one, so that reading it stays cheap.
-_MOST_SEGMENTS = 24
-
-#: Above this many rows it pays to compile the queries' plans; below it, compiling takes longer than the rows do.
-_WORTH_COMPILING = 300_000
-
-Step = Callable[[str, int], None]
 
 
 @dataclass(frozen=True)
 class Answered:
-    """What a cycle found out: the answers of each query, and the record to commit."""
+    """The outcome of a cycle: the answers of each query, and the record to commit."""
 
     answers: Mapping[str, pa.Table]
     commit: Commit
@@ -80,16 +66,6 @@ class Answered:
     reduced: Mapping[str, Reduced] = field(default_factory=dict)
     #: Where the kernels of each key set live, by stream.
     hosts: Mapping[str, Mapping[KeySet, Placement]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class _Cast:
-    """The queries of a plan by how they are evaluated: from partials as a whole, or not, and then perhaps shared."""
-
-    queries: Mapping[str, RunningQuery]
-    whole: Mapping[str, RunningQuery]
-    alone: Mapping[str, RunningQuery]
-    shared: set[str]
 
 
 class CycleRunner:
@@ -105,306 +81,191 @@ class CycleRunner:
         network: CurrentNetwork | None = None,
         folders: Folders | None = None,
     ) -> None:
-        self._folders = folders or Folders()
-        self._spark = spark
-        self._storage = storage
+        folders, hosting = folders or Folders(), hosting or PlacementSettings()
         self._on_step = on_step or (lambda step, cycle: None)
-        self._hosting = hosting or PlacementSettings()
-        self._logs = Logs(spark, storage, self._folders)
-        self._stage = WovenStage(spark, storage, self._hosting, ahead)
-        self._ingest = Ingest(spark, storage, self._logs, self._stage, self._folders)
+        self._logs = RowLogs(spark, storage, folders)
+        self._scanner = Scanner(self._logs)
+        self._windows = WindowStage(self._logs, hosting, ahead)
+        self._joins = JoinStage(self._logs, network or CurrentNetwork(hosting, folders=folders))
+        #: Joins come last: they run when nothing else can, and so in few Spark jobs.
+        self._stages: tuple[Stage, ...] = (
+            self._windows,
+            GroupStage(storage, hosting.max_state),
+            SetStage(storage, hosting.max_state),
+            SqlStage(self._logs),
+            self._joins,
+        )
         self._expiry = Expiry()
-        self._network = network or CurrentNetwork(self._hosting, folders=self._folders)
-        self._derived = DerivedStage(storage, self._hosting.max_state)
-        self._sets = SetsStage(storage, self._hosting.max_state)
-        #: The roots of queries, by number; and their relations, as long as the queries are the same.
-        self._roots: dict[int, Root] = {}
-        self._known_pieces: tuple[object, tuple[Piece, ...]] = (None, ())
-        #: The queries of this cycle; and the plan and the cycle of the last commit, with those that it has.
-        self._cast = _Cast({}, {}, {}, set())
-        self._committed: tuple[int, int, _Cast] | None = None
-        #: The queries that others read, and the number of the plan in which they do.
-        self._read: tuple[int | None, frozenset[str]] = (None, frozenset())
+        #: The queries of this cycle, and the plan and the cycle of the last commit, with its queries.
+        self._planned = PlannedQueries()
+        self._committed: tuple[int, int, PlannedQueries] | None = None
 
-    def run(self, batch: Batch | None, cycle: int, decision: Decision, last: Commit) -> Answered:
+    def run(self, batch: Batch | None, spec: CycleSpec, last: Commit) -> Answered:
         """Evaluate a cycle. Nothing is true before the caller commits the record that comes back.
 
         MemoryLimit names queries.
         """
         try:
-            return self._run(batch, cycle, decision, last)
+            return self._run(batch, spec, last)
         except MemoryLimit as error:
-            _, pieces = self._known_pieces
-            owners = {log: each for each in pieces for log in (each.log, each.place.log)}
-            names = (owners[log].registered.query.name if log in owners else log for log in error.needing_most)
+            names = (self._planned.owner_of.get(each, each) for each in error.needing_most)
             raise MemoryLimit(str(error), tuple(dict.fromkeys(names))) from error
 
-    def _run(self, batch: Batch | None, cycle: int, decision: Decision, last: Commit) -> Answered:
-        plan = decision.plan
-        present = with_tables(of_present_streams(last, plan), decision.tables)
-        known, self._cast = self._casting(plan, present, cycle, decision.sharing)
-        queries, whole, shared = self._cast.queries, self._cast.whole, self._cast.shared
-        pieces = self._pieces(self._cast.alone, shared, known)
-        parts: dict[str, RunningQuery] = {
-            each.log: each.as_query for each in pieces if each.evaluator is Evaluator.WEAVE
-        }
-        # As long as it is the same mapping, the weave sees at a glance that nothing is new.
-        woven = {**whole, **parts} if parts else whole
-        step = self._on_step
-        step("ingest", cycle)
-        facts = {name: facts_of(numbers) for name, numbers in decision.facts.items()}
-        self._stage.prepare(
-            known, plan.streams, woven, lambda stream: self._kept_rows(stream, plan, known, cycle), facts
-        )
-        self._derived.prepare(known, [each for each in pieces if each.evaluator is Evaluator.DERIVED])
-        self._sets.prepare(known, [each for each in pieces if each.evaluator is Evaluator.SETS])
-        network = self._network.begin(
-            self._spark, self._storage, [each for each in pieces if each.evaluator is Evaluator.NETWORK], known, cycle
-        )
-        readers = Readers(cycle, queries, pieces, network, self._cast.alone)
-        streams, work = self._ingest.take_in(batch, decision, known, readers)
-        self._logs.register_old(known, logged(plan, pieces), work)
-        work.read_by_others = self._read_by_others(plan)
-        work.given = frozenset(each.log for each in pieces if each.evaluator is not Evaluator.SPARK)
-        compiled = _rows_at_hand(pieces, known, work) > _WORTH_COMPILING
+    def _run(self, batch: Batch | None, spec: CycleSpec, last: Commit) -> Answered:
+        self._planned, known = self._plan(spec, last)
+        self._on_step("ingest", spec.cycle)
+        for stage in self._stages:
+            stage.prepare(spec, self._planned.of_stage[stage.kind], known)
+        cycle = self._scan(batch, spec, known)
+        waiting = list(self._planned.operators)
+        while waiting:
+            waiting = self._run_next(cycle, waiting)
+        self._on_step("answer", spec.cycle)
+        for stage in self._stages:
+            stage.finish(cycle)
+        commit = self._record(cycle)
+        cycle.drop_views()
+        self._logs.forget_snapshots(commit.snapshots.values())
+        return Answered(cycle.answers, commit, self._windows.reduced, self._windows.hosts)
 
-        def before_each() -> None:
-            step("keep", cycle)
-            compile_plans(self._spark, compiled)
+    def _scan(self, batch: Batch | None, spec: CycleSpec, last: Commit) -> CycleState:
+        """Read the new rows, again if they turn out to need it."""
+        stages = {stage.kind: stage for stage in self._stages}
+        scans = self._scanner.scans(batch, spec, self._planned, last, lambda kind, log: stages[kind].takes(log))
+        for scan in scans:
+            for stage in self._stages:
+                stage.take(scan)
+            arrivals = scan.arrivals()
+            if arrivals is not None:
+                return CycleState(spec, last, self._planned, arrivals, self._logs, self._on_step)
+        raise AssertionError("the last scan has an outcome")
 
-        evaluation = Evaluation(self._spark, self._logs, work, network, self._derived, self._sets, before_each)
-        compile_plans(self._spark, compiled)
-        step("weave", cycle)
-        found = self._weave(plan, woven, evaluation)
-        for name in whole.keys() & found.keys():
-            evaluation.give_answers(name, found[name])
-        for piece in pieces:
-            if piece.log in found:
-                evaluation.give(piece, found[piece.log])
-        step("network", cycle)
-        settled = {LogId.stream(each.name) for each in plan.streams} | {LogId.answers(name) for name in whole}
-        settled |= {LogId.table(each.name) for each in plan.tables}
-        answers = evaluation.run(pieces, settled | {each.log for each in pieces if each.evaluator is Evaluator.WEAVE})
-        step("answer", cycle)
-        commit = self._commit(cycle, plan, known, streams, queries, whole, pieces, answers, work)
-        commit = self._with_shared(commit, pieces, network, known, work)
-        network.arrived = {**{log: each.rows for log, each in work.added.items()}, **work.passed}
-        network.asking.drop_views()
-        self._logs.drop_views(work)
-        self._logs.forget_snapshots(commit)
-        return Answered(answers, commit, work.reduced, self._stage.hosts)
-
-    def _casting(self, plan: Plan, present: Commit, cycle: int, sharing: bool) -> tuple[Commit, _Cast]:
-        """The last commit as far as it concerns queries that go on, and who is evaluated how."""
-        if self._committed is not None and self._committed[:2] == (plan.number, present.cycle):
-            # Nobody has come or gone: with thousands of queries it pays not to ask each of them.
-            return present, self._committed[2]
-        queries = registered_queries(plan, present, cycle)
-        known = continued(present, queries)
-        whole = {name: each for name, each in queries.items() if self._is_woven(name, each, known, sharing)}
-        alone = {name: each for name, each in queries.items() if name not in whole}
-        shared = {name for name, each in alone.items() if _is_shared(name, each, known, sharing)}
-        return known, _Cast(queries, whole, alone, shared)
-
-    def _read_by_others(self, plan: Plan) -> frozenset[str]:
-        """The queries of a plan whose answers other queries read."""
-        if self._read[0] != plan.number:
-            read = (leaf for each in plan.queries for leaf in leaves(each.relation))
-            self._read = plan.number, frozenset(leaf.query for leaf in read if isinstance(leaf, Answers))
-        return self._read[1]
-
-    def _pieces(self, queries: Mapping[str, RunningQuery], shared: set[str], known: Commit) -> tuple[Piece, ...]:
-        """The relations of queries that are not woven as a whole."""
-        same = {name: (each.start.number, each.start.first, name in shared) for name, each in queries.items()}
-        if self._known_pieces[0] != same:
-            self._known_pieces = same, self._found_pieces(queries, shared, known)
-        return self._known_pieces[1]
-
-    def _found_pieces(self, queries: Mapping[str, RunningQuery], shared: set[str], known: Commit) -> tuple[Piece, ...]:
-        numbers = {each.start.number for each in queries.values()}
-        self._roots = {number: root for number, root in self._roots.items() if number in numbers}
-        others = {name: each for name, each in queries.items() if each.start.number not in self._roots}
-        roots = roots_of(others, shared, {name: state.root for name, state in known.queries.items()})
-        self._roots |= {queries[name].start.number: root for name, root in roots.items()}
-
-        def evaluator_of(registered: RunningQuery, relation: Relation, place: Place) -> Evaluator:
-            if place.query >= 0:
-                return Evaluator.SPARK
-            if place.log in known.evaluators:
-                return Evaluator(known.evaluators[place.log])
-            return evaluator_for(relation, place, registered.start.first, self._stage.can_weave)
-
-        roots = {name: self._roots[each.start.number] for name, each in queries.items()}
-        return pieces_of(queries, roots, evaluator_of)
+    def _run_next(self, cycle: CycleState, waiting: list[Operator]) -> list[Operator]:
+        """Run the first stage that has operators whose inputs are there; those that still wait."""
+        ready = [each for each in waiting if cycle.is_ready(each)]
+        kinds = {each.stage for each in ready}
+        assert ready, "some operator reads what no other gives"
+        stage = next(stage for stage in self._stages if stage.kind in kinds)
+        operators = [each for each in ready if each.stage is stage.kind]
+        waiting = [each for each in waiting if each.stage is not stage.kind or not cycle.is_ready(each)]
+        self._on_step(stage.step, cycle.number)
+        rows = stage.run(cycle, operators)
+        for each in operators:
+            if each.id.text in rows:
+                cycle.give(each, rows[each.id.text])
+        cycle.settle(operators)
+        return waiting
 
     def committed(self, commit: Commit) -> None:
         """A cycle's record has been committed."""
-        self._committed = commit.plan, commit.cycle, self._cast
-        self._stage.committed(commit.cycle)
-        self._network.committed(commit.cycle)
-        self._derived.committed(commit.cycle)
-        self._sets.committed(commit.cycle)
+        self._committed = commit.plan, commit.cycle, self._planned
+        for stage in self._stages:
+            stage.commit(commit.cycle)
 
-    def _kept_rows(self, stream: Stream, plan: Plan, last: Commit, cycle: int) -> StoredRows | None:
-        """The rows that a stream has kept for queries that are new, if it has any."""
-        segments = last.logs.get(LogId.stream(stream.name), ())
-        if not segments:
-            return None
-        compile_plans(self._spark, sum(each.rows for each in segments) > _WORTH_COMPILING)
-        path = f"{self._folders.of(cycle)}/history-{plan.streams.index(stream)}.parquet"
-        return StoredRows(self._logs.read(stream, segments), path)
+    # -- queries and their operators ----------------------------------------------------------------------------------
 
-    def _is_woven(self, name: str, registered: RunningQuery, last: Commit, sharing: bool) -> bool:
-        """Whether a query is answered from shared partials: as it was decided in its first cycle, which may be this."""
+    def _plan(self, spec: CycleSpec, last: Commit) -> tuple[PlannedQueries, Commit]:
+        """The queries of a cycle with their operators, and the last commit as far as it concerns those that go on."""
+        present = with_tables(of_present_streams(last, spec.plan), spec.tables)
+        if self._committed is not None and self._committed[:2] == (spec.plan.number, present.cycle):
+            # No query has come or gone: with thousands of them it pays not to look at each.
+            return self._committed[2], present
+        queries = running_queries(spec.plan, present, spec.cycle)
+        known = continued(present, queries)
+        whole = {name: each for name, each in queries.items() if self._is_whole(name, each, known, spec.sharing)}
+        alone = {name: each for name, each in queries.items() if name not in whole}
+        shared = {name for name, each in alone.items() if _is_shared(name, each, known, spec.sharing)}
+        roots = self._roots(alone, shared, known)
+
+        def stage_of(query: RunningQuery, relation: Relation, id_: OperatorId) -> StageKind:
+            if id_.query >= 0:
+                return StageKind.SQL
+            if id_.text in known.evaluators:
+                return StageKind(known.evaluators[id_.text])
+            return stage_for(relation, id_, query.start.first, self._windows.can_weave)
+
+        others = operators_of(alone, {name: roots[each.start.number] for name, each in alone.items()}, stage_of)
+        operators = (*map(whole_query, whole.values()), *others)
+        return PlannedQueries(queries, operators, roots, frozenset(shared)), known
+
+    def _roots(self, queries: Mapping[str, RunningQuery], shared: set[str], known: Commit) -> dict[int, QueryRoot]:
+        """The roots of some queries, by number; those that are planned already keep theirs."""
+        numbers = {each.start.number for each in queries.values()}
+        roots = {number: root for number, root in self._planned.roots.items() if number in numbers}
+        others = {name: each for name, each in queries.items() if each.start.number not in roots}
+        found = roots_of(others, shared, {name: state.root for name, state in known.queries.items()})
+        return roots | {queries[name].start.number: root for name, root in found.items()}
+
+    def _is_whole(self, name: str, query: RunningQuery, last: Commit, sharing: bool) -> bool:
+        """Whether a query is answered from shared partials: as decided in its first cycle, which may be this."""
         state = last.queries.get(name)
         if state is not None:
             return state.woven
-        return sharing and self._stage.can_weave(registered.query, registered.start.number)
+        return sharing and self._windows.can_weave(query.query, query.start.number)
 
-    # -- weave --------------------------------------------------------------------------------------------------------
+    # -- the record ---------------------------------------------------------------------------------------------------
 
-    def _weave(self, plan: Plan, woven: Mapping[str, RunningQuery], evaluation: Evaluation) -> dict[str, pa.Table]:
-        """What is answered from partials, with clocks."""
-        work, counted_from = evaluation.work, {}
-        for name, each in woven.items():
-            relation = each.query.relation
-            if emits_empty(relation):
-                place = Place(each.start.number)
-                evaluation.note_first_rows(relation, place, each)
-                if place.log in work.emit_from:
-                    counted_from[name] = work.emit_from[place.log]
-        paths = {
-            each.name: self._folders.partials(work.event_time.cycle, index) for index, each in enumerate(plan.streams)
-        }
-        return self._stage.answer(work.reduced, work.event_time, woven, counted_from, paths)
+    def _record(self, cycle: CycleState) -> Commit:
+        """The record that makes the cycle true."""
+        last, planned = cycle.last, self._planned
+        answered = {name: last.answered.get(name, 0) for name in planned.queries}
+        for name, table in cycle.answers.items():
+            answered[name] += table.num_rows
+        snapshots = {**last.snapshots, **cycle.written_snapshots}
+        remembered = {id_ for each in planned.of_stage[StageKind.SQL] for id_ in (each.id.text, memory_of(each.id))}
+        late = Counter(last.late)
+        late.update(cycle.arrivals.late)
+        return Commit(
+            cycle.number,
+            cycle.spec.plan.number,
+            dict(cycle.arrivals.streams),
+            self._states(cycle),
+            answered,
+            {**self._rows_kept(cycle), **cycle.kept},
+            {id_: path for id_, path in snapshots.items() if id_ in remembered},
+            network=cycle.labels,
+            evaluators={each.id.text: each.stage.value for each in planned.operators if each.id.query < 0},
+            late=late,
+        )
 
-    # -- commit -------------------------------------------------------------------------------------------------------
-
-    def _commit(
-        self,
-        cycle: int,
-        plan: Plan,
-        last: Commit,
-        streams: Mapping[str, StreamState],
-        queries: Mapping[str, RunningQuery],
-        whole: Mapping[str, RunningQuery],
-        pieces: Sequence[Piece],
-        answers: Mapping[str, pa.Table],
-        work: Work,
-    ) -> Commit:
-        answered = {
-            name: last.answered.get(name, 0) + (answers[name].num_rows if name in answers else 0) for name in queries
-        }
+    def _rows_kept(self, cycle: CycleState) -> dict[LogId, tuple[Segment, ...]]:
+        """The rows that later cycles read again, by log."""
+        plan = cycle.spec.plan
+        needs = self._expiry.needs(plan.streams, self._planned.operators, cycle.event_time)
         logs: dict[LogId, tuple[Segment, ...]] = {}
-        # Where rows are kept for queries to come, those of open windows are among them: see `woven/backfill.py`.
-        has_history = any(each.backfill for each in plan.streams)
-        looking_back = [_as_piece(each) for each in whole.values() if has_history and reads_history(each)]
-        rows_read = [each for each in pieces if each.evaluator is not Evaluator.WEAVE or reads_history(each.as_query)]
-        needs = self._expiry.needs(plan.streams, [*rows_read, *looking_back], work.event_time)
-        for log, source in logged(plan, pieces).items():
-            arrived = [of[log] for of in (work.added, work.kept_late) if log in of]
-            segments = [*last.logs.get(log, ()), *arrived]
+        for log, source in logged(plan, self._planned).items():
+            arrived = [of[log] for of in (cycle.added, cycle.arrivals.kept_late) if log in of]
+            segments = [*cycle.last.logs.get(log, ()), *arrived]
             live = [each for each in segments if not needs.expired(each, log)]
-            if len(live) > _MOST_SEGMENTS:
-                self._on_step("compact", cycle)
-                path = f"{self._folders.of(cycle)}/compacted-{len(logs)}"
+            if len(live) > cycle.most_segments:
+                cycle.begin_compaction()
+                path = f"{cycle.folder}/compacted-{len(logs)}"
                 live = self._logs.compacted(self._logs.read(source, live), CLOCK, needs.since.get(log), path)
             if live:
                 logs[log] = tuple(live)
-        for index, stream in enumerate(plan.streams):
-            if self._stage.reads(stream.name):
-                partials = self._partials_kept(cycle, index, stream, last, work)
-                if partials:
-                    logs[LogId.partials(stream.name)] = tuple(partials)
-                totals = self._totals_kept(cycle, index, stream, last)
-                if totals:
-                    logs[LogId.running(LogId.stream(stream.name))] = tuple(totals)
-        remembered = {name for each in pieces for name in (each.place.log, memory_of(each.place))}
-        snapshots = {place: path for place, path in {**last.snapshots, **work.written}.items() if place in remembered}
-        late = Counter(last.late)
-        late.update(work.late)
-        return Commit(cycle, plan.number, dict(streams), self._states(last, work), answered, logs, snapshots, late=late)
+        return logs
 
-    def _states(self, last: Commit, work: Work) -> Mapping[str, QueryState]:
-        """What is kept of each query: mostly what there is already."""
-        cast = self._cast
-        if self._committed is not None and self._committed[2] is cast and not work.emit_from:
-            return last.queries
+    def _states(self, cycle: CycleState) -> Mapping[str, QueryState]:
+        """The record of each query, mostly the one that it has already."""
+        planned = self._planned
+        if self._committed is not None and self._committed[2] is planned and not cycle.emit_from:
+            return cycle.last.queries
         counted_from: dict[int, dict[str, int]] = {}
-        for place, clock in work.emit_from.items():
-            counted_from.setdefault(int(place.partition(".")[0]), {})[place] = clock
+        for id_, clock in cycle.emit_from.items():
+            counted_from.setdefault(int(id_.partition(".")[0]), {})[id_] = clock
         states = {}
-        for name, each in cast.queries.items():
-            start, number = each.start, each.start.number
-            root = self._roots.get(number)
-            places = (number,) if root is None else root.place.numbers
-            counted = {place: clock for of in places for place, clock in counted_from.get(of, {}).items()}
+        for name, each in planned.queries.items():
+            start, root = each.start, planned.roots.get(each.start.number)
+            numbers = (start.number,) if root is None else root.id.numbers
+            counted = {id_: clock for number in numbers for id_, clock in counted_from.get(number, {}).items()}
             states[name] = QueryState(
-                number, start.first, start.largest, counted, name in cast.whole, name in cast.shared,
+                start.number, start.first, start.largest, counted, name in planned.whole, name in planned.shared,
                 "" if root is None else root.record,
             )  # fmt: skip
         return states
 
-    def _with_shared(
-        self, commit: Commit, pieces: Sequence[Piece], network: NetworkPass, last: Commit, work: Work
-    ) -> Commit:
-        """A commit with what is kept of relations that are evaluated together."""
-        logs = dict(commit.logs)
-        folder = self._folders.of(commit.cycle)
-        logs |= self._derived.keep(last, lambda number: f"{folder}/derived-{number}.parquet", _MOST_SEGMENTS)
-        self._sets.check_memory()
-        logs |= self._sets.keep(
-            last, work.event_time, lambda number: f"{folder}/values-{number}.parquet", _MOST_SEGMENTS
-        )
-        for family, live in network.keeping.live(network.families, work.event_time):
-            segments = live
-            if len(live) > _MOST_SEGMENTS:
-                self._on_step("compact", commit.cycle)
-                path = f"{self._folders.of(commit.cycle)}/network-compacted-{len(logs)}"
-                rows, since = network.keeping.read(family, live), network.keeping.needed_since(family)
-                segments = self._logs.compacted(rows, clock_of_rows(len(family.family.legs)), since, path)
-            if segments:
-                logs[family.family.name] = tuple(segments)
-        evaluators = {each.place.log: each.evaluator.value for each in pieces if each.place.query < 0}
-        return replace(commit, logs=logs, network=network.keeping.states, evaluators=evaluators)
 
-    def _partials_kept(self, cycle: int, index: int, stream: Stream, last: Commit, work: Work) -> list[Segment]:
-        """The live partials of a stream after this cycle."""
-        if not self._stage.keeps_partials(stream.name):
-            return []
-        segments = list(self._stage.kept(stream.name))
-        path = self._folders.partials(cycle, index)
-        if stream.name in work.reduced and len(work.reduced[stream.name].partials):
-            segments.append(self._stage.log.keep(work.reduced[stream.name].partials, path))
-        live = self._stage.live(stream.name, segments, work.event_time.watermark(stream))
-        if len(small_ones(live)) <= _MOST_SEGMENTS:
-            return live
-        self._on_step("compact", cycle)
-        since = self._stage.needed_since(stream.name, work.event_time.watermark(stream))
-        return self._stage.log.compacted(live, since, f"{self._folders.of(cycle)}/partials-{index}-compacted")
-
-    def _totals_kept(self, cycle: int, index: int, stream: Stream, last: Commit) -> list[Segment]:
-        """The files that together have the groups of a stream's aggregates that never close."""
-        segments = last.logs.get(LogId.running(LogId.stream(stream.name)), ())
-        if len(segments) >= _MOST_SEGMENTS:
-            self._on_step("compact", cycle)
-        path = f"{self._folders.of(cycle)}/totals-{index}.parquet"
-        return self._stage.keep_totals(stream.name, segments, path, _MOST_SEGMENTS)
-
-
-def _is_shared(name: str, registered: RunningQuery, last: Commit, sharing: bool) -> bool:
-    """Whether a query's relations are evaluated with those of others: as decided in its first cycle, perhaps this."""
+def _is_shared(name: str, query: RunningQuery, last: Commit, sharing: bool) -> bool:
+    """Whether a query's operators are shared with other queries: as decided in its first cycle, which may be this."""
     state = last.queries.get(name)
-    return state.shared if state is not None else sharing and registered.query.sharing
-
-
-def _as_piece(registered: RunningQuery) -> Piece:
-    """A query that is woven as a whole."""
-    return Piece(registered, registered.query.relation, Place(registered.start.number), Evaluator.WEAVE)
-
-
-def _rows_at_hand(pieces: Sequence[Piece], last: Commit, work: Work) -> int:
-    """How many rows the relations that Spark evaluates one by one look at: those that are kept, and the new ones."""
-    read = {log for each in pieces if each.evaluator is Evaluator.SPARK for log in each.inputs}
-    kept = sum(segment.rows for log in read for segment in last.logs.get(log, ()))
-    return kept + sum(work.added[log].rows for log in read if log in work.added)
+    return state.shared if state is not None else sharing and query.query.sharing

@@ -30,16 +30,13 @@ from pyspark.sql.streaming import StreamingQuery
 from weft.algebra import Stream, Table
 from weft.catalog import Catalog
 from weft.plan.plan import Plan, restricted, tables_of, with_read
-from weft.runtime.continuity import folder_in, garbage
-from weft.runtime.cycle import Answered, CycleRunner, Step
-from weft.runtime.decision import Decision, snapshots_in
+from weft.runtime.cycle import Answered, CycleRunner
 from weft.runtime.failures.errors import EngineError
 from weft.runtime.failures.failures import end_behind, end_of, failure_of
 from weft.runtime.failures.reasons import reason_of
 from weft.runtime.isolation.evicting import Evicting, Failure
 from weft.runtime.isolation.islands import CaughtUp, Islands, begun, plan_of, present, shared_part, without_needless
 from weft.runtime.isolation.retries import Retries
-from weft.runtime.isolation.trouble import Waiting, lost_with
 from weft.runtime.plans import Plans
 from weft.runtime.progress import Progress, progress_of
 from weft.runtime.sinks.dead_letter import write_file_letters
@@ -71,6 +68,7 @@ from weft.runtime.sources.shedding import (
 from weft.runtime.sources.table_snapshots import GivenRows, TableSnapshots
 from weft.runtime.spark.executors_check import check_executors
 from weft.runtime.spark.probe import Probe
+from weft.runtime.stages.cycle_state import Step
 from weft.runtime.stages.joins.current import CurrentNetwork
 from weft.runtime.stages.joins.evidence import observed_before
 from weft.runtime.stages.windows.kernel_placement import placement_settings
@@ -79,12 +77,15 @@ from weft.runtime.state.answer_files import AnswerFiles
 from weft.runtime.state.catalog_copy import CatalogCopy, check_catalog
 from weft.runtime.state.checkpoint import Checkpoint, check_is_same_batch, is_repeated, made_anew
 from weft.runtime.state.commits import Commit, CommitLog, Island, Segment, StreamState, errors_of
+from weft.runtime.state.continuity import garbage
+from weft.runtime.state.cycle_spec import CycleSpec, folder_in, snapshots_in
 from weft.runtime.state.offsets import CHECKPOINT, Offsets, new_files, offsets_of, outdated, with_files
 from weft.runtime.state.offsets import FOLDER as FILE_LISTS
 from weft.runtime.state.records import damaged, read_record
 from weft.runtime.state.sealing import check_files, with_seals
 from weft.runtime.state.sink_owner import take_folder
 from weft.runtime.state.storage import Storage, local_uri
+from weft.runtime.state.trouble import Waiting, lost_with
 from weft.runtime.statistics import Recorder
 from weft.sql import durations
 
@@ -552,14 +553,14 @@ class Engine:
         started = self._clock()
         self._recorder.begin()
         is_repeated_attempt = self._commits.intent(cycle) is not None
-        decision, answered, came, batch = self._attempted(batch, cycle, heartbeats or {}, offsets)
-        plan = decision.plan
-        beside = self._islands.run(batch, cycle, decision, last)
+        spec, answered, came, batch = self._attempted(batch, cycle, heartbeats or {}, offsets)
+        plan = spec.plan
+        beside = self._islands.run(batch, spec, last)
         self._tell_of(beside.failures)
-        commit = with_shed_rows(answered.commit, last, decision, came)
-        streams = self._with_missing_files(commit, decision, everywhere=is_repeated_attempt)
-        streams = self._with_bad_files(streams, decision, cycle)
-        commit = replace(commit, streams=streams, offsets=decision.offsets, plan_digest=decision.plan_digest)
+        commit = with_shed_rows(answered.commit, last, spec, came)
+        streams = self._with_missing_files(commit, spec, everywhere=is_repeated_attempt)
+        streams = self._with_bad_files(streams, spec, cycle)
+        commit = replace(commit, streams=streams, offsets=spec.offsets, plan_digest=spec.plan_digest)
         commit = self._with_islands(replace(commit, islands=beside.islands, held=last.held), batch, plan)
         found = told({**answered.answers, **beside.answers}, plan, commit)
         answered = replace(answered, answers=found, commit=commit)
@@ -568,7 +569,7 @@ class Engine:
             commit, waiting=self._deliver(cycle, plan, found, of_present_queries(last.waiting, plan.number_of))
         )
         if self.publisher is not None:
-            self.publisher.write(cycle, self._published(decision, commit, answered.answers))
+            self.publisher.write(cycle, self._published(spec, commit, answered.answers))
         self._on_step("commit", cycle)
         answered = replace(answered, commit=with_seals(commit, last, self._storage, self._files.seals))
         self._copy.keep()
@@ -593,7 +594,7 @@ class Engine:
 
     def _attempted(
         self, batch: Batch | None, cycle: int, heartbeats: Mapping[str, int], offsets: Offsets | None
-    ) -> tuple[Decision, Answered, Mapping[str, ArrivedRows], Batch | None]:
+    ) -> tuple[CycleSpec, Answered, Mapping[str, ArrivedRows], Batch | None]:
         """Decide what a cycle goes by, and run it; again without a file at which it fails, if there is one."""
         looked = None if batch is None else check_batch(batch)
         for name, columns in () if looked is None else looked.ignored.items():
@@ -601,26 +602,26 @@ class Engine:
                 self._ignoring.add(name)
                 self._tell(f"stream '{name}': columns {', '.join(columns)} of its files are not declared, and ignored")
         while True:
-            decision = self._decide(cycle, heartbeats, offsets, {} if looked is None else looked.faults)
+            spec = self._decide(cycle, heartbeats, offsets, {} if looked is None else looked.faults)
             self._on_step("begin", cycle)
             try:
-                readable = None if looked is None else looked.readable(decision.bad_files)
-                came = {} if readable is None else count_arrived(readable, decision)
+                readable = None if looked is None else looked.readable(spec.bad_files)
+                came = {} if readable is None else count_arrived(readable, spec)
                 if readable is not None:
-                    readable = without_shed_rows(readable, decision.kept, cycle)
-                answered, decision = self._evaluated(readable, cycle, decision, self.last)
-                return decision, answered, came, readable
+                    readable = without_shed_rows(readable, spec.kept, cycle)
+                answered, spec = self._evaluated(readable, spec, self.last)
+                return spec, answered, came, readable
             except Exception as error:
-                if not self._sets_aside(self._file_at_fault(batch, error, decision), cycle):
+                if not self._sets_aside(self._file_at_fault(batch, error, spec), cycle):
                     raise
 
-    def _file_at_fault(self, batch: Batch | None, error: Exception, decision: Decision) -> Faults:
-        return {} if batch is None else file_at_fault(batch, error, decision.bad_files)
+    def _file_at_fault(self, batch: Batch | None, error: Exception, spec: CycleSpec) -> Faults:
+        return {} if batch is None else file_at_fault(batch, error, spec.bad_files)
 
-    def _with_missing_files(self, commit: Commit, decision: Decision, *, everywhere: bool) -> dict[str, StreamState]:
+    def _with_missing_files(self, commit: Commit, spec: CycleSpec, *, everywhere: bool) -> dict[str, StreamState]:
         """The streams of a commit, with the files of the cycle counted that were gone before they were read."""
         streams = dict(commit.streams)
-        files = decision.offsets and new_files(self._storage, decision.offsets, self.last.offsets)
+        files = spec.offsets and new_files(self._storage, spec.offsets, self.last.offsets)
         for source, paths in missing_files(self._spark, files or {}, everywhere=everywhere).items():
             name = next((each for each, state in streams.items() if source == f"stream_{state.number}"), None)
             if name is not None:
@@ -639,30 +640,28 @@ class Engine:
         self._files.write(cycle, delivered, island)
         return waiting
 
-    def _evaluated(
-        self, batch: Batch | None, cycle: int, decision: Decision, last: Commit
-    ) -> tuple[Answered, Decision]:
+    def _evaluated(self, batch: Batch | None, spec: CycleSpec, last: Commit) -> tuple[Answered, CycleSpec]:
         """Evaluate the shared plan. Queries that fail are evicted from it, and the others are evaluated again."""
-        was_of_the_moment = False
+        was_of_the_moment, cycle = False, spec.cycle
         while True:
-            shared = replace(decision, plan=shared_part(decision.plan, last.islands, decision.evicted))
+            shared = replace(spec, plan=shared_part(spec.plan, last.islands, spec.evicted))
             try:
-                return self._runner.run(batch, cycle, shared, last), decision
+                return self._runner.run(batch, shared, last), spec
             except Exception as error:
-                if self._stopping.is_set() or self._file_at_fault(batch, error, decision):
+                if self._stopping.is_set() or self._file_at_fault(batch, error, spec):
                     raise
                 evicting = Evicting(self._spark, self._storage, self._catalog, self._islands)
-                found = evicting.evicted(Failure(error, batch, cycle, shared, last))
+                found = evicting.evicted(Failure(error, batch, shared, last))
                 if not found and was_of_the_moment:
                     raise
                 was_of_the_moment = not found
             if found:
                 self._tell_of(found)
-                decision = replace(decision, evicted={**decision.evicted, **found})
+                spec = replace(spec, evicted={**spec.evicted, **found})
                 intent = self._commits.intent(cycle)
                 assert intent is not None
                 self._on_step("evict", cycle)
-                self._commits.declare(cycle, {**intent, "evicted": decision.evicted})
+                self._commits.declare(cycle, {**intent, "evicted": spec.evicted})
                 self._on_step("after evict", cycle)
             # What was in memory belongs to the attempt that failed.
             self._run_anew(None, None)
@@ -678,28 +677,28 @@ class Engine:
         held = self._islands.hold(cycle, intent, commit)
         return self._islands.limited(replace(commit, held=(*commit.held, held)), self._retention())
 
-    def _published(self, decision: Decision, commit: Commit, answers: Mapping[str, pa.Table]) -> list[PublishedRows]:
+    def _published(self, spec: CycleSpec, commit: Commit, answers: Mapping[str, pa.Table]) -> list[PublishedRows]:
         """What is published after a cycle, also of islands that have caught up."""
-        shared = shared_part(decision.plan, commit.islands)
+        shared = shared_part(spec.plan, commit.islands)
         found = published_rows(shared, commit, answers)
         for island in commit.islands.values():
             if island.trouble is None:
                 own = {name: table for name, table in answers.items() if name in island.members}
-                part, _ = plan_of(decision.plan, island)
+                part, _ = plan_of(spec.plan, island)
                 members = {each.name for each in part.queries} & set(island.members)
                 found += published_rows(restricted(part, with_read(part, members)), island.commit, own)
         return found
 
     def _with_bad_files(
-        self, streams: Mapping[str, StreamState], decision: Decision, cycle: int
+        self, streams: Mapping[str, StreamState], spec: CycleSpec, cycle: int
     ) -> dict[str, StreamState]:
         """The streams of a commit, with the files counted that are set aside; the dead letter has their names."""
         counted = dict(streams)
-        for name, faults in decision.bad_files.items():
+        for name, faults in spec.bad_files.items():
             if name in counted:
                 counted[name] = replace(counted[name], bad_files=counted[name].bad_files + len(faults))
                 write_file_letters(self._storage, name, faults, cycle)
-        for sentence in sentences(decision.bad_files):
+        for sentence in sentences(spec.bad_files):
             self._tell(sentence)
         return counted
 
@@ -722,7 +721,7 @@ class Engine:
 
     def _decide(
         self, cycle: int, heartbeats: Mapping[str, int], offsets: Offsets | None, bad_files: Faults
-    ) -> Decision:
+    ) -> CycleSpec:
         """What a cycle goes by, written down first so that a second attempt goes by the same."""
         intent = self._commits.intent(cycle)
         begun = None if intent is None else Offsets.from_json(intent["offsets"])
@@ -756,8 +755,8 @@ class Engine:
             }
             self._copy.keep()
             self._commits.declare(cycle, intent)
-        decision = Decision.of(intent, self._plans.stored(intent["plan"]))
-        return replace(decision, offsets=begun)
+        spec = CycleSpec.of(cycle, intent, self._plans.stored(intent["plan"]))
+        return replace(spec, offsets=begun)
 
     def _read_tables(self) -> None:
         """Read every table that is registered, and keep its rows as they are now for as long as the engine runs."""

@@ -49,7 +49,7 @@ def test_all_kinds_of_selections_and_joins_are_in_the_network(beside_oracle: Cal
     run = beside_oracle(F + queries)
     for first in (0, 10, 20, 18, 40):
         assert run.take(f=rows(first)) == ""
-    assert set(run.engine.last.evaluators.values()) == {"network"}
+    assert set(run.engine.last.evaluators.values()) == {"joins"}
     run.restart()
     assert run.take(f=rows(45)) == ""
     assert run.take() == ""

@@ -9,7 +9,7 @@ import pytest
 from tests.runtime.workload_run import Run, values_of
 from weft.algebra import Value
 from weft.explain.project import Project
-from weft.runtime.pieces.pieces import Evaluator
+from weft.runtime.stages.operators import StageKind
 from weft.runtime.statistics import measured
 from weft.sql.check import check
 
@@ -45,14 +45,14 @@ def transfers(first: int) -> list[tuple[Value, ...]]:
     return [*chain, (first + 2, 4, 2, 500, 4, 1), (first + 3, 5, 1, 30, 2, 3)]
 
 
-def evaluators(script: str) -> list[list[tuple[Evaluator, str]]]:
+def evaluators(script: str) -> list[list[tuple[StageKind, str]]]:
     """Who evaluates which relation of each query."""
     project = Project({})
-    return [[(each.evaluator, each.place.log) for each in project.pieces(query)] for query in check(script).queries]
+    return [[(each.stage, each.id.text) for each in project.operators(query)] for query in check(script).queries]
 
 
-def distinct(pieces: Sequence[Sequence[tuple[Evaluator, str]]], evaluator: Evaluator) -> int:
-    return len({place for query in pieces for found, place in query if found is evaluator})
+def distinct(operators: Sequence[Sequence[tuple[StageKind, str]]], evaluator: StageKind) -> int:
+    return len({place for query in operators for found, place in query if found is evaluator})
 
 
 @pytest.mark.spark
@@ -66,7 +66,7 @@ def test_joins_and_aggregates_below_joins_in_one_network(beside_oracle: Callable
     assert answered["j2"] == 4
     assert answered["j3"] > answered["s4"] > 0
     # Two chains and two pairs of sums: the sums of a day are there once for both.
-    assert sorted(run.engine.last.evaluators.values()) == ["network"] * 4 + ["weave"] * 2
+    assert sorted(run.engine.last.evaluators.values()) == ["joins"] * 4 + ["windows"] * 2
 
 
 @pytest.mark.spark
@@ -147,15 +147,15 @@ def test_columns_correspond_by_position() -> None:
     renamed = one.replace("sender,", "sender AS x,")
     swapped = "SELECT id, kind, amount, sender FROM f UNION SELECT id, kind, receiver, amount FROM f RETAIN UNBOUNDED"
     found = evaluators(F + created(one=one, renamed=renamed, swapped=swapped))
-    assert distinct(found, Evaluator.SETS) == 2
+    assert distinct(found, StageKind.SETS) == 2
 
 
 def test_a_view_that_is_registered_twice_adds_nothing() -> None:
     once, twice = (evaluators(F + created(**{f"q{n}": both(50, 50) for n in range(count)})) for count in (1, 2))
-    for evaluator in Evaluator:
+    for evaluator in StageKind:
         assert distinct(once, evaluator) == distinct(twice, evaluator)
-    assert distinct(once, Evaluator.WEAVE) == 2
-    assert distinct(once, Evaluator.NETWORK) == 1
+    assert distinct(once, StageKind.WINDOWS) == 2
+    assert distinct(once, StageKind.JOINS) == 1
 
 
 @pytest.mark.spark

@@ -52,7 +52,7 @@ class _Pace:
     @property
     def trees(self) -> int:
         """How many trees the engine has now."""
-        return len(self.run.engine._runner._stage._weaves["trades"].grouping.kernels)
+        return len(self.run.engine._runner._windows._weaves["trades"].grouping.kernels)
 
 
 @pytest.fixture

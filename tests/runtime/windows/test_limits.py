@@ -88,7 +88,7 @@ def test_keys_that_come_and_go_do_not_pile_up(
     run = beside_oracle(f"{TRADES} {TOTALS}")
     for first in range(0, 300, 30):
         assert run.take(trades=[(first + step, f"key {first + step}", 1) for step in range(12)]) == ""
-    known = run.engine._runner._stage._weaves["trades"]._numbers[("c1",)]
+    known = run.engine._runner._windows._weaves["trades"]._numbers[("c1",)]
     assert len(known) <= 48
 
 

@@ -27,7 +27,7 @@ def rows(first: int) -> list[tuple[int, str, int]]:
 
 
 def trees(run: Run) -> set[WindowTree]:
-    return set(run.engine._runner._stage._weaves["trades"]._trees.values())
+    return set(run.engine._runner._windows._weaves["trades"]._trees.values())
 
 
 FOUR = ";".join(create(name, "SUM(qty)", 6 * n, 2 * n) for n, name in enumerate("abcd", start=1))

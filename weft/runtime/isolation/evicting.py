@@ -14,13 +14,12 @@ from pyspark.sql import SparkSession
 
 from weft.catalog import Catalog
 from weft.plan.plan import restricted, with_read
-from weft.runtime.continuity import Folders
-from weft.runtime.decision import Decision
 from weft.runtime.failures.errors import MemoryLimit
 from weft.runtime.isolation.culprits import culprits, is_attributable
 from weft.runtime.isolation.islands import Islands, runner_for, sentence_of
 from weft.runtime.sources.batches import Batch
 from weft.runtime.state.commits import Commit
+from weft.runtime.state.cycle_spec import CycleSpec, Folders
 from weft.runtime.state.storage import Storage
 
 _SEARCH = Folders("search")
@@ -32,8 +31,7 @@ class Failure:
 
     error: Exception
     batch: Batch | None
-    cycle: int
-    decision: Decision
+    spec: CycleSpec
     last: Commit
 
 
@@ -51,7 +49,7 @@ class Evicting:
 
         Raises the error if it is no query's fault.
         """
-        error, plan = failure.error, failure.decision.plan
+        error, plan = failure.error, failure.spec.plan
         if not is_attributable(error):
             raise error
         if isinstance(error, MemoryLimit):
@@ -61,28 +59,28 @@ class Evicting:
         return self._searched(failure)
 
     def _searched(self, failure: Failure) -> dict[str, str]:
-        cycle, decision = failure.cycle, failure.decision
+        cycle, spec = failure.spec.cycle, failure.spec
         try:
-            rows = self._islands.hold_rows(failure.batch, cycle, decision.plan)
+            rows = self._islands.hold_rows(failure.batch, cycle, spec.plan)
         except Exception as error:
             # The rows themselves cannot be read, or not be written down: that is no query's fault.
             raise failure.error from error
         successes: list[Collection[str]] = []
 
         def evaluate(names: Collection[str]) -> Exception | None:
-            plan = restricted(decision.plan, with_read(decision.plan, names))
+            plan = restricted(spec.plan, with_read(spec.plan, names))
             runner = runner_for(self._spark, self._storage, self._catalog, failure.last, _SEARCH)
             try:
-                runner.run(rows, cycle, replace(decision, plan=plan), failure.last)
+                runner.run(rows, replace(spec, plan=plan), failure.last)
             except Exception as error:
                 return error
             successes.append(names)
             return None
 
         try:
-            found = culprits(decision.plan, evaluate)
+            found = culprits(spec.plan, evaluate)
         finally:
             self._storage.delete(_SEARCH.of(cycle))
-        if not found and len(decision.plan.queries) not in map(len, successes):
+        if not found and len(spec.plan.queries) not in map(len, successes):
             raise failure.error
         return {name: sentence_of(error) for name, error in found.items()}

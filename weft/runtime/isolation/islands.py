@@ -27,20 +27,20 @@ from pyspark.sql import functions as F
 from weft.catalog import Catalog
 from weft.plan.plan import Plan, restricted, with_read, with_readers, without
 from weft.runtime.columnar.rows import CORRUPT, STREAM, TICK, slots_of
-from weft.runtime.continuity import Folders
-from weft.runtime.cycle import CycleRunner, Step
-from weft.runtime.decision import Decision
+from weft.runtime.cycle import CycleRunner
 from weft.runtime.failures.errors import EngineError
 from weft.runtime.failures.reasons import reason_of
 from weft.runtime.isolation.culprits import is_attributable
-from weft.runtime.isolation.trouble import Trouble, lost_with
 from weft.runtime.sinks.kept import told
 from weft.runtime.sources.batches import Batch, BatchPart
 from weft.runtime.sources.table_snapshots import TableSnapshots
+from weft.runtime.stages.cycle_state import Step
 from weft.runtime.stages.joins.current import CurrentNetwork
 from weft.runtime.stages.windows.kernel_placement import placement_settings
 from weft.runtime.state.commits import Commit, Held, Island, StreamState, held_record, held_rows
+from weft.runtime.state.cycle_spec import CycleSpec, Folders
 from weft.runtime.state.storage import Storage
+from weft.runtime.state.trouble import Trouble, lost_with
 
 
 @dataclass(frozen=True)
@@ -80,37 +80,37 @@ class Islands:
 
     # -- in a cycle ---------------------------------------------------------------------------------------------------
 
-    def run(self, batch: Batch | None, cycle: int, decision: Decision, last: Commit) -> Beside:
+    def run(self, batch: Batch | None, spec: CycleSpec, last: Commit) -> Beside:
         """Evaluate the islands that have caught up in a cycle, and begin those of queries that were evicted in it."""
         found: dict[str, Island] = {}
         answers: dict[str, pa.Table] = {}
         failures: dict[str, str] = {}
-        for key, island in present(decision.plan, last.islands).items():
+        for key, island in present(spec.plan, last.islands).items():
             found[key] = island
             if island.trouble is None:
                 try:
-                    found[key], own = self._evaluated(key, island, batch, cycle, decision)
+                    found[key], own = self._evaluated(key, island, batch, spec)
                     answers |= own
                 except Exception as error:
                     found[key] = self._failed(key, island, error)
                     failures |= dict.fromkeys(island.roots, sentence_of(error))
-        return Beside({**found, **begun(decision.plan, last, decision.evicted)}, answers, failures)
+        return Beside({**found, **begun(spec.plan, last, spec.evicted)}, answers, failures)
 
     def _evaluated(
-        self, key: str, island: Island, batch: Batch | None, cycle: int, decision: Decision
+        self, key: str, island: Island, batch: Batch | None, spec: CycleSpec
     ) -> tuple[Island, dict[str, pa.Table]]:
         """Evaluate a cycle of an island: its new state, and the answers of its members."""
-        plan, blocked = plan_of(decision.plan, island)
+        plan, blocked = plan_of(spec.plan, island)
         unread = {
             number: each
             for each, number in zip(plan.tables, plan.table_numbers, strict=True)
-            if each.name not in decision.tables
+            if each.name not in spec.tables
         }
-        tables = {**decision.tables, **self._tables.snapshots(unread)}
+        tables = {**spec.tables, **self._tables.snapshots(unread)}
         runner = self._runner(key, island.commit)
-        self._on_step("island", cycle)
-        answered = runner.run(batch, cycle, replace(decision, plan=plan, tables=tables), island.commit)
-        self._runners[key] = runner, cycle
+        self._on_step("island", spec.cycle)
+        answered = runner.run(batch, replace(spec, plan=plan, tables=tables), island.commit)
+        self._runners[key] = runner, spec.cycle
         own = {name: table for name, table in answered.answers.items() if name in island.members}
         after = replace(island, commit=answered.commit, blocked=tuple(sorted(blocked)), is_anew=False)
         return after, own
@@ -147,9 +147,9 @@ class Islands:
         if key not in here:
             # Its queries were not registered in this cycle.
             return CaughtUp(replace(island, commit=replace(island.commit, cycle=cycle)), plan, {})
-        decision = Decision.of(record["intent"], plan)
+        spec = CycleSpec.of(cycle, record["intent"], plan)
         try:
-            after, answers = self._evaluated(key, here[key], self._held(cycle, plan), cycle, decision)
+            after, answers = self._evaluated(key, here[key], self._held(cycle, plan), spec)
         except Exception as error:
             return CaughtUp(self._failed(key, island, error), plan, {})
         streams = _states(record["streams"])

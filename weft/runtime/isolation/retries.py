@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Mapping
 
-from weft.runtime.isolation.trouble import Trouble
+from weft.runtime.state.trouble import Trouble
 
 #: Seconds between two looks whether a query is due.
 _LOOK_EVERY = 1.0

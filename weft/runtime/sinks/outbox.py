@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 
 from weft.algebra import Query
 from weft.runtime.failures.reasons import reason_of
-from weft.runtime.isolation.trouble import KeptAnswers, Trouble, Waiting
 from weft.runtime.sinks.sinks import CallableSink, Sink, sink_of
 from weft.runtime.state.storage import Storage
+from weft.runtime.state.trouble import KeptAnswers, Trouble, Waiting
 
 #: The folder in the state directory.
 FOLDER = "waiting"

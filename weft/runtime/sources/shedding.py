@@ -26,10 +26,10 @@ from weft.algebra.properties import clock_type
 from weft.algebra.types import TIMESTAMP
 from weft.plan.event_time import Clock
 from weft.runtime.columnar.rows import CORRUPT, STREAM, clock_bounds, clock_sql, slots
-from weft.runtime.continuity import of_present_streams, states_of
-from weft.runtime.decision import Decision
 from weft.runtime.sources.batches import Batch, BatchPart
 from weft.runtime.state.commits import WHOLE, Commit, StreamState
+from weft.runtime.state.continuity import of_present_streams, states_of
+from weft.runtime.state.cycle_spec import CycleSpec
 
 #: However far behind, so many of `WHOLE` rows are kept.
 LEAST = 16
@@ -94,15 +94,15 @@ class ArrivedRows:
     latest: Clock
 
 
-def count_arrived(batch: Batch, decision: Decision) -> dict[str, ArrivedRows]:
+def count_arrived(batch: Batch, spec: CycleSpec) -> dict[str, ArrivedRows]:
     """Count what has come of the streams that leave rows out in a cycle, by name; nothing if none do."""
-    streams = decision.plan.streams
+    streams = spec.plan.streams
     shedding = {at: each for at, each in enumerate(streams) if each.shed_allowed}
-    if decision.kept >= WHOLE or not shedding:
+    if spec.kept >= WHOLE or not shedding:
         return {}
     found = {each.name: ArrivedRows(0, None) for each in shedding.values()}
     for part in batch.parts:
-        found |= _arrived_in(part, {at: each for at, each in part.streams.items() if at in shedding}, decision.latest)
+        found |= _arrived_in(part, {at: each for at, each in part.streams.items() if at in shedding}, spec.latest)
     return found
 
 
@@ -141,15 +141,15 @@ def _place(stream: Stream, cycle: int) -> str:
     return f"pmod(xxhash64({', '.join(slots(stream.fields))}, {cycle}L), {WHOLE}L)"
 
 
-def with_shed_rows(commit: Commit, last: Commit, decision: Decision, came: Mapping[str, ArrivedRows]) -> Commit:
+def with_shed_rows(commit: Commit, last: Commit, spec: CycleSpec, came: Mapping[str, ArrivedRows]) -> Commit:
     """A cycle's commit with what was kept of its rows."""
-    plan, states = decision.plan, dict(commit.streams)
+    plan, states = spec.plan, dict(commit.streams)
     shedding = [each.name for each in plan.streams if each.shed_allowed]
     if not shedding:
         return commit
     before = states_of(of_present_streams(last, plan), plan)
     for name in shedding:
-        state = replace(states[name], kept=decision.kept)
+        state = replace(states[name], kept=spec.kept)
         states[name] = _less(state, before[name], came[name]) if name in came else state
     return replace(commit, streams=states)
 

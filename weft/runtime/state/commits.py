@@ -19,11 +19,11 @@ import msgspec
 from weft.plan.event_time import Clock, QueryStart
 from weft.plan.log_ids import LogId
 from weft.runtime.failures.errors import StorageError
-from weft.runtime.isolation.trouble import Lost, Trouble, Waiting
 from weft.runtime.state.offsets import Offsets
 from weft.runtime.state.records import damaged, decoded, opened, sealed
 from weft.runtime.state.seals import Seals
 from weft.runtime.state.storage import Storage
+from weft.runtime.state.trouble import Lost, Trouble, Waiting
 
 #: How records are written.
 FORMAT = 4
@@ -104,7 +104,7 @@ class QueryState:
 
 @dataclass(frozen=True, slots=True)
 class FamilyState:
-    """What the rows of a family of joins are labelled with in its log: see `weft/runtime/stages/joins/stage.py`.
+    """What the rows of a family of joins are labelled with in its log: see `weft/runtime/stages/joins/network_pass.py`.
 
     For each node, by number: the cycle its label was first used in, and the first cycle from whose rows on it is in the
     log with all its rows. They are all that its readers need of them, the selects by place: others may need rows that

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weft.catalog import Catalog, find_writer
-from weft.runtime.isolation.trouble import Trouble
 from weft.runtime.state.commits import Commit, QueryState, errors_of, read_commit
+from weft.runtime.state.trouble import Trouble
 
 
 @dataclass(frozen=True)

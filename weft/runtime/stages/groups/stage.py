@@ -6,23 +6,26 @@ brought back from the rows that are kept for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from weft.algebra import Select, Source, Stream
 from weft.algebra.properties import leaves
-from weft.plan.event_time import EventTime, looks_back
+from weft.plan.event_time import looks_back
 from weft.plan.log_ids import LogId
-from weft.runtime.pieces.pieces import Piece
+from weft.runtime.stages.cycle_state import CycleState
 from weft.runtime.stages.groups.row_aggregates import RowAggregate, RowPartials, Rows, row_aggregate, row_partials
+from weft.runtime.stages.operators import Operator, StageKind
+from weft.runtime.stages.stage import Scan
 from weft.runtime.stages.windows import total_files
 from weft.runtime.stages.windows.running_aggregates import RunningAggregates, kept_in_files
 from weft.runtime.stages.windows.stream_weave import StreamWeave
 from weft.runtime.stages.windows.window_answers import answers, with_empty_instances
 from weft.runtime.stages.windows.woven_queries import Woven
-from weft.runtime.state.commits import Commit, Segment
+from weft.runtime.state.commits import Commit
+from weft.runtime.state.cycle_spec import CycleSpec
 from weft.runtime.state.storage import Storage
 
 #: Reads the kept rows of a log, with the cycles that they arrived in; None if there are none.
@@ -34,7 +37,7 @@ class _Group:
     """The aggregates over the rows of one log."""
 
     source: Source
-    pieces: Mapping[str, Piece]
+    operators: Mapping[str, Operator]
     queries: Mapping[str, RowAggregate]
     weave: StreamWeave
     totals: RunningAggregates
@@ -44,7 +47,7 @@ class _Group:
 
         All over the rows of a log that looks back began together.
         """
-        starts = [each.registered.start for each in self.pieces.values()]
+        starts = [each.running.start for each in self.operators.values()]
         has_history = any(isinstance(leaf, Stream) and leaf.backfill for leaf in leaves(self.source))
         return has_history and looks_back(self.source) and any(cycle <= each.first and each.backlog for each in starts)
 
@@ -52,8 +55,11 @@ class _Group:
         return row_partials(Rows(self.source.fields, table), self.queries.values())
 
 
-class DerivedStage:
+class GroupStage:
     """All aggregates over rows in the driver, as of the last commit."""
+
+    kind = StageKind.GROUPS
+    step = "keep"
 
     def __init__(self, storage: Storage, max_state: int) -> None:
         self._storage = storage
@@ -63,73 +69,71 @@ class DerivedStage:
         #: The cycle that what is in memory is the state after; None while one is under way.
         self._cycle: int | None = None
 
-    @property
-    def logs(self) -> frozenset[LogId]:
-        """The logs whose rows are aggregated."""
-        return frozenset(self._groups)
-
-    def pieces(self, log: LogId) -> Collection[Piece]:
-        """The aggregates over the rows of a log."""
-        return self._groups[log].pieces.values()
-
-    def prepare(self, last: Commit, pieces: Iterable[Piece]) -> None:
-        """Take up the aggregates that there are now."""
+    def prepare(self, spec: CycleSpec, operators: Sequence[Operator], last: Commit) -> None:
+        """Take the aggregates of the cycle, and drop what is not the state of the last commit."""
         if self._cycle != last.cycle:
             self._groups = {}
-        by_log: dict[LogId, dict[str, Piece]] = {}
-        for each in pieces:
-            by_log.setdefault(each.inputs[0], {})[each.place.log] = each
-        self._shapes = {place: self._shape(each) for here in by_log.values() for place, each in here.items()}
+        by_log: dict[LogId, dict[str, Operator]] = {}
+        for each in operators:
+            by_log.setdefault(each.inputs[0], {})[each.id.text] = each
+        self._shapes = {id_: self._shape(each) for here in by_log.values() for id_, each in here.items()}
         self._groups = {log: self._group(log, here, last) for log, here in by_log.items()}
         self._cycle = None
 
-    def _shape(self, piece: Piece) -> RowAggregate:
-        known = self._shapes.get(piece.place.log)
+    def _shape(self, operator: Operator) -> RowAggregate:
+        known = self._shapes.get(operator.id.text)
         if known is not None:
             return known
-        assert isinstance(piece.relation, Select)
-        return row_aggregate(piece.relation, piece.inputs[0], piece.registered.start.first)
+        assert isinstance(operator.relation, Select)
+        return row_aggregate(operator.relation, operator.inputs[0], operator.running.start.first)
 
-    def _group(self, log: LogId, pieces: Mapping[str, Piece], last: Commit) -> _Group:
+    def _group(self, log: LogId, operators: Mapping[str, Operator], last: Commit) -> _Group:
         known = self._groups.get(log)
-        if known is not None and known.pieces.keys() == pieces.keys():
+        if known is not None and known.operators.keys() == operators.keys():
             return known
-        source = next(iter(pieces.values())).relation.inputs[0].source  # type: ignore[union-attr]
-        queries = {place: self._shapes[place] for place in pieces}
-        shapes = {place: each.shape for place, each in queries.items()}
+        source = next(iter(operators.values())).relation.inputs[0].source  # type: ignore[union-attr]
+        queries = {id_: self._shapes[id_] for id_ in operators}
+        shapes = {id_: each.shape for id_, each in queries.items()}
         stream = Stream(log, source.fields, "", 0, "rows")
         weave = StreamWeave(stream, shapes, known.weave if known else None)
-        return _Group(source, pieces, queries, weave, self._totals(log, stream, pieces, shapes, known, last))
+        return _Group(source, operators, queries, weave, self._totals(log, stream, operators, shapes, known, last))
 
     def _totals(
         self,
         log: LogId,
         stream: Stream,
-        pieces: Mapping[str, Piece],
+        operators: Mapping[str, Operator],
         shapes: Mapping[str, Woven],
         known: _Group | None,
         last: Commit,
     ) -> RunningAggregates:
-        running = {place: each for place, each in shapes.items() if each.is_running}
-        firsts = {place: pieces[place].registered.start.first for place in running}
+        running = {id_: each for id_, each in shapes.items() if each.is_running}
+        firsts = {id_: operators[id_].running.start.first for id_ in running}
         totals = RunningAggregates(stream, running, firsts, known.totals if known else None)
         if known is None and running:
             files = last.logs.get(LogId.running(log), ())
             totals.remember(total_files.decoded(self._storage.read_bytes(each.path)) for each in files)
         return totals
 
-    def answer(
-        self,
-        log: LogId,
-        rows: pa.Table | None,
-        kept: KeptRows,
-        event_time: EventTime,
-        counted_from: Mapping[str, int],
-    ) -> dict[str, pa.Table]:
-        """The answers of the aggregates over a log, by place, each with its clock as the last column.
+    def takes(self, log: LogId) -> bool:
+        """Rows are read from their logs."""
+        return False
 
-        `counted_from` has, for those that say EMIT EMPTY, the clock from which on every instance is answered.
-        """
+    def take(self, scan: Scan) -> None:
+        """Take nothing."""
+
+    def run(self, cycle: CycleState, operators: Sequence[Operator]) -> Mapping[str, pa.Table]:
+        """The answers of some aggregates; all over the rows of one log are answered together."""
+        for each in operators:
+            cycle.note_first_rows(each)
+        found: dict[str, pa.Table] = {}
+        for log in dict.fromkeys(each.inputs[0] for each in operators):
+            found |= self._answers(log, cycle)
+        return found
+
+    def _answers(self, log: LogId, cycle: CycleState) -> dict[str, pa.Table]:
+        """The answers of the aggregates over a log, by id, each with its clock as the last column."""
+        event_time, counted_from, rows = cycle.event_time, cycle.emit_from, cycle.rows_here(log)
         group = self._groups[log]
         before, until = (event_time.watermark(group.source, after=after) for after in (False, True))
         if group.looks_back(event_time.cycle):
@@ -139,40 +143,37 @@ class DerivedStage:
         if arrived is not None:
             group.totals.check_memory(arrived, self._max_state)
             group.weave.fit(arrived, self._max_state)
-        group.weave.remember(self._kept(group, log, kept), before)
+        group.weave.remember(_kept(group, log, cycle.kept_rows), before)
         parts = dict(group.totals.take(arrived))
         closed = group.weave.advance(arrived, before, until)
-        for place, shape in group.weave.windowed.items():
-            piece = group.pieces[place]
-            after, _ = event_time.closing(piece.relation, piece.registered.start)
-            mine = [closed[place].since(after)] if place in closed else []
-            if place in counted_from and until is not None:
-                mine = [with_empty_instances(shape, mine, counted_from[place], after, until)]
+        for id_, shape in group.weave.windowed.items():
+            operator = group.operators[id_]
+            after, _ = event_time.closing(operator.relation, operator.running.start)
+            mine = [closed[id_].since(after)] if id_ in closed else []
+            if id_ in counted_from and until is not None:
+                mine = [with_empty_instances(shape, mine, counted_from[id_], after, until)]
             if mine:
-                (parts[place],) = mine
+                (parts[id_],) = mine
         found = {
-            place: answers(group.queries[place].shape.select, group.queries[place].shape.measures, part)
-            for place, part in parts.items()
+            id_: answers(group.queries[id_].shape.select, group.queries[id_].shape.measures, part)
+            for id_, part in parts.items()
             if len(part)
         }
-        return {place: table for place, table in found.items() if table.num_rows}
+        return {id_: table for id_, table in found.items() if table.num_rows}
 
-    def _kept(self, group: _Group, log: LogId, kept: KeptRows) -> Iterator[RowPartials]:
-        table = kept(log) if group.weave.windowed else None
-        if table is not None and table.num_rows:
-            yield group.partials(table)
-
-    # -- what is kept -------------------------------------------------------------------------------------------------
-
-    def keep(self, last: Commit, path: Callable[[int], str], most: int) -> Iterator[tuple[LogId, tuple[Segment, ...]]]:
-        """Write the groups that a cycle has changed: the logs of totals, and their files. All of a log's groups are
-        written instead, if that makes more files than `most`."""
+    def finish(self, cycle: CycleState) -> None:
+        """Write the groups that the cycle has changed, or all of a log once there are too many files."""
         for number, (log, group) in enumerate(self._groups.items()):
             name = LogId.running(log)
-            segments = kept_in_files(group.totals, self._storage, last.logs.get(name, ()), path(number), most)
-            if segments:
-                yield name, tuple(segments)
+            known, path = cycle.last.logs.get(name, ()), f"{cycle.folder}/derived-{number}.parquet"
+            cycle.keep(name, kept_in_files(group.totals, self._storage, known, path, cycle.most_segments))
 
-    def committed(self, cycle: int) -> None:
-        """A cycle has been committed: what is in memory is its state."""
+    def commit(self, cycle: int) -> None:
+        """What is in memory is the state after a cycle."""
         self._cycle = cycle
+
+
+def _kept(group: _Group, log: LogId, kept: KeptRows) -> Iterator[RowPartials]:
+    table = kept(log) if group.weave.windowed else None
+    if table is not None and table.num_rows:
+        yield group.partials(table)

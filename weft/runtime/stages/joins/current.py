@@ -12,19 +12,19 @@ from weft.algebra import Field, Select
 from weft.catalog import Catalog
 from weft.optimizer.network import MeasuredSizes, Patience, Redecided, Redeciding, Whim, wanted
 from weft.plan.log_ids import LogId
-from weft.runtime.continuity import Folders
-from weft.runtime.pieces.pieces import Piece, selects_of
 from weft.runtime.stages.joins.asking import Asking
 from weft.runtime.stages.joins.evidence import Numbers, recorded
 from weft.runtime.stages.joins.families import families_of
 from weft.runtime.stages.joins.held import Held
 from weft.runtime.stages.joins.keeping import Keeping
+from weft.runtime.stages.joins.network_pass import NetworkPass
 from weft.runtime.stages.joins.observing import Observing
 from weft.runtime.stages.joins.prepared import Asked, Prepared, prepared
-from weft.runtime.stages.joins.stage import NetworkPass
 from weft.runtime.stages.joins.stored_network import StoredNetwork
+from weft.runtime.stages.operators import Operator, selects_of
 from weft.runtime.stages.windows.kernel_placement import Kernels, PlacementSettings
 from weft.runtime.state.commits import Commit, Segment
+from weft.runtime.state.cycle_spec import Folders
 from weft.runtime.state.storage import Storage
 
 #: A row takes about as much room in the driver as so many partials.
@@ -68,7 +68,7 @@ class CurrentNetwork:
         self._cycle: int | None = None
         self._tables: dict[LogId, tuple[Segment, ...]] = {}
         self._pass: NetworkPass | None = None
-        self._pieces: dict[str, Piece] = {}
+        self._operators: dict[str, Operator] = {}
         self._prepared: tuple[Prepared, ...] = ()
 
     @cached_property
@@ -84,7 +84,7 @@ class CurrentNetwork:
         return Redeciding(self._kept.planner, self.observing.observed, self._patience, self._whim)
 
     def begin(
-        self, spark: SparkSession, storage: Storage, pieces: Iterable[Piece], last: Commit, cycle: int
+        self, spark: SparkSession, storage: Storage, operators: Iterable[Operator], last: Commit, cycle: int
     ) -> NetworkPass:
         """The network for a cycle after the last commit."""
         tables = {log: kept for log, kept in last.logs.items() if log.is_table}
@@ -92,7 +92,7 @@ class CurrentNetwork:
             self._held = {}
         self._tables = tables
         asking = Asking(spark)
-        families = self._families(pieces, last, cycle)
+        families = self._families(operators, last, cycle)
         keeping = Keeping(asking, storage, last, cycle, self._folders.of(cycle), self._held)
         self._pass = NetworkPass(families, asking, keeping, self.observing.sampling())
         return self._pass
@@ -112,25 +112,25 @@ class CurrentNetwork:
         """What a cycle that has been committed records of the network."""
         return recorded(cycle, self.observing.observed, self.observing.pairs, self.redecided)
 
-    def _away(self, last: Commit, pieces: Mapping[str, Piece]) -> bool:
+    def _away(self, last: Commit, operators: Mapping[str, Operator]) -> bool:
         """Whether kept rows stay with the executors: there are too many for the driver, or it is told so.
 
         Between half the limit and the limit they stay where they are.
         """
         if self._hosting.kernels is not Kernels.AUTO:
             return self._hosting.kernels is Kernels.EXECUTORS
-        logs = {log for piece in pieces.values() if len(piece.inputs) > 1 for log in piece.inputs} | last.network.keys()
+        logs = {log for each in operators.values() if len(each.inputs) > 1 for log in each.inputs} | last.network.keys()
         rows = sum(segment.rows for log in logs for segment in last.logs.get(log, ()))
         limit = self._hosting.max_driver_partials // _PARTIALS_IN_A_ROW
         return rows > (limit // 2 if self._on_executors else limit)
 
-    def _families(self, pieces: Iterable[Piece], last: Commit, cycle: int) -> tuple[Prepared, ...]:
-        present = {piece.place.log: piece for piece in pieces}
-        if not present and not self._pieces:
+    def _families(self, operators: Iterable[Operator], last: Commit, cycle: int) -> tuple[Prepared, ...]:
+        present = {operator.id.text: operator for operator in operators}
+        if not present and not self._operators:
             return ()
         away = self._away(last, present)
-        is_same = present.keys() == self._pieces.keys() and away == self._on_executors
-        if present.keys() != self._pieces.keys():
+        is_same = present.keys() == self._operators.keys() and away == self._on_executors
+        if present.keys() != self._operators.keys():
             self._change_to(present)
         self._on_executors = away
         self.redecided = self._redeciding.decide(cycle)
@@ -145,17 +145,18 @@ class CurrentNetwork:
             self._let_go_of_rows_without_columns()
         return self._prepared
 
-    def _change_to(self, present: Mapping[str, Piece]) -> None:
+    def _change_to(self, present: Mapping[str, Operator]) -> None:
         """Register the selects that are new, and deregister those that are gone."""
-        for place, piece in self._pieces.items():
-            if place not in present and len(piece.inputs) > 1:
+        for place, operator in self._operators.items():
+            if place not in present and len(operator.inputs) > 1:
                 self._redeciding.forget(place)
         self._kept.planned(selects_of(present.values()))
-        for place, piece in present.items():
-            if place not in self._pieces and len(piece.inputs) > 1:
-                assert isinstance(piece.relation, Select)
-                self._redeciding.watch(place, partial(wanted, piece.relation, piece.inputs, self._kept.planner.sharing))
-        self._pieces = dict(present)
+        for place, operator in present.items():
+            if place not in self._operators and len(operator.inputs) > 1:
+                assert isinstance(operator.relation, Select)
+                asked = partial(wanted, operator.relation, operator.inputs, self._kept.planner.sharing)
+                self._redeciding.watch(place, asked)
+        self._operators = dict(present)
 
     def _let_go_of_rows_without_columns(self) -> None:
         """What the driver holds without columns that are asked for now is read again from the logs.
@@ -169,13 +170,13 @@ class CurrentNetwork:
                 del self._held[each.family.name]
 
 
-def _asked(pieces: Mapping[str, Piece]) -> dict[str, Asked]:
+def _asked(operators: Mapping[str, Operator]) -> dict[str, Asked]:
     return {
-        place: Asked(piece.relation, piece.registered.start.first)
-        for place, piece in pieces.items()
-        if isinstance(piece.relation, Select)
+        place: Asked(operator.relation, operator.running.start.first)
+        for place, operator in operators.items()
+        if isinstance(operator.relation, Select)
     }
 
 
-def _fields(pieces: Iterable[Piece]) -> dict[str, tuple[Field, ...]]:
-    return {log: source.fields for piece in pieces for log, source in piece.sources}
+def _fields(operators: Iterable[Operator]) -> dict[str, tuple[Field, ...]]:
+    return {log: source.fields for operator in operators for log, source in operator.sources}

@@ -24,9 +24,9 @@ from weft.plan.log_ids import LogId
 from weft.runtime.stages.joins.conditions import clock_of, column_of
 from weft.runtime.stages.joins.held import Asked, Numbering
 from weft.runtime.stages.joins.meeting import band_between
+from weft.runtime.stages.joins.network_pass import NetworkPass
 from weft.runtime.stages.joins.prepared import Prepared
 from weft.runtime.stages.joins.probes import Fresh, numbering_of
-from weft.runtime.stages.joins.stage import NetworkPass
 
 #: So many new rows of a log are tried in a cycle.
 TRIED = 2_048

@@ -34,9 +34,9 @@ from weft.runtime.stages.joins.conditions import Columns, column_of, conjunction
 from weft.runtime.stages.joins.distinct import DistinctCount
 from weft.runtime.stages.joins.exploring import explored
 from weft.runtime.stages.joins.families import Families
+from weft.runtime.stages.joins.network_pass import NetworkPass
 from weft.runtime.stages.joins.prepared import Prepared
 from weft.runtime.stages.joins.probes import Fresh
-from weft.runtime.stages.joins.stage import NetworkPass
 
 #: So many conditions, and so many nodes, of one family are counted in a cycle; more of them take turns.
 BY_TURNS = 256

@@ -1,194 +1,84 @@
-"""The network in a cycle: families from the lowest level up, each level in a few Spark jobs.
-
-    level 0   one job      the new rows of all logs that some node may want; rows that are in no log have been taken
-    a join    no job       new rows of either side with new rows of the other, by the numbers of their keys
-              no job       … with kept rows of the other, as long as the driver has room for them (`held.py`)
-              one job      … with kept rows that stay where they are: one table of probes, sent to everybody, and a
-                           scan of the kept rows for each family and side
-              one job      what of the pairs only Spark can compute, if there is anything
-    answers   no job       every select takes the rows of its node
-
-How many queries there are has no part in this. A family whose sides have nothing new does nothing at all. What is kept
-of joins for the joins above them is in logs, like the rows of streams; all of it becomes true with the cycle's commit.
-"""
+"""The stage of selections and joins: the network of all queries, evaluated together in every cycle."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from functools import partial
 
-import numpy as np
 import pyarrow as pa
 
-from weft.arrays.arrow_types import to_outside
-from weft.arrays.ordinals import Positions
 from weft.plan.event_time import Clock
 from weft.plan.log_ids import LogId
-from weft.runtime.columnar.packed_selects import Packed
-from weft.runtime.columnar.rows import ARRIVAL, CLOCK, column
-from weft.runtime.stages.joins.asking import Asking
-from weft.runtime.stages.joins.keeping import Keeping
-from weft.runtime.stages.joins.pairs import clocks_of
-from weft.runtime.stages.joins.prepared import Prepared, Tap
-from weft.runtime.stages.joins.probes import Fresh, Probe, both_new, probe_table, probes_of, salt, with_held
-from weft.runtime.stages.joins.texts import ROW, SAMPLED, judged, new_rows, probed, rows_for_log, straight_rows
-from weft.runtime.stages.sql.compile import Views
-
-_LARGEST = (1 << 63) - 1
+from weft.runtime.stages.cycle_state import CycleState, RowLogs
+from weft.runtime.stages.joins.conditions import clock_of_rows
+from weft.runtime.stages.joins.current import CurrentNetwork
+from weft.runtime.stages.joins.network_pass import NetworkPass
+from weft.runtime.stages.operators import Operator, StageKind
+from weft.runtime.stages.stage import Scan
+from weft.runtime.state.commits import Commit
+from weft.runtime.state.cycle_spec import CycleSpec
 
 
-@dataclass
-class NetworkPass:
-    """The network in one cycle: what has been evaluated so far, and what is to be kept of it."""
+class JoinStage:
+    """The network, and its pass through the cycle."""
 
-    families: Sequence[Prepared]
-    asking: Asking
-    keeping: Keeping
-    #: For each log how many rows come for one that stands for all of them; logs of which nothing is known have none.
-    sampling: Mapping[str, int] = field(default_factory=dict)
-    #: How many rows each log got in this cycle, when all have got theirs.
-    arrived: Mapping[LogId, int] = field(default_factory=dict)
-    #: What is new in each family; nothing for those that have no rows.
-    fresh: dict[LogId, Fresh] = field(default_factory=dict)
-    _done: set[str] = field(default_factory=set)
+    kind = StageKind.JOINS
+    step = "network"
 
-    def advance(self, settled: frozenset[str], views: Views) -> tuple[set[str], dict[str, pa.Table]]:
-        """Evaluate all families whose logs have got their new rows: the places that are answered, and the answers."""
-        places: set[str] = set()
-        answers: dict[str, pa.Table] = {}
-        ready = [each for each in self.families if self._is_ready(each, settled)]
-        for level in sorted({each.family.level for each in ready}):
-            here = [each for each in ready if each.family.level == level]
-            if level:
-                self._join(here, views)
-            else:
-                self._select(here, views)
-            for each in here:
-                self._done.add(each.family.name)
-                places.update(tap.place for tap in each.taps)
-                answers.update(self._answers(each))
-        return places, answers
+    def __init__(self, logs: RowLogs, network: CurrentNetwork) -> None:
+        self._logs = logs
+        self.network = network
+        self._pass: NetworkPass
 
-    def _is_ready(self, prepared: Prepared, settled: frozenset[str]) -> bool:
-        return prepared.family.name not in self._done and settled.issuperset(prepared.family.legs)
+    def prepare(self, spec: CycleSpec, operators: Sequence[Operator], last: Commit) -> None:
+        """Bring the network to the selects of the cycle."""
+        self._pass = self.network.begin(self._logs.spark, self._logs.storage, operators, last, spec.cycle)
 
-    def hold(self) -> None:
-        """Hold the rows of this cycle in the driver, now that it is committed."""
-        self.keeping.hold(self.families, self.fresh)
+    def takes(self, log: LogId) -> bool:
+        """Whether the joins of a log are in the driver, which selects new rows while they are scanned."""
+        return not any(each.on_executors and log in each.family.legs for each in self._pass.families)
 
-    # -- selections ---------------------------------------------------------------------------------------------------
-
-    def _select(self, families: Iterable[Prepared], views: Views) -> None:
-        """One pass over the new rows of each log, in one job."""
-        named = {each.family.name: each for each in families}
-        texts = [
-            new_rows(each, views.new[name], self.sampling.get(name))
-            for name, each in named.items()
-            if name in views.new
-        ]
-        found = self.asking.collected(texts)
-        for name, each in named.items():
-            if name in found:
-                self._take(each, found[name])
-
-    def asked_straight(self, rows: Mapping[LogId, str], logged: Collection[LogId]) -> list[Packed]:
-        """What is asked for of rows that are in no log yet; `rows` has selects of them, with their clocks, by log."""
-        named = {each.family.name: each for each in self.families if each.family.name in rows}
-        return [
-            straight_rows(each, rows[name], self.sampling.get(name), kept=name in logged)
-            for name, each in named.items()
-        ]
-
-    def take_straight(
-        self, found: Mapping[LogId, tuple[pa.Table, Clock]], logged: Collection[LogId]
-    ) -> dict[LogId, pa.Table]:
-        """Take what was found, each with the watermark that it is judged by, before the cycle comes to the network.
-
-        What comes back are the rows for logs, of each log the ones that joins may look for.
-        """
-        kept = {}
-        for each in self.families:
-            name = each.family.name
-            if name in found:
-                rows, watermark = found[name]
-                self._take(each, judged(each, rows, watermark, self.keeping.cycle))
-                if name in logged:
-                    wanted = rows.filter(pa.array(self.fresh[name].membership.in_any(each.family.feeding)))
-                    kept[name] = rows_for_log(each, wanted, watermark, self.keeping.cycle)
-        return kept
-
-    def _take(self, prepared: Prepared, table: pa.Table) -> None:
-        sample = np.asarray(table[SAMPLED]) if prepared.condition else None
-        rows = table.drop_columns([SAMPLED])
-        self.fresh[prepared.family.name] = Fresh(rows, prepared.evaluator.of(rows), sample)
-
-    # -- joins --------------------------------------------------------------------------------------------------------
-
-    def _join(self, families: Sequence[Prepared], views: Views) -> None:
-        """All joins of one level."""
-        for each in families:
-            self.keeping.label(each, views)
-        probes = {each: probes_of(each, self.fresh) for each in families}
-        pairs: dict[Prepared, list[pa.Table]] = {each: [] for each in families}
-        for probe, found in self._met([probe for both in probes.values() for probe in both], views):
-            pairs[probe.prepared].append(found)
-        for each, both in probes.items():
-            if len(both) == 2:
-                pairs[each].append(both_new(*both))
-        tables = {each: pa.concat_tables(parts) for each, parts in pairs.items() if parts}
-        for each, table in self.asking.with_computed(tables).items():
-            membership = self.keeping.membership(each, table)
-            labelled = self.keeping.keep(each, table, membership) if each.family.feeding else table
-            self.fresh[each.family.name] = Fresh(labelled, membership)
-
-    def _met(self, probes: Sequence[Probe], views: Views) -> Iterator[tuple[Probe, pa.Table]]:
-        """New rows with the kept rows of the other side that they may meet."""
-        there = [probe for probe in probes if probe.prepared.on_executors]
-        yield from self._met_on_executors(there, views)
-        for probe in probes:
-            held = None if probe.prepared.on_executors else self.keeping.held_rows(probe.other, views)
-            if held is not None:
-                for table in with_held(probe, held):
-                    yield probe, table
-
-    def _met_on_executors(self, probes: Sequence[Probe], views: Views) -> Iterator[tuple[Probe, pa.Table]]:
-        """The same where kept rows stay with the executors, in one job for all probes."""
-        kept = {number: self.keeping.before(probe.other, views) for number, probe in enumerate(probes)}
-        asked = {number: probes[number] for number, rows in kept.items() if rows is not None}
-        if not asked:
+    def take(self, scan: Scan) -> None:
+        """Select new rows, if they come from the batch itself; otherwise `run` finds them in their logs."""
+        if not scan.is_direct:
             return
-        view = self.asking.view(probe_table(asked))
-        texts = [
-            probed(probe.prepared, 1 - probe.side, rows, view, salt(number), str(number))
-            for number, probe in asked.items()
-            if (rows := kept[number]) is not None
-        ]
-        compiled = self.keeping.is_worth_compiling(probe.other for probe in asked.values())
-        for name, table in self.asking.collected(texts, compiled=compiled).items():
-            yield probes[int(name)], probes[int(name)].met(np.asarray(table[ROW]), table)
+        wanted = {each.family.name for each in self._pass.families}
+        logs: dict[str, LogId] = {}
+        rows: dict[LogId, str] = {}
+        watermarks: dict[str, Clock] = {}
+        for index, stream in scan.streams.items():
+            log = LogId.stream(stream.name)
+            if log in wanted:
+                logs[log] = log
+                rows[log], watermarks[log] = scan.select(index), scan.watermark(stream)
+        for text in self._pass.asked_straight(rows, scan.logged):
+            scan.ask(text, partial(self._take, scan, logs[text.name], watermarks[text.name]))
 
-    # -- answers ------------------------------------------------------------------------------------------------------
+    def _take(self, scan: Scan, log: LogId, watermark: Clock, rows: pa.Table) -> None:
+        for kept, found in self._pass.take_straight({log: (rows, watermark)}, scan.logged).items():
+            scan.keep(kept, found)
 
-    def _answers(self, prepared: Prepared) -> Iterator[tuple[str, pa.Table]]:
-        """The rows of every select that reads a family, with their clocks."""
-        fresh = self.fresh.get(prepared.family.name)
-        if fresh is None or not prepared.taps:
-            return
-        columns = {name: fresh.table[name].combine_chunks() for name in fresh.table.column_names}
-        clocks = pa.array(clocks_of(fresh.table, len(prepared.family.legs)))
-        arrivals = np.asarray(fresh.table[ARRIVAL])
-        earliest = int(arrivals.min(initial=_LARGEST))
-        rows_of: dict[int, Positions] = {}
-        for tap in prepared.taps:
-            if tap.node not in rows_of:
-                rows_of[tap.node] = fresh.membership.rows(tap.node)
-            rows = rows_of[tap.node]
-            if tap.first > earliest:
-                rows = rows[arrivals[rows] >= tap.first]
-            if len(rows):
-                yield tap.place, _answer(tap, pa.array(rows), columns, clocks)
+    def run(self, cycle: CycleState, operators: Sequence[Operator]) -> Mapping[str, pa.Table]:
+        """Evaluate all selects whose logs have got their new rows."""
+        ids, found = self._pass.advance(frozenset(cycle.settled), cycle.views)
+        assert ids == {each.id.text for each in operators}, "the network answers the selects that are ready"
+        return found
 
+    def finish(self, cycle: CycleState) -> None:
+        """Hand over the rows of joins that joins above them will look for."""
+        keeping = self._pass.keeping
+        for number, (family, live) in enumerate(keeping.live(self._pass.families, cycle.event_time)):
+            segments = live
+            if len(live) > cycle.most_segments:
+                cycle.begin_compaction()
+                rows, since = keeping.read(family, live), keeping.needed_since(family)
+                path = f"{cycle.folder}/network-compacted-{number}"
+                segments = self._logs.compacted(rows, clock_of_rows(len(family.family.legs)), since, path)
+            cycle.keep(family.family.name, segments)
+        cycle.keep_labels(keeping.states)
+        self._pass.arrived = cycle.new_rows
+        self._pass.asking.drop_views()
 
-def _answer(tap: Tap, rows: pa.Array, columns: Mapping[str, pa.Array], clocks: pa.Array) -> pa.Table:
-    arrays = [to_outside(columns[name].take(rows), output.type) for output, name in tap.outputs]
-    return pa.table([*arrays, clocks.take(rows)], names=[*map(column, range(len(arrays))), CLOCK])
+    def commit(self, cycle: int) -> None:
+        """Hold the rows of a cycle in the driver."""
+        self.network.committed(cycle)

@@ -25,7 +25,6 @@ from weft.algebra import (
     Select,
     SetOperation,
     SetOperator,
-    Source,
     Stream,
     Table,
     Window,
@@ -37,7 +36,7 @@ from weft.plan.event_time import Clock, EventTime, QueryStart, is_windowed
 from weft.plan.log_ids import LogId
 from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, column, columns
 from weft.runtime.columnar.spark_expressions import Leaf, aggregate_sql, spark_sql, spark_type
-from weft.runtime.places import Place, log_of
+from weft.runtime.stages.operators import OperatorId, log_of
 from weft.runtime.stages.sql import history, running
 from weft.windows.join_windows import meeting_bounds
 
@@ -61,20 +60,6 @@ class Views:
         return names[0] if len(names) == 1 else f"(SELECT * FROM {names[0]} UNION ALL SELECT * FROM {names[1]})"
 
 
-def looks_again(relation: Relation, source: Source) -> bool:
-    """Whether a relation looks at rows of earlier cycles of a source, or finds its rows in a log alone."""
-    if isinstance(relation, SetOperation):
-        return relation.window is not None
-    if len(relation.inputs) > 1 and len(relation.flowing) == 1:
-        # What meets tables alone is not looked at again.
-        return isinstance(source, (Table, Select, SetOperation))
-    return (
-        len(relation.inputs) > 1
-        or is_windowed(relation)
-        or (relation.is_grouped and not running.has_partials(relation))
-    )
-
-
 @dataclass(frozen=True)
 class Compiler:
     """Compiles the relations of one query for one cycle."""
@@ -82,16 +67,16 @@ class Compiler:
     event_time: EventTime
     views: Views
     start: QueryStart
-    #: The clock that EMIT EMPTY counts from, by place.
+    #: The clock that EMIT EMPTY counts from, by operator id.
     emit_from: Mapping[str, int]
-    #: The view of what an operator over history knew before this cycle, by place.
+    #: The view of what an operator over history knew before this cycle, by operator id.
     snapshots: Mapping[str, str]
 
     # -- what a relation emits ----------------------------------------------------------------------------------------
 
-    def emitted(self, relation: Relation, place: Place, step: int) -> str | None:
+    def emitted(self, relation: Relation, id_: OperatorId, step: int) -> str | None:
         """The rows that a relation gets in this cycle from what it reads."""
-        source, inner = reads(relation)[step], place.below(step)
+        source, inner = reads(relation)[step], id_.below(step)
         log = log_of(source, inner)
         if log in self.views.new:
             return f"SELECT {columns(source.fields)}{CLOCK} FROM {self.views.new[log]}"
@@ -99,23 +84,23 @@ class Compiler:
             return None
         return replace(self, start=self.start.below(relation, source)).computed(source, inner)
 
-    def computed(self, relation: Relation, place: Place) -> str | None:
+    def computed(self, relation: Relation, id_: OperatorId) -> str | None:
         """The rows that a relation emits in this cycle, computed from what it reads."""
         if isinstance(relation, SetOperation):
-            return self._set_operation(relation, place)
+            return self._set_operation(relation, id_)
         if relation.distinct and relation.retain is not None:
-            rows = self._select(relation, place)
-            return self._history(relation, place).emitted([rows]) if rows else None
-        return self._select(relation, place)
+            rows = self._select(relation, id_)
+            return self._history(relation, id_).emitted([rows]) if rows else None
+        return self._select(relation, id_)
 
-    def _select(self, select: Select, place: Place) -> str | None:
+    def _select(self, select: Select, id_: OperatorId) -> str | None:
         if is_windowed(select):
-            return self._windowed(select, place)
+            return self._windowed(select, id_)
         if select.is_grouped:
-            return self._running(select, place)
+            return self._running(select, id_)
         if len(select.inputs) > 1:
-            return self._join(select, place)
-        rows = self.emitted(select, place, 0)
+            return self._join(select, id_)
+        rows = self.emitted(select, id_, 0)
         if rows is None:
             return None
         leaf = _input_leaf(select)
@@ -123,7 +108,7 @@ class Compiler:
 
     # -- windows ------------------------------------------------------------------------------------------------------
 
-    def _windowed(self, select: Select, place: Place) -> str | None:
+    def _windowed(self, select: Select, id_: OperatorId) -> str | None:
         """The answers of the instances that close in this cycle, computed from all rows that they cover."""
         window = select.window
         assert window is not None
@@ -131,14 +116,14 @@ class Compiler:
         if until is None or (after is not None and until <= after):
             return None
         source = select.inputs[0].source
-        rows = self.views.all(log_of(source, place.below(0)), len(source.fields))
+        rows = self.views.all(log_of(source, id_.below(0)), len(source.fields))
         bounds = _instances(window, after, until)
         members = self._members(select, rows, window, bounds) if rows else None
         if not select.is_grouped:
             return self._windowed_rows(select, members, window) if members else None
         if members is None and not select.emit_empty:
             return None
-        return self._windowed_groups(select, place, members, window, (after, until))
+        return self._windowed_groups(select, id_, members, window, (after, until))
 
     def _members(self, select: Select, rows: str, window: Window, bounds: tuple[int | None, int]) -> str | None:
         """Every row once for each closing instance k that covers it and was open when the row arrived."""
@@ -178,7 +163,7 @@ class Compiler:
         return f"SELECT {distinct}{_outputs(select, leaf)}{_end(window)} AS {CLOCK} FROM ({members}) AS t0"
 
     def _windowed_groups(
-        self, select: Select, place: Place, members: str | None, window: Window, closing: tuple[Clock, Clock]
+        self, select: Select, id_: OperatorId, members: str | None, window: Window, closing: tuple[Clock, Clock]
     ) -> str | None:
         keys = [f"{spark_sql(key, _input_leaf(select))} AS k{i}" for i, key in enumerate(select.keys)]
         inner = _aggregated(select.aggregates, _input_leaf(select))
@@ -187,7 +172,7 @@ class Compiler:
         if members is not None:
             groups = f"SELECT {', '.join(['k', *keys, *inner])} FROM ({members}) AS t0 GROUP BY {grouping}"
         if select.emit_empty:
-            groups = self._with_empty_instances(select, place, groups, window, closing)
+            groups = self._with_empty_instances(select, id_, groups, window, closing)
         if groups is None:
             return None
         leaf = _bounds_leaf(window, select.clock_type, _group_leaf)
@@ -196,11 +181,11 @@ class Compiler:
         return f"SELECT {distinct}{_outputs(select, leaf)}{_end(window)} AS {CLOCK} FROM ({groups}) AS g{having}"
 
     def _with_empty_instances(
-        self, select: Select, place: Place, groups: str | None, window: Window, closing: tuple[Clock, Clock]
+        self, select: Select, id_: OperatorId, groups: str | None, window: Window, closing: tuple[Clock, Clock]
     ) -> str | None:
         """One row for every closing instance, from the first that ends after the first row there was."""
         after, until = closing
-        counted_from = self.emit_from.get(place.log)
+        counted_from = self.emit_from.get(id_.text)
         if counted_from is None or until is None:
             return groups
         since = counted_from if after is None else max(counted_from, after)
@@ -217,7 +202,7 @@ class Compiler:
 
     # -- joins --------------------------------------------------------------------------------------------------------
 
-    def _join(self, select: Select, place: Place) -> str | None:
+    def _join(self, select: Select, id_: OperatorId) -> str | None:
         """The combinations whose last row arrived in this cycle.
 
         For each input in turn: its new rows, with the old rows of the inputs before it and all rows of those after it.
@@ -225,14 +210,14 @@ class Compiler:
         """
         parts = []
         for newest in range(len(select.inputs)):
-            tables = [self._join_input(select, place, position, newest) for position in range(len(select.inputs))]
+            tables = [self._join_input(select, id_, position, newest) for position in range(len(select.inputs))]
             if all(table is not None for table in tables):
                 parts.append(self._combined(select, [table for table in tables if table is not None]))
         return " UNION ALL ".join(parts) or None
 
-    def _join_input(self, select: Select, place: Place, position: int, newest: int) -> str | None:
+    def _join_input(self, select: Select, id_: OperatorId, position: int, newest: int) -> str | None:
         item = select.inputs[position]
-        log = log_of(item.source, place.below(position))
+        log = log_of(item.source, id_.below(position))
         if position == newest:
             table = self.views.new.get(log)
         elif position < newest:
@@ -267,15 +252,15 @@ class Compiler:
 
     # -- aggregates that never close ----------------------------------------------------------------------------------
 
-    def _running(self, select: Select, place: Place) -> str | None:
+    def _running(self, select: Select, id_: OperatorId) -> str | None:
         """Every group that got a row in this cycle, over all its rows so far."""
         if running.has_partials(select):
             # The cycle has merged the new rows into the snapshot; what changed is marked there.
-            merged = self.views.new.get(running.log(place))
+            merged = self.views.new.get(running.log(id_.text))
             groups = f"SELECT * FROM {merged} WHERE _changed" if merged else None
             final = running.finals(select)
         else:
-            groups = self._recomputed_groups(select, place)
+            groups = self._recomputed_groups(select, id_)
             final = [f"a{i}" for i in range(len(select.aggregates))]
         if groups is None:
             return None
@@ -285,9 +270,9 @@ class Compiler:
         inner = f"SELECT {keys}{listed}{CLOCK} FROM ({groups}) AS g"
         return f"SELECT {_outputs(select, _group_leaf)}{CLOCK} FROM ({inner}) AS g{having}"
 
-    def _recomputed_groups(self, select: Select, place: Place) -> str | None:
+    def _recomputed_groups(self, select: Select, id_: OperatorId) -> str | None:
         source = select.inputs[0].source
-        log = log_of(source, place.below(0))
+        log = log_of(source, id_.below(0))
         rows = self.views.all(log, len(source.fields))
         if log not in self.views.new or rows is None:
             return None
@@ -301,38 +286,36 @@ class Compiler:
         inner = f"SELECT {', '.join(listed)} FROM {rows} AS t0 WHERE {where}{group_by}"
         return f"SELECT * FROM ({inner}) WHERE last = {self.event_time.cycle}"
 
-    def delta(self, select: Select, place: Place) -> str | None:
+    def delta(self, select: Select, id_: OperatorId) -> str | None:
         """The new rows of a running aggregate as partials, to be merged into its snapshot."""
-        rows = self.emitted(select, place, 0)
+        rows = self.emitted(select, id_, 0)
         return running.partials(select, rows, _input_leaf(select)) if rows is not None else None
 
     # -- set operators ------------------------------------------------------------------------------------------------
 
-    def _set_operation(self, operation: SetOperation, place: Place) -> str | None:
+    def _set_operation(self, operation: SetOperation, id_: OperatorId) -> str | None:
         if operation.window is not None:
-            return self._on_instances(operation, place)
-        operands = [self.emitted(operation, place, step) for step in (0, 1)]
+            return self._on_instances(operation, id_)
+        operands = [self.emitted(operation, id_, step) for step in (0, 1)]
         if operation.operator is SetOperator.UNION and operation.all:
             return " UNION ALL ".join(f"({rows})" for rows in operands if rows) or None
-        return self._history(operation, place).emitted(operands) if any(operands) else None
+        return self._history(operation, id_).emitted(operands) if any(operands) else None
 
-    def _history(self, relation: Relation, place: Place) -> history.History:
+    def _history(self, relation: Relation, id_: OperatorId) -> history.History:
         """The operator over history, with what it remembers from before this cycle."""
-        return history.History(
-            relation, self.snapshots.get(place.log), self.event_time.watermark(relation, after=False)
-        )
+        return history.History(relation, self.snapshots.get(id_.text), self.event_time.watermark(relation, after=False))
 
-    def remembered(self, relation: Relation, place: Place) -> str | None:
+    def remembered(self, relation: Relation, id_: OperatorId) -> str | None:
         """What an operator over history knows after this cycle, as a select that its next snapshot is made of."""
         if isinstance(relation, Select):
-            operands = [self._select(relation, place)]
+            operands = [self._select(relation, id_)]
         else:
-            operands = [self.emitted(relation, place, step) for step in (0, 1)]
+            operands = [self.emitted(relation, id_, step) for step in (0, 1)]
         if not any(operands):
             return None
-        return self._history(relation, place).remembered(operands, self.event_time.watermark(relation))
+        return self._history(relation, id_).remembered(operands, self.event_time.watermark(relation))
 
-    def _on_instances(self, operation: SetOperation, place: Place) -> str | None:
+    def _on_instances(self, operation: SetOperation, id_: OperatorId) -> str | None:
         """The operator on the instances that have now closed for both operands."""
         after, until = self.event_time.closing(operation, self.start)
         if until is None or (after is not None and until <= after):
@@ -340,7 +323,7 @@ class Compiler:
         closing = f"{CLOCK} <= {until}L" + (f" AND {CLOCK} > {after}L" if after is not None else "")
         sides = []
         for step, operand in enumerate((operation.left, operation.right)):
-            rows = self.views.all(log_of(operand, place.below(step)), len(operand.fields))
+            rows = self.views.all(log_of(operand, id_.below(step)), len(operand.fields))
             since = f"{ARRIVAL} >= {self.start.first}"
             sides.append(
                 f"SELECT {columns(operand.fields)}{CLOCK} FROM {rows} WHERE {closing} AND {since}" if rows else None

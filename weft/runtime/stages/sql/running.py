@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from weft.algebra import Aggregate, Expression, Kind, Select
 from weft.plan.log_ids import LogId, LogKind
@@ -21,14 +20,9 @@ from weft.sql.functions import is_holistic
 _VARIANCES = frozenset({"var_samp", "var_pop", "stddev_samp", "stddev_pop"})
 
 
-class _HasLog(Protocol):
-    @property
-    def log(self) -> str: ...
-
-
-def log(place: _HasLog) -> LogId:
+def log(id_: str) -> LogId:
     """The name under which a running aggregate's merged groups are found."""
-    return LogId(LogKind.GROUPS, place.log)
+    return LogId(LogKind.GROUPS, id_)
 
 
 def has_partials(select: Select) -> bool:

@@ -1,4 +1,4 @@
-"""The woven stage of a cycle: what of its trees is in memory, and the partials on disk that it can be rebuilt from."""
+"""The stage of aggregates over streams: its trees in memory, and the partials on disk that they are rebuilt from."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from weft.algebra import Query, Stream
 from weft.plan.event_time import Clock, EventTime, RunningQuery, first_open_start
-from weft.plan.facts import Facts
+from weft.plan.facts import Facts, facts_of
 from weft.plan.log_ids import LogId
 from weft.runtime.sources.late_rows import closed_for
+from weft.runtime.spark.session import compile_plans
+from weft.runtime.stages.cycle_state import WORTH_COMPILING, CycleState, RowLogs
+from weft.runtime.stages.operators import Operator, StageKind
+from weft.runtime.stages.stage import Scan, SeenRows
 from weft.runtime.stages.windows import total_files
 from weft.runtime.stages.windows.backfill import StoredRows, closed_before, history
 from weft.runtime.stages.windows.executors import Executors, KeySetRequest, PartialFiles
@@ -28,7 +32,7 @@ from weft.runtime.stages.windows.kernel_placement import (
     placement_of,
     slices_and_keys,
 )
-from weft.runtime.stages.windows.partial_log import PartialLog
+from weft.runtime.stages.windows.partial_log import PartialLog, small_ones
 from weft.runtime.stages.windows.partials import LATEST, LEAST, Partials, without_clockless, without_clocks
 from weft.runtime.stages.windows.running_aggregates import RunningAggregates, kept_in_files
 from weft.runtime.stages.windows.shard import ShardTask, pickled_plan
@@ -37,7 +41,7 @@ from weft.runtime.stages.windows.warm_start import PendingRestore, RestoredState
 from weft.runtime.stages.windows.window_answers import GroupSelection, answers, with_empty_instances
 from weft.runtime.stages.windows.woven_queries import NotWoven, Woven, woven
 from weft.runtime.state.commits import Commit, Segment
-from weft.runtime.state.storage import Storage
+from weft.runtime.state.cycle_spec import CycleSpec
 from weft.windows.schedule import instances_ending
 
 #: On one machine so many rows are reduced by one task: with more, a second core is worth a shuffle.
@@ -85,16 +89,16 @@ class _Wanted:
     key_sets: Mapping[str, Sequence[KeySet]]
 
 
-class WovenStage:
+class WindowStage:
     """The weaves of all streams, as of the last commit."""
 
-    def __init__(
-        self, spark: SparkSession, storage: Storage, hosting: PlacementSettings, ahead: PendingRestore | None
-    ) -> None:
-        self._spark = spark
-        self._storage = storage
+    kind = StageKind.WINDOWS
+    step = "weave"
+
+    def __init__(self, logs: RowLogs, hosting: PlacementSettings, ahead: PendingRestore | None) -> None:
+        self._spark, self._storage, self._logs = logs.spark, logs.storage, logs
         self._hosting = hosting
-        master = spark.sparkContext.master
+        master = self._spark.sparkContext.master
         self._is_local = master == "local" or master.startswith("local[")
         #: How many rows each stream had in the last cycle: the next one will have about as many.
         self._rows: dict[str, int] = {}
@@ -111,12 +115,20 @@ class WovenStage:
         self._crowded_out: dict[tuple[str, KeySet], Mapping[str, Woven]] = {}
         #: How many partials of a key set there are in a file for all that it has, by its path.
         self._shares: dict[tuple[str, KeySet], int] = {}
-        self.log = PartialLog(storage)
+        self.log = PartialLog(self._storage)
         self._totals: dict[str, RunningAggregates] = {}
         #: What queries that are new find closed in the rows that their stream has kept, by stream.
         self._past: dict[str, dict[str, list[GroupSelection]]] = {}
         self._shapes: dict[int, Woven | NotWoven] = {}
         self._wanted = _Wanted({}, {}, {})
+        #: The operators of this cycle, and the queries that they are, with their ids, by name.
+        self._operators: Sequence[Operator] = ()
+        self._queries: Mapping[str, RunningQuery] = {}
+        self._ids: Mapping[str, str] = {}
+        #: The queries that are answered as a whole.
+        self._whole: frozenset[str] = frozenset()
+        #: The new rows of each stream as partials.
+        self.reduced: dict[str, Reduced] = {}
 
     def can_weave(self, query: Query, number: int) -> bool:
         """Whether a query can share partials with others."""
@@ -132,19 +144,22 @@ class WovenStage:
             self._shapes[number] = known
         return known
 
-    def prepare(
-        self,
-        last: Commit,
-        streams: Sequence[Stream],
-        queries: Mapping[str, RunningQuery],
-        kept_rows: Callable[[Stream], StoredRows | None],
-        facts: Mapping[str, Facts],
-    ) -> None:
-        """Weave the queries that are there now, and bring what is new to where the last commit is.
+    def prepare(self, spec: CycleSpec, operators: Sequence[Operator], last: Commit) -> None:
+        """Weave the queries of the cycle, and bring what is new to where the last commit is.
 
-        `kept_rows` gives the rows that a stream with BACKFILL has kept. `facts` are what is known of streams: trees
-        that are better off otherwise by now are made anew.
+        Trees that would be cheaper in another form, by what is known of streams now, are made again.
         """
+        if operators is not self._operators:
+            self._operators = operators
+            self._queries = {each.as_query.query.name: each.as_query for each in operators}
+            self._ids = {each.as_query.query.name: each.id.text for each in operators}
+            self._whole = frozenset(name for each in operators if each.is_whole_query for name in each.names)
+        queries, streams = self._queries, spec.plan.streams
+        facts = {name: facts_of(numbers) for name, numbers in spec.facts.items()}
+
+        def kept_rows(stream: Stream) -> StoredRows | None:
+            return self._kept_rows(stream, spec, last)
+
         self._begin_from(last)
         beginning: frozenset[str] = frozenset()
         if queries is not self._wanted.queries:
@@ -272,15 +287,41 @@ class WovenStage:
             totals.remember(total_files.decoded(self._storage.read_bytes(each.path)) for each in files)
         return totals
 
-    def shapes(self, stream: str) -> Mapping[str, Woven]:
-        """The queries that are woven over a stream, by name."""
-        return self._wanted.shapes.get(stream, {})
+    def _kept_rows(self, stream: Stream, spec: CycleSpec, last: Commit) -> StoredRows | None:
+        """The rows that a stream has kept for queries that are new, if it has any."""
+        segments = last.logs.get(LogId.stream(stream.name), ())
+        if not segments:
+            return None
+        compile_plans(self._spark, sum(each.rows for each in segments) > WORTH_COMPILING)
+        path = f"{self._logs.folders.of(spec.cycle)}/history-{spec.plan.streams.index(stream)}.parquet"
+        return StoredRows(self._logs.read(stream, segments), path)
 
-    def reads(self, stream: str) -> bool:
-        """Whether some woven query reads a stream."""
-        return stream in self._weaves
+    # -- rows of the cycle --------------------------------------------------------------------------------------------
 
-    def reduce(self, stream: str, rows: DataFrame, *, from_files: bool) -> Reduced:
+    def takes(self, log: LogId) -> bool:
+        """Rows are reduced while they are scanned."""
+        return True
+
+    def take(self, scan: Scan) -> None:
+        """Reduce the new rows of all streams that are read, unless some are late for all queries of their stream."""
+        self.reduced = {}
+        for index, stream in scan.streams.items():
+            if stream.name not in self._weaves:
+                continue
+            reduced = self._reduce(stream.name, scan.rows(index), from_files=scan.has_files(index))
+            watermark = scan.watermark(stream)
+            if scan.is_direct and reduced.has_late_rows(watermark):
+                scan.refuse()
+                return
+            scan.see(stream, SeenRows(reduced.rows, reduced.bad, reduced.least, reduced.latest))
+            if reduced.rows or not scan.is_direct:
+                self.reduced[stream.name] = reduced
+                if watermark is not None:
+                    for name, count in reduced.weave.late_rows(reduced.partials, watermark).items():
+                        if name in self._whole:
+                            scan.count_late(name, count)
+
+    def _reduce(self, stream: str, rows: DataFrame, *, from_files: bool) -> Reduced:
         """The rows of a stream as partials; one Spark job.
 
         Where they come `from_files`, Spark sees by itself whether one task reads them all.
@@ -291,19 +332,35 @@ class WovenStage:
         self._rows[stream] = reduced.rows
         return reduced
 
-    def answer(
+    # -- answers ------------------------------------------------------------------------------------------------------
+
+    def run(self, cycle: CycleState, operators: Sequence[Operator]) -> Mapping[str, pa.Table]:
+        """The answers of all queries in this cycle."""
+        counted_from = {}
+        for each in operators:
+            cycle.note_first_rows(each)
+            if each.id.text in cycle.emit_from:
+                counted_from[each.as_query.query.name] = cycle.emit_from[each.id.text]
+        paths = {
+            each.name: self._logs.folders.partials(cycle.number, index)
+            for index, each in enumerate(cycle.spec.plan.streams)
+        }
+        found = self._answers(self.reduced, cycle.event_time, counted_from, paths)
+        return {self._ids[name]: table for name, table in found.items()}
+
+    def _answers(
         self,
         reduced: Mapping[str, Reduced],
         event_time: EventTime,
-        queries: Mapping[str, RunningQuery],
         counted_from: Mapping[str, int],
         paths: Mapping[str, str],
     ) -> dict[str, pa.Table]:
-        """The answers of all woven queries in this cycle, each with its clock as the last column.
+        """The answers by query, each with its clock as the last column.
 
         `counted_from` has, for queries that say EMIT EMPTY, the clock from which on every instance is answered; `paths`
-        where the partials of each stream will be kept.
+        has the file of each stream's new partials.
         """
+        queries = self._queries
         found: dict[str, list[pa.Table]] = {}
         for name in self._weaves:
             arrived = reduced[name].partials if name in reduced else None
@@ -409,29 +466,37 @@ class WovenStage:
             ),
         )
 
-    # --- what is kept ------------------------------------------------------------------------------------------------
+    # --- state -------------------------------------------------------------------------------------------------------
 
-    def kept(self, stream: str) -> tuple[Segment, ...]:
-        """The partials of a stream from before this cycle."""
-        return self._kept[stream]
+    def finish(self, cycle: CycleState) -> None:
+        """Hand over the live partials of each stream, and the groups that never close."""
+        for index, stream in enumerate(cycle.spec.plan.streams):
+            if stream.name in self._weaves:
+                cycle.keep(LogId.partials(stream.name), self._partials_kept(cycle, index, stream))
+                log = LogId.running(LogId.stream(stream.name))
+                segments = cycle.last.logs.get(log, ())
+                if len(segments) >= cycle.most_segments:
+                    cycle.begin_compaction()
+                path = f"{cycle.folder}/totals-{index}.parquet"
+                totals = self._totals[stream.name]
+                cycle.keep(log, kept_in_files(totals, self._storage, segments, path, cycle.most_segments))
 
-    def keeps_partials(self, stream: str) -> bool:
-        """Whether some window of a stream is kept as partials."""
-        return bool(self._weaves[stream].windowed)
+    def _partials_kept(self, cycle: CycleState, index: int, stream: Stream) -> list[Segment]:
+        """The live partials of a stream after this cycle."""
+        weave = self._weaves[stream.name]
+        if not weave.windowed:
+            return []
+        segments = list(self._kept[stream.name])
+        if stream.name in self.reduced and len(self.reduced[stream.name].partials):
+            path = self._logs.folders.partials(cycle.number, index)
+            segments.append(self.log.keep(self.reduced[stream.name].partials, path))
+        since = weave.needed_since(cycle.event_time.watermark(stream))
+        live = [each for each in segments if since is None or each.max_clock is None or each.max_clock >= since]
+        if len(small_ones(live)) <= cycle.most_segments:
+            return live
+        cycle.begin_compaction()
+        return self.log.compacted(live, since, f"{cycle.folder}/partials-{index}-compacted")
 
-    def keep_totals(self, stream: str, segments: Sequence[Segment], path: str, most: int) -> list[Segment]:
-        """Write the groups that a cycle has changed; all of them instead, if that makes more files than `most`."""
-        return kept_in_files(self._totals[stream], self._storage, segments, path, most)
-
-    def live(self, stream: str, segments: Sequence[Segment], watermark: Clock) -> list[Segment]:
-        """The segments that some open window needs."""
-        since = self.needed_since(stream, watermark)
-        return [each for each in segments if since is None or each.max_clock is None or each.max_clock >= since]
-
-    def needed_since(self, stream: str, watermark: Clock) -> Clock:
-        """The least clock that some open window of a stream needs; None for all."""
-        return self._weaves[stream].needed_since(watermark)
-
-    def committed(self, cycle: int) -> None:
-        """A cycle has been committed: what is in memory is its state."""
+    def commit(self, cycle: int) -> None:
+        """What is in memory is the state after a cycle."""
         self._cycle = cycle

@@ -1,17 +1,15 @@
-"""From one commit to the next: who goes on, what is kept for whom, and which files nobody needs any more."""
+"""From one commit to the next: the state that goes on, and the files that are needed no more."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 
-from weft.algebra import Source, Stream
-from weft.algebra.properties import leaves
 from weft.plan.event_time import QueryStart, RunningQuery
 from weft.plan.log_ids import LogId
 from weft.plan.plan import Plan
-from weft.runtime.pieces.pieces import Piece, kept_logs
 from weft.runtime.state.commits import Commit, Segment, StreamState
+from weft.runtime.state.cycle_spec import Folders, folder_in
 
 
 def states_of(last: Commit, plan: Plan) -> dict[str, StreamState]:
@@ -48,7 +46,7 @@ def _without_logs(last: Commit, gone: Collection[LogId]) -> Commit:
     return replace(last, logs=logs, network=network)
 
 
-def registered_queries(plan: Plan, last: Commit, cycle: int) -> dict[str, RunningQuery]:
+def running_queries(plan: Plan, last: Commit, cycle: int) -> dict[str, RunningQuery]:
     """The plan's queries with their starts: recorded in the last commit, or now."""
     largest = {name: state.largest for name, state in last.streams.items()}
     queries = {}
@@ -75,16 +73,6 @@ def continued(last: Commit, queries: Mapping[str, RunningQuery]) -> Commit:
     return _without_logs(kept, answers)
 
 
-def logged(plan: Plan, pieces: Iterable[Piece]) -> dict[LogId, Source]:
-    """Every log that some relation looks at again, or that BACKFILL keeps for later ones, and whose rows it has."""
-    return {LogId.stream(each.name): each for each in plan.streams if each.backfill} | kept_logs(pieces)
-
-
-def reads_history(registered: RunningQuery) -> bool:
-    """Whether a query reads a stream that keeps rows."""
-    return any(isinstance(leaf, Stream) and leaf.backfill for leaf in leaves(registered.query.relation))
-
-
 def garbage(last: Commit, commit: Commit) -> tuple[str, ...]:
     """What the last commit needed and this one does not: whole folders of cycles, or files in those that live on."""
     old, live = last.paths, commit.paths
@@ -98,23 +86,3 @@ def garbage(last: Commit, commit: Commit) -> tuple[str, ...]:
             # Rows that were written to be judged, in a stream of which only partials are kept.
             old = old | {f"{folder}/streams"}
     return tuple(sorted(gone | {path for path in old - live if folder_in(path) not in gone}))
-
-
-@dataclass(frozen=True, slots=True)
-class Folders:
-    """Where the cycles of the shared plan write, or those of an island: see `islands.py`."""
-
-    island: str = ""
-
-    def of(self, cycle: int) -> str:
-        """The folder of what a cycle writes."""
-        return f"segments/{cycle:012d}.{self.island}" if self.island else f"segments/{cycle:012d}"
-
-    def partials(self, cycle: int, index: int) -> str:
-        """The file of a cycle's partials of one stream, which is numbered as in the plan."""
-        return f"{self.of(cycle)}/partials-{index}.parquet"
-
-
-def folder_in(path: str) -> str:
-    """The folder of the cycle, or of the query, that a file was written for."""
-    return "/".join(path.split("/")[:2])

@@ -1,0 +1,123 @@
+"""The stage of operators that Spark evaluates, each by a plan of its own.
+
+What other operators read, or later cycles read again, is written to a log as soon as its inputs are there. The answers
+of all other queries come out of one job, at the end of the cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from weft.algebra import Select
+from weft.plan.log_ids import LogId
+from weft.runtime.columnar.packed_selects import Packed, pack, unpacked
+from weft.runtime.columnar.rows import CLOCK, columns
+from weft.runtime.spark.session import compile_plans
+from weft.runtime.stages.cycle_state import WORTH_COMPILING, CycleState, RowLogs
+from weft.runtime.stages.operators import Operator, OperatorId, StageKind
+from weft.runtime.stages.sql import running
+from weft.runtime.stages.sql.compile import Compiler
+from weft.runtime.stages.stage import Scan
+from weft.runtime.state.commits import Commit
+from weft.runtime.state.cycle_spec import CycleSpec
+
+_MEMORY = ".memory"
+
+
+def memory_of(id_: OperatorId) -> str:
+    """The name of the snapshot of an operator over history."""
+    return f"{id_.text}{_MEMORY}"
+
+
+class SqlStage:
+    """Compiles operators to Spark SQL; all state is in the logs and snapshots of the commit."""
+
+    kind = StageKind.SQL
+    step = "keep"
+
+    def __init__(self, logs: RowLogs) -> None:
+        self._logs = logs
+        self._operators: Sequence[Operator] = ()
+
+    def prepare(self, spec: CycleSpec, operators: Sequence[Operator], last: Commit) -> None:
+        """Take the operators of the cycle."""
+        self._operators = operators
+
+    def takes(self, log: str) -> bool:
+        """Rows are read from their logs."""
+        return False
+
+    def take(self, scan: Scan) -> None:
+        """Take nothing."""
+
+    def run(self, cycle: CycleState, operators: Sequence[Operator]) -> Mapping[str, pa.Table]:
+        """Write what operators remember, and the rows that others or later cycles read."""
+        self._compile_plans(cycle)
+        for each in operators:
+            self._write_memory(cycle, each)
+            cycle.note_first_rows(each)
+            read = {LogId.answers(name) for name in each.names if name in cycle.planned.read_by_others}
+            if each.is_kept or each.readers - {StageKind.SQL}:
+                read.add(each.log)
+            text = _compiler(cycle, each).computed(each.relation, each.id) if read else None
+            if text is not None:
+                for log in sorted(read):
+                    cycle.add_select(log, each.relation, text)
+        return {}
+
+    def _compile_plans(self, cycle: CycleState) -> None:
+        """Have Spark compile plans if these operators read many rows."""
+        read = {log for each in self._operators for log in each.inputs}
+        kept = sum(segment.rows for log in read for segment in cycle.last.logs.get(log, ()))
+        new = sum(cycle.added[log].rows for log in read if log in cycle.arrivals.segments)
+        compile_plans(self._logs.spark, kept + new > WORTH_COMPILING)
+
+    def _write_memory(self, cycle: CycleState, operator: Operator) -> None:
+        """Merge new rows into the groups of a running aggregate, or into what an operator over history remembers."""
+        compiler, relation, id_ = _compiler(cycle, operator), operator.relation, operator.id
+        if isinstance(relation, Select) and running.is_kept_as_partials(relation):
+            delta = compiler.delta(relation, id_)
+            if delta is not None:
+                text = running.merged(relation, cycle.snapshots.get(id_.text), delta)
+                cycle.show_groups(running.log(id_.text), cycle.write_snapshot(id_.text, text))
+        if relation.retain is not None:
+            remembered = compiler.remembered(relation, id_)
+            if remembered is not None:
+                cycle.write_snapshot(memory_of(id_), remembered)
+
+    def finish(self, cycle: CycleState) -> None:
+        """Answer all queries in one job."""
+        packed: list[Packed] = []
+        names: dict[str, tuple[str, ...]] = {}
+        for each in self._operators:
+            text = _answers(cycle, each) if each.names else None
+            if text is not None:
+                packed.append(Packed(each.id.text, each.relation.fields, text))
+                names[each.id.text] = each.names
+        if packed:
+            self._compile_plans(cycle)
+            found = unpacked(packed, self._logs.spark.sql(pack(packed)).toArrow())
+            for id_, table in found.items():
+                cycle.give_answers(names[id_], table)
+
+    def commit(self, cycle: int) -> None:
+        """Nothing is in memory."""
+
+
+def _compiler(cycle: CycleState, operator: Operator) -> Compiler:
+    known = {id_.removesuffix(_MEMORY): view for id_, view in cycle.snapshots.items() if id_.endswith(_MEMORY)}
+    return Compiler(cycle.event_time, cycle.views, operator.running.start, cycle.emit_from, known)
+
+
+def _answers(cycle: CycleState, operator: Operator) -> str | None:
+    """The answers of an operator as a select: from its log if it has been written, or computed."""
+    logs = [LogId.answers(name) for name in operator.names if name in cycle.planned.read_by_others] + [operator.log]
+    new = cycle.views.new
+    written = next((new[log] for log in logs if log in new), None)
+    if written is not None:
+        return f"SELECT {columns(operator.relation.fields)}{CLOCK} FROM {written}"
+    if len(logs) > 1 or operator.is_kept or operator.readers - {StageKind.SQL}:
+        return None
+    return _compiler(cycle, operator).computed(operator.relation, operator.id)
