@@ -229,9 +229,7 @@ def test_an_engine_measures_its_cycles(spark: SparkSession, beside_oracle: Calla
     assert all(each.jobs is not None for each in told.cycles)
     # The second cycle closes what ends by 35: 5, 10, 30 of `counts`; 5, 10, 15 of three symbols, 30 and 35 of one.
     assert [each.answers for each in told.cycles] == [0, 3 + 9 + 2, 0, 0]
-    assert {"begin", "ingest", "weave", "network", "answer", "deliver", "commit", "tidy"} <= told.cycles[
-        0
-    ].stages.keys()
+    assert {"begin", "ingest", "weave", "answer", "deliver", "commit", "tidy"} <= told.cycles[0].stages.keys()
 
 
 @pytest.mark.spark
