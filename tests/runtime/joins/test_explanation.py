@@ -232,7 +232,7 @@ def test_another_process_is_shown_the_network_that_runs(beside_oracle: Callable[
     assert [each["node"] for each in document["network"]["nodes"]] == list(kept.nodes)
     for query in document["queries"]:
         ((answer),) = query["network"]["answers"]
-        assert answer["node"] == kept.results[project.pieces(queries[query["query"]])[-1].place.log].node
+        assert answer["node"] == kept.results[project.operators(queries[query["query"]])[-1].id.text].node
     logs = [each for each in document["network"]["nodes"] if each["kind"] == LOG]
     assert [each["measured"] for each in logs] == [sum(s.rows for s in run.engine.last.logs["stream f"])]
 
