@@ -205,7 +205,7 @@ def test_an_older_select_finds_its_columns_in_a_node_that_was_kept_for_another(
         assert run.take(None, **rows_that_meet(1, "ab")) == ""
         assert joined_first(run) == AB | BC
         told.rare = "T1.k - T2.k = 0"
-        (of_second,) = Project.of(run.loom.catalog).pieces(run.loom.catalog.query("second"))
+        (of_second,) = Project.of(run.loom.catalog).operators(run.loom.catalog.query("second"))
         chosen.append(of_second.id.text)
         for cycle in (2, 3):
             assert run.take(None, **rows_that_meet(cycle, "ab")) == ""
