@@ -15,7 +15,7 @@ from pyarrow import parquet as pq
 
 from weft.algebra import Field, Stream
 from weft.algebra.types import BIGINT, DOUBLE, INT, STRING, TIMESTAMP, TINYINT, DataType, decimal
-from weft.runtime.sources.source_files import FileCheck, FileFindings, SourceFiles
+from weft.runtime.sources.source_files import FileCheck, FileFindings, source_file
 
 FIELDS = (Field("ts", TIMESTAMP), Field("x", BIGINT))
 INSTANTS = pa.array([datetime(2024, 1, 1, tzinfo=UTC)], pa.timestamp("us", "UTC"))
@@ -24,7 +24,7 @@ INSTANTS = pa.array([datetime(2024, 1, 1, tzinfo=UTC)], pa.timestamp("us", "UTC"
 def look(path: Path, format_: str, *fields: Field, **options: str) -> FileFindings:
     stream = Stream("s", fields or FIELDS, "ts", 0, format_, tuple(options.items()))
     # Files on a local disk are read without Spark.
-    return FileCheck(stream).look(SourceFiles(None).at(f"file:{path}"))  # type: ignore[arg-type]
+    return FileCheck(stream).findings(source_file(None, f"file:{path}"))  # type: ignore[arg-type]
 
 
 def fault_of(column: pa.Array, declared: DataType, folder: Path, format_: str = "parquet", **options: Any) -> str:

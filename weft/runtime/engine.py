@@ -768,7 +768,7 @@ class Engine:
         parts = [self.last, *(each.commit for each in self.last.islands.values())]
         last = {each.path for part in parts for log, segments in part.logs.items() if log.is_table for each in segments}
         self._tables.say = self.say
-        self._tables.read_anew(registered, begun, last)
+        self._tables.begin(registered, begun, last)
 
     def _streams_to_read(self) -> dict[int, Stream]:
         """The streams that are registered; but a cycle that was begun is finished first, with the streams it had."""

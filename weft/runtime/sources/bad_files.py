@@ -36,7 +36,7 @@ from weft.runtime.failures.failures import failed_file, plain_path
 from weft.runtime.failures.reasons import reason_of
 from weft.runtime.sources.batches import Batch, BatchPart, StreamFiles
 from weft.runtime.sources.scan import TEXTUAL, declared, reading_options, tagging
-from weft.runtime.sources.source_files import FileCheck, FileFindings, SourceFiles
+from weft.runtime.sources.source_files import FileCheck, FileFindings, source_file
 from weft.sql.declarations import BAD_FILES, SET_ASIDE, STOP
 
 #: Why files are set aside, by the name of the stream and their path.
@@ -62,13 +62,11 @@ class CheckedBatch:
     ignored: Mapping[str, tuple[str, ...]]
 
     def readable(self, faults: Faults) -> Batch:
-        """Return the batch without the files that are set aside."""
-        return Batch([self._readable(part, faults) for part in self.batch.parts])
+        """The batch without the files that are set aside."""
+        parts = self.batch.parts
+        return Batch([part if part.files is None else self._readable(part, part.files, faults) for part in parts])
 
-    def _readable(self, part: BatchPart, faults: Faults) -> BatchPart:
-        files = part.files
-        if files is None:
-            return part
+    def _readable(self, part: BatchPart, files: StreamFiles, faults: Faults) -> BatchPart:
         bad = faults.get(files.stream.name, {})
         others = {path: self.headers[path] for path in files.paths if path in self.headers and path not in bad}
         if not bad and not others and not files.is_doubled:
@@ -82,7 +80,7 @@ class CheckedBatch:
 
 
 def check_batch(batch: Batch) -> CheckedBatch:
-    """Look at every file of a batch; SourceError if one cannot be read and its stream is to stop then."""
+    """Check every file of a batch; SourceError if one cannot be read and its stream is to stop then."""
     faults: dict[str, dict[str, str]] = {}
     headers: dict[str, tuple[str, ...]] = {}
     ignored: dict[str, dict[str, None]] = {}
@@ -103,7 +101,7 @@ def check_batch(batch: Batch) -> CheckedBatch:
 
 
 def file_at_fault(batch: Batch, error: BaseException, known: Faults) -> dict[str, dict[str, str]]:
-    """The file of a batch at which a job has failed, with the reason, if it cannot be read by itself either."""
+    """The file of a batch at which a job has failed, with the reason, if reading it alone fails too."""
     named = failed_file(error)
     for files in _files_of(batch) if named else ():
         for path in files.paths:
@@ -116,12 +114,12 @@ def file_at_fault(batch: Batch, error: BaseException, known: Faults) -> dict[str
 
 
 def together(known: Faults, more: Faults) -> dict[str, dict[str, str]]:
-    """All faults. What was written down about a file stays as it is."""
+    """All faults; of a file with two, the known one."""
     return {name: {**more.get(name, {}), **known.get(name, {})} for name in {**known, **more}}
 
 
 def sentences(faults: Faults) -> Iterable[str]:
-    """What people are told of files that are set aside: of each stream the first, and how many more there are."""
+    """Sentences about files that are set aside: for each stream the first one, and the number of the others."""
     for name, of_stream in faults.items():
         path, fault = next(iter(of_stream.items()))
         more = f", and {len(of_stream) - 1:,} more of its files" if len(of_stream) > 1 else ""
@@ -133,10 +131,8 @@ def _files_of(batch: Batch) -> list[StreamFiles]:
 
 
 def _looked(check: FileCheck, files: StreamFiles) -> dict[str, FileFindings]:
-    source = SourceFiles(files.frame.sparkSession)
-
     def look(path: str) -> FileFindings:
-        return check.look(source.at(path))
+        return check.findings(source_file(files.frame.sparkSession, path))
 
     if len(files.paths) <= _AT_ONCE:
         return {path: look(path) for path in files.paths}
@@ -215,31 +211,27 @@ def _fault_of_reading(files: StreamFiles, path: str) -> str:
 
 
 def missing_files(spark: SparkSession, files: Mapping[str, Sequence[str]], *, everywhere: bool) -> dict[str, list[str]]:
-    """Return the files that do not exist, by source; sources without such files are left out.
+    """The files that do not exist, by source; sources without such files are left out.
 
     Files of other machines are looked for only if asked: each takes a request.
     """
-    found = {}
-    for source, paths in files.items():
-        gone = [path for path in paths if _is_gone(spark, path, everywhere)]
-        if gone:
-            found[source] = gone
-    return found
+    context: Any = spark.sparkContext
 
+    def is_missing(path: str) -> bool:
+        parts = urlsplit(path)
+        if parts.scheme in ("", "file"):
+            return not os.path.exists(unquote(parts.path))
+        if not everywhere:
+            return False
+        place = context._jvm.org.apache.hadoop.fs.Path(context._jvm.java.net.URI(path))
+        return not place.getFileSystem(context._jsc.hadoopConfiguration()).exists(place)
 
-def _is_gone(spark: SparkSession, path: str, everywhere: bool) -> bool:
-    parts = urlsplit(path)
-    if parts.scheme in ("", "file"):
-        return not os.path.exists(unquote(parts.path))
-    if not everywhere:
-        return False
-    java = spark.sparkContext._jvm
-    place = java.org.apache.hadoop.fs.Path(java.java.net.URI(path))
-    return not place.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()).exists(place)
+    found = {source: [path for path in paths if is_missing(path)] for source, paths in files.items()}
+    return {source: missing for source, missing in found.items() if missing}
 
 
 def missing_files_message(stream: str, cycle: int, files: Sequence[str]) -> str:
-    """Return the sentence that says which files of a stream are gone."""
+    """The sentence that says which files of a stream are missing."""
     more = f" and {len(files) - 3} more" if len(files) > 3 else ""
     return (
         f"stream '{stream}' lacks the rows of {len(files)} file{'s' * (len(files) != 1)} of cycle {cycle}, which "

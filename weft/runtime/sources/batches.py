@@ -68,15 +68,20 @@ class BatchPart:
     files: StreamFiles | None = None
 
     def values(self, layout: Mapping[str, str]) -> list[str]:
-        """Return the slots of a batch, given with their types, as columns of its rows: NULL if no stream has them."""
+        """The slots of a batch, given with their types, as columns of its rows: NULL if no stream has them."""
         own = slots_of(self.streams.values())
         return [slot if slot in own else f"CAST(NULL AS {type_}) AS {slot}" for slot, type_ in layout.items()]
 
     def rows(self, index: int) -> DataFrame:
-        """Return the rows of one of the streams: its columns by position, and the text of what could not be read."""
+        """The rows of one of the streams: its columns by position, and the text of unreadable ones."""
         named = [f"{slot} AS {column(at)}" for at, slot in enumerate(slots(self.streams[index].fields))]
         rows = self.frame.where(f"{STREAM} = {index}").selectExpr(*named, CORRUPT)
-        return _with_all_columns(rows) if self.is_text else rows
+        if not self.is_text:
+            return rows
+        # Which columns are read decides which records of text are malformed: all are, always.
+        plan, session = rows._jdf, rows.sparkSession
+        made = session._jsparkSession.internalCreateDataFrame(plan.queryExecution().toRdd(), plan.schema(), False)
+        return DataFrame(made, session)
 
 
 @dataclass(frozen=True)
@@ -102,15 +107,15 @@ class Batch:
         return all(size is not None for size in sizes) and sum(size or 0 for size in sizes) <= _SMALL
 
     def part_of(self, index: int) -> BatchPart:
-        """Return the part that has the rows of a stream."""
+        """The part that has the rows of a stream."""
         return next(part for part in self.parts if index in part.streams)
 
     def slots(self) -> dict[str, str]:
-        """Return the slots of all rows, with their types."""
+        """The slots of all rows, with their types."""
         return slots_of(self.streams.values())
 
     def tagged(self) -> DataFrame:
-        """Return the rows of all parts together."""
+        """The rows of all parts together."""
         layout = self.slots()
         return union_of([part.frame.selectExpr(STREAM, *part.values(layout), CORRUPT, TICK) for part in self.parts])
 
@@ -121,11 +126,11 @@ class BatchReader:
     def __init__(self, sources: Sources, query: StreamingQuery) -> None:
         self._sources = sources
         self._query: Any = query
-        #: What makes tagged rows of the files of a stream is told to Spark once.
+        #: The columns of tagged rows, by the number of the stream: Spark reads their texts once.
         self._tagging: dict[int, list[Column]] = {}
 
     def read(self, batch: DataFrame) -> Batch:
-        """Return the rows of the micro-batch that the query is at."""
+        """The rows of the micro-batch that the query is at."""
         sources = self._sources
         listed = self._query._jsq.streamingQuery().lastExecution().logical().collectLeaves()
         leaves = [listed.apply(place) for place in range(listed.size())]
@@ -144,35 +149,25 @@ class BatchReader:
         return Batch(parts)
 
     def _files(self, index: int, stream: Stream, leaf: Any, session: Any) -> BatchPart:
-        """Return the rows of the new files of a stream."""
-        files = DataFrame(session._jsparkSession.baseRelationToDataFrame(leaf.relation()), session)
+        """The rows of the new files of a stream."""
+        relation = leaf.relation()
+        frame = DataFrame(session._jsparkSession.baseRelationToDataFrame(relation), session)
         if index not in self._tagging:
-            self._tagging[index] = tagging(files.columns, stream, index, slots_of([stream]))
+            self._tagging[index] = tagging(frame.columns, stream, index, slots_of([stream]))
+        own = None
+        if stream.format != replay.FORMAT:
+            # One text for all paths: each call to Java takes as long as a thousand paths.
+            listed = str(relation.location().rootPaths().mkString("\n")).split("\n")
+            paths, in_folders = tuple(dict.fromkeys(listed)), tuple(relation.partitionSchema().fieldNames())
+            own = StreamFiles(index, stream, frame, paths, in_folders, len(paths) < len(listed))
+        rows, size = frame.select(*self._tagging[index]), int(relation.sizeInBytes())
         is_columnar = stream.format in _COLUMNAR
-        rows = files.select(*self._tagging[index])
-        size = int(leaf.relation().sizeInBytes())
-        own = None if stream.format == replay.FORMAT else _own_files(index, stream, files, leaf.relation())
         return BatchPart({index: stream}, rows, is_cheap=is_columnar, is_text=not is_columnar, size=size, files=own)
-
-
-def _own_files(index: int, stream: Stream, frame: DataFrame, relation: Any) -> StreamFiles:
-    # One text for all paths: each call to Java takes as long as a thousand paths.
-    paths = str(relation.location().rootPaths().mkString("\n")).split("\n")
-    in_folders = tuple(relation.partitionSchema().fieldNames())
-    own = tuple(dict.fromkeys(paths))
-    return StreamFiles(index, stream, frame, own, in_folders, len(own) < len(paths))
 
 
 def _is_empty(leaf: Any) -> bool:
     """Whether a leaf of a plan is that of a source that has nothing new."""
     return leaf.getClass().getSimpleName() == _ROWS and bool(leaf.data().isEmpty())
-
-
-def _with_all_columns(rows: DataFrame) -> DataFrame:
-    """Return the same rows, read with all their columns: which of them are needed decides what else is malformed."""
-    plan, session = rows._jdf, rows.sparkSession
-    made = session._jsparkSession.internalCreateDataFrame(plan.queryExecution().toRdd(), plan.schema(), False)
-    return DataFrame(made, session)
 
 
 def external_batch(spark: SparkSession, streams: Sequence[Stream], files: Mapping[str, Path]) -> Batch | None:

@@ -18,13 +18,14 @@ from weft.algebra import Call, Column, Expression, Field, Relation, Select, SetO
 from weft.algebra.properties import leaves, reads
 from weft.algebra.types import BIGINT
 from weft.plan.event_time import Clock, EventTime, RunningQuery, is_windowed, passes_rows
+from weft.predicates.terms import columns_of
 from weft.runtime.columnar.packed_selects import Packed
 from weft.runtime.columnar.rows import CLOCK, column
 from weft.runtime.columnar.spark_expressions import spark_sql
 
 
 def late_everywhere(stream: Stream, event_time: EventTime, queries: Mapping[str, RunningQuery]) -> str | None:
-    """The condition, as Spark SQL, that no query can take a row of the stream; None if some query takes every row."""
+    """The condition, in Spark SQL, under which no query can use a row; None if some query uses every row."""
     verdicts: set[str] = set()
     for each in queries.values():
         for verdict in _verdicts(each.query.relation, stream, event_time):
@@ -35,20 +36,18 @@ def late_everywhere(stream: Stream, event_time: EventTime, queries: Mapping[str,
 
 
 def _verdicts(source: Source, stream: Stream, event_time: EventTime) -> Iterator[str | None]:
-    """For every place where a relation reads the stream: when a row is late there; None for never.
-
-    The first operator that does more than pass rows decides.
-    """
+    """For every place where a relation reads the stream: when a row is late there; None for never."""
     if isinstance(source, Stream) and source.name == stream.name:
         yield None
     for below in reads(source):
         for verdict in _verdicts(below, stream, event_time):
+            # The first operator that does more than pass rows decides.
             passes = passes_rows(below)
-            yield late_at(source, below, event_time) if passes else verdict  # type: ignore[arg-type]
+            yield _late_at(source, below, event_time) if passes else verdict  # type: ignore[arg-type]
 
 
-def late_at(relation: Relation, below: Source, event_time: EventTime) -> str | None:
-    """The condition, as Spark SQL, that a row which a relation reads comes too late for it; None for never."""
+def _late_at(relation: Relation, below: Source, event_time: EventTime) -> str | None:
+    """The condition, in Spark SQL, under which a row is too late for a relation that reads it; None for never."""
     watermark = event_time.watermark(below, after=False)
     if watermark is None:
         return None
@@ -56,7 +55,10 @@ def late_at(relation: Relation, below: Source, event_time: EventTime) -> str | N
         if len(relation.flowing) > 1:
             return f"({CLOCK} < {watermark}L)" if relation.is_bounded else None
         if is_windowed(relation) and relation.window is not None:
-            return _window_closed(relation.window, watermark)
+            # The last instance that covers the row has closed, and there is one.
+            window = relation.window
+            into = f"pmod({CLOCK} - {window.origin}L, {window.slide}L)"
+            return f"({into} < {window.range}L AND {CLOCK} - {into} + {window.range}L <= {watermark}L)"
         if relation.is_grouped:
             return None
     if relation.retain is None or relation.retain.ticks is None:
@@ -67,77 +69,71 @@ def late_at(relation: Relation, below: Source, event_time: EventTime) -> str | N
 
 
 def closed_for(window: Window, clocks: NDArray[np.int64], watermark: int) -> NDArray[np.bool_]:
-    """For some clocks, that some instance covers the clock and the last one that does has closed."""
+    """For each clock, whether instances cover it and the last of them has closed."""
     assert window.range is not None
     into = (clocks - window.origin) % window.slide
     return np.asarray((into < window.range) & (clocks - into + window.range <= watermark))
 
 
-def _window_closed(window: Window, watermark: int) -> str:
-    """That some instance covers the row and the last one that does has closed."""
-    into = f"pmod({CLOCK} - {window.origin}L, {window.slide}L)"
-    return f"({into} < {window.range}L AND {CLOCK} - {into} + {window.range}L <= {watermark}L)"
-
-
 @dataclass(frozen=True)
 class _RowPath:
-    """A way of a stream's rows through a relation: what is known of their columns, and the conditions so far."""
+    """The path of a stream's rows through a relation: what is known of their columns, and the conditions so far."""
 
-    #: The columns as Spark SQL over the stream's row; those that tables have a part in are missing.
+    #: The columns as Spark SQL over the stream's row; those that depend on tables are missing.
     columns: Mapping[str, str]
     conditions: tuple[str, ...]
-    #: When a row is late at the end of the way, as Spark SQL; None for never.
+    #: When a row is late at the end of the path, in Spark SQL; None for never.
     late: str | None = None
     is_over: bool = False
 
 
 def late_conditions(source: Source, stream: Stream, event_time: EventTime) -> list[str]:
-    """Return, for each place where a relation loses late rows of a stream, which rows it loses, as Spark SQL."""
-    ways = _ways(source, stream, event_time)
-    return [" AND ".join([way.late, *way.conditions]) for way in ways if way.is_over and way.late is not None]
+    """For each place where a relation loses late rows of a stream: which rows it loses, in Spark SQL."""
+    paths = _paths(source, stream, event_time)
+    return [" AND ".join([path.late, *path.conditions]) for path in paths if path.is_over and path.late is not None]
 
 
-def _ways(source: Source, stream: Stream, event_time: EventTime) -> Iterator[_RowPath]:
+def _paths(source: Source, stream: Stream, event_time: EventTime) -> Iterator[_RowPath]:
     if isinstance(source, Stream) and source.name == stream.name:
         yield _RowPath({field.name: column(position) for position, field in enumerate(source.fields)}, ())
     elif isinstance(source, Select):
         for item in source.inputs:
-            for way in _ways(item.source, stream, event_time):
-                yield way if way.is_over else _through_select(way, source, item.alias, item.source, event_time)
+            for path in _paths(item.source, stream, event_time):
+                yield path if path.is_over else _through_select(path, source, item.alias, item.source, event_time)
     elif isinstance(source, SetOperation):
         for operand in (source.left, source.right):
-            for way in _ways(operand, stream, event_time):
-                yield way if way.is_over else _through_operator(way, source, operand, event_time)
+            for path in _paths(operand, stream, event_time):
+                yield path if path.is_over else _through_operator(path, source, operand, event_time)
 
 
-def _through_select(way: _RowPath, select: Select, alias: str, below: Source, event_time: EventTime) -> _RowPath:
-    conjuncts = (_text(each, alias, way.columns) for each in conjuncts_of(select.where))
-    conditions = (*way.conditions, *(text for text in conjuncts if text is not None))
+def _through_select(path: _RowPath, select: Select, alias: str, below: Source, event_time: EventTime) -> _RowPath:
+    conjuncts = (_text(each, alias, path.columns) for each in _conjuncts_of(select.where))
+    conditions = (*path.conditions, *(text for text in conjuncts if text is not None))
     if not passes_rows(select):
-        return replace(way, conditions=conditions, late=late_at(select, below, event_time), is_over=True)
-    outputs = {each.name: _text(each.expression, alias, way.columns) for each in select.outputs}
+        return replace(path, conditions=conditions, late=_late_at(select, below, event_time), is_over=True)
+    outputs = {each.name: _text(each.expression, alias, path.columns) for each in select.outputs}
     return _RowPath({name: text for name, text in outputs.items() if text is not None}, conditions)
 
 
-def _through_operator(way: _RowPath, operation: SetOperation, operand: Source, event_time: EventTime) -> _RowPath:
+def _through_operator(path: _RowPath, operation: SetOperation, operand: Source, event_time: EventTime) -> _RowPath:
     if not passes_rows(operation):
-        return replace(way, late=late_at(operation, operand, event_time), is_over=True)
+        return replace(path, late=_late_at(operation, operand, event_time), is_over=True)
     names = zip(operation.fields, operand.fields, strict=True)
-    return replace(way, columns={new.name: way.columns[old.name] for new, old in names if old.name in way.columns})
+    return replace(path, columns={new.name: path.columns[old.name] for new, old in names if old.name in path.columns})
 
 
-def conjuncts_of(where: Expression | None) -> list[Expression]:
-    """Return the conditions that a WHERE puts together with AND."""
+def _conjuncts_of(where: Expression | None) -> list[Expression]:
+    """The conditions that a WHERE combines with AND."""
     if where is None:
         return []
     if isinstance(where, Call) and where.op == "and":
-        return [each for arg in where.args for each in conjuncts_of(arg)]
+        return [each for arg in where.args for each in _conjuncts_of(arg)]
     return [where]
 
 
 def _text(expression: Expression, alias: str, columns: Mapping[str, str]) -> str | None:
-    """An expression as Spark SQL over the stream's row; None if the row alone does not tell."""
-    if not all(each.source == alias and each.name in columns for each in _columns(expression)):
+    """An expression as Spark SQL over the stream's row; None if it depends on more than that row."""
+    if not all(each.source == alias and each.name in columns for each in columns_of(expression)):
         return None
 
     def leaf(each: object) -> str:
@@ -145,14 +141,6 @@ def _text(expression: Expression, alias: str, columns: Mapping[str, str]) -> str
         return columns[each.name]
 
     return f"({spark_sql(expression, leaf)})"
-
-
-def _columns(expression: Expression) -> Iterator[Column]:
-    if isinstance(expression, Column):
-        yield expression
-    elif isinstance(expression, Call):
-        for arg in expression.args:
-            yield from _columns(arg)
 
 
 def counting(
@@ -172,7 +160,7 @@ def counting(
 
 
 class _AnyTime(EventTime):
-    """A event_time in which every stream has a watermark."""
+    """An event time in which every stream has a watermark."""
 
     def watermark(self, source: Source, *, after: bool = True) -> Clock:
         return 0

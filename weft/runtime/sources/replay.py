@@ -14,7 +14,6 @@ import shutil
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -43,14 +42,6 @@ _STEPS = "steps.json"
 _FIRST_MTIME = 1_000_000_000
 
 
-@dataclass(frozen=True)
-class Cut:
-    """One file of a replay and the clock at which its step ends."""
-
-    file: Path
-    end: int
-
-
 def prepare(stream: Stream, folder: Path) -> Path:
     """Return the folder of the steps of the stream's files; they are cut once, and their seals are in `steps.json`."""
     ready, waiting = folder / "ready", folder / "waiting"
@@ -58,14 +49,14 @@ def prepare(stream: Stream, folder: Path) -> Path:
     if not folder.exists():
         # What is not cut to the end, or not on disk, does not have the name.
         draft = folder.with_name(f".{folder.name}.draft")
-        _cut_anew(stream, draft, target.name)
+        _cut_into(stream, draft, target.name)
         publish(draft, folder)
     elif damages := _damages(folder):
         _mend(stream, folder, target, damages)
     return ready
 
 
-def _cut_anew(stream: Stream, folder: Path, target: str) -> None:
+def _cut_into(stream: Stream, folder: Path, target: str) -> None:
     """Cut the stream's files into steps in a new folder."""
     shutil.rmtree(folder, ignore_errors=True)
     for name in ("ready", "waiting"):
@@ -89,24 +80,24 @@ def _damages(folder: Path) -> dict[str, str]:
     for file in [*(folder / "waiting").glob("*"), *(folder / "ready").glob("*")]:
         if file.name not in steps:
             raise damaged(str(file), "does not belong to the project")
-    wrong = {name: fault(seal, _seal_now(folder, name)) for name, seal in steps.items()}
+
+    def seal_now(name: str) -> Seal | None:
+        # A step may be on its way from `waiting` to `ready`, not back.
+        for place in ("waiting", "ready"):
+            try:
+                return seal_of_file(folder / place / name)
+            except FileNotFoundError:
+                continue
+        return None
+
+    wrong = {name: fault(seal, seal_now(name)) for name, seal in steps.items()}
     return {name: text for name, text in wrong.items() if text is not None}
-
-
-def _seal_now(folder: Path, name: str) -> Seal | None:
-    """The seal that a step has now. It may be on its way from `waiting` to `ready`, not back."""
-    for place in ("waiting", "ready"):
-        try:
-            return seal_of_file(folder / place / name)
-        except FileNotFoundError:
-            continue
-    return None
 
 
 def _mend(stream: Stream, folder: Path, target: Path, damages: Mapping[str, str]) -> None:
     """Cut the stream's files once more, for the steps that are damaged; SourceError if they are not the same now."""
     draft = folder.with_name(f".{folder.name}.draft")
-    _cut_anew(stream, draft, target.name)
+    _cut_into(stream, draft, target.name)
     steps, cut = _steps(folder), _steps(draft)
     for name, wrong in damages.items():
         if cut.get(name) != steps[name]:

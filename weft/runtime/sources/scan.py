@@ -14,22 +14,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StringType,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import DataType, DecimalType, StructType
 
 from weft.algebra import Field, Stream, types
 from weft.algebra.types import BIGINT, TIMESTAMP
@@ -44,8 +29,8 @@ from weft.sql.paths import source_refusal
 #: The format of streams whose DataFrame is handed over by Python code.
 PYTHON = "python"
 
-#: The tag of rows that are only the passing of time: the stream of heartbeats.
-TICK_TAG = -1
+#: The number that heartbeats have in place of a stream's: rows that only carry the time.
+_TICK_TAG = -1
 
 #: Formats that can set malformed records aside, and all formats of files, which take a schema.
 TEXTUAL = frozenset({"json", "csv"})
@@ -80,7 +65,8 @@ def sources(
     exist yet. `allowed` are the folders that streams may be read from, if the project limits them.
     """
     read_by_number = list(enumerate(streams.items()))
-    files = {at: each for at, (_, each) in read_by_number if each.name not in frames and _is_of_files(each)}
+    of_files = {*_FILES, replay.FORMAT}
+    files = {at: each for at, (_, each) in read_by_number if each.name not in frames and each.format in of_files}
     others = {at: each for at, (_, each) in read_by_number if at not in files}
     numbers = {at: number for at, (number, _) in read_by_number}
     layout = slots_of(others.values())
@@ -99,13 +85,12 @@ def sources(
             rows = read(spark, stream, name, say) if handed is None else in_session(spark, handed)
             parts.append(rows.select(*tagging(rows.columns, stream, index, layout)))
     if ticks:
-        parts.append(_ticks(spark, layout, named=not frames))
+        reader = spark.readStream.format("rate").option("rowsPerSecond", 1)
+        clock = (reader if frames else reader.name("weft_ticks")).load()
+        *nothing, _ = _nothing(layout)
+        parts.append(clock.select(F.lit(_TICK_TAG).alias(STREAM), *nothing, F.unix_micros("timestamp").alias(TICK)))
     # What Spark keeps of a DataFrame from Python from one micro-batch to the next needs every one of them.
     return Sources(union_of(parts), files, others, must_be_read=ticks or bool(frames))
-
-
-def _is_of_files(stream: Stream) -> bool:
-    return stream.format in _FILES or stream.format == replay.FORMAT
 
 
 def _files(spark: SparkSession, stream: Stream, name: str | None, steps: Path, say: Callable[[str], None]) -> DataFrame:
@@ -115,13 +100,6 @@ def _files(spark: SparkSession, stream: Stream, name: str | None, steps: Path, s
     folder = replay.prepare(stream, steps)
     cut = replace(stream, format="parquet", options=(("path", str(folder)), ("maxFilesPerTrigger", "1")))
     return read(spark, cut, name, say)
-
-
-def _ticks(spark: SparkSession, layout: Mapping[str, str], *, named: bool) -> DataFrame:
-    reader = spark.readStream.format("rate").option("rowsPerSecond", 1)
-    clock = (reader.name("weft_ticks") if named else reader).load()
-    *nothing, _ = _nothing(layout)
-    return clock.select(F.lit(TICK_TAG).alias(STREAM), *nothing, F.unix_micros("timestamp").alias(TICK))
 
 
 def tagging(names: Sequence[str], stream: Stream, index: int, layout: Mapping[str, str]) -> list[Column]:
@@ -215,29 +193,32 @@ def stream_of(name: str, frame: DataFrame, clock: str, watermark: str) -> Stream
 
 
 def fields_of(owner: str, schema: StructType) -> tuple[Field, ...]:
-    """The columns that a schema of Spark has; `owner` is whose they are, for the error."""
+    """The columns of a Spark schema; `owner` names it in errors."""
     for each in schema.fields:
         if not each.name or "\0" in each.name:
             raise SourceError(f"a column of {owner} is called {each.name!r}; give it another name")
     return tuple(Field(each.name, _type_of(owner, each.name, each.dataType)) for each in schema.fields)
 
 
+#: The types that weft knows besides DECIMAL, by Spark's names for them.
+_TYPES = {
+    "boolean": types.BOOLEAN,
+    "byte": types.TINYINT,
+    "short": types.SMALLINT,
+    "integer": types.INT,
+    "long": types.BIGINT,
+    "float": types.FLOAT,
+    "double": types.DOUBLE,
+    "string": types.STRING,
+    "binary": types.BINARY,
+    "date": types.DATE,
+    "timestamp": types.TIMESTAMP,
+}
+
+
 def _type_of(owner: str, name: str, type_: DataType) -> types.DataType:
-    known = {
-        BooleanType: types.BOOLEAN,
-        ByteType: types.TINYINT,
-        ShortType: types.SMALLINT,
-        IntegerType: types.INT,
-        LongType: types.BIGINT,
-        FloatType: types.FLOAT,
-        DoubleType: types.DOUBLE,
-        StringType: types.STRING,
-        BinaryType: types.BINARY,
-        DateType: types.DATE,
-        TimestampType: types.TIMESTAMP,
-    }
     if isinstance(type_, DecimalType):
         return types.decimal(type_.precision, type_.scale)
-    if type(type_) not in known:
+    if type_.typeName() not in _TYPES:
         raise SourceError(f"column '{name}' of {owner} is {type_.simpleString()}, which weft does not know; cast it")
-    return known[type(type_)]
+    return _TYPES[type_.typeName()]

@@ -21,7 +21,7 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -41,40 +41,14 @@ _PIECE = 1 << 20
 _PACKED = (".gz", ".gzip", ".bz2", ".zst", ".deflate", ".lz4", ".snappy")
 
 
-class SourceFile(Protocol):
-    """One file of a stream."""
-
-    path: str
-
-    def size(self) -> int: ...
-    def tail(self, length: int) -> bytes: ...
-    def head(self, length: int) -> bytes:
-        """The first bytes, unpacked if the file is packed."""
-        ...
-
-    def pieces(self) -> Iterator[bytes]:
-        """The bytes of the file one after the other; only the first of them if reading all would be dear."""
-        ...
-
-
-class SourceFiles:
-    """Finds the files that Spark names."""
-
-    def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
-
-    def at(self, path: str) -> SourceFile:
-        if path.startswith("file:"):
-            return _LocalFile(path)
-        return _HadoopFile(self._spark, path)
-
-
-def is_packed(path: str) -> bool:
-    """Whether a file is compressed as a whole."""
-    return path.lower().endswith(_PACKED)
+def source_file(spark: SparkSession, path: str) -> SourceFile:
+    """The file at a path as Spark names it."""
+    return _LocalFile(path) if path.startswith("file:") else _HadoopFile(spark, path)
 
 
 class _LocalFile:
+    """A file on a local disk."""
+
     def __init__(self, path: str) -> None:
         self.path = path
         self._local = Path("/" + path.removeprefix("file:").lstrip("/"))
@@ -88,6 +62,7 @@ class _LocalFile:
             return file.read(length)
 
     def head(self, length: int) -> bytes:
+        """The first bytes, unpacked if the file is packed."""
         if self.path.lower().endswith((".gz", ".gzip")):
             with gzip.open(self._local) as unpacked:
                 return unpacked.read(length)
@@ -95,12 +70,15 @@ class _LocalFile:
             return file.read(length)
 
     def pieces(self) -> Iterator[bytes]:
+        """The bytes of the file, piece by piece; of a remote file only the first, since reading all costs much."""
         with self._local.open("rb") as file:
             while piece := file.read(_PIECE):
                 yield piece
 
 
 class _HadoopFile:
+    """A file that Spark reaches through Hadoop."""
+
     def __init__(self, spark: SparkSession, path: str) -> None:
         self.path = path
         context: Any = spark.sparkContext
@@ -139,6 +117,10 @@ class _HadoopFile:
             raise _as_os_error(error, self.path) from error
 
 
+#: One file of a stream or table.
+SourceFile: TypeAlias = _LocalFile | _HadoopFile
+
+
 def _as_os_error(error: Py4JJavaError, path: str) -> OSError:
     java: Any = error.java_exception
     said = str(java.getMessage() or java.getClass().getSimpleName())
@@ -157,6 +139,7 @@ def is_exact(declared: DataType, found: pa.DataType, format_: str) -> bool:
     """Whether Spark gives every value of a column of a file exactly when it reads it as the declared type."""
     if arrow.is_dictionary(found):
         found = found.value_type
+    is_text = bool(arrow.is_string(found) or arrow.is_large_string(found))
     kind = declared.kind
     if kind in _BITS:
         return _is_integer_within(found, _BITS[kind])
@@ -172,19 +155,15 @@ def is_exact(declared: DataType, found: pa.DataType, format_: str) -> bool:
             return _fits_decimal(declared, found)
         case Kind.STRING:
             # Some writers of Parquet do not say that bytes are text. Spark gives bytes in ORC as hex digits.
-            return _is_text(found) or (format_ == "parquet" and arrow.is_binary(found))
+            return is_text or (format_ == "parquet" and arrow.is_binary(found))
         case Kind.BINARY:
-            return _is_text(found) or arrow.is_binary(found) or arrow.is_fixed_size_binary(found)
+            return is_text or arrow.is_binary(found) or arrow.is_fixed_size_binary(found)
         case Kind.DATE:
             return bool(arrow.is_date32(found))
         case Kind.TIMESTAMP:
             # ORC has one type for all instants; Parquet has nanoseconds apart, which Spark refuses.
             return arrow.is_timestamp(found) and (format_ == "orc" or found.unit in ("us", "ms"))
     return False
-
-
-def _is_text(found: pa.DataType) -> bool:
-    return bool(arrow.is_string(found) or arrow.is_large_string(found))
 
 
 def _is_integer_within(found: pa.DataType, bits: int) -> bool:
@@ -194,11 +173,11 @@ def _is_integer_within(found: pa.DataType, bits: int) -> bool:
 
 
 def _fits_decimal(declared: DataType, found: pa.DataType) -> bool:
-    whole, scale = declared.precision - declared.scale, declared.scale
+    whole = declared.precision - declared.scale
     if arrow.is_signed_integer(found):
         return whole >= _DIGITS[found.bit_width]
     if arrow.is_decimal(found):
-        return bool(found.precision - found.scale <= whole and found.scale <= scale)
+        return bool(found.precision - found.scale <= whole and found.scale <= declared.scale)
     return False
 
 
@@ -212,7 +191,7 @@ _MAGIC = b"PAR1"
 
 @dataclass(frozen=True)
 class FileFindings:
-    """What a look at a file found: why it cannot be read, if it cannot; and the names in its header, if it has one."""
+    """What a check found: why the file cannot be read, if it cannot; and the names in its header, if it has one."""
 
     fault: str = ""
     header: tuple[str, ...] | None = None
@@ -223,7 +202,7 @@ class Unreadable(Exception):
 
 
 class FileCheck:
-    """Looks at files of one stream. Columns in the names of folders are not looked for inside the files."""
+    """Checks files of one stream. Columns in the names of folders are not looked for inside the files."""
 
     def __init__(self, stream: Stream, in_folders: Sequence[str] = ()) -> None:
         self._format = stream.format
@@ -236,7 +215,7 @@ class FileCheck:
 
     @property
     def is_needed(self) -> bool:
-        """Whether there is anything to see in files of this format."""
+        """Whether files of this format can be checked."""
         return self._format in ("parquet", "orc", "csv", "json")
 
     @property
@@ -244,13 +223,8 @@ class FileCheck:
         """The declared columns that must be in each file, in small letters."""
         return tuple(each.name.lower() for each in self._fields)
 
-    @property
-    def has_header(self) -> bool:
-        """Whether the first line of a file names its columns."""
-        return self._format == "csv" and self._options.get("header", "false").lower() == "true"
-
-    def look(self, file: SourceFile) -> FileFindings:
-        """Look at a file. One that is not there any more has no fault: Spark passes over it."""
+    def findings(self, file: SourceFile) -> FileFindings:
+        """Check a file. One that no longer exists has no fault: Spark passes over it."""
         try:
             if self._format in ("parquet", "orc"):
                 self._compare(columns_of(file, self._format))
@@ -279,11 +253,10 @@ class FileCheck:
     def _look_at_text(self, file: SourceFile) -> tuple[str, ...] | None:
         """The header of a file, if it has one; raise Unreadable unless it is text and the header fits."""
         reads_itself = self._format == "json" and self._options.get("multiline", "false").lower() == "true"
-        if self._is_utf8 and not reads_itself and not is_packed(file.path):
+        if self._is_utf8 and not reads_itself and not file.path.lower().endswith(_PACKED):
             _check_utf8(file)
-        if not self.has_header:
-            return None
-        header = self._header(file)
+        has_header = self._format == "csv" and self._options.get("header", "false").lower() == "true"
+        header = self._header(file) if has_header else None
         if header is None:
             return None
         names = [name.lower() for name in header]
@@ -302,7 +275,7 @@ class FileCheck:
         except (EOFError, ValueError) as error:
             raise Unreadable(f"cannot be unpacked: {error}") from error
         except OSError as error:
-            if isinstance(error, FileNotFoundError | PermissionError) or not is_packed(file.path):
+            if isinstance(error, FileNotFoundError | PermissionError) or not file.path.lower().endswith(_PACKED):
                 raise
             raise Unreadable(f"cannot be unpacked: {error}") from error
         try:
@@ -333,61 +306,41 @@ class FileCheck:
 
 def columns_of(file: SourceFile, format_: str) -> dict[str, list[pa.DataType]]:
     """The types of a Parquet or ORC file's columns, by name in small letters; Unreadable if it is damaged."""
-    return _parquet_columns(file) if format_ == "parquet" else _orc_columns(file)
-
-
-def _parquet_columns(file: SourceFile) -> dict[str, list[pa.DataType]]:
-    size = file.size()
-    end = file.tail(_FOOTER)
-    if not size:
+    if not file.size():
         raise Unreadable("is empty")
-    if size < 12 or end[-4:] != _MAGIC:
-        raise Unreadable("is not a whole Parquet file")
+    found: dict[str, list[pa.DataType]] = {}
+    for name, type_ in _parquet_columns(file) if format_ == "parquet" else _orc_columns(file):
+        found.setdefault(name.lower(), []).append(type_)
+    return found
+
+
+def _parquet_columns(file: SourceFile) -> Iterator[tuple[str, pa.DataType]]:
+    size, end = file.size(), file.tail(_FOOTER)
     length = int.from_bytes(end[-8:-4], "little") + 8
-    if length > size:
+    if size < 12 or end[-4:] != _MAGIC or length > size:
         raise Unreadable("is not a whole Parquet file")
-    if length > len(end):
-        end = file.tail(length)
     try:
-        metadata = pq.read_metadata(pa.BufferReader(end))
+        metadata = pq.read_metadata(pa.BufferReader(end if length <= len(end) else file.tail(length)))
         schema = metadata.schema.to_arrow_schema()
     except (pa.ArrowException, OSError) as error:
         raise Unreadable(f"has a damaged schema ({_first_line(error)})") from error
-    legacy = {
-        metadata.schema.column(number).path
-        for number in range(metadata.num_columns)
-        if metadata.schema.column(number).physical_type == "INT96"
-    }
-    found: dict[str, list[pa.DataType]] = {}
+    columns = [metadata.schema.column(number) for number in range(metadata.num_columns)]
+    legacy = {column.path for column in columns if column.physical_type == "INT96"}
     for each in schema:
         # Spark reads the old type of instants in microseconds, as it wrote it.
-        type_ = pa.timestamp("us") if each.name in legacy else each.type
-        found.setdefault(each.name.lower(), []).append(type_)
-    return found
+        yield each.name, pa.timestamp("us") if each.name in legacy else each.type
 
 
-def _orc_columns(file: SourceFile) -> dict[str, list[pa.DataType]]:
-    size = file.size()
-    if not size:
-        raise Unreadable("is empty")
+def _orc_columns(file: SourceFile) -> Iterator[tuple[str, pa.DataType]]:
     try:
-        schema = _orc_schema(file.tail(_FOOTER))
-    except Unreadable:
-        if size <= _FOOTER:
-            raise
-        schema = _orc_schema(file.tail(_LONG_FOOTER))
-    found: dict[str, list[pa.DataType]] = {}
+        schema = orc.ORCFile(pa.BufferReader(file.tail(_FOOTER))).schema
+    except (pa.ArrowException, OSError):
+        try:
+            schema = orc.ORCFile(pa.BufferReader(file.tail(_LONG_FOOTER))).schema
+        except (pa.ArrowException, OSError) as error:
+            raise Unreadable(f"is not a whole ORC file ({_first_line(error)})") from error
     for each in schema:
-        found.setdefault(each.name.lower(), []).append(each.type)
-    return found
-
-
-def _orc_schema(end: bytes) -> pa.Schema:
-    """The schema in the last bytes of an ORC file."""
-    try:
-        return orc.ORCFile(pa.BufferReader(end)).schema
-    except (pa.ArrowException, OSError) as error:
-        raise Unreadable(f"is not a whole ORC file ({_first_line(error)})") from error
+        yield each.name, each.type
 
 
 def _check_utf8(file: SourceFile) -> None:
@@ -414,11 +367,10 @@ def check_table_files(table: Table, frame: DataFrame) -> None:
     """Raise SourceError unless every Parquet or ORC file of a table has all declared columns, of one type each."""
     if table.format not in ("parquet", "orc"):
         return
-    source = SourceFiles(frame.sparkSession)
     first: dict[str, tuple[str, object]] = {}
     for path in sorted(unquote(name) for name in frame.inputFiles()):
         try:
-            found = columns_of(source.at(path), table.format)
+            found = columns_of(source_file(frame.sparkSession, path), table.format)
         except FileNotFoundError:
             continue
         except Unreadable as fault:

@@ -52,7 +52,7 @@ _AFTER_ALL_CYCLES = 1 << 62
 
 
 class TableSnapshots:
-    """The snapshots that cycles of one engine go by. `given` has the rows that Python code hands over, by name.
+    """The snapshots that the cycles of one engine read. `given` has the rows that Python code hands over, by name.
 
     `allowed` are the folders that tables may be read from, if the project limits them.
     """
@@ -68,11 +68,11 @@ class TableSnapshots:
         self._taken: dict[int, Segment] = {}
         #: The snapshots that this process has compared with their seals, or has written.
         self._checked: set[str] = set()
-        #: Takes sentences for people.
+        #: Receives sentences for the user.
         self.say: Callable[[str], None] = lambda sentence: None
 
-    def read_anew(self, tables: Mapping[int, Table], begun: set[str], last: set[str]) -> None:
-        """Look at all tables, by number, as an engine starts; and drop snapshots that no cycle needs any more.
+    def begin(self, tables: Mapping[int, Table], begun: set[str], last: set[str]) -> None:
+        """Take snapshots of all tables, by number, as an engine starts; drop those that no cycle needs any more.
 
         A cycle that was `begun` is finished with the snapshots at these paths; StorageError if one of them is damaged.
         Those of the `last` commit are kept.
@@ -108,7 +108,9 @@ class TableSnapshots:
         """The rows of a table as they are now: from the state directory, if it has them."""
         try:
             frame, origin = self._source(table)
-            path = f"{_FOLDER}/{number}-{_digest(table, origin)}"
+            columns = [(field.name, str(field.type)) for field in table.fields]
+            described = json.dumps([table.format, table.options, columns, origin])
+            path = f"{_FOLDER}/{number}-{blake2b(described.encode(), digest_size=8).hexdigest()}"
             if not self._is_good(table, path):
                 self._storage.delete(f"{path}.json")
                 self._storage.delete(path)
@@ -142,7 +144,7 @@ class TableSnapshots:
         self._checked.add(path)
 
     def _source(self, table: Table) -> tuple[DataFrame, Any]:
-        """The rows of a table, and what tells them from those it had, or will have, at other times."""
+        """The rows of a table, and what distinguishes them from those it had, or will have, at other times."""
         given = self._given.get(table.name)
         if isinstance(given, pa.Table):
             return self._spark.createDataFrame(given), _hash_of(given)
@@ -155,17 +157,13 @@ class TableSnapshots:
         if refused is not None:
             raise SourceError(f"table '{table.name}' cannot be read: {refused}")
         frame = _read(self._spark, table)
-        return frame, self._files(frame) or secrets.token_hex(8)
-
-    def _files(self, frame: DataFrame) -> list[tuple[str, int, int]]:
-        """Path, size and time of the files that a DataFrame reads."""
         jvm, configuration = self._spark.sparkContext._jvm, self._spark.sparkContext._jsc.hadoopConfiguration()
-        found = []
+        files = []
         for name in sorted(frame.inputFiles()):
             path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(name))
             status = path.getFileSystem(configuration).getFileStatus(path)
-            found.append((name, status.getLen(), status.getModificationTime()))
-        return found
+            files.append((name, status.getLen(), status.getModificationTime()))
+        return frame, files or secrets.token_hex(8)
 
     def _write(self, table: Table, frame: DataFrame, path: str) -> int:
         """Write a snapshot and give the number of its rows; SourceError if a row is not as declared."""
@@ -179,7 +177,10 @@ class TableSnapshots:
         if CORRUPT in frame.columns:
             measures += [F.count(CORRUPT).alias("unreadable"), F.max(CORRUPT).alias("text")]
         read = frame.observe(observation, *measures)
-        rows = read.select(*(F.expr(each.value).alias(each.name) for each in columns), *_nowhere_in_time())
+        # Before all clocks, after all cycles, and never judged: see above.
+        clocks = {CLOCK: _BEFORE_ALL_CLOCKS, ARRIVAL: _AFTER_ALL_CYCLES, BEFORE: None}
+        nowhere = [F.lit(value).cast("bigint").alias(name) for name, value in clocks.items()]
+        rows = read.select(*(F.expr(each.value).alias(each.name) for each in columns), *nowhere)
         rows.write.mode("overwrite").parquet(self._storage.path(path))
         found = observation.get
         _refuse_bad_rows(table, columns, found)
@@ -244,14 +245,6 @@ def _columns(table: Table, frame: DataFrame) -> list[_Column]:
     return columns
 
 
-def _nowhere_in_time() -> tuple[Any, ...]:
-    return (
-        F.lit(_BEFORE_ALL_CLOCKS).cast("bigint").alias(CLOCK),
-        F.lit(_AFTER_ALL_CYCLES).cast("bigint").alias(ARRIVAL),
-        F.lit(None).cast("bigint").alias(BEFORE),
-    )
-
-
 def _refuse_bad_rows(table: Table, columns: list[_Column], found: Mapping[str, Any]) -> None:
     unreadable = found.get("unreadable")
     if unreadable:
@@ -280,12 +273,6 @@ def _reason(error: PySparkException | Py4JJavaError) -> str:
 
 def _rows(count: int) -> str:
     return f"{count} row{'s' * (count != 1)}"
-
-
-def _digest(table: Table, origin: Any) -> str:
-    columns = [(field.name, str(field.type)) for field in table.fields]
-    said = json.dumps([table.format, table.options, columns, origin])
-    return blake2b(said.encode(), digest_size=8).hexdigest()
 
 
 def _hash_of(rows: pa.Table) -> str:

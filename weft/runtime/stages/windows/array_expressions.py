@@ -36,6 +36,14 @@ from weft.runtime.stages.windows.exact_arithmetic import (
 #: What stands at a leaf of an expression: a column before grouping, the others after it.
 ValueLeaf: TypeAlias = Callable[[Column | KeyRef | AggregateRef | WindowBound], Values]
 
+Instants: TypeAlias = NDArray[np.int64]
+
+_EPOCH = date(1970, 1, 1).toordinal()
+_SECOND = 1_000_000
+#: The units that time is truncated to, in microseconds.
+_LENGTHS = {"millisecond": 1_000, "second": _SECOND, "minute": 60 * _SECOND, "hour": 3_600 * _SECOND}
+_LENGTHS["day"] = 24 * _LENGTHS["hour"]
+
 _COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">="})
 
 
@@ -43,9 +51,7 @@ def can_be_computed(expression: Expression) -> bool:
     """Whether `computed` knows every operator and type in an expression."""
     if isinstance(expression, KeyRef | AggregateRef | WindowBound):
         return True
-    if isinstance(expression, Column):
-        return expression.type.kind is not Kind.BINARY
-    if isinstance(expression, Literal):
+    if isinstance(expression, Column | Literal):
         return expression.type.kind is not Kind.BINARY
     return isinstance(expression, Call) and _is_known(expression) and all(map(can_be_computed, expression.args))
 
@@ -58,9 +64,9 @@ def _is_known(call: Call) -> bool:
         comparable = types[0] == types[1] or all(type_.is_integer for type_ in types)
         return comparable and types[0].kind is not Kind.BINARY
     if call.op == "cast":
-        to_text = call.type.kind is Kind.STRING and can_be_text(types[0])
+        to_text = call.type.kind is Kind.STRING and _can_be_text(types[0])
         return can_be_cast(types[0], call.type) or to_text or types[0].kind is Kind.NULL
-    if is_text_or_time(call):
+    if call.op in _OF_TEXT or call.op in _OF_INSTANTS or call.op == "date_trunc":
         return True
     if call.type.is_floating:
         if call.op == "round":
@@ -72,7 +78,7 @@ def _is_known(call: Call) -> bool:
 
 
 def computed(expression: Expression, leaf: ValueLeaf, rows: int) -> Values:
-    """The values of an expression for so many rows."""
+    """The values of an expression for a number of rows."""
     if isinstance(expression, Literal):
         return _constant(expression, rows)
     if not isinstance(expression, Call):
@@ -88,21 +94,29 @@ def computed(expression: Expression, leaf: ValueLeaf, rows: int) -> Values:
         return Values(_compared(expression.op, args[0].values, args[1].values), valid)
     if expression.op == "cast":
         return _cast(expression, args[0], rows)
-    if is_text_or_time(expression):
-        return text_or_time(expression, args, valid)
+    if expression.op in _OF_TEXT:
+        return _text_function(expression, args, valid)
+    if expression.op in _OF_INSTANTS:
+        return Values(_OF_INSTANTS[expression.op](args[0].values), valid)
+    if expression.op == "date_trunc":
+        unit = expression.args[0]
+        assert isinstance(unit, Literal)
+        return Values(_truncated(args[1].values, str(unit.value)), valid)
     if expression.type.is_floating:
         return _floating(expression, args, valid)
     if expression.args[0].type.is_floating:
-        return _whole(expression, args[0])
+        # FLOOR and CEIL of a floating number: a BIGINT, if it fits.
+        whole = np.floor(args[0].values) if expression.op == "floor" else np.ceil(args[0].values)
+        return cast_to(Values(whole, valid), DOUBLE, expression.type)
     return exactly(expression, args)
 
 
 def _cast(call: Call, arg: Values, rows: int) -> Values:
     source = call.args[0].type
     if source.kind is Kind.NULL:
-        return nothing(call.type, rows)
+        return _nulls(call.type, rows)
     if call.type.kind is Kind.STRING and source.kind is not Kind.STRING:
-        return as_text(arg, source)
+        return _value_by_value(lambda value: _text_of(value, source), [arg], arg.valid, "")
     return cast_to(arg, source, call.type)
 
 
@@ -112,23 +126,20 @@ def _cast(call: Call, arg: Values, rows: int) -> Values:
 def _constant(literal: Literal, rows: int) -> Values:
     value, type_ = literal.value, literal.type
     if value is None:
-        return nothing(type_, rows)
+        return _nulls(type_, rows)
+    dtype: Any = object if isinstance(value, str) or type_ == HUGEINT else np.float64 if type_.is_floating else None
+    filler: Any = value
     if isinstance(value, Decimal):
-        return Values(_filled(int(Fraction(value) * 10**type_.scale), rows, object), np.ones(rows, dtype=bool))
-    if isinstance(value, date):
-        return Values(_filled(value.toordinal() - _EPOCH, rows, np.int64), np.ones(rows, dtype=bool))
-    kind = object if isinstance(value, str) or type_ == HUGEINT else np.float64 if type_.is_floating else None
-    return Values(_filled(value, rows, kind), np.ones(rows, dtype=bool))
+        filler, dtype = int(Fraction(value) * 10**type_.scale), object
+    elif isinstance(value, date):
+        filler = value.toordinal() - _EPOCH
+    return Values(np.full(rows, filler, dtype=dtype), np.ones(rows, dtype=bool))
 
 
-def _filled(value: Any, rows: int, dtype: Any) -> Array:
-    return np.full(rows, value, dtype=dtype)
-
-
-def nothing(type_: DataType, rows: int) -> Values:
-    """As many NULLs. What stands in their place compares with values of the type."""
+def _nulls(type_: DataType, rows: int) -> Values:
+    """NULL for each row. What stands in its place compares with values of the type."""
     if type_.kind is Kind.STRING:
-        return Values(_filled("", rows, object), np.zeros(rows, dtype=bool))
+        return Values(np.full(rows, "", dtype=object), np.zeros(rows, dtype=bool))
     dtype = np.float64 if type_.is_floating else bool if type_.kind is Kind.BOOLEAN else np.int64
     return Values(np.zeros(rows, dtype=dtype), np.zeros(rows, dtype=bool))
 
@@ -179,10 +190,6 @@ def _chosen(wanted: NDArray[np.bool_], then: Values, otherwise: Values) -> Value
     return Values(values, np.where(wanted, then.valid, otherwise.valid))
 
 
-def _coalesced(args: Sequence[Values]) -> Values:
-    return reduce(lambda known, other: _chosen(known.valid, known, other), args)
-
-
 def _extreme(comparison: str, args: Sequence[Values]) -> Values:
     def better(known: Values, other: Values) -> Values:
         displaced = other.valid & (~known.valid | _compared(comparison, other.values, known.values))
@@ -204,7 +211,7 @@ _LENIENT: dict[str, Callable[[Sequence[Values]], Values]] = {
     "<=>": _is_same,
     "in": _is_in,
     "case": _case,
-    "coalesce": _coalesced,
+    "coalesce": lambda args: reduce(lambda known, other: _chosen(known.valid, known, other), args),
     "greatest": lambda args: _extreme(">", args),
     "least": lambda args: _extreme("<", args),
     "nullif": _null_if,
@@ -270,24 +277,6 @@ _FLOATING: dict[str, Callable[..., Array]] = {
 }
 
 
-def _whole(call: Call, arg: Values) -> Values:
-    """FLOOR and CEIL of a floating number: a BIGINT, if it fits."""
-    whole = np.floor(arg.values) if call.op == "floor" else np.ceil(arg.values)
-    return cast_to(Values(whole, arg.valid), DOUBLE, call.type)
-
-
-_SECOND = 1_000_000
-_LENGTHS = {
-    "day": 86_400 * _SECOND,
-    "hour": 3_600 * _SECOND,
-    "minute": 60 * _SECOND,
-    "second": _SECOND,
-    "millisecond": 1_000,
-}
-_EPOCH = date(1970, 1, 1).toordinal()
-
-Instants = NDArray[np.int64]
-
 # -- text -------------------------------------------------------------------------------------------------------------
 
 
@@ -296,10 +285,6 @@ def _substring(text: str, position: int, length: int | None = None) -> str:
     first = max(position - 1, 0) if position >= 0 else len(text) + position
     last = len(text) if length is None else first + length
     return text[max(first, 0) : max(last, 0)]
-
-
-def _replaced(text: str, old: str, new: str = "") -> str:
-    return text.replace(old, new) if old else text
 
 
 _OF_TEXT: dict[str, Callable[..., object]] = {
@@ -311,7 +296,7 @@ _OF_TEXT: dict[str, Callable[..., object]] = {
     "rtrim": lambda text: text.rstrip(" "),
     "reverse": lambda text: text[::-1],
     "substring": _substring,
-    "replace": _replaced,
+    "replace": lambda text, old, new="": text.replace(old, new) if old else text,
     "concat": lambda *texts: "".join(texts),
     "startswith": str.startswith,
     "endswith": str.endswith,
@@ -319,17 +304,13 @@ _OF_TEXT: dict[str, Callable[..., object]] = {
 }
 
 
-def can_be_text(type_: DataType) -> bool:
+def _can_be_text(type_: DataType) -> bool:
     """Whether values of a type can be written as text: all but floating numbers, instants and bytes."""
     return type_.is_integer or type_.kind in (Kind.DECIMAL, Kind.BOOLEAN, Kind.DATE)
 
 
-def as_text(column: Values, type_: DataType) -> Values:
-    """CAST(… AS STRING)."""
-    return _value_by_value(lambda value: _written(value, type_), [column], column.valid, "")
-
-
-def _written(value: int, type_: DataType) -> str:
+def _text_of(value: int, type_: DataType) -> str:
+    """A value as CAST(… AS STRING) writes it."""
     if type_.kind is Kind.BOOLEAN:
         return "true" if value else "false"
     if type_.kind is Kind.DATE:
@@ -340,9 +321,17 @@ def _written(value: int, type_: DataType) -> str:
     return f"{'-' * (value < 0)}{whole}.{rest:0{type_.scale}}"
 
 
+def _text_function(call: Call, args: Sequence[Values], valid: NDArray[np.bool_]) -> Values:
+    if call.type.kind is Kind.STRING:
+        return _value_by_value(_OF_TEXT[call.op], args, valid, "")
+    counted = _value_by_value(_OF_TEXT[call.op], args, valid, 0)
+    return Values(counted.values.astype(bool if call.type.kind is Kind.BOOLEAN else np.int64), valid)
+
+
 def _value_by_value(
     function: Callable[..., object], args: Sequence[Values], valid: NDArray[np.bool_], otherwise: object
 ) -> Values:
+    """Text is computed by Python, value by value: answers are few."""
     results = np.empty(len(valid), dtype=object)
     rows = zip(*(arg.values.tolist() for arg in args), strict=True)
     for number, (row, is_valid) in enumerate(zip(rows, valid.tolist(), strict=True)):
@@ -366,16 +355,12 @@ def _from_units(numbers: Instants, unit: str) -> Instants:
     return numbers.astype(f"datetime64[{unit}]").astype("datetime64[us]").astype(np.int64)
 
 
-def _day_of_month(instants: Instants) -> Instants:
-    return _days(instants) - _days(_from_units(_in_units(instants, "M"), "M")) + 1
-
-
 #: The epoch is a Thursday. DAYOFWEEK counts from Sunday, as 1; weeks begin with Monday.
 _OF_INSTANTS: dict[str, Callable[[Instants], Instants]] = {
     "year": lambda instants: _in_units(instants, "Y") + 1970,
     "quarter": lambda instants: _in_units(instants, "M") % 12 // 3 + 1,
     "month": lambda instants: _in_units(instants, "M") % 12 + 1,
-    "day": _day_of_month,
+    "day": lambda instants: _days(instants) - _days(_from_units(_in_units(instants, "M"), "M")) + 1,
     "dayofweek": lambda instants: (_days(instants) + 4) % 7 + 1,
     "hour": lambda instants: instants // _LENGTHS["hour"] % 24,
     "minute": lambda instants: instants // _LENGTHS["minute"] % 60,
@@ -392,25 +377,3 @@ def _truncated(instants: Instants, unit: str) -> Instants:
         return (days - (days + 3) % 7) * _LENGTHS["day"]
     months = {"year": 12, "quarter": 3, "month": 1}[unit]
     return _from_units(_in_units(instants, "M") // months * months, "M")
-
-
-# -- calls ------------------------------------------------------------------------------------------------------------
-
-
-def is_text_or_time(call: Call) -> bool:
-    """Whether a call is one of the functions here."""
-    return call.op in _OF_TEXT or call.op in _OF_INSTANTS or call.op == "date_trunc"
-
-
-def text_or_time(call: Call, args: Sequence[Values], valid: NDArray[np.bool_]) -> Values:
-    """The values of a function of text or of the calendar."""
-    if call.op == "date_trunc":
-        unit = call.args[0]
-        assert isinstance(unit, Literal)
-        return Values(_truncated(args[1].values, str(unit.value)), valid)
-    if call.op in _OF_INSTANTS:
-        return Values(_OF_INSTANTS[call.op](args[0].values), valid)
-    if call.type.kind is Kind.STRING:
-        return _value_by_value(_OF_TEXT[call.op], args, valid, "")
-    counted = _value_by_value(_OF_TEXT[call.op], args, valid, 0)
-    return Values(counted.values.astype(bool if call.type.kind is Kind.BOOLEAN else np.int64), valid)

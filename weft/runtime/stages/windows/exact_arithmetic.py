@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from weft.algebra import Call, DataType, Kind
 from weft.kernels.statistic import Values
@@ -35,10 +36,9 @@ def is_exact(type_: DataType) -> bool:
 def exactly(call: Call, args: Sequence[Values]) -> Values:
     """An operator over exact numbers."""
     scales = [arg.type.scale for arg in call.args]
-    compute = _OPERATORS[call.op]
 
     def of(*numbers: int) -> int | None:
-        result = compute([*zip(numbers, scales, strict=True)], call.type)
+        result = _applied(call.op, [*zip(numbers, scales, strict=True)], call.type)
         return None if result is None else _rescaled(result, call.type.scale)
 
     return fitted([_integers(arg) for arg in args], of, call.type)
@@ -47,24 +47,19 @@ def exactly(call: Call, args: Sequence[Values]) -> Values:
 def fitted(columns: Sequence[list[int | None]], compute: Callable[..., int | None], type_: DataType) -> Values:
     """What is computed from each row's numbers; NULL where one of them is, or where it does not fit."""
     results = [None if None in row else compute(*row) for row in zip(*columns, strict=True)]
-    limit = _limit(type_)
+    if type_.kind in _BITS:
+        limit = 1 << (_BITS[type_.kind] - 1)
+    else:
+        limit = 10 ** (type_.precision if type_.kind is Kind.DECIMAL else _DIGITS_OF_HUGEINT)
     least = -limit if type_.kind in _BITS else 1 - limit
     valid = np.array([each is not None and least <= each < limit for each in results], dtype=bool)
     numbers = [each if fits else 0 for each, fits in zip(results, valid.tolist(), strict=True)]
     return Values(np.array(numbers, dtype=np.int64 if type_.kind in _BITS else object), valid)
 
 
-def _limit(type_: DataType) -> int:
-    if type_.kind in _BITS:
-        return 1 << (_BITS[type_.kind] - 1)
-    return int(10 ** (type_.precision if type_.kind is Kind.DECIMAL else _DIGITS_OF_HUGEINT))
-
-
 def _integers(column: Values) -> list[int | None]:
-    return [
-        int(value) if valid else None
-        for value, valid in zip(column.values.tolist(), column.valid.tolist(), strict=True)
-    ]
+    pairs = zip(column.values.tolist(), column.valid.tolist(), strict=True)
+    return [int(value) if valid else None for value, valid in pairs]
 
 
 def half_up(dividend: int, divisor: int) -> int:
@@ -80,88 +75,40 @@ def _rescaled(number: Scaled, scale: int) -> int:
 
 # -- operators --------------------------------------------------------------------------------------------------------
 
-
-def _aligned(left: Scaled, right: Scaled) -> tuple[int, int, int]:
-    scale = max(left[1], right[1])
-    return _rescaled(left, scale), _rescaled(right, scale), scale
+EXACT_OPERATORS = frozenset({"+", "-", "*", "/", "%", "div", "neg", "abs", "floor", "ceil", "round"})
 
 
-def _added(args: list[Scaled], type_: DataType) -> Scaled:
-    left, right, scale = _aligned(*args)
-    return left + right, scale
-
-
-def _subtracted(args: list[Scaled], type_: DataType) -> Scaled:
-    left, right, scale = _aligned(*args)
-    return left - right, scale
-
-
-def _multiplied(args: list[Scaled], type_: DataType) -> Scaled:
-    (left, own), (right, other) = args
-    return left * right, own + other
-
-
-def _divided(args: list[Scaled], type_: DataType) -> Scaled | None:
-    left, right, _ = _aligned(*args)
-    return (half_up(left * 10**type_.scale, right), type_.scale) if right else None
+def _applied(op: str, args: Sequence[Scaled], type_: DataType) -> Scaled | None:
+    """The result of an operator over numbers; None where it divides by zero."""
+    value, scale = args[0]
+    if op in ("neg", "abs"):
+        return (-value if op == "neg" else abs(value)), scale
+    if op == "floor":
+        return value // 10**scale, 0
+    if op == "ceil":
+        return -(-value // 10**scale), 0
+    if op == "round":
+        places = args[1][0] if len(args) > 1 else 0
+        if places >= scale:
+            return args[0]
+        return half_up(value, 10 ** (scale - places)) * 10 ** max(0, -places), max(0, places)
+    if op == "*":
+        return value * args[1][0], scale + args[1][1]
+    scale = max(scale, args[1][1])
+    left, right = (_rescaled(each, scale) for each in args)
+    if op in ("+", "-"):
+        return (left + right if op == "+" else left - right), scale
+    if not right:
+        return None
+    if op == "/":
+        return half_up(left * 10**type_.scale, right), type_.scale
+    quotient = _truncated_quotient(left, right)
+    return (quotient, 0) if op == "div" else (left - right * quotient, scale)
 
 
 def _truncated_quotient(left: int, right: int) -> int:
     return abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
 
-
-def _whole_quotient(args: list[Scaled], type_: DataType) -> Scaled | None:
-    left, right, _ = _aligned(*args)
-    return (_truncated_quotient(left, right), 0) if right else None
-
-
-def _remainder(args: list[Scaled], type_: DataType) -> Scaled | None:
-    left, right, scale = _aligned(*args)
-    return (left - right * _truncated_quotient(left, right), scale) if right else None
-
-
-def _negated(args: list[Scaled], type_: DataType) -> Scaled:
-    ((value, scale),) = args
-    return -value, scale
-
-
-def _absolute(args: list[Scaled], type_: DataType) -> Scaled:
-    ((value, scale),) = args
-    return abs(value), scale
-
-
-def _floor(args: list[Scaled], type_: DataType) -> Scaled:
-    ((value, scale),) = args
-    return value // 10**scale, 0
-
-
-def _ceiling(args: list[Scaled], type_: DataType) -> Scaled:
-    ((value, scale),) = args
-    return -(-value // 10**scale), 0
-
-
-def _rounded(args: list[Scaled], type_: DataType) -> Scaled:
-    value, places = args[0], args[1][0] if len(args) > 1 else 0
-    if places >= value[1]:
-        return value
-    return half_up(value[0], 10 ** (value[1] - places)) * 10 ** max(0, -places), max(0, places)
-
-
-_OPERATORS: dict[str, Callable[[list[Scaled], DataType], Scaled | None]] = {
-    "+": _added,
-    "-": _subtracted,
-    "*": _multiplied,
-    "/": _divided,
-    "%": _remainder,
-    "div": _whole_quotient,
-    "neg": _negated,
-    "abs": _absolute,
-    "floor": _floor,
-    "ceil": _ceiling,
-    "round": _rounded,
-}
-
-EXACT_OPERATORS = frozenset(_OPERATORS)
 
 # -- casts ------------------------------------------------------------------------------------------------------------
 
@@ -180,9 +127,14 @@ def cast_to(column: Values, source: DataType, target: DataType) -> Values:
     if target.kind is Kind.BOOLEAN:
         return Values(np.asarray(column.values != 0, dtype=bool), column.valid)
     if target.is_floating:
-        return Values(as_float(_to_doubles(column, source), target), column.valid)
+        unit = 10**source.scale
+        scaled = source.kind is Kind.DECIMAL
+        doubles = [int(value) / unit for value in column.values.tolist()] if scaled else column.values
+        return Values(as_float(np.asarray(doubles).astype(np.float64), target), column.valid)
     if source.is_floating:
-        return fitted([_from_doubles(column, source, target)], lambda number: number, target)
+        pairs = zip(column.values.tolist(), column.valid.tolist(), strict=True)
+        numbers = [_from_double(value, source, target) if valid else None for value, valid in pairs]
+        return fitted([numbers], lambda number: number, target)
     if target.kind is Kind.DATE:
         days = column.values // _MICROS_PER_DAY
         return Values(days, column.valid & (days >= _FIRST_DAY) & (days <= _LAST_DAY))
@@ -193,29 +145,16 @@ def cast_to(column: Values, source: DataType, target: DataType) -> Values:
     return fitted([_integers(column)], lambda number: _truncated_quotient(number, 10**source.scale), target)
 
 
-def _to_doubles(column: Values, source: DataType) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    if source.kind is Kind.DECIMAL:
-        unit = 10**source.scale
-        return np.array([int(value) / unit for value in column.values.tolist()], dtype=np.float64)
-    return np.asarray(column.values).astype(np.float64)
+def _from_double(value: float, source: DataType, target: DataType) -> int | None:
+    if not np.isfinite(value):
+        return None
+    if target.kind is not Kind.DECIMAL:
+        return int(value)
+    unscaled = _WIDE.multiply(_shortest(value, source), Decimal(10) ** target.scale)
+    return int(unscaled.to_integral_value(ROUND_HALF_UP, _WIDE))
 
 
-def _from_doubles(column: Values, source: DataType, target: DataType) -> list[int | None]:
-    def exact(value: float) -> int | None:
-        if not np.isfinite(value):
-            return None
-        if target.kind is not Kind.DECIMAL:
-            return int(value)
-        unscaled = _WIDE.multiply(shortest(value, source), Decimal(10) ** target.scale)
-        return int(unscaled.to_integral_value(ROUND_HALF_UP, _WIDE))
-
-    pairs = zip(column.values.tolist(), column.valid.tolist(), strict=True)
-    return [exact(value) if valid else None for value, valid in pairs]
-
-
-def as_float(
-    values: np.ndarray[tuple[int, ...], np.dtype[np.float64]], type_: DataType
-) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+def as_float(values: NDArray[np.float64], type_: DataType) -> NDArray[np.float64]:
     """DOUBLEs as values of a floating type: a FLOAT is the nearest one of 32 bits."""
     if type_.kind is not Kind.FLOAT:
         return values
@@ -223,16 +162,15 @@ def as_float(
         return values.astype(np.float32).astype(np.float64)
 
 
-def shortest(value: float, type_: DataType) -> Decimal:
+def _shortest(value: float, type_: DataType) -> Decimal:
     """The shortest decimal number that reads back as the same FLOAT or DOUBLE."""
     return Decimal(str(np.float32(value)) if type_.kind is Kind.FLOAT else repr(value))
 
 
 def rounded_double(value: float, places: int, type_: DataType) -> float:
-    """A floating number rounded to so many decimal places of how it is written, halves away from zero."""
+    """A floating number rounded to some decimal places of its shortest text, halves away from zero."""
     if not np.isfinite(value):
         return value
     unit = Decimal((0, (1,), -places))
-    return float(
-        _WIDE.multiply(_WIDE.divide(shortest(value, type_), unit).to_integral_value(ROUND_HALF_UP, _WIDE), unit)
-    )
+    units = _WIDE.divide(_shortest(value, type_), unit).to_integral_value(ROUND_HALF_UP, _WIDE)
+    return float(_WIDE.multiply(units, unit))
