@@ -16,23 +16,23 @@ from weft.runtime.state.commits import Segment
 from weft.runtime.state.storage import Storage
 
 
-def test_pieces_of_a_large_file_come_in_the_order_of_cells_whatever_order_it_has() -> None:
+def test_pieces_of_a_large_file_come_in_the_order_of_slices_whatever_order_it_has() -> None:
     rows = 450_000
     numbers = np.arange(rows)
-    # Cycles follow each other, and the cells of each are in no order.
-    cells = numbers // 150_000 * 60 + numbers * 7919 % 60
-    table = pa.table({"k0": pa.array([f"s{n % 5}" for n in range(rows)]), SLICE: cells, "p0": numbers})
+    # Cycles follow each other, and the slices of each are in no order.
+    slices = numbers // 150_000 * 60 + numbers * 7919 % 60
+    table = pa.table({"k0": pa.array([f"s{n % 5}" for n in range(rows)]), SLICE: slices, "p0": numbers})
     found = list(pieces(encoded(Partials(Layout(("c1",), {}, 0, ("sum(c2)",)), table))))
     assert len(found) > 1
     for earlier, later in pairwise(found):
-        assert earlier.cells.max() <= later.cells.min()
+        assert earlier.slices.max() <= later.slices.min()
     read = pa.concat_tables([each.table for each in found]).replace_schema_metadata(None)
     assert read.sort_by("p0").equals(table)
 
 
-def test_files_come_together_whether_signatures_were_packed_into_cells_or_not() -> None:
+def test_files_come_together_whether_signatures_were_packed_into_slices_or_not() -> None:
     layout = Layout(("c1",), {"(c0 > 1L)": (0, ">", 0)}, 1, ("count(1)",))
-    # As Spark delivers them, and as they come out of cells: another order, a wider type.
+    # As Spark delivers them, and as they come out of slices: another order, a wider type.
     plain = pa.table({"k0": ["a"], "g0": pa.array([2], pa.int32()), SLICE: [10], "p0": [7]})
     unpacked = pa.table({"k0": ["b"], SLICE: [20], "p0": [8], "g0": pa.array([0], pa.int64())})
     written = [decoded(encoded(Partials(layout, table))) for table in (plain, unpacked)]
@@ -52,4 +52,4 @@ def test_small_files_become_one_and_large_ones_stay_as_they_are(spark: SparkSess
     small, large, late = kept("a", 0, 10), kept("b", 10, 50_000), kept("c", 60_000, 10)
     found = log.compacted([small, large, late], 4, "together")
     assert found == [Segment("together-0.parquet", 16, 4, 60_009), large]
-    assert log.read(found[0]).cells.tolist() == [*range(4, 10), *range(60_000, 60_010)]
+    assert log.read(found[0]).slices.tolist() == [*range(4, 10), *range(60_000, 60_010)]

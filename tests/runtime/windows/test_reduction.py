@@ -1,4 +1,4 @@
-"""What Spark computes for every row: its cell, and its signature."""
+"""What Spark computes for every row: its slice, and its signature."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def test_no_window_has_an_edge_inside_a_cell(spark: SparkSession, name: str) -> 
     clocks = [-1000, -61, -60, -1, 0, 1, 1_700_000_000_000_123, *range(-5, 300)]
     rows = spark.createDataFrame(pa.table({"t": pa.array(clocks, pa.int64())}))
     found = rows.selectExpr("t", f"{slice_sql(edges, 't')} AS cell").toArrow().to_pydict()
-    for clock, cell in zip(found["t"], found["cell"], strict=True):
-        assert cell <= clock
-        assert len(edges_between(edges, cell, clock)) == 0, (cell, clock)
-    # And cells are no finer than they need be, where that takes no long table.
+    for clock, start in zip(found["t"], found["cell"], strict=True):
+        assert start <= clock
+        assert len(edges_between(edges, start, clock)) == 0, (start, clock)
+    # And slices are no finer than they need be, where that takes no long table.
     if name != "long":
-        firsts = [clock for clock, cell in zip(found["t"], found["cell"], strict=True) if clock == cell]
+        firsts = [clock for clock, start in zip(found["t"], found["cell"], strict=True) if clock == start]
         assert all(len(edges_between(edges, first - 1, first)) == 1 for first in firsts)
 
 
@@ -161,7 +161,7 @@ def test_a_signature_comes_back_out_of_the_cell_it_was_packed_into(
         assert usable[name].to_pylist() == usable[f"plain_{name}"].to_pylist()
 
 
-def test_signatures_that_do_not_fit_between_two_cells_stay_apart() -> None:
+def test_signatures_that_do_not_fit_between_two_slices_stay_apart() -> None:
     signed = signatures(condition for where in wheres(random.Random(1), 60) for condition in conditions_of(where, leaf))
     assert packing(edges_of([Window(40, 20)]), signed) is None
     assert packing(edges_of([]), signed) is None

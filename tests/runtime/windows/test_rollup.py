@@ -66,8 +66,8 @@ def _drawn(seed: int, rows: int) -> list[tuple[int, int, int, int, int, int, int
 
 
 def _partials(drawn: list[tuple[int, int, int, int, int, int, int]]) -> Partials:
-    cells, bits, codes, keys, counts, totals, tops = (pa.array(each, pa.int64()) for each in zip(*drawn, strict=True))
-    columns = {SLICE: cells, "g0": bits, "g1": codes, "k0": keys}
+    slices, bits, codes, keys, counts, totals, tops = (pa.array(each, pa.int64()) for each in zip(*drawn, strict=True))
+    columns = {SLICE: slices, "g0": bits, "g1": codes, "k0": keys}
     return Partials(_LAYOUT, pa.table({**columns, "p0": counts, "p1": totals, "p2": tops}))
 
 
@@ -81,16 +81,16 @@ def test_a_cohort_is_what_adding_up_one_by_one_gives(
     for seed in range(5):
         drawn = _drawn(seed, rows)
         expected: dict[tuple[int, int], tuple[int, int, int]] = {}
-        for cell, bits, code, key, count, total, top in drawn:
+        for start, bits, code, key, count, total, top in drawn:
             if all(_HOLDS[each](bits, code) for each in conditions):
-                n, s, t = expected.get((cell, key), (0, 0, -(10**9)))
-                expected[cell, key] = n + count, s + total, max(t, top)
+                n, s, t = expected.get((start, key), (0, 0, -(10**9)))
+                expected[start, key] = n + count, s + total, max(t, top)
         partials = _partials(drawn)
         numbers = np.asarray(partials.key("c1").to_numpy())
         found = RollUp(partials, numbers).cohort(conditions, _MEASURES, _COUNTED)
         actual = {}
         if found is not None:
             values = zip(*(found.records[name][0].tolist() for name in _MEASURES), strict=True)
-            actual = dict(zip(zip(found.cells.tolist(), found.keys.tolist(), strict=True), values, strict=True))
+            actual = dict(zip(zip(found.slices.tolist(), found.keys.tolist(), strict=True), values, strict=True))
             assert len(actual) == len(found)
         assert actual == expected

@@ -36,7 +36,7 @@ def tree(windows: list[tuple[int, int]]) -> WindowTree:
 
 
 def cellwise(rng: np.random.Generator, clock: int, number: int, crowd: int) -> SlicePartials:
-    """Random partials of cells of one tick, around a clock."""
+    """Random partials of slices of one tick, around a clock."""
     codes = np.unique(rng.integers(-9, 4, number) * crowd + rng.integers(0, crowd, number))
     ones, values = np.ones(len(codes)), rng.normal(size=len(codes))
     records: dict[str, Columns] = {
@@ -85,7 +85,7 @@ class Followed:
         """Take in a log piece by piece, as far as the newest partial goes, or not so far; what is behind comes late."""
         self.log = list(log)
         for each in log:
-            until = min(before, int(each.cells.max()) - behind) if len(each) else before
+            until = min(before, int(each.slices.max()) - behind) if len(each) else before
             assert self._with_form(partial(self.tree.take, each, before, until)) is None
         assert self._with_form(partial(self.tree.take, None, before, before)) is None
 

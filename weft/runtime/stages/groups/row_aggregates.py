@@ -215,7 +215,7 @@ def _bits(truths: Sequence[NDArray[np.bool_]]) -> NDArray[np.int64]:
 
 
 def _cells(edges: EdgeSet, clocks: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The start of the cell that each clock is in: the last edge before it."""
+    """The start of the slice that each clock is in: the last edge before it."""
     if not edges:
         return np.zeros(len(clocks), dtype=np.int64)
     return np.asarray(np.maximum.reduce([clocks - np.mod(clocks - each.residue, each.modulus) for each in edges]))

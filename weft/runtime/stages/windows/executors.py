@@ -60,7 +60,7 @@ class PartialFiles:
     arrived: bool
     paths: tuple[str, ...]
     rows: int
-    #: The start of the oldest cell.
+    #: The start of the oldest slice.
     oldest: int
 
 

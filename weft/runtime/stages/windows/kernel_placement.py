@@ -58,7 +58,7 @@ class Placement:
 
 
 def placement_of(keys: KeySet, partials: int, hosting: PlacementSettings, on_executors_now: bool = False) -> Placement:
-    """Where a key set belongs that has so many live partials, one for each key and cell.
+    """Where a key set belongs that has so many live partials, one for each key and slice.
 
     Between half the limit and the limit it stays where it is.
     """
@@ -120,7 +120,7 @@ def recorded_placements(catalog: Catalog) -> PlacementNotes:
 
 
 def slices_and_keys(keys: KeySet, partials: Partials) -> int:
-    """How many different cells and keys there are among some partials; 0 if they do not know the keys."""
+    """How many different slices and keys there are among some partials; 0 if they do not know the keys."""
     if not partials.has((), keys):
         return 0
     names = [SLICE, *(f"k{partials.layout.keys.index(key)}" for key in keys)]

@@ -48,8 +48,8 @@ class PartialLog:
         """Write partials, unless this cycle has written them already."""
         if path not in self._written:
             self._storage.write_bytes(path, encoded(partials))
-            cells = partials.cells
-            self._written[path] = Segment(path, len(partials), int(cells.min()), int(cells.max()))
+            slices = partials.slices
+            self._written[path] = Segment(path, len(partials), int(slices.min()), int(slices.max()))
             self._described[path] = partials.layout, partials.table.schema
         return self._written[path]
 

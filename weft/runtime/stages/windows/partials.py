@@ -22,6 +22,7 @@ from weft.kernels.statistic import Columns
 from weft.runtime.stages.windows.signatures import Decoder, satisfying, widths_of
 from weft.runtime.stages.windows.woven_queries import Measure, rows_counted
 
+#: The column of the slice: EXPLAIN shows its name, as that of the others.
 SLICE = "cell"
 #: The largest clock and the smallest, which only the cycle that rows arrive in asks for.
 LATEST, LEAST = "latest", "least"
@@ -62,8 +63,8 @@ class Partials:
         return int(self.table.num_rows)
 
     @cached_property
-    def cells(self) -> NDArray[np.int64]:
-        """The start of each partial's cell."""
+    def slices(self) -> NDArray[np.int64]:
+        """The start of each partial's slice."""
         return np.asarray(self.table[SLICE].to_numpy())
 
     @property
@@ -73,13 +74,13 @@ class Partials:
 
     @cached_property
     def distinct_slices(self) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
-        """The starts of the cells that there are, and which of them each partial is of."""
-        starts, which = np.unique(self.cells, return_inverse=True)
+        """The starts of the slices that there are, and which of them each partial is of."""
+        starts, which = np.unique(self.slices, return_inverse=True)
         return starts, which
 
     def since(self, clock: int) -> Partials:
-        """Those whose cells begin at a clock or after it."""
-        return Partials(self.layout, self.table.filter(pa.array(self.cells >= clock)))
+        """Those whose slices begin at a clock or after it."""
+        return Partials(self.layout, self.table.filter(pa.array(self.slices >= clock)))
 
     def codes(self, column: int) -> NDArray[np.int64]:
         """A column of the signatures, counted from 0 on; that is where intervals have NULL."""
@@ -154,8 +155,8 @@ class Partials:
 
 def without_clockless(partials: Partials) -> Partials:
     """The partials of rows that have a clock."""
-    cells = partials.table[SLICE]
-    return Partials(partials.layout, partials.table.filter(pc.is_valid(cells))) if cells.null_count else partials
+    slices = partials.table[SLICE]
+    return Partials(partials.layout, partials.table.filter(pc.is_valid(slices))) if slices.null_count else partials
 
 
 def without_clocks(table: pa.Table) -> pa.Table:
@@ -196,15 +197,15 @@ def decoded(data: bytes) -> Partials:
 
 
 def pieces(data: bytes) -> Iterator[Partials]:
-    """The partials of a file, as many at a time as are best taken in at once, in the order of their cells.
+    """The partials of a file, as many at a time as are best taken in at once, in the order of their slices.
 
-    The cells of a cycle are in no order. A tree that has gone on to the end of one piece would take what the next piece
-    has of the same cells for late rows, which costs it several times as much.
+    The slices of a cycle are in no order. A tree that has advanced to the end of one piece would take partials of the
+    same slices in the next piece for late rows, which costs several times as much.
     """
     whole = decoded(data)
     table = whole.table
     if len(whole) > _AT_ONCE:
-        table = table.combine_chunks().take(pa.array(np.argsort(whole.cells, kind="stable")))
+        table = table.combine_chunks().take(pa.array(np.argsort(whole.slices, kind="stable")))
     for first in range(0, len(whole), _AT_ONCE):
         yield Partials(whole.layout, table.slice(first, _AT_ONCE))
 
@@ -216,7 +217,7 @@ def joined(parts: Sequence[Partials]) -> list[Partials]:
         by_layout.setdefault(repr(each.layout), []).append(each)
 
     def together(group: Sequence[Partials]) -> Partials:
-        # The numbers of signatures have more digits where they were unpacked from cells.
+        # The numbers of signatures have more digits where they were unpacked from slices.
         tables = [each.table for each in group]
         return Partials(group[0].layout, pa.concat_tables(tables, promote_options="permissive"))
 

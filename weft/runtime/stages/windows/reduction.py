@@ -47,10 +47,10 @@ def edges_of(windows: Iterable[Window]) -> EdgeSet:
 
 
 def slice_sql(edges: EdgeSet, clock: str) -> str:
-    """The start of the cell that a row with this clock is in, as Spark SQL."""
+    """The start of the slice that a row with this clock is in, as Spark SQL."""
     classes = sorted(edges)
     if not classes:
-        # No window cuts time: everything is one cell.
+        # No window cuts time: everything is one slice.
         return "0L"
     if len(classes) == 1:
         return _since_last(classes[0], clock)
@@ -60,12 +60,12 @@ def slice_sql(edges: EdgeSet, clock: str) -> str:
     assert finest is not None
     if period // finest.modulus <= _TABLE:
         return _looked_up(classes, period, finest, clock)
-    # More cells than there need be, and still no window has an edge inside one of them.
+    # More slices than there need be, and still no window has an edge inside one of them.
     return _since_last(finest, clock)
 
 
 def starts_of(edges: EdgeSet) -> ResidueClass | None:
-    """The class of widest spacing that all cells begin in; None if no window cuts time."""
+    """The class of widest spacing that all slices begin in; None if no window cuts time."""
     classes = sorted(edges)
     if not classes:
         return None
@@ -102,26 +102,26 @@ SIGNATURE = "_signature"
 
 @dataclass(frozen=True)
 class Packing:
-    """Signatures in the last digits of cells, which begin further apart than there are signatures."""
+    """Signatures in the last digits of slices, which begin further apart than there are signatures."""
 
     starts: ResidueClass
     #: How many numbers each column of the signature may have, from -1 on.
     widths: tuple[int, ...]
 
-    def packed(self, cell: str, numbers: Iterable[str]) -> str:
-        """A cell and the numbers of a signature as one number, in Spark SQL."""
+    def packed(self, slice_start: str, numbers: Iterable[str]) -> str:
+        """A slice and the numbers of a signature as one number, in Spark SQL."""
         digits = "0L"
         for number, width in zip(numbers, self.widths, strict=True):
             digits = f"{number} + 1L" if digits == "0L" else f"({digits}) * {width}L + {number} + 1L"
-        return f"{cell} + {digits}"
+        return f"{slice_start} + {digits}"
 
     def unpacked(self, table: pa.Table) -> pa.Table:
-        """The same table with a column for the cell, and one for each number of the signature."""
+        """The same table with a column for the slice, and one for each number of the signature."""
         column = table[SLICE]
         known = np.asarray(pc.fill_null(column, 0).to_numpy())
         digits = (known - self.starts.residue) % self.starts.modulus
-        cells = pa.array(known - digits, mask=np.asarray(column.is_null()) if column.null_count else None)
-        table = table.set_column(table.column_names.index(SLICE), SLICE, cells)
+        slices = pa.array(known - digits, mask=np.asarray(column.is_null()) if column.null_count else None)
+        table = table.set_column(table.column_names.index(SLICE), SLICE, slices)
         for place in reversed(range(len(self.widths))):
             digits, number = np.divmod(digits, self.widths[place])
             table = table.append_column(f"g{place}", pa.array(number - 1))
@@ -129,7 +129,7 @@ class Packing:
 
 
 def packing(edges: EdgeSet, signed: Signatures) -> Packing | None:
-    """How signatures go into cells; None if there are none, or if there is no room for them."""
+    """How signatures go into slices; None if there are none, or if there is no room for them."""
     starts, room = starts_of(edges), math.prod(signed.widths)
     if not signed.columns or starts is None or room > starts.modulus:
         return None
@@ -142,8 +142,8 @@ class Reduction:
 
     layout: Layout
     clock: str
-    cell: str
-    #: The numbers of the signature, computed once for each row, and how they go into the cell, if they do.
+    slice_start: str
+    #: The numbers of the signature, computed once for each row, and how they go into the slice, if they do.
     signature: tuple[str, ...]
     packing: Packing | None
     groups: tuple[str, ...]
@@ -154,13 +154,13 @@ class Reduction:
     def grouping(self) -> dict[str, str]:
         """What rows are grouped by, by name, in the order in which Spark is told.
 
-        Keys come first and the cell, which rows that follow each other share, comes last: Spark's hash of several
+        Keys come first and the slice, which rows that follow each other share, comes last: Spark's hash of several
         columns tells more groups apart so, and rows are aggregated a sixth faster.
         """
         groups = [*zip(self.layout.group_names, self.groups, strict=True)]
         signed = self.layout.signature_columns
         signature = [] if self.packing else groups[:signed]
-        return dict([*groups[signed:], *signature, (SLICE, self.cell)])
+        return dict([*groups[signed:], *signature, (SLICE, self.slice_start)])
 
     @cached_property
     def _grouping(self) -> list[Column]:
@@ -216,7 +216,7 @@ def reduction(stream: Stream, queries: Iterable[Woven]) -> Reduction:
     least, most = clock_bounds(stream)
     usable = f"{CORRUPT} IS NULL AND {REDUCED_CLOCK} BETWEEN {least}L AND {most}L"
     edges = edges_of(each.window for each in shapes if not each.is_running)
-    cell = slice_sql(edges, REDUCED_CLOCK)
+    slice_start = slice_sql(edges, REDUCED_CLOCK)
     signed = signatures(condition for each in shapes for condition in each.conditions)
     keys = tuple(dict.fromkeys(key for each in shapes for key in each.keys))
     aggregates = texts_of(measure for each in shapes for measure in each.all_measures)
@@ -225,7 +225,7 @@ def reduction(stream: Stream, queries: Iterable[Woven]) -> Reduction:
     numbers = tuple(f"{SIGNATURE}{number}" for number in range(len(signed.columns)))
     packs = packing(edges, signed)
     if packs is not None:
-        cell = packs.packed(cell, numbers)
+        slice_start = packs.packed(slice_start, numbers)
     wanted = signed.wanted((each.conditions for each in shapes), numbers)
     if wanted is not None:
         # Rows that no query takes are counted, and not told apart.
@@ -233,7 +233,7 @@ def reduction(stream: Stream, queries: Iterable[Woven]) -> Reduction:
     return Reduction(
         layout,
         clock_sql(stream),
-        f"CASE WHEN {usable} THEN {cell} END",
+        f"CASE WHEN {usable} THEN {slice_start} END",
         signed.columns,
         packs,
         (*numbers, *grouped),

@@ -34,13 +34,13 @@ _SPARSE = 8
 
 
 class RollUp:
-    """Partials of one stream, grouped by cell and by some of the keys; `numbers` are those keys'."""
+    """Partials of one stream, grouped by slice and by some of the keys; `numbers` are those keys'."""
 
     def __init__(self, partials: Partials, numbers: NDArray[np.int64]) -> None:
         self._partials = partials
-        starts, cell = partials.distinct_slices
+        starts, slice_of = partials.distinct_slices
         width = int(numbers.max()) + 1 if len(numbers) else 1
-        codes, self._group = _ranked(cell * width + numbers, len(starts) * width)
+        codes, self._group = _ranked(slice_of * width + numbers, len(starts) * width)
         self._cells, self._keys = starts[codes // width], codes % width
         self._placings: dict[int | None, _Placing] = {}
         self._layouts: dict[tuple[int | None, str], _Layout] = {}

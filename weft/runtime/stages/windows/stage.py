@@ -63,16 +63,16 @@ class Reduced:
         self.weave = weave
 
     def has_late_rows(self, watermark: Clock) -> bool:
-        """Whether some row is of no more use to any window. All rows of a cell are, or none of them is."""
+        """Whether some row is of no more use to any window. All rows of a slice are, or none of them is."""
         if watermark is None or not len(self.partials) or len(self.weave.windowed) < len(self.weave.queries):
             # Nothing is late for a window that never closes.
             return False
-        cells, _ = self.partials.distinct_slices
+        slices, _ = self.partials.distinct_slices
         # No instance that covers a clock after the watermark has closed; mostly that is all there is to see.
-        cells = cells[cells < watermark]
-        if not len(cells):
+        slices = slices[slices < watermark]
+        if not len(slices):
             return False
-        closed = [closed_for(window, cells, watermark) for window in self.weave.windows]
+        closed = [closed_for(window, slices, watermark) for window in self.weave.windows]
         return bool(np.logical_and.reduce(closed).any())
 
 
@@ -251,7 +251,7 @@ class WindowStage:
         return frozenset(keys for keys, host in hosts.items() if host.on_executors)
 
     def _live_partials(self, keys: KeySet, segments: Sequence[Segment]) -> int:
-        """How many cells and keys of a key set there are in a log: never more than rows, and if these are many, as
+        """How many slices and keys of a key set there are in a log: never more than rows, and if these are many, as
         many as the newest file says for its share of them."""
         rows = sum(each.rows for each in segments)
         if not keys or self._hosting.kernels is not Kernels.AUTO or rows <= self._hosting.max_driver_partials // 2:

@@ -197,10 +197,10 @@ class StreamWeave:
 
         A tree that changes forgets everything, and `remember` must come before `advance`.
         """
-        cells = len(arrived.distinct_slices[0])
+        slices = len(arrived.distinct_slices[0])
         keys = {each: arrived.number_of_keys(each) for each in {tree.spec.keys for tree in self._trees.values()}}
         crowds = {
-            tree: tree.crowd(keys[tree.spec.keys], min(len(arrived), keys[tree.spec.keys] * cells))
+            tree: tree.crowd(keys[tree.spec.keys], min(len(arrived), keys[tree.spec.keys] * slices))
             for tree in self._trees.values()
         }
         for tree, crowd in crowds.items():
@@ -251,7 +251,7 @@ class StreamWeave:
         reached = None
         for partials in history:
             # What is kept came about in the order of time: trees take it in as it comes, and little has to wait.
-            newest = int(partials.cells.max()) - self.stream.delay
+            newest = int(partials.slices.max()) - self.stream.delay
             reached = newest if reached is None else max(reached, newest)
             until = None if watermark is None else min(watermark, reached)
             self._feed(partials, watermark, until, self._fresh)

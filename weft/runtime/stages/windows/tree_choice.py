@@ -65,7 +65,7 @@ class CostTerms:
 
     `reading` is in nanoseconds per tick. With few rows it is little, and windows that cut time differently are better
     off apart; the more partials there are, the more trees are merged. A finest cut has no more partials than rows have
-    come, and no more than keys times its cells: past that, rows cost nothing.
+    come, and no more than keys times its slices: past that, rows cost nothing.
     """
 
     keys: int

@@ -48,31 +48,31 @@ class TreeSpec:
 
 @dataclass(frozen=True)
 class SlicePartials:
-    """Partials by the start of their cell and the number of their key, and the records of each measure by its name."""
+    """Partials by the start of their slice and the number of their key, and the records of each measure by its name."""
 
-    cells: NDArray[np.int64]
+    slices: NDArray[np.int64]
     keys: NDArray[np.int64]
     records: Mapping[str, Columns]
 
     def __len__(self) -> int:
-        return len(self.cells)
+        return len(self.slices)
 
     def where(self, wanted: NDArray[np.bool_]) -> SlicePartials:
         # Mostly nothing is late, and all are wanted.
         if wanted.all():
             return self
-        return SlicePartials(self.cells[wanted], self.keys[wanted], _taken(self.records, wanted))
+        return SlicePartials(self.slices[wanted], self.keys[wanted], _taken(self.records, wanted))
 
     def between(self, first: int, last: int) -> SlicePartials:
         """Some neighbours; nothing is copied."""
-        return SlicePartials(self.cells[first:last], self.keys[first:last], _taken(self.records, slice(first, last)))
+        return SlicePartials(self.slices[first:last], self.keys[first:last], _taken(self.records, slice(first, last)))
 
     def by_cell(self) -> SlicePartials:
-        """The same, the oldest cells first; that is how they come, as long as they come from one cycle."""
-        if np.all(self.cells[1:] >= self.cells[:-1]):
+        """The same, the oldest slices first; that is how they come, as long as they come from one cycle."""
+        if np.all(self.slices[1:] >= self.slices[:-1]):
             return self
-        order = np.argsort(self.cells, kind="stable")
-        return SlicePartials(self.cells[order], self.keys[order], _taken(self.records, order))
+        order = np.argsort(self.slices, kind="stable")
+        return SlicePartials(self.slices[order], self.keys[order], _taken(self.records, order))
 
 
 @dataclass(frozen=True)
@@ -158,10 +158,10 @@ class WindowTree:
 
     def _fragments(self) -> int:
         """About how many fragments have partials: those in the windows, and those that partials wait for."""
-        waiting = [int(each.cells.max()) for each in self._waiting if len(each)]
+        waiting = [int(each.slices.max()) for each in self._waiting if len(each)]
         if not waiting:
             return len(self._begins)
-        since = self._front if self._front is not None else min(int(each.cells.min()) for each in self._waiting)
+        since = self._front if self._front is not None else min(int(each.slices.min()) for each in self._waiting)
         return len(self._begins) + most_partials(self._edges, max(1, max(waiting) - since))
 
     def bytes_for(self, crowd: Crowd) -> int:
@@ -200,7 +200,7 @@ class WindowTree:
         Instances that end before `before`, or with it, have closed already and are not answered again.
         """
         if arrived is not None and before is not None:
-            arrived = arrived.where(arrived.cells >= self._oldest_open(before))
+            arrived = arrived.where(arrived.slices >= self._oldest_open(before))
         if arrived is not None and len(arrived):
             self._waiting.append(self._amended(arrived))
         if until is None or not (self._waiting or self._front is not None):
@@ -215,7 +215,7 @@ class WindowTree:
             edges = self._next_edges(waiting, until, known)
             if not len(edges):
                 break
-            done = int(np.searchsorted(waiting.cells, edges[-1]))
+            done = int(np.searchsorted(waiting.slices, edges[-1]))
             closed.append(self._push(edges, waiting.between(0, done), before))
             waiting = waiting.between(done, len(waiting))
             if not len(waiting) and self._windows.is_empty:
@@ -230,7 +230,7 @@ class WindowTree:
     def _set_off(self, waiting: SlicePartials, watermark: int) -> None:
         """Choose the first fragment: not after anything that is there, or that can still come for an open window."""
         if self._front is None and len(waiting):
-            oldest = min(int(waiting.cells.min()), self._oldest_open(watermark))
+            oldest = min(int(waiting.slices.min()), self._oldest_open(watermark))
             self._front = slice_start(self._edges, oldest)
 
     def _next_edges(self, waiting: SlicePartials, until: int, watermark: int) -> NDArray[np.int64]:
@@ -238,7 +238,7 @@ class WindowTree:
         assert self._front is not None
         if self._windows.is_empty and len(waiting):
             # Nothing is in the kernels: what lies before the next partial need not be walked through.
-            oldest = min(int(waiting.cells.min()), self._oldest_open(watermark))
+            oldest = min(int(waiting.slices.min()), self._oldest_open(watermark))
             start = slice_start(self._edges, oldest)
             if start > self._front:
                 self._start_over()
@@ -254,11 +254,11 @@ class WindowTree:
         """Combine what is late into the fragments that the kernels hold; the rest comes back."""
         if self._front is None:
             return arrived
-        late = arrived.cells < self._front
-        held = late & (arrived.cells >= self._begins[0]) if len(self._begins) else np.zeros_like(late)
+        late = arrived.slices < self._front
+        held = late & (arrived.slices >= self._begins[0]) if len(self._begins) else np.zeros_like(late)
         if held.any():
             some = arrived.where(held)
-            fragments = np.searchsorted(self._begins, some.cells, side="right") - 1
+            fragments = np.searchsorted(self._begins, some.slices, side="right") - 1
             at, keys, records = self._folded(fragments, some)
             self._windows.absorb(self._first + at, keys, records)
         return arrived.where(~late)
@@ -273,7 +273,7 @@ class WindowTree:
         if before is not None:
             due &= edges[:, None] > before
         asked = np.logical_or.reduceat(due, np.searchsorted(self._reach_of, np.arange(len(self._reaches))), axis=1)
-        fragments, keys, records = self._folded(np.searchsorted(edges, partials.cells, side="right"), partials)
+        fragments, keys, records = self._folded(np.searchsorted(edges, partials.slices, side="right"), partials)
         self._sizes = np.append(self._sizes, np.bincount(fragments, minlength=len(edges)))
         found = self._windows.slide(Fragments(fragments, keys, records), len(edges), starts, asked)
         self._front = int(edges[-1])
@@ -374,8 +374,8 @@ def _joined(parts: Sequence[SlicePartials], statistics: Mapping[str, Statistic])
         nothing = np.empty(0, dtype=np.int64)
         return SlicePartials(nothing, nothing, {name: each.empty(0) for name, each in statistics.items()})
     records = {name: concatenated([part.records[name] for part in parts]) for name in statistics}
-    cells, keys = concatenated([(part.cells, part.keys) for part in parts])
-    return SlicePartials(cells, keys, records)
+    slices, keys = concatenated([(part.slices, part.keys) for part in parts])
+    return SlicePartials(slices, keys, records)
 
 
 def _in_order(parts: Sequence[InstanceGroups]) -> InstanceGroups | None:
