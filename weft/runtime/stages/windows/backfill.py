@@ -63,7 +63,7 @@ class History:
 def history(reduction: Reduction, rows: DataFrame) -> History:
     """Reduce kept rows. One Spark job."""
     judged = f"CASE WHEN {CLOCK} < {BEFORE} THEN {BEFORE} END"
-    table = reduction.of_kept(rows.withColumn(CORRUPT, F.lit(None)), judged)
+    table = reduction.of(rows.withColumn(CORRUPT, F.lit(None)), judged=judged)
     return History(reduction.layout, without_clocks(table))
 
 

@@ -6,12 +6,12 @@ a file does not have came after the file, and its windows need nothing from it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,10 +24,10 @@ from weft.runtime.stages.windows.woven_queries import Measure, rows_counted
 
 #: The column of the slice: EXPLAIN shows its name, as that of the others.
 SLICE = "cell"
-#: The largest clock and the smallest, which only the cycle that rows arrive in asks for.
+#: The largest clock and the smallest, which only the cycle that rows arrive in needs.
 LATEST, LEAST = "latest", "least"
 
-#: So many kept partials are taken in at once: memory that was touched before is cheaper than new memory.
+#: Stored partials that are taken in at once: memory that was touched before is cheaper than new memory.
 _AT_ONCE = 200_000
 
 _METADATA = b"weft.partials"
@@ -160,20 +160,14 @@ def without_clockless(partials: Partials) -> Partials:
 
 
 def without_clocks(table: pa.Table) -> pa.Table:
-    """A table of partials as it is kept: nobody asks again for the clocks of its rows."""
+    """A table of partials as it is stored: without the clocks of its rows, which are needed only once."""
     return table.drop_columns([name for name in (LATEST, LEAST) if name in table.column_names])
 
 
 def encoded(partials: Partials) -> bytes:
     """Partials as the bytes of a Parquet file."""
-    layout = partials.layout
-    described = {
-        "keys": layout.keys,
-        "decoders": dict(layout.decoders),
-        "signature_columns": layout.signature_columns,
-        "aggregates": layout.aggregates,
-    }
-    table = partials.table.replace_schema_metadata({_METADATA: json.dumps(described).encode()})
+    described = msgspec.json.encode(partials.layout)
+    table = partials.table.replace_schema_metadata({_METADATA: described})
     buffer = pa.BufferOutputStream()
     # Numbers that hardly repeat gain nothing from dictionaries and statistics, which take most of the time of writing.
     keys = [name for name in table.column_names if name.startswith("k")]
@@ -185,13 +179,7 @@ def decoded(data: bytes) -> Partials:
     """Partials from the bytes of a file."""
     # Not `read_table`, which would load pandas first.
     file = pq.ParquetFile(pa.BufferReader(data))
-    described = json.loads(file.schema_arrow.metadata[_METADATA])
-    layout = Layout(
-        tuple(described["keys"]),
-        {text: (column, kind, position) for text, (column, kind, position) in described["decoders"].items()},
-        described["signature_columns"],
-        tuple(described["aggregates"]),
-    )
+    layout = msgspec.json.decode(file.schema_arrow.metadata[_METADATA], type=Layout)
     names = [*layout.group_names, SLICE, *layout.aggregate_names]
     return Partials(layout, file.read(names).select(names))
 

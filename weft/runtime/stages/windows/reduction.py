@@ -15,7 +15,7 @@ numbers then travel in the last digits of the slice: one column less to hash and
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from math import gcd, lcm
@@ -29,13 +29,13 @@ from weft.algebra import Stream, Window
 from weft.runtime.columnar.rows import CORRUPT, clock_bounds, clock_sql
 from weft.runtime.stages.windows.partials import LATEST, LEAST, SLICE, Layout
 from weft.runtime.stages.windows.signatures import Signatures, signatures
-from weft.runtime.stages.windows.woven_queries import REDUCED_CLOCK, Woven, texts_of
+from weft.runtime.stages.windows.woven_queries import REDUCED_CLOCK, Woven
 from weft.windows.slicing import EdgeSet, ResidueClass, reduced, shared_edges
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-#: So many classes of edges are compared one by one; more are looked up in a table, or made one class that has them all.
+#: The most classes of edges that are compared one by one; more are looked up in a table, or joined in one finer class.
 _FEW = 12
 #: The longest table: one entry for each stretch between two multiples of the common divisor, for a whole period.
 _TABLE = 7_200
@@ -56,12 +56,18 @@ def slice_sql(edges: EdgeSet, clock: str) -> str:
         return _since_last(classes[0], clock)
     if len(classes) <= _FEW:
         return f"greatest({', '.join(_since_last(each, clock) for each in classes)})"
-    period, finest = _period(classes), starts_of(edges)
+    period, finest = lcm(*(each.modulus for each in classes)), starts_of(edges)
     assert finest is not None
-    if period // finest.modulus <= _TABLE:
-        return _looked_up(classes, period, finest, clock)
-    # More slices than there need be, and still no window has an edge inside one of them.
-    return _since_last(finest, clock)
+    step, offset = finest
+    if period // step > _TABLE:
+        # More slices than necessary, and still no window has an edge inside one of them.
+        return _since_last(finest, clock)
+    # A table says how long ago the last edge was, for each of the stretches of a period.
+    instants = range(offset, period, step)
+    ago = [min((instant - each.residue) % each.modulus for each in classes) for instant in instants]
+    into = f"pmod({clock} - {offset}L, {period}L)"
+    table = ", ".join(f"{each}L" for each in ago)
+    return f"({clock} - pmod({into}, {step}L) - array({table})[CAST({into} div {step}L AS INT)])"
 
 
 def starts_of(edges: EdgeSet) -> ResidueClass | None:
@@ -79,21 +85,7 @@ def _since_last(edge_class: ResidueClass, clock: str) -> str:
     return f"({clock} - pmod({shifted}, {edge_class.modulus}L))"
 
 
-def _period(classes: Sequence[ResidueClass]) -> int:
-    return lcm(*(each.modulus for each in classes))
-
-
-def _looked_up(classes: Sequence[ResidueClass], period: int, finest: ResidueClass, clock: str) -> str:
-    """How long ago the last edge was, for each of the stretches of a period."""
-    step, offset = finest
-    instants = range(offset, period, step)
-    ago = [min((instant - each.residue) % each.modulus for each in classes) for instant in instants]
-    into = f"pmod({clock} - {offset}L, {period}L)"
-    table = ", ".join(f"{each}L" for each in ago)
-    return f"({clock} - pmod({into}, {step}L) - array({table})[CAST({into} div {step}L AS INT)])"
-
-
-#: The column of kept rows' partials that says what they were judged by.
+#: The column of stored rows' partials that has the watermark they were late by.
 JUDGED = "judged"
 
 #: The columns that the numbers of a row's signature are in while it is reduced.
@@ -147,36 +139,20 @@ class Reduction:
     signature: tuple[str, ...]
     packing: Packing | None
     groups: tuple[str, ...]
-    #: Whether the smallest clock of each partial is asked for, which EMIT EMPTY counts from.
+    #: Whether partials have their smallest clock, which EMIT EMPTY counts from.
     tells_least: bool
 
     @property
     def grouping(self) -> dict[str, str]:
-        """What rows are grouped by, by name, in the order in which Spark is told.
+        """What rows are grouped by, by name, in the order that Spark gets.
 
-        Keys come first and the slice, which rows that follow each other share, comes last: Spark's hash of several
-        columns tells more groups apart so, and rows are aggregated a sixth faster.
+        Keys come first, and the slice, which consecutive rows share, comes last: so Spark's hash of several columns
+        distinguishes more groups, and rows are aggregated a sixth faster.
         """
         groups = [*zip(self.layout.group_names, self.groups, strict=True)]
         signed = self.layout.signature_columns
         signature = [] if self.packing else groups[:signed]
         return dict([*groups[signed:], *signature, (SLICE, self.slice_start)])
-
-    @cached_property
-    def _grouping(self) -> list[Column]:
-        from pyspark.sql import functions as F
-
-        return [F.expr(text).alias(name) for name, text in self.grouping.items()]
-
-    @cached_property
-    def _aggregates(self) -> list[Column]:
-        from pyspark.sql import functions as F
-
-        named = zip(self.layout.aggregates, self.layout.aggregate_names, strict=True)
-        clocks = [F.max(REDUCED_CLOCK).alias(LATEST)]
-        if self.tells_least:
-            clocks.append(F.min(REDUCED_CLOCK).alias(LEAST))
-        return [*clocks, *(F.expr(text).alias(name) for text, name in named)]
 
     @property
     def prepared(self) -> dict[str, str]:
@@ -185,28 +161,30 @@ class Reduction:
         return {REDUCED_CLOCK: self.clock, **numbers}
 
     @cached_property
-    def _prepared(self) -> list[Column]:
-        # Texts with thousands of bounds take Spark a while to read: once will do.
+    def _columns(self) -> tuple[list[Column], list[Column], list[Column]]:
+        """What Spark computes of each row, groups by, and aggregates. It parses long texts slowly: once is enough."""
         from pyspark.sql import functions as F
 
-        return [F.expr(text).alias(name) for name, text in self.prepared.items()]
+        named = zip(self.layout.aggregate_names, self.layout.aggregates, strict=True)
+        clocks = {LATEST: f"max({REDUCED_CLOCK})"} | ({LEAST: f"min({REDUCED_CLOCK})"} if self.tells_least else {})
+        prepared, grouping, aggregates = (
+            [F.expr(text).alias(name) for name, text in texts.items()]
+            for texts in (self.prepared, self.grouping, clocks | dict(named))
+        )
+        return prepared, grouping, aggregates
 
-    def of(self, rows: DataFrame, *, in_one_task: bool = False) -> pa.Table:
-        """The partials of some rows: the stream's columns by position, and what could not be read. One Spark job.
+    def of(self, rows: DataFrame, *, in_one_task: bool = False, judged: str | None = None) -> pa.Table:
+        """The partials of some rows: the stream's columns by position, and the text of unreadable ones. One Spark job.
 
-        In one task there is no shuffle, which for few rows costs more than all the rest.
+        In one task there is no shuffle, which for few rows costs more than all the rest. Partials of stored rows are
+        separated by what they were `judged` by, too.
         """
-        return self._reduced(rows.coalesce(1) if in_one_task else rows, [])
-
-    def of_kept(self, rows: DataFrame, judged: str) -> pa.Table:
-        """The same of rows that were kept, told apart by an expression as well. One Spark job."""
         from pyspark.sql import functions as F
 
-        return self._reduced(rows, [F.expr(judged).alias(JUDGED)])
-
-    def _reduced(self, rows: DataFrame, more: list[Column]) -> pa.Table:
-        grouped = rows.select("*", *self._prepared).groupBy(*more, *self._grouping)
-        table = grouped.agg(*self._aggregates).toArrow()
+        prepared, grouping, aggregates = self._columns
+        more = [] if judged is None else [F.expr(judged).alias(JUDGED)]
+        grouped = (rows.coalesce(1) if in_one_task else rows).select("*", *prepared).groupBy(*more, *grouping)
+        table = grouped.agg(*aggregates).toArrow()
         return self.packing.unpacked(table) if self.packing else table
 
 
@@ -219,17 +197,16 @@ def reduction(stream: Stream, queries: Iterable[Woven]) -> Reduction:
     slice_start = slice_sql(edges, REDUCED_CLOCK)
     signed = signatures(condition for each in shapes for condition in each.conditions)
     keys = tuple(dict.fromkeys(key for each in shapes for key in each.keys))
-    aggregates = texts_of(measure for each in shapes for measure in each.all_measures)
+    measures = (measure for each in shapes for measure in each.all_measures)
+    aggregates = tuple(dict.fromkeys(text for measure in measures for text in measure.texts))
     layout = Layout(keys, dict(signed.decoders), len(signed.columns), aggregates)
-    grouped = keys
     numbers = tuple(f"{SIGNATURE}{number}" for number in range(len(signed.columns)))
     packs = packing(edges, signed)
     if packs is not None:
         slice_start = packs.packed(slice_start, numbers)
     wanted = signed.wanted((each.conditions for each in shapes), numbers)
-    if wanted is not None:
-        # Rows that no query takes are counted, and not told apart.
-        grouped = tuple(f"CASE WHEN {wanted} THEN {key} END" for key in keys)
+    # Rows that no query takes are counted together.
+    grouped = keys if wanted is None else (f"CASE WHEN {wanted} THEN {key} END" for key in keys)
     return Reduction(
         layout,
         clock_sql(stream),

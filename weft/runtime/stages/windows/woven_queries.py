@@ -6,7 +6,7 @@ from one or more columns that Spark aggregates natively; columns that several me
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -38,10 +38,10 @@ from weft.runtime.stages.windows.signatures import Condition, conditions_of
 #: The column that a row's clock is in while it is reduced.
 REDUCED_CLOCK = "_reduced_clock"
 
-#: DECIMALs of so many digits are summed and compared as their unscaled integers, in 64 bits.
+#: DECIMALs of at most this many digits are summed and compared as their unscaled integers, in 64 bits.
 _SHORT_DECIMAL = 18
 
-#: So many digits of longer ones are summed apart from those before them, which fit into 64 bits.
+#: The last digits of longer ones are summed apart from those before them, which fit into 64 bits.
 _LOWER = 20
 
 #: Why what does not aggregate is not woven.
@@ -100,9 +100,17 @@ def _measure(function: str, need: Need, texts: list[str], types: list[DataType])
     if type_.is_floating:
         text = f"CAST({text} AS DOUBLE)"
     if statistic is MOMENTS:
-        return _moments(text if type_.is_floating else f"CAST({text} AS DOUBLE)")
+        text = text if type_.is_floating else f"CAST({text} AS DOUBLE)"
+        # The mean as sum over count: many queries want these two as well, and Spark's avg is no more than that.
+        parts = (f"count({text})", f"sum({text})", f"var_pop({text})")
+        return Measure(f"moments({text})", MOMENTS, parts, _read_moments)
     if statistic is SUM_OF_DOUBLES:
-        return Measure(f"finite sum({text})", statistic, (f"sum({text})",), lambda columns: (_finite(columns[0], 0.0),))
+
+        def finite(columns: tuple[pa.ChunkedArray, ...]) -> Columns:
+            values = _numbers(columns[0], 0.0)
+            return (np.where(np.isfinite(values), values, 0.0),)
+
+        return Measure(f"finite sum({text})", statistic, (f"sum({text})",), finite)
     if statistic is NONFINITE:
         # Each from its own aggregate: ∞ − ∞ is a NaN of the sum, and none of the maximum.
         column = f"{'sum' if function == 'avg' else function}({text})"
@@ -148,19 +156,18 @@ def _extreme(function: str, statistic: Statistic, text: str, type_: DataType) ->
     identity = statistic.identity[0]
     if type_.is_floating:
         column = f"{function}({text})"
-        return Measure(f"finite {column}", statistic, (column,), lambda columns: (_not_nan(columns[0], identity),))
+
+        def without_nan(columns: tuple[pa.ChunkedArray, ...]) -> Columns:
+            values = _numbers(columns[0], identity)
+            return (np.where(np.isnan(values), identity, values),)
+
+        return Measure(f"finite {column}", statistic, (column,), without_nan)
     if len(statistic.fields) > 1:
         # Text, and numbers beyond 64 bits.
         column = f"{function}({text})"
         return Measure(column, statistic, (column,), lambda read: statistic.lift(physical(_plain(read[0]), type_)))
     column = f"{function}({_whole(text, type_)})"
     return Measure(column, statistic, (column,), lambda columns: (_numbers(columns[0], identity),))
-
-
-def _moments(text: str) -> Measure:
-    # The mean as sum over count: many queries want these two as well, and Spark's avg is no more than that.
-    columns = (f"count({text})", f"sum({text})", f"var_pop({text})")
-    return Measure(f"moments({text})", MOMENTS, columns, _read_moments)
 
 
 def _read_moments(columns: tuple[pa.ChunkedArray, ...]) -> Columns:
@@ -195,26 +202,11 @@ def _numbers(column: pa.ChunkedArray, nothing: float) -> Array:
     return np.asarray(filled.to_numpy())
 
 
-def _finite(column: pa.ChunkedArray, nothing: float) -> Array:
-    values = _numbers(column, nothing)
-    return np.where(np.isfinite(values), values, 0.0)
-
-
-def _not_nan(column: pa.ChunkedArray, nothing: float) -> Array:
-    values = _numbers(column, nothing)
-    return np.where(np.isnan(values), nothing, values)
-
-
 def _flags(column: pa.ChunkedArray) -> Array:
     values = _numbers(column, 0.0)
     if np.isfinite(values).all():
         return np.zeros(len(values), dtype=np.int64)
     return np.asarray(NAN * np.isnan(values) + POSITIVE * (values == np.inf) + NEGATIVE * (values == -np.inf))
-
-
-def texts_of(measures: Iterator[Measure]) -> tuple[str, ...]:
-    """The Spark aggregates that some measures are read from, each once."""
-    return tuple(dict.fromkeys(text for measure in measures for text in measure.texts))
 
 
 @dataclass(frozen=True)
