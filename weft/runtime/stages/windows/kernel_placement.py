@@ -30,7 +30,7 @@ class Kernels(Enum):
 
 @dataclass(frozen=True)
 class PlacementSettings:
-    """What decides where kernels live: the settings `kernels`, `max_driver_partials` and `max_state_mb`."""
+    """The settings `kernels`, `max_driver_partials` and `max_state_mb`, which decide where kernels live."""
 
     kernels: Kernels = Kernels.AUTO
     max_driver_partials: int = 20_000_000
@@ -39,7 +39,7 @@ class PlacementSettings:
 
 
 def placement_settings(catalog: Catalog) -> PlacementSettings:
-    """What the settings of a project say."""
+    """The settings of a project."""
     settings = catalog.settings()
     return PlacementSettings(Kernels(settings.kernels), settings.max_driver_partials, settings.max_state)
 
@@ -50,7 +50,7 @@ class Placement:
 
     on_executors: bool
     reason: str
-    #: About how many live partials it has.
+    #: About its number of live partials.
     partials: int = 0
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ class Placement:
 
 
 def placement_of(keys: KeySet, partials: int, hosting: PlacementSettings, on_executors_now: bool = False) -> Placement:
-    """Where a key set belongs that has so many live partials, one for each key and slice.
+    """Where a key set belongs that has a number of live partials, one for each key and slice.
 
     Between half the limit and the limit it stays where it is.
     """
@@ -68,18 +68,18 @@ def placement_of(keys: KeySet, partials: int, hosting: PlacementSettings, on_exe
         return Placement(hosting.kernels is Kernels.EXECUTORS, f"kernels = {hosting.kernels.value}", partials)
     limit = hosting.max_driver_partials
     away = partials > (limit // 2 if on_executors_now else limit)
-    told = f"{partials:,} live partials" if away else f"at most {partials:,} live partials"
-    return Placement(away, f"{told}, max_driver_partials = {limit:,}", partials)
+    count = f"{partials:,} live partials" if away else f"at most {partials:,} live partials"
+    return Placement(away, f"{count}, max_driver_partials = {limit:,}", partials)
 
 
 def fits_the_driver(segments: Iterable[Segment], hosting: PlacementSettings) -> bool:
-    """Whether it is certain, without a look into them, that all that some files have belongs into the driver."""
+    """Whether all partials of some files certainly belong into the driver, without reading the files."""
     rows = sum(each.rows for each in segments)
     return hosting.kernels is not Kernels.EXECUTORS and 2 * rows <= hosting.max_driver_partials
 
 
 def displaced(partials: int) -> Placement:
-    """The executors, for want of memory."""
+    """On the executors, since the driver lacks the memory."""
     return Placement(True, "its windows need more memory than max_state_mb allows in the driver", partials)
 
 
@@ -96,31 +96,31 @@ def recorded_placement(keys: KeySet, recorded: Mapping[str, float], hosting: Pla
     return known if known.on_executors else displaced(int(partials))
 
 
-#: Where the kernels of a stream's key set live and why, if there is something to say about it.
+#: A sentence about where the kernels of a stream's key set live and why; None if that needs no saying.
 PlacementNotes = Callable[[str, KeySet], str | None]
 
 
 def no_placement_note(stream: str, keys: KeySet) -> str | None:
-    """Nothing is known of hosts: the queries are not those of a project."""
+    """No note: the queries are not those of a project, and nothing is known of their placement."""
     return None
 
 
 def recorded_placements(catalog: Catalog) -> PlacementNotes:
-    """The hosts of a project's key sets, for EXPLAIN. That few partials are in the driver goes without saying."""
+    """Notes on the placement of a project's key sets, for EXPLAIN; none where few partials are in the driver."""
     asked, newest = placement_settings(catalog), catalog.latest_statistics()
 
-    def told(stream: str, keys: KeySet) -> str | None:
+    def note(stream: str, keys: KeySet) -> str | None:
         record, cycle = newest.get(f"executors:{stream}"), newest.get(f"stream:{stream}")
         # A cycle in which nothing is on the executors has no record of it.
         is_new = record is not None and cycle is not None and record.cycle == cycle.cycle
         host = recorded_placement(keys, record.numbers if record and is_new else {}, asked)
         return str(host) if host.on_executors or (keys and asked.kernels is not Kernels.AUTO) else None
 
-    return told
+    return note
 
 
 def slices_and_keys(keys: KeySet, partials: Partials) -> int:
-    """How many different slices and keys there are among some partials; 0 if they do not know the keys."""
+    """The number of different slices and keys among some partials; 0 if they do not have the keys."""
     if not partials.has((), keys):
         return 0
     names = [SLICE, *(f"k{partials.layout.keys.index(key)}" for key in keys)]

@@ -1,7 +1,7 @@
-"""One shard on an executor: some keys' partials in, these keys' answers out. Spark is not needed here.
+"""One shard on an executor: some keys' partials in, these keys' answers out, without Spark.
 
-A shard has all live partials of its keys, and is answered by the very code that answers in the driver: trees are made,
-remember what came before the cycle, and advance through it.
+A shard has all live partials of its keys, and is answered by the code that answers in the driver: trees are built, take
+in what came before the cycle, and advance through it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from weft.runtime.stages.windows.woven_queries import Woven, woven
 #: Which source a row is from, and which key set it is for; its other columns are named by `PartialSource`.
 SOURCE, KEY_SET = "source", "key_set"
 
-#: What a shard gives back: the answers of a query as an Arrow stream, or, without a query, how many keys it has.
-ANSWERED = pa.schema([(KEY_SET, pa.int32()), ("query", pa.string()), ("answers", pa.binary()), ("keys", pa.int64())])
+#: What a shard returns: the answers of a query as an Arrow stream, or, without a query, its number of keys.
+_ANSWERED = pa.schema([(KEY_SET, pa.int32()), ("query", pa.string()), ("answers", pa.binary()), ("keys", pa.int64())])
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,10 @@ class PartialSource:
 
 @dataclass(frozen=True)
 class ShardTask:
-    """What a cycle asks of a key set: the watermark before and after, and from when on each query is answered."""
+    """What a cycle computes for a key set: the watermark before and after, and from when on each query is answered."""
 
     stream: str
-    #: The queries and their trees, pickled; `planned` makes them out of it.
+    #: The queries and their trees, pickled.
     plan: bytes
     before: Clock
     until: Clock
@@ -54,20 +54,20 @@ class ShardTask:
 
 @dataclass(frozen=True)
 class ShardOrder:
-    """What all shards of a cycle are told: rows name their source and their key set by number."""
+    """What all shards of a cycle get. Rows name their source and their key set by number."""
 
     sources: tuple[PartialSource, ...]
     asked: tuple[ShardTask, ...]
 
 
 def pickled_plan(queries: Mapping[str, Query], grouping: TreeChoice) -> bytes:
-    """Queries and their trees, to be sent. Measures stay at home: each process makes them from the queries."""
+    """Queries and their trees, to be sent; measures are not sent, since each process makes them from the queries."""
     return pickle.dumps((dict(queries), grouping))
 
 
 @lru_cache(maxsize=64)
 def unpickled_plan(data: bytes) -> tuple[dict[str, Woven], TreeChoice]:
-    """What was sent; a worker that lives on has it ready for the next cycle."""
+    """Queries and their trees as they were sent; cached, so that a worker has them ready for the next cycle."""
     queries, grouping = pickle.loads(data)
     return {name: woven(query) for name, query in queries.items()}, grouping
 
@@ -81,10 +81,11 @@ def answered(order: ShardOrder, batches: Iterable[pa.RecordBatch]) -> Iterator[p
     sets = np.asarray(table[KEY_SET])
     for number in np.unique(sets).tolist():
         rows = table if (sets == number).all() else table.filter(pa.array(sets == number))
-        yield from _answers_of(number, order, rows)
+        yield _answers_of(number, order, rows)
 
 
-def _answers_of(number: int, order: ShardOrder, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+def _answers_of(number: int, order: ShardOrder, rows: pa.Table) -> pa.RecordBatch:
+    found: list[dict[str, object]] = []
     asked = order.asked[number]
     shapes, grouping = unpickled_plan(asked.plan)
     stream = next(iter(shapes.values())).select.inputs[0].source
@@ -96,8 +97,9 @@ def _answers_of(number: int, order: ShardOrder, rows: pa.Table) -> Iterator[pa.R
     for name, part in closed.items():
         table = answers(shapes[name].select, shapes[name].measures, part.since(asked.after[name]))
         if table.num_rows:
-            yield _row(number, name, _streamed(table), None)
-    yield _row(number, None, None, sum(weave.key_counts().values()))
+            found.append({KEY_SET: number, "query": name, "answers": _streamed(table), "keys": None})
+    found.append({KEY_SET: number, "query": None, "answers": None, "keys": sum(weave.key_counts().values())})
+    return pa.RecordBatch.from_pylist(found, schema=_ANSWERED)
 
 
 def _partials(order: ShardOrder, rows: pa.Table) -> tuple[list[Partials], Partials | None]:
@@ -115,20 +117,14 @@ def _partials(order: ShardOrder, rows: pa.Table) -> tuple[list[Partials], Partia
     return kept, arrived
 
 
-def _row(number: int, query: str | None, data: bytes | None, keys: int | None) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist(
-        [{KEY_SET: number, "query": query, "answers": data, "keys": keys}], schema=ANSWERED
-    )
-
-
 def _streamed(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
-    # They go through two virtual machines on their way; what compresses well is worth it.
+    # Answers go through two virtual machines on their way: compressing them pays.
     with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
         writer.write_table(table)
     return bytes(sink.getvalue().to_pybytes())
 
 
 def streamed_back(data: bytes) -> pa.Table:
-    """Answers from what a shard has sent."""
+    """Answers as a shard has sent them."""
     return pa.ipc.open_stream(pa.py_buffer(data)).read_all()

@@ -37,7 +37,7 @@ from weft.runtime.stages.windows.woven_queries import Measure, Woven
 from weft.windows.counting import edge_rate
 from weft.windows.slicing import shared_edges
 
-#: How many keys a grouped query is taken to have until it has been seen.
+#: The keys that a grouped query is assumed to have until they are measured.
 SOME_KEYS = 64
 
 #: Nanoseconds that a tree spends on a partial of the finest cut, for each statistic, and on a cycle, whatever comes.
@@ -61,10 +61,10 @@ class TreeChoice:
 
 @dataclass(frozen=True)
 class CostTerms:
-    """What the trees of a cohort are weighed by: how many keys there are, and what one more tree costs in reading.
+    """What the trees of a cohort are weighed by: the number of keys, and the cost of reading for one more tree.
 
     `reading` is in nanoseconds per tick. With few rows it is little, and windows that cut time differently are better
-    off apart; the more partials there are, the more trees are merged. A finest cut has no more partials than rows have
+    apart; the more partials there are, the more trees are merged. The finest cut has no more partials than rows have
     come, and no more than keys times its slices: past that, rows cost nothing.
     """
 
@@ -77,19 +77,19 @@ class CostTerms:
 
 
 def cost_terms(keys: Sequence[str], statistics: int, edges: Fraction, facts: Facts) -> CostTerms:
-    """The terms of a cohort with these keys, for a stream whose finest cut has so many edges per tick."""
+    """The terms of a cohort with these keys, for a stream whose finest cut has a number of edges per tick."""
     number = facts.number_of_keys(keys) or SOME_KEYS
     most = edges * number
     partials = most if facts.rows_per_tick is None else min(most, facts.rows_per_tick)
     per_cycle = Fraction(_CYCLE) / facts.ticks_per_cycle if facts.ticks_per_cycle else Fraction(0)
-    # A window that comes or goes changes the finest cut a little, and must not change the trees of everybody.
+    # A window that comes or goes changes the finest cut a little, and must not change the trees of all others.
     return CostTerms(number, statistics * _PARTIAL * nearest_power(partials) + per_cycle)
 
 
 def choose_trees(queries: Mapping[str, Woven], facts: Facts | None = None) -> TreeChoice:
     """The trees that answer some queries of one stream, by the queries' names.
 
-    Queries of other rows, or by other keys, have no kernel in common; among those that may, weaving decides.
+    Queries of different rows or keys have no kernel in common; among the others, weaving decides.
     """
     known = Facts() if facts is None else facts
     tree_of: dict[str, TreeSpec] = {}
@@ -115,7 +115,7 @@ def cohorts(queries: Mapping[str, Woven]) -> dict[tuple[frozenset[str], tuple[st
 
 
 def finest_rate(queries: Mapping[str, Woven]) -> Fraction:
-    """How many edges the finest cut of these queries has per tick."""
+    """The edges per tick of the finest cut of these queries."""
     return edge_rate(edges_of(each.window for each in queries.values())) if queries else Fraction(0)
 
 
@@ -130,7 +130,7 @@ def _woven(queries: Mapping[str, Woven], keys: tuple[str, ...], edges: Fraction,
 
 
 def lanes_of(asked: Iterable[acq.Acq]) -> int:
-    """How many kernels a tree for all of these needs."""
+    """The number of kernels that a tree for all of these needs."""
     return len({measure for query in asked for measure in query.measures})
 
 
@@ -138,33 +138,24 @@ def lanes_of(asked: Iterable[acq.Acq]) -> int:
 def _partition(asked: frozenset[acq.Acq], terms: CostTerms) -> Mapping[acq.Acq, int]:
     """Which tree serves each query. A query that comes or goes concerns its own cohort; the others are remembered."""
     if terms.reading >= _cost_of_one_tree(asked, terms):
-        # A second tree would cost more in reading than all that the first one spends.
+        # Reading for a second tree would cost more than all that the first one spends.
         return dict.fromkeys(asked, 0)
     plan = _weaving(asked, terms.keys).plan(terms.reading, Levels.TWO)
     return {query: plan.number_of(query) for query in asked}
 
 
 def _cost_of_one_tree(asked: frozenset[acq.Acq], terms: CostTerms) -> Fraction:
-    """What one tree for all spends at most: by the first kernel that may serve and is quick to reckon."""
-    demands, rate = acq.demands_of(dict.fromkeys(asked, 1)), edge_rate(acq.edges_of_all(asked))
-    return sum(
-        (
-            cost_per_tick(
-                "prefix" if "prefix" in lane.measure.kernels else "flatfit",
-                tree,
-                rate,
-                keys=terms.keys,
-                prices=MEASURED_PRICES,
-            )
-            for lane, tree in demands.items()
-        ),
-        Fraction(0),
-    )
+    """An upper bound on what one tree for all spends: by a kernel that may serve and whose cost is quick to compute."""
+    rate, cost = edge_rate(acq.edges_of_all(asked)), Fraction(0)
+    for lane, tree in acq.demands_of(dict.fromkeys(asked, 1)).items():
+        kernel = "prefix" if "prefix" in lane.measure.kernels else "flatfit"
+        cost += cost_per_tick(kernel, tree, rate, keys=terms.keys, prices=MEASURED_PRICES)
+    return cost
 
 
 @lru_cache(maxsize=1_000)
 def _weaving(asked: frozenset[acq.Acq], keys: int) -> Weaving:
-    """The dendrogram of some queries: one for all rates, which only say where to cut it."""
+    """The dendrogram of some queries: one for all rates, which only decide where it is cut."""
     ordered = sorted(asked, key=lambda each: (longest_first(each.window), sorted(each.measures)))
     return weave(ordered, CostTerms(keys, Fraction(0)).costing)
 
@@ -207,17 +198,17 @@ def _kernels(spec: TreeSpec, measures: Mapping[str, Measure], keys: int) -> dict
     }
 
 
-#: So many trees more than planned are kept for a cohort.
+#: The trees beyond those planned that a cohort may keep.
 _MORE_TREES = 3
 
 
 def reuse_trees(
     planned: Collection[TreeSpec], queries: Mapping[str, Woven], newborn: Set[str], known: Iterable[TreeSpec]
 ) -> dict[str, TreeSpec] | None:
-    """The trees that answer the queries of a cohort, if those that are `known` go on; None if they had better not.
+    """The trees that answer the queries of a cohort if those that are `known` are reused; None to build all of them.
 
-    One of them at most is new. It serves queries that are `newborn`: what is kept is no concern of theirs. Those that
-    are known come in the order in which they were made: where two have a window, the older one has more of its past.
+    At most one of them is new. It serves queries that are `newborn`, which need nothing that is stored. Those that are
+    known come in the order in which they were made: where two have a window, the older one has more of its past.
     """
     homes: dict[str, TreeSpec] = {}
     needs = {name: {each.name for each in query.all_measures} for name, query in queries.items()}

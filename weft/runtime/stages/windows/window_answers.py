@@ -29,18 +29,18 @@ from weft.windows.schedule import instance, instances_ending
 class ClosedGroups:
     """The groups that a cycle answers: those of all windows of a tree, or of a cohort that never closes.
 
-    An entry is a group of an instance. What all queries of the tree want, the values of an aggregate say, is computed
-    here once for all entries; each query then takes its part of it.
+    An entry is a group of an instance. What all queries of the tree need, such as the values of an aggregate, is
+    computed here once for all entries; each query then takes its part.
     """
 
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
     keys: Sequence[pa.Array]
     records: Mapping[str, Columns]
-    #: Aggregates that many of the windows are asked for; None if all are.
+    #: Aggregates that many of the windows answer; None if all do.
     common: Set[Aggregate] | None = None
     _columns: dict[object, pa.Array] = field(default_factory=dict)
-    #: By the kind of a query: the answers that all entries make, None if queries of the kind do not just take theirs.
+    #: By the kind of a query: the answers of all entries, None if queries of the kind need more than a slice of them.
     _tables: dict[int, pa.Table | None] = field(default_factory=dict)
     _lowered: dict[Aggregate, Values] = field(default_factory=dict)
 
@@ -49,7 +49,7 @@ class ClosedGroups:
 
     @cached_property
     def first_end(self) -> int:
-        """When the first of the instances ended."""
+        """The end of the first instance."""
         return int(self.ends.min())
 
     def column(self, name: object, of: Callable[[], pa.Array]) -> pa.Array:
@@ -60,7 +60,7 @@ class ClosedGroups:
         return known
 
     def table(self, kind: int, of: Callable[[], pa.Table | None]) -> pa.Table | None:
-        """The answers that all entries make for queries of a kind."""
+        """The answers of all entries to queries of a kind."""
         if kind not in self._tables:
             self._tables[kind] = of()
         return self._tables[kind]
@@ -75,7 +75,7 @@ class ClosedGroups:
 
 @dataclass(frozen=True)
 class GroupSelection:
-    """Some entries of what a cycle answers, `length` of them from `first` on, or those of them that are kept."""
+    """Some of the groups that a cycle answers: `length` of them from `first` on, or those of them to `keep`."""
 
     closed: ClosedGroups
     first: int
@@ -93,12 +93,12 @@ class GroupSelection:
         return self if keep.all() else GroupSelection(self.closed, self.first, self.length, keep)
 
     def numbers(self, values: Array) -> Array:
-        """What these entries have of values for all of them."""
+        """The values of these entries, from values of all."""
         mine = values[self.first : self.first + self.length]
         return mine if self.keep is None else mine[self.keep]
 
     def column(self, values: pa.Array) -> pa.Array:
-        """The same for a column."""
+        """The values of these entries, from a column of all."""
         mine = values.slice(self.first, self.length)
         return mine if self.keep is None else mine.filter(pa.array(self.keep))
 
@@ -121,7 +121,7 @@ def _lowered(aggregate: Aggregate, records: Sequence[Columns]) -> Values:
 
 
 def kinds_of(selects: Mapping[str, Select]) -> dict[str, int]:
-    """A number for each query: those with the same one answer alike, each for windows of its own."""
+    """A number for each query: those with the same number answer alike, each for its own windows."""
     known: dict[object, int] = {}
     return {
         name: known.setdefault((select.outputs, select.aggregates, select.having), len(known))
@@ -137,7 +137,7 @@ def answers(
     Queries of one kind have slices of one table, if that holds nothing but keys, bounds and aggregates that are common.
     """
     if kind is not None and part.keep is None:
-        whole = part.closed.table(kind, lambda: _QueryColumns(select, measures, part).of_all_entries())
+        whole = part.closed.table(kind, lambda: _answers_of_all(_QueryColumns(select, measures, part)))
         if whole is not None:
             return whole.slice(part.first, part.length)
     columns = _QueryColumns(select, measures, part)
@@ -150,6 +150,17 @@ def answers(
     return table
 
 
+def _answers_of_all(query: _QueryColumns) -> pa.Table | None:
+    """The answers of all entries to a query, if all its columns are computed for all entries anyway."""
+    select, part = query.select, query.part
+    is_common = select.having is None and all(
+        isinstance(each.expression, KeyRef | WindowBound)
+        or (isinstance(each.expression, AggregateRef) and part.is_common(select.aggregates[each.expression.index]))
+        for each in select.outputs
+    )
+    return answers(select, query.measures, GroupSelection(part.closed, 0, len(part.closed))) if is_common else None
+
+
 @dataclass(frozen=True)
 class _QueryColumns:
     """The expressions of a query over its part of the groups."""
@@ -158,30 +169,12 @@ class _QueryColumns:
     measures: Sequence[Sequence[Measure]]
     part: GroupSelection
 
-    @property
-    def are_common(self) -> bool:
-        """Whether all columns are there for all entries."""
-        return self.select.having is None and all(
-            isinstance(each.expression, KeyRef | WindowBound)
-            or (
-                isinstance(each.expression, AggregateRef)
-                and self.part.is_common(self.select.aggregates[each.expression.index])
-            )
-            for each in self.select.outputs
-        )
-
-    def of_all_entries(self) -> pa.Table | None:
-        """What the query would answer for all entries, if that costs no more than what is there for all anyway."""
-        if not self.are_common:
-            return None
-        return answers(self.select, self.measures, GroupSelection(self.part.closed, 0, len(self.part.closed)))
-
     def column(self, expression: Expression) -> pa.Array:
-        """An expression as a column; bare keys, ends and aggregates are slices of what is there for all queries."""
+        """An expression as a column; bare keys, ends and aggregates are slices of columns that all queries share."""
         part, closed, type_ = self.part, self.part.closed, expression.type
         if isinstance(expression, KeyRef):
             key = closed.keys[expression.index]
-            return part.column(closed.column(expression, lambda: _as_type(key, arrow_type(type_))))
+            return part.column(closed.column(expression, lambda: key.cast(arrow_type(type_))))
         if isinstance(expression, WindowBound):
             bounds = closed.ends if expression.end else closed.starts
             return part.column(closed.column(expression, lambda: arrow(_all_valid(bounds), type_)))
@@ -208,22 +201,22 @@ def _all_valid(values: Array) -> Values:
     return Values(values, np.ones(len(values), dtype=bool))
 
 
-def _as_type(values: pa.Array, type_: pa.DataType) -> pa.Array:
-    return values if values.type == type_ else values.cast(type_)
-
-
 _NONE = np.empty(0, dtype=np.int64)
 
 
 def with_empty_instances(
     query: Woven, closed: Sequence[GroupSelection], counted_from: int, after: int | None, until: int
 ) -> GroupSelection:
-    """What has closed for an ungrouped query, and identities for all other instances that end in (after, until].
+    """The groups of an ungrouped query, and identities for all other instances that end in (after, until].
 
     They begin with the first one that ends after `counted_from`.
     """
     present = np.concatenate([_NONE, *(part.numbers(part.closed.ends) for part in closed)])
-    ends = _ends(query.window, counted_from if after is None else max(counted_from, after), until)
+    numbers = instances_ending(query.window, counted_from if after is None else max(counted_from, after), until)
+    ends = _NONE
+    if numbers:
+        first, last = (instance(query.window, number).end for number in (numbers[0], numbers[-1]))
+        ends = np.arange(first, last + 1, query.window.slide, dtype=np.int64)
     empty = np.setdiff1d(ends, present, assume_unique=True)
     records = {}
     for each in query.all_measures:
@@ -233,11 +226,3 @@ def with_empty_instances(
     every = np.concatenate([present, empty])
     assert query.window.range is not None
     return GroupSelection(ClosedGroups(every - query.window.range, every, [], records), 0, len(every))
-
-
-def _ends(window: Window, after: int, until: int) -> NDArray[np.int64]:
-    numbers = instances_ending(window, after, until)
-    if not numbers:
-        return _NONE
-    first, last = (instance(window, number).end for number in (numbers[0], numbers[-1]))
-    return np.arange(first, last + 1, window.slide, dtype=np.int64)
