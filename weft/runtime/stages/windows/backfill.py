@@ -1,8 +1,8 @@
-"""History for queries that are new, on a stream that keeps its rows (BACKFILL).
+"""History for new queries, on a stream that stores its rows (BACKFILL).
 
-In the first cycle of new queries the rows that are kept are reduced once more, for all queries of the stream: earlier
-partials may lack the conditions, keys and aggregates of the new ones. What comes out takes the place of the partials
-that were kept, so that state has each row once, as always.
+In the first cycle of new queries the stored rows are reduced once more, for all queries of the stream: earlier partials
+may lack the conditions, keys and aggregates of the new ones. The result replaces the stored partials, so that the state
+has each row once, as always.
 
 Instances that had closed before the query came are answered as if it had been there, without the rows that were late
 for them. A row is late for nothing that covers it unless its clock was below the watermark when it arrived. So the
@@ -34,15 +34,15 @@ from weft.runtime.stages.windows.woven_queries import Woven
 
 @dataclass(frozen=True)
 class StoredRows:
-    """The rows that a stream has kept, and the file that their partials go into."""
+    """The stored rows of a stream, and the file for their partials."""
 
     rows: DataFrame
     path: str
 
 
 @dataclass(frozen=True)
-class History:
-    """Kept rows as partials, each with the watermark that its rows were late by, if they were."""
+class StoredPartials:
+    """Stored rows as partials, each with the watermark that its rows were late by, if they were."""
 
     layout: Layout
     table: pa.Table
@@ -53,24 +53,24 @@ class History:
         return Partials(self.layout, self.table.drop_columns([JUDGED]))
 
     def batches(self) -> Iterator[tuple[int | None, Partials]]:
-        """The partials by what they were judged by, those that were on time first."""
+        """The partials by the watermark they were late by, those that were on time first."""
         judged = self.table[JUDGED]
         for mark in [None, *sorted(each for each in pc.unique(judged).to_pylist() if each is not None)]:
             mine = pc.is_null(judged) if mark is None else pc.fill_null(pc.equal(judged, mark), False)
             yield mark, Partials(self.layout, self.table.filter(mine).drop_columns([JUDGED]))
 
 
-def history(reduction: Reduction, rows: DataFrame) -> History:
-    """Reduce kept rows. One Spark job."""
+def history(reduction: Reduction, rows: DataFrame) -> StoredPartials:
+    """Reduce stored rows. One Spark job."""
     judged = f"CASE WHEN {CLOCK} < {BEFORE} THEN {BEFORE} END"
     table = reduction.of(rows.withColumn(CORRUPT, F.lit(None)), judged=judged)
-    return History(reduction.layout, without_clocks(table))
+    return StoredPartials(reduction.layout, without_clocks(table))
 
 
 def closed_before(
-    stream: Stream, queries: Mapping[str, Woven], past: History, watermark: int | None
+    stream: Stream, queries: Mapping[str, Woven], past: StoredPartials, watermark: int | None
 ) -> dict[str, list[GroupSelection]]:
-    """What had closed for new queries up to a watermark, if anything had."""
+    """The windows of new queries that had closed up to a watermark, by the queries' names."""
     weave = StreamWeave(stream, queries)
     closed: dict[str, list[GroupSelection]] = {}
     if watermark is None:

@@ -2,7 +2,7 @@
 
     partial log  ─ read ─→  rows by (key set, hash of its keys)  ─ shuffle ─→  shards  ─ mapInArrow ─→  answers
 
-Nothing is kept on the executors. A shard gets the live partials of its keys and answers them with the driver's own code
+Executors keep no state. A shard gets the live partials of its keys and answers them with the driver's own code
 (`shard.py`); the log is the state, as it is for the driver after a restart. A stateful operator (`transformWithState`)
 would have to read and write back the same partials in every batch, in a checkpoint of its own that has to agree with
 the commit. This way there is one truth, a key set may move between hosts at any time, and a cycle in which no window
@@ -21,7 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import DataType
@@ -52,7 +52,7 @@ _SETTINGS = {
 
 @dataclass(frozen=True)
 class PartialFiles:
-    """Files of partials with one layout and schema, all kept from earlier cycles or all of this one."""
+    """Files of partials with one layout and schema, all of earlier cycles or all of this one."""
 
     stream: str
     layout: Layout
@@ -67,7 +67,7 @@ class PartialFiles:
 def files_by_layout(
     stream: str, segments: Iterable[tuple[Segment, Layout, pa.Schema, bool]], path: Callable[[str], str]
 ) -> list[PartialFiles]:
-    """Segments with what is in them, and whether they are of this cycle, put together as far as they are alike."""
+    """Segments, with what is in them and whether they are of this cycle, grouped by layout and schema."""
     alike: dict[object, list[tuple[Segment, Layout, pa.Schema, bool]]] = {}
     for each in segments:
         _, layout, schema, arrived = each
@@ -88,7 +88,7 @@ def files_by_layout(
 
 @dataclass(frozen=True)
 class KeySetRequest:
-    """A key set that has windows to answer: its keys, the aggregates it needs, and what is asked of it."""
+    """A key set that has windows to answer: its keys, the aggregates it needs, and the task of its shards."""
 
     keys: tuple[str, ...]
     aggregates: frozenset[str]
@@ -106,7 +106,7 @@ class KeySetAnswers:
 
 
 class Executors:
-    """Answers key sets by Spark jobs. It has a session of its own, whose settings are nobody else's business."""
+    """Answers key sets by Spark jobs, in a session of its own, whose settings concern no other job."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._parallelism = spark.sparkContext.defaultParallelism
@@ -114,18 +114,18 @@ class Executors:
 
     def answers(self, files: Sequence[PartialFiles], wanted: Sequence[KeySetRequest]) -> KeySetAnswers:
         """The answers of some key sets from all partials that are live. One Spark job."""
-        sources = [(each, _columns(each, wanted)) for each in files if _askers(each, wanted)]
+        sources = [(each, _columns(each, wanted)) for each in files if _key_sets_of(each, wanted)]
         if not sources:
             return KeySetAnswers({}, [0] * len(wanted))
         shared = typed_slots_of_all(_types(each, columns).values() for each, columns in sources)
         slots = {slot: f"c{number}" for number, slot in enumerate(shared)}
-        told, frames = [], []
+        described, frames = [], []
         for number, (each, columns) in enumerate(sources):
             types = _types(each, columns)
             placed = {name: slots[slot] for name, slot in zip(types, typed_slots(types.values()), strict=True)}
-            told.append(PartialSource(each.stream, each.layout, each.arrived, placed))
+            described.append(PartialSource(each.stream, each.layout, each.arrived, placed))
             frames.append(self._rows(number, each, placed, slots, wanted))
-        order = ShardOrder(tuple(told), tuple(each.asked for each in wanted))
+        order = ShardOrder(tuple(described), tuple(each.asked for each in wanted))
         shards = max(self._parallelism, -(-sum(each.rows for each, _ in sources) // _SHARD))
         rows = reduce(DataFrame.unionAll, frames).repartition(shards, KEY_SET, "hash")
         schema = f"{KEY_SET} INT, query STRING, answers BINARY, keys BIGINT"
@@ -143,17 +143,17 @@ class Executors:
         slots: Mapping[tuple[DataType, int], str],
         wanted: Sequence[KeySetRequest],
     ) -> DataFrame:
-        """The rows of some files: once for every key set of their stream, in the columns that all sources have."""
-        askers = _askers(files, wanted)
+        """The rows of some files, once for every key set of their stream, in the columns that all sources share."""
+        key_sets = _key_sets_of(files, wanted)
         rows = self._spark.read.schema(from_arrow_schema(files.schema)).parquet(*files.paths)
-        since = [wanted[place].since for place in askers]
+        since = [wanted[place].since for place in key_sets]
         if all(clock is not None and files.oldest < clock for clock in since):
             # Only then: a plan without constants of the cycle is compiled once and for all.
             rows = rows.where(F.col(SLICE) >= min(clock for clock in since if clock is not None))
-        at = [
-            F.struct(F.lit(place).alias(KEY_SET), _hash(files.layout, wanted[place].keys).alias("hash"))
-            for place in askers
-        ]
+        at = []
+        for place in key_sets:
+            keys = [F.col(f"k{files.layout.keys.index(key)}") for key in wanted[place].keys]
+            at.append(F.struct(F.lit(place).alias(KEY_SET), F.xxhash64(*keys).alias("hash")))
         back = {slot: name for name, slot in placed.items()}
         columns = [
             (F.col(back[slot]) if slot in back else F.lit(None).cast(type_)).alias(slot)
@@ -163,7 +163,7 @@ class Executors:
         return spread.select(F.lit(number).alias(SOURCE), "at.*", SLICE, *slots.values())
 
 
-def _askers(files: PartialFiles, wanted: Sequence[KeySetRequest]) -> list[int]:
+def _key_sets_of(files: PartialFiles, wanted: Sequence[KeySetRequest]) -> list[int]:
     """The key sets that need some files: of the same stream, and not younger than the files."""
     return [
         place
@@ -172,12 +172,8 @@ def _askers(files: PartialFiles, wanted: Sequence[KeySetRequest]) -> list[int]:
     ]
 
 
-def _hash(layout: Layout, keys: Sequence[str]) -> Column:
-    return F.xxhash64(*(F.col(f"k{layout.keys.index(key)}") for key in keys))
-
-
 def _columns(files: PartialFiles, wanted: Sequence[KeySetRequest]) -> list[str]:
-    """The columns of some files that somebody needs."""
+    """The columns of some files that are needed."""
     layout, mine = files.layout, [each for each in wanted if each.asked.stream == files.stream]
     keys = {key for each in mine for key in each.keys}
     aggregates = {text for each in mine for text in each.aggregates}
@@ -217,5 +213,5 @@ def _explained(error: PySparkException) -> EngineError:
             "in a cycle; nothing of this cycle was committed"
         )
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    said = next((line for line in reversed(lines) if "Error" in line), lines[0] if lines else "no reason given")
-    return EngineError(f"kernels on the executors have failed: {said}; nothing of this cycle was committed")
+    reason = next((line for line in reversed(lines) if "Error" in line), lines[0] if lines else "no reason given")
+    return EngineError(f"kernels on the executors have failed: {reason}; nothing of this cycle was committed")

@@ -1,7 +1,7 @@
-"""From the finest partials to those of a cohort: the rows that satisfy its conditions, grouped by its keys alone.
+"""Rolls up the finest partials to those of a cohort: rows that satisfy its conditions, grouped by its keys alone.
 
-Cohorts with the same keys share the grouping. If all that tells them apart are bounds of one expression, as with a
-thousand alerts on one measurement, they share the adding up too. Partials are laid out by (group, interval of the
+Cohorts with the same keys share the grouping. If they differ only in bounds of one expression, as with a thousand
+alerts on one measurement, they share the adding up too. Partials are laid out by (group, interval of the
 value), and running totals along the intervals, from either end, hold the records of every `<` and every `>` at once:
 
     interval of price     0    1    2    3    4
@@ -26,10 +26,10 @@ from weft.runtime.stages.windows.signatures import Decoder, span_of
 from weft.runtime.stages.windows.window_tree import Folding, SlicePartials, folded
 from weft.runtime.stages.windows.woven_queries import Measure
 
-#: Entries of the layout by group and interval that are worth it.
+#: The most entries that a layout by group and interval may have.
 _LARGEST_LAYOUT = 8_000_000
 
-#: Codes are told apart by a table of all that there can be, unless those are so many times as many.
+#: Codes are ranked by a table of all possible ones, unless these are more than this many times as many.
 _SPARSE = 8
 
 
@@ -75,13 +75,13 @@ class RollUp:
         column: int | None,
         ranks: int,
     ) -> SlicePartials | None:
-        """The groups that have rows, and what is taken of the layout of each measure: so many ranks of it."""
+        """The groups that have rows, with what `of` takes from each layout; None if there are no ranks or rows."""
         if ranks <= 0:
             return None
         laid_out = {name: self._layout(column, measure) for name, measure in measures.items()}
         (rows,) = of(laid_out[counted])
         if rows.all():
-            # The rows of a layout that others look at as well, and that nobody should hold on to.
+            # Other cohorts read the same rows of the layout, and the layout should not stay in memory for them.
             records = {name: tuple(each.copy() for each in of(layout)) for name, layout in laid_out.items()}
             return SlicePartials(self._cells, self._keys, records)
         present = np.flatnonzero(rows)
@@ -112,7 +112,7 @@ class RollUp:
 
 
 class _Placing:
-    """Where each partial goes in a layout by the rank of its code, of those that there are, and by its group."""
+    """Where each partial goes in a layout: by the rank of its code among the present ones, and by its group."""
 
     def __init__(self, codes: NDArray[np.int64], rank: NDArray[np.intp], group: NDArray[np.intp], groups: int) -> None:
         self._codes, self._rank, self._group, self._groups = codes, rank, group, groups
@@ -150,7 +150,7 @@ class _Placing:
 
 
 def _ranked(codes: NDArray[np.int64], limit: int) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
-    """The codes that there are, ascending, and which of them each one is; all lie below the limit."""
+    """The present codes, ascending, and the rank of each one; all lie below the limit."""
     if limit > _SPARSE * len(codes):
         distinct, which = np.unique(codes, return_inverse=True)
         return distinct, which
@@ -171,7 +171,7 @@ class _Layout:
         """The records of the ranks from `low` up to, not including, `high`; there is at least one."""
         if high == len(self._records[0]):
             return tuple(column[low] for column in self._to_the_end)
-        # NULL, which counts for nobody, has the lowest rank if there is one: a range from the start begins after it.
+        # NULL, which satisfies no comparison, has the lowest rank if present: a range from the start begins after it.
         if low <= 1 and high - low > 1:
             return tuple(column[high - 1] for column in self._from(low))
         return self.together(range(low, high))

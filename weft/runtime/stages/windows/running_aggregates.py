@@ -37,7 +37,7 @@ _FEWEST = 64
 
 
 class RunningAggregates:
-    """The groups of all queries over one stream that never close. `first_cycles` are the cycles they began in."""
+    """The groups of all running aggregates over a stream. `first_cycles` are the cycles in which the queries began."""
 
     def __init__(
         self,
@@ -53,17 +53,17 @@ class RunningAggregates:
         measures: dict[CohortSpec, dict[str, Measure]] = {}
         for name, each in queries.items():
             measures.setdefault(self._cohort_of[name], {}).update((one.name, one) for one in each.all_measures)
-        self._cohorts: dict[CohortSpec, _Groups] = {}
+        self._cohorts: dict[CohortSpec, _CohortGroups] = {}
         for spec, wanted in measures.items():
             known = before._cohorts.get(spec) if before else None
-            # Whoever shares a cohort began with it: measures may go, and none can come.
-            self._cohorts[spec] = known.limited_to(wanted) if known else _Groups(wanted)
+            # Queries of a cohort began in the same cycle: measures may go, and none can come.
+            self._cohorts[spec] = known.limited_to(wanted) if known else _CohortGroups(wanted)
             self._numbers.setdefault(spec.keys, KeyNumbers(len(spec.keys)))
         self._numbers = {spec.keys: self._numbers[spec.keys] for spec in self._cohorts}
         self._changed: dict[CohortSpec, NDArray[np.int64]] = {}
 
     def remember(self, files: Iterable[TotalsFile]) -> None:
-        """Take back what was kept of the groups; of one that was kept several times the last counts."""
+        """Restore groups from files; of one that was stored several times the last counts."""
         for file in files:
             for spec, rows in file.cohorts:
                 groups = self._cohorts.get(spec)
@@ -150,7 +150,7 @@ def kept_in_files(
 
 
 @dataclass
-class _Groups:
+class _CohortGroups:
     """The records of a cohort, by measure, as arrays by the number of the key; identities where there is no group."""
 
     measures: Mapping[str, Measure]
@@ -161,14 +161,14 @@ class _Groups:
             name: measure.statistic.empty(0) for name, measure in self.measures.items()
         }
 
-    def limited_to(self, measures: Mapping[str, Measure]) -> _Groups:
-        """The same groups without the measures that nobody asks for any more."""
-        kept = _Groups(measures)
-        kept._room, kept._records = self._room, {name: self._records[name] for name in measures}
-        return kept
+    def limited_to(self, measures: Mapping[str, Measure]) -> _CohortGroups:
+        """The same groups without the measures that no query needs any more."""
+        limited = _CohortGroups(measures)
+        limited._room, limited._records = self._room, {name: self._records[name] for name in measures}
+        return limited
 
     def bytes_for(self, keys: int) -> int:
-        """About the memory that so many groups need."""
+        """About the memory that a number of groups needs."""
         fields = sum(len(measure.statistic.fields) for measure in self.measures.values())
         return 8 * fields * max(keys, self._room)
 
@@ -219,7 +219,7 @@ def _grouping(spec: CohortSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _of_one_cell(partials: Partials) -> Partials:
-    """Partials as if time were not cut: what a window's edges tell apart is one to whoever has no window."""
+    """Partials as if time were not cut, for queries without windows."""
     column = partials.table.column_names.index(SLICE)
     return replace(
         partials, table=partials.table.set_column(column, SLICE, pa.array(np.zeros(len(partials), np.int64)))

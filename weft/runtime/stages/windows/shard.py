@@ -91,8 +91,8 @@ def _answers_of(number: int, order: ShardOrder, rows: pa.Table) -> pa.RecordBatc
     stream = next(iter(shapes.values())).select.inputs[0].source
     assert isinstance(stream, Stream)
     weave = StreamWeave(stream, shapes, grouping=grouping)
-    kept, arrived = _partials(order, rows)
-    weave.remember(kept, asked.before)
+    earlier, arrived = _partials(order, rows)
+    weave.remember(earlier, asked.before)
     closed = weave.advance(arrived, asked.before, asked.until)
     for name, part in closed.items():
         table = answers(shapes[name].select, shapes[name].measures, part.since(asked.after[name]))
@@ -103,9 +103,9 @@ def _answers_of(number: int, order: ShardOrder, rows: pa.Table) -> pa.RecordBatc
 
 
 def _partials(order: ShardOrder, rows: pa.Table) -> tuple[list[Partials], Partials | None]:
-    """Partials as they were before they were sent: those kept from earlier cycles, and this cycle's."""
+    """Partials as they were before they were sent: those of earlier cycles, and this cycle's."""
     sources = np.asarray(rows[SOURCE])
-    kept, arrived = [], None
+    earlier, arrived = [], None
     for number in np.unique(sources).tolist():
         source = order.sources[number]
         mine = rows.filter(pa.array(sources == number))
@@ -113,8 +113,8 @@ def _partials(order: ShardOrder, rows: pa.Table) -> tuple[list[Partials], Partia
         if source.arrived:
             arrived = Partials(source.layout, table)
         else:
-            kept.append(Partials(source.layout, table))
-    return kept, arrived
+            earlier.append(Partials(source.layout, table))
+    return earlier, arrived
 
 
 def _streamed(table: pa.Table) -> bytes:

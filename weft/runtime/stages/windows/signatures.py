@@ -1,13 +1,13 @@
 """Signatures: which conditions hold for a row, as a few small numbers.
 
-The WHERE of a query is a conjunction; rows with the same truth of every condition of every query go into the same
-partials. Few conditions are a bit each:
+The WHERE of a query is a conjunction. Rows for which the same conditions of all queries hold go into the same partials.
+Few conditions are a bit each:
 
     CASE WHEN price > 100 THEN 1 ELSE 0 END + CASE WHEN sym = 'a' THEN 2 ELSE 0 END
 
 A thousand comparisons of one expression with constants are one number: the elementary interval that its value lies in.
 With bounds b₀ < b₁ < … the value has the code 2j + 1 if it equals bⱼ, and 2j if it lies just below bⱼ; codes that no
-condition tells apart are one. A few bounds are compared in a tree. Many are data, not expressions: a grid says how many
+condition separates are one. A few bounds are compared in a tree. Many are data, not expressions: a grid says how many
 bounds lie before the value's stretch, and the few inside it are compared.
 """
 
@@ -29,8 +29,8 @@ from weft.runtime.columnar.spark_expressions import Leaf, spark_sql
 _WORD = 62
 #: Comparisons of one expression that are worth a code.
 _WORTH_A_CODE = 6
-#: So many bounds are compared in a tree: Spark plans it faster than a grid, which has hundreds of constants, and a row
-#: is through it as fast.
+#: The most bounds that are compared in a tree: Spark plans it faster than a grid, which has hundreds of constants, and
+#: evaluates it as fast.
 _MOST_IN_A_TREE = 16
 #: The stretches that a grid has at most, and the bounds in one of them.
 _LONGEST_GRID = 8_192
@@ -64,13 +64,13 @@ class Signatures:
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """How many different numbers each column may have; the least is -1."""
+        """The number of different values of each column; the least is -1."""
         return widths_of(self.decoders, len(self.columns))
 
     def wanted(self, queries: Iterable[Sequence[Condition]], numbers: Sequence[str]) -> str | None:
-        """That some query may take a row, as SQL over the numbers of its signature; None if every row is taken.
+        """Whether some query may take a row, as SQL over the numbers of its signature; None if every row is taken.
 
-        One condition of a query stands for all of them: fewer rows are told to be of no use than are.
+        Only one condition of each query is tested, so that some rows pass which no query takes.
         """
         masks: dict[int, int] = {}
         spans: dict[int, set[Span]] = {}
@@ -90,7 +90,7 @@ class Signatures:
 
 
 def widths_of(decoders: Mapping[str, Decoder], columns: int) -> tuple[int, ...]:
-    """How many different numbers the columns of signatures may have, which conditions are read off so."""
+    """The number of different values that each column of a signature may have, from how conditions are read off it."""
     widths = [0] * columns
     for column, kind, position in decoders.values():
         highest = (1 << position + 1) - 1 if kind == "bit" else 2 * position + 2
@@ -138,8 +138,12 @@ def signatures(conditions: Iterable[Condition]) -> Signatures:
     distinct = sorted(set(conditions), key=lambda each: each.text)
     columns: list[str] = []
     decoders: dict[str, Decoder] = {}
-    for compared, group in _by_expression(distinct).items():
-        code = _code(compared, group)
+    by_expression: dict[str, list[Condition]] = {}
+    for each in distinct:
+        if each.compared is not None:
+            by_expression.setdefault(each.compared, []).append(each)
+    for compared, group in by_expression.items():
+        code = _code(compared, group) if len(group) >= _WORTH_A_CODE else None
         if code is not None:
             positions = {bound: position for position, bound in enumerate(sorted({e.bound for e in group}))}
             decoders |= {e.text: (len(columns), e.comparison, positions[e.bound]) for e in group}
@@ -150,14 +154,6 @@ def signatures(conditions: Iterable[Condition]) -> Signatures:
         decoders |= {each.text: (len(columns), "bit", position) for position, each in enumerate(word)}
         columns.append(" + ".join(f"CASE WHEN {e.text} THEN {1 << n}L ELSE 0L END" for n, e in enumerate(word)))
     return Signatures(tuple(columns), decoders)
-
-
-def _by_expression(conditions: Sequence[Condition]) -> dict[str, list[Condition]]:
-    groups: dict[str, list[Condition]] = {}
-    for each in conditions:
-        if each.compared is not None:
-            groups.setdefault(each.compared, []).append(each)
-    return {compared: group for compared, group in groups.items() if len(group) >= _WORTH_A_CODE}
 
 
 def _code(value: str, conditions: Sequence[Condition]) -> str | None:
@@ -173,7 +169,7 @@ _Steps = tuple[tuple[str, int], ...]
 
 
 def _steps(comparisons: Set[str]) -> _Steps:
-    """What tells values apart that some conditions tell apart."""
+    """The comparisons that separate values which some conditions separate."""
     if comparisons <= {">", "<="}:
         return ((">", 2),)
     if comparisons <= {">=", "<"}:
@@ -239,15 +235,14 @@ def satisfying(
     result = np.ones(rows, dtype=bool)
     for text in texts:
         column, kind, position = decoders[text]
-        result &= _holds(codes[column], kind, position)
+        if kind == "bit":
+            result &= (codes[column] >> position) & 1 == 1
+            continue
+        first, end = span_of(kind, position)
+        result &= codes[column] >= first
+        if end is not None:
+            result &= codes[column] < end
     return result
-
-
-def _holds(codes: NDArray[Any], kind: str, position: int) -> NDArray[np.bool_]:
-    if kind == "bit":
-        return np.asarray((codes >> position) & 1 == 1)
-    first, end = span_of(kind, position)
-    return np.asarray(codes >= first if end is None else (codes >= first) & (codes < end))
 
 
 def span_of(comparison: str, position: int) -> Span:

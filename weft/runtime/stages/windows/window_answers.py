@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from weft.algebra import Aggregate, AggregateRef, Column, Expression, KeyRef, Select, Window, WindowBound
+from weft.algebra import Aggregate, AggregateRef, Column, Expression, KeyRef, Select, WindowBound
 from weft.arrays.arrow_types import arrow_type
 from weft.kernels.aggregate_functions import FUNCTIONS, Signature
 from weft.kernels.statistic import Array, Columns, Values
