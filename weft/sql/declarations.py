@@ -10,6 +10,7 @@ from weft.algebra import Field, Stream, Table
 from weft.algebra.expressions import Call, Column, Expression, Literal
 from weft.algebra.types import BIGINT, TIMESTAMP, Kind
 from weft.sql import dialect, expressions
+from weft.sql.constants import bind_type
 from weft.sql.errors import Code, did_you_mean
 from weft.sql.names import Names, name_refusal
 from weft.sql.paths import source_refusal
@@ -161,7 +162,7 @@ def _bind_columns(tree: dialect.StreamNode | dialect.TableNode, code: Code) -> l
     for column in tree.args["columns"]:
         if any(field.name.lower() == column.this.name.lower() for field in fields):
             raise refuse(code, f"column '{column.this.name}' is declared twice", column.this, "rename one")
-        fields.append(Field(column.this.name, expressions.bind_type(column.args["kind"])))
+        fields.append(Field(column.this.name, bind_type(column.args["kind"])))
     return fields
 
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import datetime
-import math
-import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from types import NoneType
 from typing import Any, TypeAlias
 
 from sqlglot import exp
@@ -27,29 +23,9 @@ from weft.sql.coercion import (
     comparison_type_of,
     fits,
 )
-from weft.sql.dialect import TYPE_NAMES
+from weft.sql.constants import bind_type, interval, number, time_of_text
 from weft.sql.errors import Code, did_you_mean
 from weft.sql.scope import Scope, refuse, refuse_unread
-
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-
-_TYPES = {
-    "BOOLEAN": types.BOOLEAN,
-    "TINYINT": types.TINYINT,
-    "SMALLINT": types.SMALLINT,
-    "INT": types.INT,
-    "BIGINT": types.BIGINT,
-    "INT128": types.HUGEINT,
-    "FLOAT": types.FLOAT,
-    "DOUBLE": types.DOUBLE,
-    "TEXT": types.STRING,
-    "VARCHAR": types.STRING,
-    "BINARY": types.BINARY,
-    "DATE": types.DATE,
-    "TIMESTAMP": types.TIMESTAMP,
-    "TIMESTAMPTZ": types.TIMESTAMP,
-    "TIMESTAMPLTZ": types.TIMESTAMP,
-}
 
 #: Other names of functions, and the function they mean.
 _SYNONYMS = {
@@ -92,41 +68,15 @@ _ARITHMETIC: dict[type[exp.Expr], str] = {
 }
 
 
-def bind_type(node: exp.DataType) -> DataType:
-    """The type that a type's name stands for."""
-    name = str(node.this.value if hasattr(node.this, "value") else node.this).upper()
-    if name == "DECIMAL":
-        return _decimal_type(node)
-    if name not in _TYPES or (node.expressions and name != "VARCHAR"):
-        raise refuse(
-            Code.UNKNOWN_TYPE,
-            f"type {unsupported.TYPES.get(name, name)} is not supported",
-            node,
-            f"types are {TYPE_NAMES}",
-        )
-    return _TYPES[name]
-
-
-def _decimal_type(node: exp.DataType) -> DataType:
-    written = [param.name for param in node.expressions] or ["10"]
-    sizes = [int(text) for text in written if re.fullmatch(r"\d{1,3}", text, re.ASCII)]
-    precision, scale = (*sizes, 0)[:2] if sizes else (0, 0)
-    if len(sizes) != len(written) or len(sizes) > 2 or not 1 <= precision <= 38 or not 0 <= scale <= precision:
-        hint = "use 1 ≤ precision ≤ 38 and 0 ≤ scale ≤ precision"
-        raise refuse(Code.UNKNOWN_TYPE, f"DECIMAL({', '.join(written)}) is not possible", node, hint)
-    return decimal(precision, scale)
-
-
 def bind_condition(node: exp.Expr, scope: Scope) -> Expression:
     """An expression that must be a BOOLEAN."""
+    return _boolean(node, scope, f"{scope.clause} needs a condition")
+
+
+def _boolean(node: exp.Expr, scope: Scope, needed: str) -> Expression:
     bound = bind(node, scope)
     if bound.type not in (BOOLEAN, NULL):
-        raise refuse(
-            Code.NOT_BOOLEAN,
-            f"{scope.clause} needs a condition, but this is {bound.type}",
-            node,
-            "compare it with something",
-        )
+        raise refuse(Code.NOT_BOOLEAN, f"{needed}, but this is {bound.type}", node, "compare it with something")
     return cast(bound, BOOLEAN)
 
 
@@ -144,69 +94,13 @@ def bind(node: exp.Expr, scope: Scope) -> Expression:
 
 
 def _literal(node: exp.Literal, scope: Scope) -> Expression:
-    text = node.name
-    if node.is_string:
-        return Literal(text, STRING)
-    return number(text, node)
-
-
-_NUMBER = re.compile(r"(?P<sign>-?)0*(?P<whole>\d*)(?:\.(?P<fraction>\d*))?(?P<exponent>[eE][+-]?\d+)?", re.ASCII)
-_MOST_DIGITS = 38
-
-
-def number(text: str, node: exp.Expr) -> Literal:
-    """A number as Spark types it: an integer, a DECIMAL if it has a point or is long, a DOUBLE with an exponent."""
-    match = _NUMBER.fullmatch(text)
-    if match is None:
-        raise refuse(Code.BAD_LITERAL, f"'{text}' is not a number", node, "write for example 15, 1.5 or 1.5e3")
-    if match["exponent"]:
-        approximate = float(text)
-        if math.isinf(approximate):
-            raise refuse(Code.BAD_LITERAL, "this is larger than a DOUBLE can be", node, "DOUBLEs end at 1.8e308")
-        return Literal(approximate, DOUBLE)
-    whole, fraction = match["whole"], match["fraction"]
-    if len(whole) + len(fraction or "") > _MOST_DIGITS:
-        hint = "write it as a DOUBLE, with an exponent: 1.5e40"
-        raise refuse(Code.BAD_LITERAL, f"exact numbers have at most {_MOST_DIGITS} digits", node, hint)
-    if fraction is not None:
-        type_ = decimal(max(len(whole) + len(fraction), 1), len(fraction))
-        return Literal(Decimal(f"{match['sign']}{whole or 0}.{fraction or 0}"), type_)
-    value = int(f"{match['sign']}{whole or 0}")
-    for type_ in (INT, BIGINT):
-        if fits(value, type_):
-            return Literal(value, type_)
-    return Literal(Decimal(value), decimal(len(whole), 0))
-
-
-def parse_timestamp(text: str) -> int | None:
-    """A text as microseconds since the epoch, in UTC unless it says otherwise; None if it is no timestamp."""
-    try:
-        moment = datetime.datetime.fromisoformat(text.strip())
-        moment = moment.astimezone(datetime.UTC) if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
-    except (ValueError, OverflowError):
-        return None
-    return (moment - _EPOCH) // datetime.timedelta(microseconds=1)
-
-
-def _from_text(text: str, to: DataType, node: exp.Expr) -> Literal:
-    """A text constant where a time is expected."""
-    if to == TIMESTAMP:
-        moment = parse_timestamp(text)
-        if moment is not None:
-            return Literal(moment, TIMESTAMP)
-    else:
-        try:
-            return Literal(datetime.date.fromisoformat(text.strip()), to)
-        except ValueError:
-            pass
-    example = "2024-01-31 12:00:00" if to == TIMESTAMP else "2024-01-31"
-    raise refuse(Code.BAD_LITERAL, f"'{text}' is not a {to}", node, f"write it like '{example}'")
+    return Literal(node.name, STRING) if node.is_string else number(node.name, node)
 
 
 def _as_time(expression: Expression, to: DataType, node: exp.Expr) -> Expression:
     """A text constant compared with a time is read as one."""
     if isinstance(expression, Literal) and isinstance(expression.value, str) and to.kind in (Kind.TIMESTAMP, Kind.DATE):
-        return _from_text(expression.value, to, node)
+        return time_of_text(expression.value, to, node)
     return expression
 
 
@@ -220,12 +114,8 @@ def _comparison(op: str, left: Expression, right: Expression, node: exp.Expr) ->
     left, right = _with_fewest_digits(left, right.type), _with_fewest_digits(right, left.type)
     common = comparison_type(left.type, right.type)
     if common is None:
-        raise refuse(
-            Code.TYPE_MISMATCH,
-            f"{left.type} and {right.type} cannot be compared",
-            node,
-            "CAST one of the two to the other's type",
-        )
+        hint = "CAST one of the two to the other's type"
+        raise refuse(Code.TYPE_MISMATCH, f"{left.type} and {right.type} cannot be compared", node, hint)
     return Call(op, (cast(left, common), cast(right, common)), BOOLEAN)
 
 
@@ -343,12 +233,7 @@ def _connective(op: str) -> Rule:
 
 
 def _operand(node: exp.Expr, scope: Scope, title: str) -> Expression:
-    bound = bind(node, scope)
-    if bound.type not in (BOOLEAN, NULL):
-        raise refuse(
-            Code.NOT_BOOLEAN, f"{title} needs conditions, but this is {bound.type}", node, "compare it with something"
-        )
-    return cast(bound, BOOLEAN)
+    return _boolean(node, scope, f"{title} needs conditions")
 
 
 def _not(node: exp.Not, scope: Scope) -> Expression:
@@ -396,9 +281,7 @@ def _is(node: exp.Is, scope: Scope) -> Expression:
     if isinstance(node.expression, exp.Null):
         return Call("is_null", (bound,), BOOLEAN)
     if isinstance(node.expression, exp.Boolean):
-        return Call(
-            "<=>", (cast(_operand(node.this, scope, "IS"), BOOLEAN), Literal(node.expression.this, BOOLEAN)), BOOLEAN
-        )
+        return Call("<=>", (_operand(node.this, scope, "IS"), Literal(node.expression.this, BOOLEAN)), BOOLEAN)
     raise refuse(Code.UNSUPPORTED, "IS takes NULL, TRUE or FALSE", node, "use = or <=>")
 
 
@@ -406,23 +289,11 @@ def _cast(node: exp.Cast, scope: Scope) -> Expression:
     to = bind_type(node.to)
     bound = bind(node.this, scope)
     if isinstance(bound, Literal) and isinstance(bound.value, str) and to.kind in (Kind.TIMESTAMP, Kind.DATE):
-        return _from_text(bound.value, to, node)
+        return time_of_text(bound.value, to, node)
     if not can_cast(bound.type, to):
         hint = "numbers are UNIX_MICROS(timestamp) and TIMESTAMP_MICROS(number); other casts go through STRING"
         raise refuse(Code.TYPE_MISMATCH, f"a {bound.type} cannot become a {to}", node, hint)
     return cast(bound, to)
-
-
-def _interval(node: exp.Interval, scope: Scope) -> Expression:
-    unit, this = node.args.get("unit"), node.this
-    text = this.name if isinstance(this, exp.Literal) else ""
-    if not text or not isinstance(unit, (exp.Var, NoneType)):
-        raise refuse(Code.BAD_DURATION, "INTERVAL takes a constant", node, "write INTERVAL 5 MINUTES")
-    try:
-        ticks = durations.microseconds(text.strip(), unit.name) if unit is not None else durations.parse(text)
-    except durations.BadDuration as bad:
-        raise refuse(Code.BAD_DURATION, str(bad), node, durations.ADVICE) from None
-    return Literal(ticks, INTERVAL)
 
 
 def _case(node: exp.Case, scope: Scope) -> Expression:
@@ -565,7 +436,7 @@ _RULES: dict[type, Rule] = {
     exp.Like: _like,
     exp.Is: _is,
     exp.Cast: _cast,
-    exp.Interval: _interval,
+    exp.Interval: lambda node, scope: interval(node),
     exp.Case: _case,
     exp.If: _if,
     exp.DPipe: _concat,

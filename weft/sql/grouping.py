@@ -11,7 +11,7 @@ from weft.algebra import Window
 from weft.algebra.expressions import Call, Column, Expression, KeyRef, Literal, WindowBound
 from weft.algebra.properties import clock_column
 from weft.algebra.types import DataType
-from weft.sql import expressions, unsupported
+from weft.sql import constants, expressions, unsupported
 from weft.sql.errors import Code, ProblemList
 from weft.sql.from_clause import FromClause, check_clock
 from weft.sql.scope import refuse, refuse_unread
@@ -85,7 +85,7 @@ class Grouping:
         """What GROUP BY 2, or GROUP BY alias, refers to in the select list."""
         if isinstance(node, exp.Literal) and not node.is_string:
             listed: Sequence[exp.Expr] = self._source.tree.expressions
-            position = expressions.number(node.name, node).value
+            position = constants.number(node.name, node).value
             if not isinstance(position, int) or not 1 <= position <= len(listed):
                 message = f"the select list has no item {node.name}"
                 raise refuse(Code.UNKNOWN_COLUMN, message, node, f"it has {len(listed)}")

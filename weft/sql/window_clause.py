@@ -7,7 +7,7 @@ from sqlglot import exp
 from weft.algebra import UNBOUNDED, Retain, Window
 from weft.algebra.expressions import Literal
 from weft.algebra.types import TIMESTAMP, DataType
-from weft.sql import durations, expressions
+from weft.sql import constants, durations, expressions
 from weft.sql.errors import Code
 from weft.sql.query_syntax import WindowClause, WindowTable
 from weft.sql.scope import Scope, refuse
@@ -57,7 +57,7 @@ def _window(range_: int, slide: int, origin: int) -> Window:
 
 def _origin(node: exp.Expr, clock: DataType) -> int:
     if isinstance(node, exp.Literal):
-        moment = expressions.parse_timestamp(node.name)
+        moment = constants.parse_timestamp(node.name)
         if moment is None or clock != TIMESTAMP:
             raise refuse(
                 Code.BAD_LITERAL,
