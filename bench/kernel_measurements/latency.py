@@ -19,14 +19,17 @@ from numpy.typing import NDArray
 
 from bench.kernel_measurements.subjects import COUNTS, MAX, SUM_OF_REALS, Function, filled, title
 from bench.report import progress
+from lab.kernels.rolling import STRETCHES, RollingKernel, no_stretch
 from weft.kernels.algorithms.algorithm import Algorithm
 from weft.kernels.compiled.cells import FIRST, NEXT, Index, Memory, keep_numbers, memory, numbers, words
 from weft.kernels.compiled.pointers import jitable
 from weft.kernels.execution import Run, source_stamp
-from weft.kernels.kernel import Kernel
 from weft.kernels.statistic import Columns
 
 WINDOW = 1 << 14
+
+#: The kernel that only the clock takes time of.
+NOTHING = "nothing"
 PUSHES = 4 * WINDOW
 
 _clock_gettime: Any = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.intp))
@@ -97,8 +100,9 @@ def _falling_with_peaks() -> Columns:
 
 @cache
 def clocked_roll(algorithm: Algorithm) -> Run:
-    """`roll` (see `weft/kernels/execution.py`), which reads the clock after every push."""
-    slide, query, stretch, stamp = algorithm.slide, algorithm.query, algorithm.stretch, source_stamp()
+    """`roll` (see `lab/kernels/rolling.py`), which reads the clock after every push."""
+    slide, query, stamp = algorithm.slide, algorithm.query, source_stamp()
+    stretch: Any = _pushes_nothing if algorithm.name == NOTHING else STRETCHES.get(algorithm.name, no_stretch)
 
     def roll(
         f: Any,
@@ -137,12 +141,12 @@ def _pushes_nothing(
 def _clock_cost(rounds: int) -> float:
     """What is measured of a kernel that does nothing."""
     kernel = filled("panes", MAX, WINDOW)
-    kernel.algorithm = replace(kernel.algorithm, name="nothing", stretch=_pushes_nothing)
+    kernel.algorithm = replace(kernel.algorithm, name=NOTHING)
     times = _shortest_times(kernel, MAX.draw(np.random.default_rng(0), (PUSHES, 1)), rounds)
     return _middle_mean(times)
 
 
-def _shortest_times(kernel: Kernel, partials: Columns, rounds: int) -> NDArray[np.int64]:
+def _shortest_times(kernel: RollingKernel, partials: Columns, rounds: int) -> NDArray[np.int64]:
     """Of each push but the first, the shortest time of all rounds."""
     before = kernel.snapshot()
     # Written once before: the first touch of a page of memory takes longer than any push.

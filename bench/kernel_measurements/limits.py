@@ -30,9 +30,9 @@ from bench.kernel_measurements.subjects import (
     random_partials,
 )
 from bench.report import progress
+from lab.kernels.rolling import RollingKernel
 from weft.algebra import Window
 from weft.kernels.demand import demand
-from weft.kernels.kernel import Kernel
 from weft.kernels.kernel_choice import choose_for
 from weft.kernels.statistic import Columns
 
@@ -98,7 +98,7 @@ def _share_of_rows(function: Function, rounds: int) -> Share:
     return Share(function.name, name, "Numba loop", best["kernel"] / slides, best["limit"] / slides)
 
 
-def _sliding(kernel: Kernel, partials: Columns) -> Contestant:
+def _sliding(kernel: RollingKernel, partials: Columns) -> Contestant:
     def prepare() -> Callable[[], object]:
         starts = kernel.next + 1 - WINDOW + np.arange(_CALLS * _FRAGMENTS_PER_CALL)
         calls = [(tuple(column[part] for column in partials), starts[part]) for part in _PARTS]
@@ -149,7 +149,7 @@ def _shares_of_cpp(with_compiler: str, rounds: int) -> list[Share]:
     return shares
 
 
-def _rolling(kernel: Kernel, partials: Columns) -> Contestant:
+def _rolling(kernel: RollingKernel, partials: Columns) -> Contestant:
     return lambda: lambda: roll_through(kernel, partials, WINDOW)
 
 

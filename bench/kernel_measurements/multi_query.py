@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bench.kernel_measurements.rounds import Contestant, best_nanoseconds
 from bench.kernel_measurements.subjects import MAX, SUM_OF_REALS, Function, filled, random_partials
 from bench.report import progress
-from weft.kernels.kernel import Kernel
+from lab.kernels.rolling import RollingKernel
 
 #: Figure 12 is about MAX. A sum shows what SlickDeque (Inv) pays for a running aggregate per range.
 FUNCTIONS = (MAX, SUM_OF_REALS)
@@ -74,7 +74,7 @@ def _calls(kernel: str) -> int:
     return 1 if kernel in _SLOW else _CALLS
 
 
-def _rolling(kernel: Kernel, function: Function, slides: int, calls: int) -> Contestant:
+def _rolling(kernel: RollingKernel, function: Function, slides: int, calls: int) -> Contestant:
     """Walks on through a long run of partials: a deque over a short run that repeats itself would be too short."""
     fragments = slides * max(calls, _WINDOWS_IN_A_RUN * kernel.ranges // slides)
     run = random_partials(kernel, function, fragments)
@@ -88,12 +88,12 @@ def _rolling(kernel: Kernel, function: Function, slides: int, calls: int) -> Con
     return lambda: roll
 
 
-def _all_ranges(kernel: Kernel) -> NDArray[np.int64]:
+def _all_ranges(kernel: RollingKernel) -> NDArray[np.int64]:
     """As an array: to convert a list of thousands of lengths in every call takes as long as the slides."""
     return np.arange(kernel.ranges, 0, -1)
 
 
-def _expect_equal_answers(kernels: dict[str, Kernel], function: Function) -> None:
+def _expect_equal_answers(kernels: dict[str, RollingKernel], function: Function) -> None:
     partials = function.draw(np.random.default_rng(1), (_FEWEST_SLIDES, 1))
     answers = {name: kernel.roll(partials, _all_ranges(kernel))[0] for name, kernel in kernels.items()}
     for name, answer in answers.items():

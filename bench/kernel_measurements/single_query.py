@@ -19,7 +19,7 @@ from bench.kernel_measurements.subjects import (
     random_partials,
 )
 from bench.report import progress
-from weft.kernels.kernel import Kernel
+from lab.kernels.rolling import RollingKernel
 from weft.kernels.statistic import Columns
 
 FUNCTIONS = (MAX, SUM_OF_REALS, SUM_OF_BIGINTS)
@@ -70,7 +70,9 @@ def measure(windows: Iterable[int], rounds: int, short_rounds: int) -> SingleQue
     return SingleQuery(nanoseconds, bytes_held)
 
 
-def _nanoseconds_per_slide(kernels: dict[str, Kernel], partials: Columns, window: int, rounds: int) -> dict[str, float]:
+def _nanoseconds_per_slide(
+    kernels: dict[str, RollingKernel], partials: Columns, window: int, rounds: int
+) -> dict[str, float]:
     contestants = {
         name: _rolling(kernel, tuple(column[: _slides(name, window)] for column in partials), window)
         for name, kernel in kernels.items()
@@ -87,17 +89,17 @@ def _slides(kernel: str, window: int) -> int:
     return slides
 
 
-def _rolling(kernel: Kernel, partials: Columns, window: int) -> Contestant:
+def _rolling(kernel: RollingKernel, partials: Columns, window: int) -> Contestant:
     return lambda: lambda: roll_through(kernel, partials, window)
 
 
-def roll_through(kernel: Kernel, partials: Columns, window: int) -> None:
+def roll_through(kernel: RollingKernel, partials: Columns, window: int) -> None:
     """Slides over all partials, call by call; there is an answer for every slide."""
     for at in range(0, len(partials[0]), PER_CALL):
         kernel.roll(tuple(column[at : at + PER_CALL] for column in partials), window)
 
 
-def _expect_equal_answers(kernels: dict[str, Kernel], function: Function, window: int) -> None:
+def _expect_equal_answers(kernels: dict[str, RollingKernel], function: Function, window: int) -> None:
     """A kernel that is fast and wrong has not taken part."""
     partials = function.draw(np.random.default_rng(1), (_FEWEST_STEADY_SLIDES, 1))
     answers = {name: np.hstack(kernel.roll(partials, window)) for name, kernel in kernels.items()}

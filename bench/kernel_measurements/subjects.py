@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lab.kernels.rolling import RollingKernel, rolling_kernel
 from weft.algebra.types import BIGINT, DOUBLE
 from weft.kernels.algorithms import ALGORITHMS
-from weft.kernels.grouped import make_kernel
 from weft.kernels.kernel import Kernel, why_not
 from weft.kernels.monoids import COUNT, SUM_OF_DOUBLES, extreme, limbs_for, sum_of_integers
 from weft.kernels.statistic import Columns, Statistic, Values
@@ -58,9 +58,9 @@ def title(kernel: str) -> str:
     return ALGORITHMS[kernel].title
 
 
-def filled(kernel: str, function: Function, window: int, *, ranges: int = 1, keys: int = 1) -> Kernel:
+def filled(kernel: str, function: Function, window: int, *, ranges: int = 1, keys: int = 1) -> RollingKernel:
     """A kernel whose window is full, so that every slide from here on takes one partial in and one out."""
-    made = make_kernel(kernel, function.statistic, window, ranges, keys)
+    made = rolling_kernel(kernel, function.statistic, window, ranges, keys)
     filling = random_partials(made, function, window, seed=window)
     lengths = np.arange(window, window - ranges, -1)
     for at in range(0, window, PER_CALL // ranges):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from weft.algebra.types import BIGINT, DOUBLE, STRING
-from weft.kernels.aggregate_functions import define
+from weft.kernels.kernel import Kernel
 from weft.kernels.monoids import (
     COUNT,
     MOMENTS,
@@ -19,7 +19,7 @@ from weft.kernels.monoids import (
     extreme_record,
     sum_of_integers,
 )
-from weft.kernels.statistic import Columns, Field, Statistic, Values, double, integer
+from weft.kernels.statistic import Columns, Field, Statistic, Values, double, integer, python_object
 
 Draw = Callable[[np.random.Generator, int], tuple[Values, ...]]
 
@@ -53,25 +53,27 @@ def texts_by_integers(rng: np.random.Generator, count: int) -> tuple[Values, ...
     return (*texts(rng, count), some(rng.integers(0, 4, count), rng))
 
 
-# Functions as users write them: one that minds the order, one with an inverse that is not a sum, and some whose inverse
+def _objects(function: Callable[[object, object], object]) -> Callable[[Columns, Columns], Columns]:
+    return lambda left, right: (np.asarray(np.frompyfunc(function, 2, 1)(left[0], right[0]), dtype=object),)
+
+
+# Statistics of Python objects: one that minds the order, one with an inverse that is not a sum, and some whose inverse
 # leaves rounding errors.
-CONCATENATION = define(
-    "concatenation",
-    identity="",
-    lift=lambda text: text or "",
-    combine=lambda left, right: left + right,
-    lower=lambda text: text,
-    samples=[("a",), ("bc",), (None,)],
+CONCATENATION = Statistic(
+    name="concatenation",
+    fields=(python_object("state"),),
+    identity=("",),
+    lift=lambda x: (np.where(x.valid, x.values, ""),),
+    combine=_objects(lambda left, right: left + right),
     commutative=False,
 )
-FLOAT_SUM = define(
-    "float_sum",
-    identity=0.0,
-    lift=lambda x: float(x or 0),
-    combine=lambda left, right: left + right,
-    lower=lambda total: total,
-    samples=[(0.1,), (2.5,), (None,)],
-    inverse=lambda total, part: total - part,
+FLOAT_SUM = Statistic(
+    name="float_sum",
+    fields=(python_object("state"),),
+    identity=(0.0,),
+    lift=lambda x: (np.where(x.valid, x.values, 0.0).astype(object),),
+    combine=_objects(lambda left, right: left + right),
+    inverse=_objects(lambda total, part: total - part),
     exact=False,
 )
 XOR = Statistic(
@@ -127,12 +129,18 @@ CASES = {
     "moments": Case(MOMENTS, doubles),
     "registers": Case(REGISTERS_OF_HASHES, small_integers),
     "values": Case(VALUES, small_integers),
-    "concatenation": Case(CONCATENATION.needs([STRING])[0].statistic, texts),
-    "float_sum": Case(FLOAT_SUM.needs([DOUBLE])[0].statistic, doubles),
+    "concatenation": Case(CONCATENATION, texts),
+    "float_sum": Case(FLOAT_SUM, doubles),
     "xor": Case(XOR, small_integers),
     "log product": Case(LOG_PRODUCT, doubles),
     "bits": Case(BITS, small_integers),
 }
+
+
+def slide_on(kernel: Kernel, partials: Columns, length: int) -> Columns:
+    """Takes in partials one by one, and answers after each for the newest `length` of them."""
+    ends = np.arange(kernel.next + 1, kernel.next + 1 + len(partials[0]))
+    return kernel.slide(partials, np.maximum(ends - length, kernel.first)[:, np.newaxis])
 
 
 class Recomputation:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import doctest
-import pickle
 import subprocess
 import sys
 
@@ -68,11 +67,6 @@ def check(tree: GroupedWindows, rows: Rows, fragments: list[Fragment], lengths: 
     wanted = np.argwhere(np.ones(starts.shape) if due is None else due)
     windows = [rows.window(int(starts[n, j]), begin + n + 1) for n, j in wanted]
     check_answers(answers, windows)
-    if lengths[0] == 1 or not fragments:
-        return
-    any_start = sorted({int(starts[-1, 0]), len(rows.fragments) - 1})
-    if all(ALGORITHMS[name].any_start for name in KERNELS.values()):
-        check_answers(tree.query(any_start), [rows.window(start, len(rows.fragments)) for start in any_start])
 
 
 def check_answers(answers: Answers, windows: list[Fragment]) -> None:
@@ -115,10 +109,6 @@ def test_key_churn(seed: int, lengths: list[int]) -> None:
             for key, values in news.items():
                 rows.fragments[late].setdefault(key, []).extend(values)
             tree.amend(late, np.array(list(news)), rows.records(list(news.values())))
-        if rng.random() < 0.3:
-            successor = GroupedWindows(STATISTICS, KERNELS, lengths[0], len(lengths))
-            successor.restore(pickle.loads(pickle.dumps(tree.snapshot())))
-            tree = successor
 
 
 def test_columns_are_used_again() -> None:
@@ -156,7 +146,8 @@ def test_a_tree_may_begin_with_any_fragment() -> None:
     assert (tree.first, tree.next) == (1001, 1003)
     assert rows.records["n"][0].tolist() == [1, 1, 1]
     tree.amend(1001, np.array([4]), {"n": (np.array([5]),)})
-    assert tree.query([1001, 1002]).rows().records["n"][0].tolist() == [6, 1]
+    nothing = Partials(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), {"n": (np.empty(0, dtype=np.int64),)})
+    assert tree.slide(nothing, 1, [[1001]]).rows().records["n"][0].tolist() == [6]
     with pytest.raises(KernelError, match="fragment 1000 is not held"):
         tree.amend(1000, np.array([4]), {"n": (np.array([5]),)})
 
@@ -193,7 +184,6 @@ def test_warm_up_leaves_nothing_to_compile() -> None:
                     )
                     tree.slide(partials, 1, np.zeros(ranges))
                     tree.amend(0, np.array([20]), {name: case.records(np.random.default_rng(1), 1)})
-                    tree.query([0] * ranges)
     assert compilations() == before
 
 

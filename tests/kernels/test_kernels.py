@@ -5,19 +5,18 @@ from __future__ import annotations
 import doctest
 import importlib
 import inspect
-from itertools import pairwise, product
+from itertools import product
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kernels.cases import CASES, Case, Recomputation, assert_same
+from tests.kernels.cases import CASES, Case, Recomputation, assert_same, slide_on
 from weft.kernels import kernel as kernel_module
 from weft.kernels.algorithms import ALGORITHMS
 from weft.kernels.algorithms.algorithm import Algorithm
 from weft.kernels.deques import DequeKernel
-from weft.kernels.grouped import make_kernel
 from weft.kernels.kernel import Kernel, KernelError, why_not
 
 ADMITTED = [
@@ -81,19 +80,6 @@ class Script:
         for row, answer in enumerate(expected):
             assert_same(tuple(column[row] for column in answers), answer, (self.starts, row))
 
-    def roll(self) -> None:
-        steps = int(self.rng.integers(1, 3 * self.capacity + 2))
-        lengths = np.sort(self.rng.integers(1, self.capacity + 1, self.ranges))[::-1]
-        partials = self.case.records(self.rng, steps, self.width)
-        answers = self.kernel.roll(partials, lengths.tolist())
-        for step in range(steps):
-            self.starts = np.maximum(self.starts, self.truth.next + 1 - lengths)
-            self.truth.push(tuple(column[step] for column in partials))
-            self.truth.evict(int(self.starts[0]))
-            for j, start in enumerate(self.starts.tolist()):
-                row = step * self.ranges + j
-                assert_same(tuple(column[row] for column in answers), self.truth.query(start), (step, j))
-
     def push(self) -> None:
         if self.truth.next - self.starts[0] < self.capacity:
             partial = self.case.records(self.rng, self.width)
@@ -139,15 +125,6 @@ class Script:
         self.kernel.clear(gone)
         self.truth.select(np.where(np.isin(np.arange(self.width), gone), -1, np.arange(self.width)))
 
-    def restore(self) -> None:
-        snapshot = self.kernel.snapshot()
-        self.push()
-        successor = self._kernel(self.width)
-        successor.restore(snapshot)
-        if self.truth.next > successor.next:
-            successor.push(self.truth.partials[successor.next])
-        self.kernel = successor
-
     def rebuild(self) -> None:
         held = [self.truth.partials[sequence] for sequence in range(int(self.starts[0]), self.truth.next)]
         if held:
@@ -156,8 +133,8 @@ class Script:
             self.kernel.rebuild(int(self.starts[0]), partials, self.starts)
 
     def run(self, steps: int) -> None:
-        operations = [self.slide, self.roll, self.push, self.evict, self.query, self.amend]
-        operations += [self.slide, self.select, self.clear, self.restore, self.rebuild, self.query]
+        operations = [self.slide, self.push, self.evict, self.query, self.amend]
+        operations += [self.slide, self.select, self.clear, self.rebuild, self.query]
         for _ in range(steps):
             operations[int(self.rng.integers(len(operations)))]()
 
@@ -224,24 +201,6 @@ def test_single_key(kernel: str, name: str) -> None:
             batch=32,
         )
         script.run(40)
-
-
-@pytest.mark.parametrize("length", [255, 256, 257, 700])
-@pytest.mark.parametrize("shape", ["random", "falling", "rising", "ties"])
-def test_long_windows_of_one_key(length: int, shape: str) -> None:
-    """Windows longer than a stretch are gathered, shorter ones written out; a call goes on where the last one ended."""
-    rng = np.random.default_rng(length)
-    values = {
-        "random": rng.normal(size=3500),
-        "falling": -np.arange(3500.0),
-        "rising": np.arange(3500.0),
-        "ties": rng.integers(0, 3, 3500).astype(np.float64),
-    }[shape]
-    kernel = make_kernel("slickdeque_noninv", CASES["max of doubles"].statistic, 700)
-    cuts = np.sort(np.append(rng.integers(0, 3500, 12), [0, 3500]))
-    parts = [kernel.roll((values[begin:end, np.newaxis],), length)[0][:, 0] for begin, end in pairwise(cuts)]
-    expected = [values[max(0, n + 1 - length) : n + 1].max() for n in range(3500)]
-    np.testing.assert_array_equal(np.concatenate(parts), expected)
 
 
 @pytest.mark.prove
@@ -319,8 +278,6 @@ def test_a_window_that_does_not_fit() -> None:
     kernel = make("panes", "count", capacity=3, width=2)
     with pytest.raises(KernelError, match="more than 3 partials"):
         kernel.slide((np.ones((4, 2), dtype=np.int64),), np.zeros((4, 1)))
-    with pytest.raises(KernelError, match="more than 3 partials"):
-        kernel.roll((np.ones((4, 2), dtype=np.int64),), 4)
     assert kernel.next == 0
 
 
@@ -362,7 +319,7 @@ def test_a_deque_takes_the_memory_it_needs() -> None:
     for name, values in (("rising", rising), ("falling", -rising)):
         kernel = DequeKernel(ALGORITHMS["slickdeque_noninv"], case.statistic, n, width=keys)
         for begin in range(0, len(values), 64):
-            kernel.roll((values[begin : begin + 64],), n)
+            slide_on(kernel, (values[begin : begin + 64],), n)
         sizes[name] = kernel.nbytes
     assert sizes["rising"] < 2 * 8 * keys * 256 < sizes["falling"] <= 2.1 * 8 * keys * n
 

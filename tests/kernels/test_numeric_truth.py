@@ -11,6 +11,7 @@ import math
 import numpy as np
 import pytest
 
+from tests.kernels.cases import slide_on
 from weft.algebra.types import DOUBLE
 from weft.kernels.aggregate_functions import FUNCTIONS, Signature
 from weft.kernels.algorithms import ALGORITHMS
@@ -47,7 +48,7 @@ def slide_for_long(kernel: Kernel, slides: int, values_of: object, seed: int) ->
     checked = 0
     for begin in range(0, slides, chunk):
         values = values_of(rng, chunk, spike_at)
-        (answers,) = kernel.roll((values[:, np.newaxis],), LENGTH)
+        (answers,) = slide_on(kernel, (values[:, np.newaxis],), LENGTH)
         window = np.concatenate((tail, values))
         offset = len(tail)
         # At every 997th slide of a part, and at its end, the window is added up anew, exactly.
@@ -83,7 +84,7 @@ def test_no_drift_in_1e7_slides_of_many_keys(name: str) -> None:
     tail = np.empty((0, 4))
     for _ in range(100):
         values = np.exp(rng.normal(0, 8, (100_000, 4)))
-        (answers,) = kernel.roll((values,), 10)
+        (answers,) = slide_on(kernel, (values,), 10)
         window = np.concatenate((tail, values))[-10:]
         exact = [math.fsum(window[:, key]) for key in range(4)]
         np.testing.assert_allclose(answers[-1], exact, rtol=1e-12)
@@ -97,7 +98,7 @@ def test_a_spike_leaves_nothing_behind(name: str) -> None:
     values = np.random.default_rng(1).random((2000, 2))
     values[:, 1] = values[:, 0]
     values[::131, 1] = 1e17
-    (answers,) = kernel.roll((values,), 50)
+    (answers,) = slide_on(kernel, (values,), 50)
     spike_free = np.array([not np.any(values[max(0, n - 49) : n + 1, 1] == 1e17) for n in range(2000)])
     assert spike_free.sum() > 100
     # Windows without a spike hold what the other key holds, but for the rows that the spike took the place of.
@@ -121,7 +122,7 @@ def test_nan_and_infinities_leave_with_the_window(name: str, width: int) -> None
         values[rng.integers(0, 400, 6), rng.integers(0, width, 6)] = special
     column = Values(values.ravel(), np.ones(values.size, dtype=bool))
     sums, flags = (
-        make_kernel(name, statistic, 8, width=width).roll((statistic.lift(column)[0].reshape(values.shape),), 8)[0]
+        slide_on(make_kernel(name, statistic, 8, width=width), (statistic.lift(column)[0].reshape(values.shape),), 8)[0]
         for statistic in (SUM_OF_DOUBLES, NONFINITE)
     )
     answers = ieee_sum(sums, flags)
@@ -138,8 +139,10 @@ def test_a_nan_is_forgotten_by_extremes() -> None:
     for name, expected in (("max", [3, np.nan, np.nan, np.nan, 5]), ("min", [3, 3, np.nan, 5, 4])):
         needs = FUNCTIONS[name].needs([DOUBLE])
         records = [
-            make_kernel("two_stacks", need.statistic, 2, width=3).roll(
-                tuple(np.repeat(lifted[:, np.newaxis], 3, axis=1) for lifted in need.statistic.lift(column)), 2
+            slide_on(
+                make_kernel("two_stacks", need.statistic, 2, width=3),
+                tuple(np.repeat(lifted[:, np.newaxis], 3, axis=1) for lifted in need.statistic.lift(column)),
+                2,
             )
             for need in needs
         ]
@@ -151,5 +154,5 @@ def test_a_nan_is_forgotten_by_extremes() -> None:
 def test_wrapped_prefixes_of_integers_are_exact() -> None:
     """The prefix of large integers wraps many times; differences do not notice."""
     kernel = make_kernel("prefix", COUNT, 4, width=2)
-    (answers,) = kernel.roll((np.full((1000, 2), 2**60, dtype=np.int64),), 3)
+    (answers,) = slide_on(kernel, (np.full((1000, 2), 2**60, dtype=np.int64),), 3)
     assert answers[-1].tolist() == [3 * 2**60] * 2

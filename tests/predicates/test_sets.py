@@ -18,11 +18,10 @@ from weft.predicates.intervals import contains
 from weft.predicates.normal_forms import (
     by_sources,
     condition_of,
-    condition_of_disjunction,
     conjunctive_form,
     disjunctive_form,
 )
-from weft.predicates.operations import converted, difference, explicated, in_common, standard_form, union
+from weft.predicates.operations import converted, difference, standard_form, union
 from weft.predicates.terms import Sum
 
 
@@ -61,18 +60,6 @@ def test_predicate_sets_have_union_and_difference() -> None:
         residual = difference(both, right)
         assert rows(union(right, residual), world) == p.rows & q.rows, "a node and the residual are the query"
         assert not any(entails_disjunction(right, each) for each in residual.disjunctions)
-
-
-def test_what_sets_have_in_common_lets_the_rows_of_both_through() -> None:
-    for world, p, q in examples(40, seed=3):
-        left, right = predicates(p, world), predicates(q, world)
-        assert (p.rows | q.rows) & ~rows(in_common(left, right), world) == 0
-        assert in_common(left, right) == in_common(right, left)
-        for clause in explicated(left, right):
-            held = sum(
-                1 << n for n, row in enumerate(world.rows) if is_true(condition_of_disjunction(clause), _decimals(row))
-            )
-            assert p.rows & ~held == 0
 
 
 def test_the_order_of_conditions_does_not_matter() -> None:

@@ -11,7 +11,6 @@ algebra allows. From the bottom up:
     sketches.py             multisets of values, and sketches in their place
     ordering.py             values as integers in the same order
     monoids.py              the statistics: COUNT, sums, extremes, moments, sketches, multisets
-    laws.py                 the laws that statistics must keep
     aggregate_functions.py  SUM, AVG, STDDEV, …: which statistics they share, and how answers are lowered from them
 
     execution.py            the loop around an algorithm, and a statistic's arithmetic for it

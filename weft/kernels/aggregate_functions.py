@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.algebra.types import BIGINT, DOUBLE, DataType, Kind
-from weft.kernels.laws import LawBroken, check_laws
+from weft.algebra.types import DOUBLE, DataType, Kind
 from weft.kernels.monoids import (
     COUNT,
     MOMENTS,
@@ -36,7 +35,7 @@ from weft.kernels.monoids import (
 )
 from weft.kernels.ordering import from_ordered, ordered_fields
 from weft.kernels.sketches import estimated_distinct, middle_of
-from weft.kernels.statistic import Array, Columns, Statistic, Values, python_object
+from weft.kernels.statistic import Array, Columns, Statistic, Values
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,83 +73,8 @@ class AggregateFunction:
 FUNCTIONS: dict[str, AggregateFunction] = {}
 
 
-def register(function: AggregateFunction, samples: dict[Statistic, Columns] | None = None) -> AggregateFunction:
-    """Makes a function known by its name. The laws of its statistics are checked on sample records, where given."""
-    if function.name in FUNCTIONS:
-        raise ValueError(f"there is a function {function.name} already; choose another name")
-    for statistic, records in (samples or {}).items():
-        check_laws(statistic, records)
+def register(function: AggregateFunction) -> None:
     FUNCTIONS[function.name] = function
-    return function
-
-
-def define(
-    name: str,
-    *,
-    identity: Any,
-    lift: Callable[..., Any],
-    combine: Callable[[Any, Any], Any],
-    lower: Callable[[Any], Any],
-    samples: Sequence[tuple[Any, ...]],
-    inverse: Callable[[Any, Any], Any] | None = None,
-    exact: bool = True,
-    selective: bool = False,
-    commutative: bool = True,
-) -> AggregateFunction:
-    """Registers a function written in plain Python, of single values; its laws are checked on the sample rows.
-
-    A record is any Python object that is never changed. `lift` makes one of a row's arguments (None for NULL),
-    `combine` makes one of two, `lower` the answer; and inverse(combine(a, b), a) = b. An inverse of floats is not
-    `exact`: rounding errors are left behind, and kernels take care that they do not pile up.
-
-    >>> longest = define("longest", identity="", lift=lambda text: text or "",
-    ...                  combine=lambda a, b: max(a, b, key=lambda t: (len(t), t)), lower=lambda text: text or None,
-    ...                  samples=[("a",), ("bb",), ("cc",), (None,)], selective=True)
-    >>> FUNCTIONS.pop("longest") is longest
-    True
-    """
-    statistic = Statistic(
-        name=name,
-        fields=(python_object("state"),),
-        identity=(identity,),
-        lift=lambda *arguments: (_each(lift, [_pythonic(argument) for argument in arguments]),),
-        combine=lambda left, right: (np.asarray(np.frompyfunc(combine, 2, 1)(left[0], right[0]), dtype=object),),
-        inverse=None
-        if inverse is None
-        else lambda total, part: (np.asarray(np.frompyfunc(inverse, 2, 1)(total[0], part[0]), dtype=object),),
-        exact=exact,
-        selective=selective,
-        commutative=commutative,
-    )
-    function = AggregateFunction(
-        name,
-        lambda types: (Need(statistic, tuple(range(len(types)))),),
-        lambda records, signature: _nullable([lower(state) for state in records[0][0].tolist()]),
-    )
-    rows = [_nullable(list(column)) for column in zip(*samples, strict=True)]
-    records = statistic.lift(*rows)
-    if inverse is not None and exact and any(isinstance(state, float) for state in records[0]):
-        raise LawBroken(f"{name} takes floats out of an aggregate, which leaves rounding errors: say exact=False")
-    return register(function, {statistic: records})
-
-
-def _each(function: Callable[..., Any], columns: list[list[Any]]) -> Array:
-    result = np.empty(len(columns[0]), dtype=object)
-    for row, arguments in enumerate(zip(*columns, strict=True)):
-        result[row] = function(*arguments)
-    return result
-
-
-def _pythonic(column: Values) -> list[Any]:
-    return [
-        value if valid else None for value, valid in zip(column.values.tolist(), column.valid.tolist(), strict=True)
-    ]
-
-
-def _nullable(values: list[Any]) -> Values:
-    column = np.empty(len(values), dtype=object)
-    column[:] = values
-    return Values(column, np.array([value is not None for value in values], dtype=bool))
 
 
 def _column(values: Array, valid: Array) -> Values:
@@ -327,6 +251,3 @@ register(AggregateFunction("count_distinct", _values_needed, _count_distinct, ho
 register(AggregateFunction("median", _values_needed, _percentile, holistic=True))
 register(AggregateFunction("percentile", _values_needed, _percentile, holistic=True))
 register(AggregateFunction("approx_percentile", lambda types: (Need(ROUNDED_VALUES),), _approximate_percentile))
-
-#: The type of a count.
-COUNT_TYPE = BIGINT

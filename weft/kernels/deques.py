@@ -15,7 +15,6 @@ from weft.kernels.algorithms.slickdeque_noninv import (
     ROOM,
     batch_for,
     layout_of,
-    room_for,
     slots_for,
 )
 from weft.kernels.compiled.cells import SLOTS
@@ -71,11 +70,6 @@ class DequeKernel(Kernel):
             ),
         )
 
-    def roll(self, partials: Columns, lengths: ArrayLike) -> Columns:
-        return self._in_parts(
-            len(partials[0]), lambda part: super(DequeKernel, self).roll(_rows(partials, part), lengths)
-        )
-
     def _in_parts(self, steps: int, take: Callable[[slice], Columns]) -> Columns:
         """Takes so many steps in parts; before each, all that it can add to the deques is reserved."""
         reserved = _RESERVED_ENTRIES_OF_ONE_KEY if self._width == 1 else _RESERVED_ENTRIES
@@ -94,8 +88,7 @@ class DequeKernel(Kernel):
 
     def _allocate(self, width: int) -> None:
         self._width = width
-        room = room_for(self.capacity, width, self._batch)
-        self._allocate_memory(layout_of(width, self._slots, self._batch, room))
+        self._allocate_memory(layout_of(width, self._slots, self._batch, room=self._batch))
 
     def _load(self, snapshot: Snapshot, columns: NDArray[np.intp]) -> None:
         if snapshot.index[SLOTS] != self._slots:

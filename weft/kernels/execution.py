@@ -36,7 +36,6 @@ from weft.kernels.compiled.cells import (
     keep_numbers,
     memory,
     numbers,
-    one_number,
     words,
 )
 from weft.kernels.compiled.pointers import address, jitable
@@ -151,100 +150,6 @@ def interpreted_run(algorithm: Algorithm) -> Run:
         return 0
 
     return run
-
-
-@cache
-def interpreted_roll(algorithm: Algorithm) -> Run:
-    """`roll` as plain Python."""
-    slide, query, stretch, stamp = algorithm.slide, algorithm.query, algorithm.stretch, source_stamp()
-
-    def roll(
-        f: Any,
-        cells_at: Memory,
-        ix_at: Any,
-        table_at: Any,
-        incoming_at: Memory,
-        out_at: Memory,
-        steps: int,
-        length: int,
-    ) -> int:
-        """Takes in `steps` partials, and after each of them answers for the newest `length` partials.
-
-        It does what `run` does when there is one range, always due, and always as long.
-        """
-        stamp  # noqa: B018
-        cells, incoming, out = memory(f, cells_at), memory(f, incoming_at), memory(f, out_at)
-        table, ix = words(table_at), numbers(ix_at)
-        start = one_number(0)
-        step = 0
-        while step < steps:
-            done = stretch(f, cells, ix, table, length, incoming, step, steps - step, out)
-            if done == 0:
-                start[0] = max(ix[FIRST], ix[NEXT] + 1 - length)
-                slide(f, cells, ix, table, start, 0, incoming, step)
-                query(f, cells, ix, table, start[0], 0, out, step)
-                done = 1
-            step += done
-        keep_numbers(ix_at, ix)
-        return 0
-
-    return roll
-
-
-@jitable
-def move_starts(starts: Any, lengths: Any, ranges: int, end: int) -> bool:
-    """Ranges of these lengths begin so far before `end`; none goes back. Returns whether all of them are as long."""
-    all_full = True
-    for j in range(ranges):
-        start = end - lengths[j]
-        all_full = all_full and starts[j] <= start
-        starts[j] = max(starts[j], start)
-    return all_full
-
-
-@cache
-def interpreted_roll_many(algorithm: Algorithm) -> Run:
-    """`roll` of several ranges as plain Python."""
-    slide, query, answer = algorithm.slide, algorithm.query, algorithm.answer
-    together, stamp = answer is not one_by_one, source_stamp()
-
-    def roll_many(
-        f: Any,
-        cells_at: Memory,
-        ix_at: Any,
-        table_at: Any,
-        incoming_at: Memory,
-        starts_at: Any,
-        lengths_at: Any,
-        out_at: Memory,
-        steps: int,
-        ranges: int,
-    ) -> int:
-        """Takes in `steps` partials, and after each of them answers for the newest lengths[0], lengths[1], … partials.
-
-        It does what `run` does when all ranges are always due, and always as long. `starts` says where they begin now.
-        """
-        stamp  # noqa: B018
-        cells, incoming, out = memory(f, cells_at), memory(f, incoming_at), memory(f, out_at)
-        starts, lengths, table, ix = words(starts_at), words(lengths_at), words(table_at), numbers(ix_at)
-        due = starts  # which nobody reads: all are due
-        all_full = False
-        for step in range(steps):
-            if all_full:
-                for j in range(ranges):
-                    starts[j] += 1
-            else:
-                all_full = move_starts(starts, lengths, ranges, ix[NEXT] + 1)
-            slide(f, cells, ix, table, starts, 0, incoming, step)
-            if together:
-                answer(f, cells, ix, table, starts, due, 1, 0, ranges, out, step * ranges)
-            else:
-                for j in range(ranges):
-                    query(f, cells, ix, table, starts[j], j, out, step * ranges + j)
-        keep_numbers(ix_at, ix)
-        return 0
-
-    return roll_many
 
 
 @cache

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from weft.kernels.algorithms import ALGORITHMS
 from weft.kernels.deques import DequeKernel
-from weft.kernels.kernel import Kernel, KernelError, Snapshot, shape_of
+from weft.kernels.kernel import Kernel, KernelError, shape_of
 from weft.kernels.statistic import Columns, Statistic, are_identities
 
 #: Columns to begin with. One column would be the compiled code of an ungrouped query.
@@ -93,16 +93,6 @@ class KeyColumns:
         self._hold(_extended(keys, width, _NOBODY), _extended(self._last_seen[columns], width, _NEVER))
         return _extended(columns, width, _NOBODY)
 
-    def table(self) -> NDArray[np.int64]:
-        """Keys and when they were last seen, by column: all there is to remember."""
-        return np.stack((self._key_of, self._last_seen))
-
-    def restore(self, table: NDArray[np.int64]) -> None:
-        """Makes these keys what those were that the table is of."""
-        keys = table[0]
-        self._column_of = np.full(max(FEWEST_COLUMNS, int(keys.max()) + 1), _NOBODY, dtype=np.int64)
-        self._hold(keys.copy(), table[1].copy())
-
     def _hold(self, key_of: NDArray[np.int64], last_seen: NDArray[np.int64]) -> None:
         self._key_of, self._last_seen = key_of, last_seen
         keys, columns = self.live()
@@ -167,17 +157,6 @@ class Answers:
         answers, at = np.nonzero(self.present)
         records = {name: tuple(column[answers, at] for column in columns) for name, columns in self.records.items()}
         return AnswerRows(answers, self.keys[at], records)
-
-
-@dataclass(frozen=True)
-class TreeSnapshot:
-    """All that the windows of a tree remember, as arrays."""
-
-    keys: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    next: int
-    last_told: Mapping[str, int]
-    kernels: Mapping[str, Snapshot]
 
 
 def make_kernel(name: str, statistic: Statistic, capacity: int, ranges: int = 1, width: int = 1) -> Kernel:
@@ -283,18 +262,6 @@ class GroupedWindows:
         self._release()
         return Answers(keys, records, presence)
 
-    def query(self, starts: ArrayLike) -> Answers:
-        """The windows that begin at `starts` and end with the newest fragment; see `Kernel.query`."""
-        begins = np.asarray(starts, dtype=np.int64)
-        keys, live = self._keys.live()
-        records = {}
-        for name, statistic in self.statistics.items():
-            kernel = self._kernels.get(name)
-            whole = statistic.empty(len(begins), self._keys.width) if kernel is None else kernel.query(begins.tolist())
-            records[name] = _of_columns(whole, live)
-        seen = self._keys.last_seen[live]
-        return Answers(keys, records, lambda: seen >= begins[:, np.newaxis])
-
     def amend(self, sequence: int, keys: NDArray[np.int64], records: Mapping[str, Columns]) -> None:
         """Combines late rows of these keys, each named once, into fragment number `sequence`."""
         if not self.first <= sequence < self._next:
@@ -312,22 +279,6 @@ class GroupedWindows:
             here = sequences == sequence
             late = {name: tuple(column[here] for column in columns) for name, columns in records.items()}
             self.amend(sequence, keys[here], late)
-
-    # --- snapshots ---------------------------------------------------------------------------------------------------
-
-    def snapshot(self) -> TreeSnapshot:
-        """A copy of all that is remembered; `restore` brings it back."""
-        kernels = {name: kernel.snapshot() for name, kernel in self._kernels.items()}
-        return TreeSnapshot(self._keys.table(), self._starts.copy(), self._next, dict(self._last_told), kernels)
-
-    def restore(self, snapshot: TreeSnapshot) -> None:
-        """Makes these windows what those were that the snapshot is of; both have the same statistics and kernels."""
-        self._keys.restore(snapshot.keys)
-        self._starts, self._next = snapshot.starts.copy(), snapshot.next
-        self._last_told = dict(snapshot.last_told)
-        self._kernels = {name: self._make(name) for name in snapshot.kernels}
-        for name, kernel in self._kernels.items():
-            kernel.restore(snapshot.kernels[name])
 
     # --- kernels -----------------------------------------------------------------------------------------------------
 

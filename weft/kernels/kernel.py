@@ -17,14 +17,11 @@ from weft.kernels.execution import (
     GO_BACK,
     OUT_OF_ORDER,
     TOO_LONG,
-    TOO_SHORT,
     Interpreted,
     Run,
     compiled,
     compiled_arithmetic,
     identities,
-    interpreted_roll,
-    interpreted_roll_many,
     interpreted_run,
     packed,
     unwritten,
@@ -129,29 +126,6 @@ class Kernel:
         self._starts = table[-1].copy()
         return answers
 
-    def roll(self, partials: Columns, lengths: ArrayLike) -> Columns:
-        """Takes in one partial after the other, and after each answers for the newest ones: so many for each range.
-
-        The same as `slide` with those starts; the faster way for a single key.
-        """
-        newest = np.array(lengths, dtype=np.int64, ndmin=1)
-        if len(newest) != self.ranges or np.any(newest[1:] > newest[:-1]):
-            raise KernelError(f"a kernel of {self.ranges} ranges rolls over as many lengths, longest first")
-        if not 0 < newest[-1] <= newest[0] <= self.capacity:
-            raise KernelError(self._complaint(TOO_LONG if newest[-1] > 0 else TOO_SHORT))
-        steps = len(partials[0])
-        if self._width > 1 and not self._interpreted:
-            ends = np.arange(self.next + 1, self.next + 1 + steps)[:, np.newaxis]
-            return self.slide(partials, np.maximum(ends - newest, self._starts))
-        if self.ranges == 1:
-            _, answers = self.drive(interpreted_roll, partials, (), steps, (steps, int(newest[0])))
-        else:
-            schedule, numbers = (self._starts, newest), (steps, self.ranges)
-            _, answers = self.drive(interpreted_roll_many, partials, schedule, steps * self.ranges, numbers)
-        self._starts = np.maximum(self._starts, self.next - newest)
-        self._remember(partials, steps)
-        return answers
-
     def blank(self, steps: int) -> Columns:
         """Identities for so many fragments, to be filled in; `slide` takes such columns without copying them."""
         return self._identities(steps)
@@ -219,7 +193,7 @@ class Kernel:
                 to[:, taken] = source[:, keys[taken]]
 
     def snapshot(self) -> Snapshot:
-        """A copy of all that is remembered; `restore` brings it back."""
+        """A copy of all that is remembered."""
         return Snapshot(
             np.array(self._ix, dtype=np.int64),
             np.array(self._table, dtype=np.int64),
@@ -227,16 +201,6 @@ class Kernel:
             self._starts.copy(),
             tuple(column.copy() for column in self._history),
         )
-
-    def restore(self, snapshot: Snapshot) -> None:
-        """Makes this kernel what the one that the snapshot is of was; both are of the same shape but for the width."""
-        width = snapshot.columns[0].shape[1]
-        self._allocate(width)
-        self._load(snapshot, np.arange(width))
-        for to, source in zip(self._columns, snapshot.columns, strict=True):
-            to[...] = source
-        self._starts = snapshot.starts.copy()
-        self._history = tuple(column.copy() for column in snapshot.history)
 
     def rebuild(self, first: int, partials: Columns, starts: ArrayLike | None = None) -> None:
         """Starts over: the window holds these partials, numbered from `first` on, and the ranges begin at `starts`."""

@@ -67,10 +67,6 @@ class SparseWindows:
         return not len(self._keys)
 
     @property
-    def number_of_partials(self) -> int:
-        return len(self._keys)
-
-    @property
     def number_of_keys(self) -> int:
         """How many keys have partials."""
         return int(np.count_nonzero(self._keys[1:] != self._keys[:-1])) + bool(len(self._keys))

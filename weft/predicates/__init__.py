@@ -7,13 +7,13 @@ have the same text as often as can be, and a condition that another one implies 
     domains.py              the values of each type, and what is known of clocks
     polynomials.py          sums and products with exact rational coefficients
     terms.py                expressions that are not taken apart, and the left sides of comparisons
-    literals.py             canonical triples: subject, operator, constant; the elementary intervals of several
+    literals.py             canonical triples: subject, operator, constant
     literal_expressions.py  literals back to expressions
     comparisons.py          one comparison as literals: expressions as polynomials, where that keeps every answer
     clauses.py              disjunctions and predicate sets: canonical forms, and which implies which, two at a time
     normal_forms.py         conditions as predicate sets, with a guard on their size; predicate sets as boxes
     entailment.py           what follows from what, looking at all disjunctions at once
-    operations.py           union, difference (residuals), conversion, intersection of sets; standard names of inputs
+    operations.py           union, difference (residuals) and conversion of sets; standard names of inputs
     closest.py              of very many sets, those that a new one implies most closely
     transitivity.py         selections that follow from joins
     row_matching.py         which of many predicate sets hold for each row of a table

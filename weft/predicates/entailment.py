@@ -154,11 +154,6 @@ def entails_disjunction(predicates: PredicateSet, disjunction: Disjunction, effo
     return _is_impossible(counterexamples, iter(range(effort)))
 
 
-def is_contradiction(predicates: PredicateSet, effort: int = EFFORT) -> bool:
-    """Whether a predicate set is found to hold for no row."""
-    return _is_impossible(predicates, iter(range(effort)))
-
-
 def _is_impossible(predicates: PredicateSet, steps: Iterator[int]) -> bool:
     """Whether no row satisfies a set; every choice that is tried is a step, and there are only so many."""
     if predicates.is_false or is_infeasible(_inequalities(predicates)):

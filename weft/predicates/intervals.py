@@ -13,7 +13,7 @@ go through the same few functions. NULL is no value: a set says beside its spans
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -59,7 +59,6 @@ class ValueSet:
         return not self.spans and not self.null
 
 
-NOTHING = ValueSet(())
 EVERYTHING = ValueSet(((FIRST, LAST),))
 ONLY_NULL = ValueSet((), null=True)
 
@@ -149,19 +148,3 @@ def contains(values: ValueSet, place: Place | None) -> bool:
 def gaps(values: ValueSet) -> tuple[Span, ...]:
     """What lies between the spans of a set, from the first of them to the last."""
     return tuple((a[1], b[0]) for a, b in pairwise(values.spans))
-
-
-def elementary(cuts: Iterable[Cut], whole: ValueSet) -> tuple[Span, ...]:
-    """The pieces that cuts leave of a set: no cut lies inside a piece, so all values of one are alike to the cuts.
-
-    >>> whole = value_set([(below(Fraction(0)), above(Fraction(9)))])
-    >>> pieces = elementary([below(Fraction(4)), above(Fraction(4))], whole)
-    >>> [(low[1], high[1]) for low, high in pieces] == [(0, 4), (4, 4), (4, 9)]
-    True
-    """
-    ordered: Sequence[Cut] = sorted(set(cuts))
-    pieces: list[Span] = []
-    for low, high in whole.spans:
-        inside = [low, *(cut for cut in ordered if low < cut < high), high]
-        pieces.extend(pairwise(inside))
-    return tuple(pieces)

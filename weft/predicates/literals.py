@@ -11,10 +11,6 @@ the simpler constant is taken, the closed end if none is simpler. So amounts in 
 
 from __future__ import annotations
 
-import math
-import struct
-from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from fractions import Fraction
@@ -32,9 +28,7 @@ from weft.predicates.intervals import (
     Span,
     ValueSet,
     above,
-    below,
     complement,
-    elementary,
     gaps,
     intersection,
     satisfying,
@@ -52,9 +46,6 @@ MOST_KEPT = 10_000
 
 #: An operator and a constant, which some operators have not.
 _Comparison: TypeAlias = tuple[str, Place | None]
-
-#: Numbers of 38 digits before the point and after it fit into these.
-_SORTABLE_BITS = 320
 
 _EPOCH = datetime(1970, 1, 1)  # UTC, as all timestamps are
 
@@ -243,58 +234,3 @@ def _timestamp_text(bound: Fraction) -> str:
     if not is_in_calendar(bound):
         return f"timestamp_micros({bound})"
     return f"TIMESTAMP '{(_EPOCH + timedelta(microseconds=int(bound))).isoformat(sep=' ')}'"
-
-
-def sortable(literal: Triple) -> bytes:
-    """The constant of a literal as bytes that sort as the constants of its subject do: a key for an index on disk."""
-    bound, step = literal.bound, literal.subject.domain.step
-    if isinstance(bound, str):
-        return bound.encode()
-    if isinstance(bound, tuple):
-        return _sortable_float(math.nan if bound[0] else bound[1])
-    if isinstance(bound, Fraction):
-        assert step is not None
-        return (int(bound / step) + (1 << _SORTABLE_BITS - 1)).to_bytes(_SORTABLE_BITS // 8, "big")
-    return bound or b""
-
-
-def _sortable_float(value: float) -> bytes:
-    """IEEE's bits, turned so that larger numbers have larger bits, and NaN the largest."""
-    (bits,) = struct.unpack(">q", struct.pack(">d", value))
-    return struct.pack(">Q", bits + (1 << 63) if bits >= 0 else -bits - 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Pieces:
-    """The pieces of a subject's domain in ascending order, and where among them each literal is TRUE.
-
-    `runs` has for each literal the runs of pieces in which it is TRUE, as (first, last + 1): one or two for a
-    comparison, whatever the number of pieces. `null` has the numbers of the literals that are TRUE for NULL.
-    """
-
-    subject: Subject
-    spans: tuple[Span, ...]
-    runs: tuple[tuple[tuple[int, int], ...], ...]
-    null: frozenset[int]
-
-    def position(self, place: Place) -> int:
-        """The number of the piece that a value lies in."""
-        return bisect_right(self.spans, below(place), key=lambda span: span[0]) - 1
-
-    def holding(self, place: Place | None) -> frozenset[int]:
-        """The numbers of the literals that are TRUE for a value; None is NULL."""
-        if place is None:
-            return self.null
-        at = self.position(place)
-        return frozenset(n for n, runs in enumerate(self.runs) if any(first <= at < end for first, end in runs))
-
-
-def pieces_of(subject: Subject, literals: Sequence[Triple]) -> Pieces:
-    """The elementary intervals of a subject for some literals about it."""
-    sets = [literal.values for literal in literals]
-    spans = elementary((cut for values in sets for span in values.spans for cut in span), subject.domain.whole)
-    starts = [low for low, _ in spans]
-    runs = tuple(
-        tuple((bisect_left(starts, low), bisect_left(starts, high)) for low, high in values.spans) for values in sets
-    )
-    return Pieces(subject, spans, runs, frozenset(number for number, values in enumerate(sets) if values.null))

@@ -239,9 +239,3 @@ def _largest(boxes: Iterable[Box]) -> list[Box]:
 def box_contained(inner: Box, outer: Box) -> bool:
     """Whether every row in the inner box is in the outer one, subject by subject."""
     return all(is_subset(inner.get(subject, subject.domain.everything), values) for subject, values in outer.items())
-
-
-def boxes_contained(inner: Iterable[Box], outer: Iterable[Box]) -> bool:
-    """Whether every box lies in one of the others: a quick test that misses a box covered by several together."""
-    listed = tuple(outer)
-    return all(any(box_contained(box, other) for other in listed) for box in inner)

@@ -3,12 +3,10 @@
     union           what both sets demand                     the predicates of a join and of its inputs
     difference      what is left of one after the other       the residual above a shared node
     converted       the same over other columns               from a node's inputs to the node itself, and back
-    explicated      with all that follows from it, of another set
-    in_common       what both sets demand, each in its own words: the node that both could share
 
 **Standard aliases.** An input is called by the name of what it reads, `F.amount`. Inputs that read the same are told
 apart by numbers, T1, T2 and so on, and any of them can be T1: k inputs of one table have k! assignments. A query finds
-what others compute if it does so under one of them (`assignments`).
+what others compute if it does so under one of them.
 
 To find an equal set there is no need to try them all. Most inputs differ in what is said of them: in their selections,
 in their joins, in what is said of the inputs they join. That tells them apart under whatever names, and orders them;
@@ -23,8 +21,8 @@ from itertools import groupby, permutations, product
 from typing import TypeAlias
 
 from weft.algebra import Column
-from weft.predicates.clauses import Disjunction, PredicateSet, predicate_set, set_with
-from weft.predicates.entailment import entails, entails_disjunction
+from weft.predicates.clauses import PredicateSet, predicate_set, set_with
+from weft.predicates.entailment import entails_disjunction
 from weft.predicates.intervals import contains
 from weft.predicates.literals import (
     IS_NULL,
@@ -55,25 +53,6 @@ def difference(whole: PredicateSet, done: PredicateSet) -> PredicateSet:
     """
     left = [each for each in whole.disjunctions if not entails_disjunction(done, each)]
     return predicate_set(left)
-
-
-def explicated(predicates: PredicateSet, other: PredicateSet) -> frozenset[Disjunction]:
-    """The disjunctions of a set, and those of another that follow from it: the same demand, said more fully."""
-    implied = (each for each in other.disjunctions if entails_disjunction(predicates, each))
-    return frozenset(predicates.disjunctions).union(implied)
-
-
-def in_common(left: PredicateSet, right: PredicateSet) -> PredicateSet:
-    """The semantic intersection: what both sets demand, as the disjunctions of one or the other.
-
-    Every row that one of the two sets lets through, this one lets through.
-    """
-    return predicate_set(explicated(left, right) & explicated(right, left))
-
-
-def are_equivalent(left: PredicateSet, right: PredicateSet) -> bool:
-    """Whether two sets are found to be TRUE for the same rows. Mostly their texts say so already."""
-    return left == right or (entails(left, right) and entails(right, left))
 
 
 def converted(predicates: PredicateSet, meaning: Mapping[Column, Column]) -> PredicateSet:
@@ -119,19 +98,14 @@ def columns_of_set(predicates: PredicateSet) -> frozenset[Column]:
 Assignment: TypeAlias = Mapping[str, str]
 
 
-def assignments(tables: Mapping[str, str]) -> Iterator[Assignment]:
-    """All ways to give standard aliases to inputs, by alias the table that it reads.
+def assignments(tables: Mapping[str, str], ranks: Mapping[str, int]) -> Iterator[Assignment]:
+    """All ways to give standard aliases to inputs, by alias the table that it reads: by rank, in every order of equals.
 
-    >>> list(assignments({"x": "F", "y": "G"}))
+    >>> list(assignments({"x": "F", "y": "G"}, {"x": 0, "y": 0}))
     [{'x': 'F', 'y': 'G'}]
-    >>> list(assignments({"r1": "F", "r2": "F"}))
+    >>> list(assignments({"r1": "F", "r2": "F"}, {"r1": 0, "r2": 0}))
     [{'r1': 'T1', 'r2': 'T2'}, {'r2': 'T1', 'r1': 'T2'}]
     """
-    return _assignments(tables, dict.fromkeys(tables, 0))
-
-
-def _assignments(tables: Mapping[str, str], ranks: Mapping[str, int]) -> Iterator[Assignment]:
-    """The assignments that number the inputs of a table by rank, in every order where ranks are equal."""
     ordered = sorted(tables, key=lambda alias: (tables[alias], ranks[alias], alias))
     by_table = {table: list(aliases) for table, aliases in groupby(ordered, key=lambda alias: tables[alias])}
     alone = {aliases[0]: table for table, aliases in by_table.items() if len(aliases) == 1}
@@ -152,7 +126,7 @@ def under(assignment: Assignment, predicates: PredicateSet) -> PredicateSet:
 
 def standard_form(predicates: PredicateSet, tables: Mapping[str, str]) -> tuple[PredicateSet, Assignment]:
     """A predicate set under an assignment that is the same for all ways to name the inputs: a key for equal sets."""
-    candidates = ((under(each, predicates), each) for each in _assignments(tables, _ranks(predicates, tables)))
+    candidates = ((under(each, predicates), each) for each in assignments(tables, _ranks(predicates, tables)))
     return min(candidates, key=lambda each: (each[0].text, sorted(each[1].items())))
 
 

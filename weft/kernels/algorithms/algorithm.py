@@ -63,14 +63,6 @@ class Layout:
 
 
 @jitable
-def no_stretch(
-    f: Any, cells: Memory, ix: Index, table: Index, length: int, incoming: Memory, i: int, most: int, out: Memory
-) -> int:
-    """The `stretch` of an algorithm that slides step by step."""
-    return 0
-
-
-@jitable
 def one_by_one(
     f: Any,
     cells: Memory,
@@ -117,13 +109,6 @@ class Algorithm:
 
     move: Callable[[Index, Index, int], None]
     """(ix, table, sequence): adds so much to the sequence numbers among its own, which are those of an empty kernel."""
-
-    stretch: Callable[[Any, Memory, Index, Index, int, Memory, int, int, Memory], int] = no_stretch
-    """(f, cells, ix, table, length, incoming, i, most, out): many slides at once of a full window of `length` partials.
-
-    Takes in incoming[i], …, up to `most` of them, with an answer out[i], … for each. Returns how many it did: none, if
-    what comes next is not of that plain kind.
-    """
 
     answer: Callable[[Any, Memory, Index, Index, Any, Any, int, int, int, Memory, int], int] = one_by_one
     """(f, cells, ix, table, starts, due, all_due, at, ranges, out, a): out[a], … for all ranges that are due.

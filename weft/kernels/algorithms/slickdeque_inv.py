@@ -22,7 +22,6 @@ from weft.kernels.algorithms.panes_inv import RENEWED_AFTER, take
 from weft.kernels.compiled.cells import (
     CAPACITY,
     EXACT,
-    FIRST,
     NEXT,
     OWN,
     RANGES,
@@ -37,7 +36,6 @@ from weft.kernels.compiled.cells import (
     settle,
     slot,
     swap,
-    swap_span,
 )
 from weft.kernels.compiled.pointers import jitable
 
@@ -101,26 +99,6 @@ def slide(f: Any, cells: Memory, ix: Index, table: Index, starts: Any, at: int, 
 
 
 @jitable
-def stretch(
-    f: Any, cells: Memory, ix: Index, table: Index, length: int, incoming: Memory, i: int, most: int, out: Memory
-) -> int:
-    """Slides of a full window, one partial in and one out, up to where the ring turns or a fresh sum begins."""
-    old, new = slot(ix, ix[FIRST]), slot(ix, ix[NEXT])
-    if ix[NEXT] - ix[FIRST] != length or ix[RANGES] != 1:
-        return 0
-    count = min(most, ix[SLOTS] - old, ix[SLOTS] - new)
-    if not is_exact(f):
-        count = min(count, ix[FRESH_FROM] - ix[NEXT])
-    if count <= 0:
-        return 0
-    swap_span(f, cells, ix[SLOTS], old, new, incoming, i, out, i, count)
-    ix[NEXT] += count
-    table[0] = ix[FIRST] + count
-    forget(ix, table[0])
-    return count
-
-
-@jitable
 def query(f: Any, cells: Memory, ix: Index, table: Index, start: int, j: int, out: Memory, a: int) -> None:
     settle(f, out, a, cells, ix[SLOTS] + j)
 
@@ -148,7 +126,6 @@ SLICKDEQUE_INV = Algorithm(
     query,
     covering,
     move,
-    stretch,
     inverts=True,
     any_start=False,
 )

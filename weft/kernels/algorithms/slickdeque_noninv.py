@@ -22,10 +22,6 @@ kept. While a window reaches back before the list, its answer is head ⊕ peak. 
 what it can, and those of the list that no later one displaces are appended. An answer about less than the list, or for
 several ranges, merges first. With batches of one this is the paper's algorithm.
 
-**In stretches.** Of one key, when many slides are asked for at once, the list may grow longer than a batch. A window
-that is not longer than that is not gathered at all: while whole windows come, the deque of each is written out as a
-table of its answers, one for each start, and made to a deque again at the end.
-
 Every key has its own deque. All their entries share a matrix of slots × keys.
 """
 
@@ -45,12 +41,9 @@ from weft.kernels.compiled.cells import (
     copy,
     displaces,
     forget,
-    gather_span,
-    join_prefixes,
     number_of_keys,
     put,
     put_span,
-    suffixes,
     undisplaced,
 )
 from weft.kernels.compiled.pointers import jitable
@@ -63,7 +56,6 @@ BATCH, GATHERED, ROOM = OWN, OWN + 1, OWN + 2
 
 #: Longer batches cost less in all, and more on the slide that merges.
 LONGEST_BATCH = 16
-LONGEST_STRETCH = 256
 
 #: So many ranges are looked through one by one.
 FEW_RANGES = 8
@@ -73,16 +65,11 @@ FEWEST_SLOTS = 64
 
 def layout(shape: Shape) -> Layout:
     slots, batch = min(FEWEST_SLOTS, slots_for(shape.capacity)), batch_for(shape.capacity)
-    return layout_of(shape.width, slots, batch, room_for(shape.capacity, shape.width, batch))
+    return layout_of(shape.width, slots, batch, room=batch)
 
 
 def batch_for(capacity: int) -> int:
     return max(1, min(LONGEST_BATCH, capacity // 2))
-
-
-def room_for(capacity: int, width: int, batch: int) -> int:
-    """Room for so many gathered partials: those of a batch, or, of one key, of a stretch."""
-    return max(batch, min(LONGEST_STRETCH, capacity)) if width == 1 else batch
 
 
 def layout_of(width: int, slots: int, batch: int, room: int) -> Layout:
@@ -153,72 +140,6 @@ def _drop_expired(ix: Index, table: Index, keys: int, key: int) -> None:
     while table[keys + key] > 0 and table[entries + table[key] * keys + key] < ix[FIRST]:
         table[key] = (table[key] + 1) & last_slot
         table[keys + key] -= 1
-
-
-@jitable
-def stretch(
-    f: Any, cells: Memory, ix: Index, table: Index, length: int, incoming: Memory, i: int, most: int, out: Memory
-) -> int:
-    """Slides of a full window of one key."""
-    if number_of_keys(f) != 1 or ix[NEXT] - ix[FIRST] != length:
-        return 0
-    if length <= ix[ROOM]:
-        # All that the window holds was taken in by this stretch of calls, and can be read again.
-        return _whole_windows(f, cells, ix, table, length, incoming, i, most, out) if i >= length else 0
-    return _gathering(f, cells, ix, table, incoming, i, most, out)
-
-
-@jitable
-def _gathering(f: Any, cells: Memory, ix: Index, table: Index, incoming: Memory, i: int, most: int, out: Memory) -> int:
-    """Slides while partials are gathered, and the same entry of the deque stays its head."""
-    entries, last_slot = entries_at(ix, 1), ix[SLOTS] - 1
-    while table[1] > 0 and table[entries + table[0]] <= ix[FIRST]:
-        table[0] = (table[0] + 1) & last_slot
-        table[1] -= 1
-    # A long list is only for those who do not wait for single answers: it makes the merge longer, too.
-    room = ix[ROOM] if most >= ix[ROOM] else ix[BATCH]
-    # One place is left: whoever takes it merges.
-    if ix[GATHERED] == 0 or ix[GATHERED] >= room - 1 or table[1] == 0:
-        return 0
-    count = min(most, room - 1 - ix[GATHERED], table[entries + table[0]] - ix[FIRST])
-    gather_span(f, cells, ix[SLOTS] + ix[GATHERED], ix[SLOTS] + ix[ROOM], table[0], incoming, i, out, i, count)
-    ix[GATHERED] += count
-    ix[NEXT] += count
-    forget(ix, ix[FIRST] + count)
-    return count
-
-
-@jitable
-def _whole_windows(
-    f: Any, cells: Memory, ix: Index, table: Index, length: int, incoming: Memory, i: int, most: int, out: Memory
-) -> int:
-    """As many slides as there are whole windows of them: an answer joins an end of one and a beginning of the next."""
-    peak, done = ix[SLOTS] + ix[ROOM], 0
-    while length > 1 and most - done >= length:
-        at = i + done
-        suffixes(f, out, at, incoming, at - length + 1, length - 1)
-        copy(f, out, at + length - 1, incoming, at + length - 1)
-        join_prefixes(f, cells, peak, incoming, at, out, at, length)
-        done += length
-    if done > 0:
-        ix[NEXT] += done
-        ix[GATHERED] = 0
-        forget(ix, ix[FIRST] + done)
-        _hold_window(f, cells, ix, table, length, incoming, i + done - length)
-    return done
-
-
-@jitable
-def _hold_window(f: Any, cells: Memory, ix: Index, table: Index, length: int, incoming: Memory, a: int) -> None:
-    """Makes the deque of one key anew, from the partials incoming[a], … of its window."""
-    entries = entries_at(ix, 1)
-    kept = undisplaced(f, incoming, a, length, table, 2, 0)
-    for n in range(kept):
-        source = table[2 + kept - 1 - n]
-        put(f, cells, n, incoming, a + source, 0)
-        table[entries + n] = ix[FIRST] + source
-    table[0] = 0
-    table[1] = kept
 
 
 @jitable
@@ -347,7 +268,6 @@ SLICKDEQUE_NONINV = Algorithm(
     query,
     covering,
     stay,
-    stretch,
     answer,
     selects=True,
     data_independent=False,

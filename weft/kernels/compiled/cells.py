@@ -106,44 +106,6 @@ def put(f: Arithmetic, to: Memory, dst: int, source: Memory, a: int, key: int) -
     f.put(to, dst, source, a, key)
 
 
-def swap_span(
-    f: Arithmetic,
-    cells: Memory,
-    acc: int,
-    old: int,
-    new: int,
-    source: Memory,
-    a: int,
-    out: Memory,
-    dst: int,
-    count: int,
-) -> None:
-    """`count` times: one partial into the accumulator and one out of it, the new one into the ring, and an answer."""
-    for n in range(count):
-        swap(f, cells, acc, source, a + n, old + n)
-        copy(f, cells, new + n, source, a + n)
-        settle(f, out, dst + n, cells, acc)
-
-
-def gather_span(
-    f: Arithmetic,
-    cells: Memory,
-    first: int,
-    peak: int,
-    head: int,
-    source: Memory,
-    a: int,
-    out: Memory,
-    dst: int,
-    count: int,
-) -> None:
-    """`count` times: a partial to those gathered from cell `first` on, and to their peak; the answer is head ⊕ peak."""
-    for n in range(count):
-        copy(f, cells, first + n, source, a + n)
-        combine(f, cells, peak, cells, peak, source, a + n)
-        combine(f, out, dst + n, cells, head, cells, peak)
-
-
 def undisplaced(f: Arithmetic, cells: Memory, first: int, count: int, kept: Memory, at: int, key: int) -> int:
     """Of `count` cells, in the order they came in, those that no later one displaces: kept[at], …, the latest first.
 
@@ -160,24 +122,6 @@ def undisplaced(f: Arithmetic, cells: Memory, first: int, count: int, kept: Memo
     return number
 
 
-def suffixes(f: Arithmetic, to: Memory, dst: int, source: Memory, a: int, count: int) -> None:
-    """to[dst + n] = source[a + n] ⊕ … ⊕ source[a + count − 1], for each n < count."""
-    copy(f, to, dst + count - 1, source, a + count - 1)
-    for n in range(count - 2, -1, -1):
-        combine(f, to, dst + n, source, a + n, to, dst + n + 1)
-
-
-def join_prefixes(
-    f: Arithmetic, cells: Memory, acc: int, source: Memory, a: int, out: Memory, dst: int, count: int
-) -> None:
-    """out[dst + n] = out[dst + n] ⊕ source[a] ⊕ … ⊕ source[a + n], for each n < count; cells[acc] is overwritten."""
-    copy(f, cells, acc, source, a)
-    combine(f, out, dst, out, dst, cells, acc)
-    for n in range(1, count):
-        combine(f, cells, acc, cells, acc, source, a + n)
-        combine(f, out, dst + n, out, dst + n, cells, acc)
-
-
 def put_span(f: Arithmetic, to: Memory, dst: int, count: int, room: int, source: Memory, a: int, key: int) -> None:
     """to[dst], … = source[a], `count` times, for one key. `room` cells from to[dst] on may be overwritten."""
     for n in range(count):
@@ -191,11 +135,6 @@ def number_of_keys(f: Arithmetic) -> int:
 def is_exact(f: Arithmetic) -> bool:
     """Whether an accumulator that a partial was taken out of is what it would be without it, to the last bit."""
     return f.exact
-
-
-def one_number(first: int) -> Memory:
-    """A list of one number, which can be changed."""
-    return [first]
 
 
 def memory(f: Arithmetic, address: Memory) -> Memory:

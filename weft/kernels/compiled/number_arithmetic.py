@@ -104,65 +104,6 @@ def displaces_least(f: Least, new: Memory, a: int, old: Memory, b: int, key: int
     return bool(new[a] <= old[b])
 
 
-def swap_span_ints(
-    f: Add, cells: Memory, acc: int, old: int, new: int, source: Memory, a: int, out: Memory, dst: int, count: int
-) -> None:
-    total = cells[acc]
-    for n in range(count):
-        come = source[a + n]
-        total += come - cells[old + n]
-        cells[new + n] = come
-        out[dst + n] = total
-    cells[acc] = total
-
-
-def swap_span_floats(
-    f: Add, cells: Memory, acc: int, old: int, new: int, source: Memory, a: int, out: Memory, dst: int, count: int
-) -> None:
-    total, carry = cells[acc], cells[acc + f.carry]
-    for n in range(count):
-        come = source[a + n]
-        change, lost_in_change = two_sum(come, -cells[old + n])
-        total, lost = two_sum(total, change)
-        carry += lost + lost_in_change
-        cells[new + n] = come
-        out[dst + n] = total + carry
-    cells[acc] = total
-    cells[acc + f.carry] = carry
-
-
-# A running maximum waits four cycles for each comparison. The loops below take four numbers at a time: what these four
-# make among themselves does not wait, and only one comparison in four is part of the chain.
-
-
-def gather_span(
-    f: Any, cells: Memory, first: int, peak: int, head: int, source: Memory, a: int, out: Memory, dst: int, count: int
-) -> None:
-    best = cells[peak]
-    answer = choose(f, cells[head], best)
-    n = 0
-    while n + 4 <= count:
-        w, x, y, z = source[a + n], source[a + n + 1], source[a + n + 2], source[a + n + 3]
-        wx, yz = choose(f, w, x), choose(f, y, z)
-        cells[first + n], cells[first + n + 1], cells[first + n + 2], cells[first + n + 3] = w, x, y, z
-        wxyz = choose(f, wx, yz)
-        out[dst + n] = choose(f, answer, w)
-        out[dst + n + 1] = choose(f, answer, wx)
-        out[dst + n + 2] = choose(f, answer, choose(f, wx, y))
-        answer = choose(f, answer, wxyz)
-        out[dst + n + 3] = answer
-        best = choose(f, best, wxyz)
-        n += 4
-    while n < count:
-        come = source[a + n]
-        cells[first + n] = come
-        best = choose(f, best, come)
-        answer = choose(f, answer, come)
-        out[dst + n] = answer
-        n += 1
-    cells[peak] = best
-
-
 def undisplaced(f: Any, cells: Memory, first: int, count: int, kept: Memory, at: int, key: int) -> int:
     best, number = cells[first + count - 1], 1
     kept[at] = count - 1
@@ -183,42 +124,6 @@ def undisplaced(f: Any, cells: Memory, first: int, count: int, kept: Memory, at:
             best = better
         n -= 8
     return number
-
-
-def suffixes(f: Any, to: Memory, dst: int, source: Memory, a: int, count: int) -> None:
-    best = source[a + count - 1]
-    n = count
-    while n >= 4:
-        w, x, y, z = source[a + n - 4], source[a + n - 3], source[a + n - 2], source[a + n - 1]
-        wx, yz = choose(f, w, x), choose(f, y, z)
-        to[dst + n - 1] = choose(f, best, z)
-        to[dst + n - 2] = choose(f, best, yz)
-        to[dst + n - 3] = choose(f, best, choose(f, x, yz))
-        best = choose(f, best, choose(f, wx, yz))
-        to[dst + n - 4] = best
-        n -= 4
-    while n > 0:
-        n -= 1
-        best = choose(f, best, source[a + n])
-        to[dst + n] = best
-
-
-def join_prefixes(f: Any, cells: Memory, acc: int, source: Memory, a: int, out: Memory, dst: int, count: int) -> None:
-    best = source[a]
-    n = 0
-    while n + 4 <= count:
-        w, x, y, z = source[a + n], source[a + n + 1], source[a + n + 2], source[a + n + 3]
-        wx, yz = choose(f, w, x), choose(f, y, z)
-        out[dst + n] = choose(f, out[dst + n], choose(f, best, w))
-        out[dst + n + 1] = choose(f, out[dst + n + 1], choose(f, best, wx))
-        out[dst + n + 2] = choose(f, out[dst + n + 2], choose(f, best, choose(f, wx, y)))
-        best = choose(f, best, choose(f, wx, yz))
-        out[dst + n + 3] = choose(f, out[dst + n + 3], best)
-        n += 4
-    while n < count:
-        best = choose(f, best, source[a + n])
-        out[dst + n] = choose(f, out[dst + n], best)
-        n += 1
 
 
 def put_span(f: Any, to: Memory, dst: int, count: int, room: int, source: Memory, a: int, key: int) -> None:
@@ -276,19 +181,3 @@ def settle_pairs(f: AddPairs, to: Memory, dst: int, cells: Memory, acc: int) -> 
 def between_pairs(f: AddPairs, to: Memory, dst: int, cells: Memory, newer: int, older: int) -> None:
     to[2 * dst] = cells[2 * newer] - cells[2 * older]
     to[2 * dst + 1] = cells[2 * newer + 1] - cells[2 * older + 1]
-
-
-def swap_span_pairs(
-    f: AddPairs, cells: Memory, acc: int, old: int, new: int, source: Memory, a: int, out: Memory, dst: int, count: int
-) -> None:
-    low, high = cells[2 * acc], cells[2 * acc + 1]
-    for n in range(count):
-        come_low, come_high = source[2 * (a + n)], source[2 * (a + n) + 1]
-        low += come_low - cells[2 * (old + n)]
-        high += come_high - cells[2 * (old + n) + 1]
-        cells[2 * (new + n)] = come_low
-        cells[2 * (new + n) + 1] = come_high
-        out[2 * (dst + n)] = low
-        out[2 * (dst + n) + 1] = high
-    cells[2 * acc] = low
-    cells[2 * acc + 1] = high

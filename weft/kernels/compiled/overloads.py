@@ -26,21 +26,16 @@ from weft.kernels.compiled.cells import (
     copy,
     displaces,
     extend,
-    gather_span,
     is_exact,
-    join_prefixes,
     keep_numbers,
     lose,
     memory,
     number_of_keys,
     numbers,
-    one_number,
     put,
     put_span,
     settle,
-    suffixes,
     swap,
-    swap_span,
     undisplaced,
     words,
 )
@@ -120,36 +115,12 @@ def _put(f: Any, to: Any, dst: Any, source: Any, a: Any, key: Any) -> Any:
     return _named(f, "put")
 
 
-@implements(swap_span)
-def _swap_span(
-    f: Any, cells: Any, acc: Any, old: Any, new: Any, source: Any, a: Any, out: Any, dst: Any, count: Any
-) -> Any:
-    return swap_span if is_arithmetic(f, Rows) else _sum(f, "swap_span")
-
-
 # Of rows, these go step by step: the functions of `cells` themselves are compiled.
-
-
-@implements(gather_span)
-def _gather_span(
-    f: Any, cells: Any, first: Any, peak: Any, head: Any, source: Any, a: Any, out: Any, dst: Any, count: Any
-) -> Any:
-    return gather_span if is_arithmetic(f, Rows) else number_arithmetic.gather_span
 
 
 @implements(undisplaced)
 def _undisplaced(f: Any, cells: Any, first: Any, count: Any, kept: Any, at: Any, key: Any) -> Any:
     return undisplaced if is_arithmetic(f, Rows) else number_arithmetic.undisplaced
-
-
-@implements(suffixes)
-def _suffixes(f: Any, to: Any, dst: Any, source: Any, a: Any, count: Any) -> Any:
-    return suffixes if is_arithmetic(f, Rows) else number_arithmetic.suffixes
-
-
-@implements(join_prefixes)
-def _join_prefixes(f: Any, cells: Any, acc: Any, source: Any, a: Any, out: Any, dst: Any, count: Any) -> Any:
-    return join_prefixes if is_arithmetic(f, Rows) else number_arithmetic.join_prefixes
 
 
 @implements(put_span)
@@ -189,13 +160,6 @@ def _numbers(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 def _keep_numbers(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     _copy_numbers(builder, args[1], builder.inttoptr(args[0], args[1].type))
     return context.get_dummy_value()
-
-
-@in_place(one_number, INTS, types.intp)
-def _one_number(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    held = cgutils.alloca_once(builder, ir.IntType(64))
-    builder.store(args[0], held)
-    return held
 
 
 def _copy_numbers(builder: Any, source: Any, to: Any) -> None:

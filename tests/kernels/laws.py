@@ -23,16 +23,6 @@ MOST_SAMPLES = 24
 _ROUNDING = 1e-9
 
 
-class LawBroken(ValueError):
-    """A function does not keep a law that it claims. The text shows for which records."""
-
-
-def check_laws(statistic: Statistic, samples: Columns) -> None:
-    """Raises LawBroken, with an example, if the statistic breaks a law on these records."""
-    for violation in violations(statistic, samples):
-        raise LawBroken(violation)
-
-
 def violations(statistic: Statistic, samples: Columns) -> Iterator[str]:
     """Every law that is broken, in words."""
     some = tuple(column[:MOST_SAMPLES] for column in samples)
@@ -101,5 +91,5 @@ def _take(records: Columns, rows: Array) -> Columns:
 
 
 def _show(records: Columns, row: int) -> str:
-    values = [column[row] for column in records]
+    values = [column[row : row + 1].tolist()[0] for column in records]
     return repr(values[0]) if len(values) == 1 else f"({', '.join(map(repr, values))})"
