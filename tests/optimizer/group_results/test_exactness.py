@@ -22,9 +22,10 @@ from tests.oracle import Oracle
 from tests.oracle_values import row_key
 from tests.support.generator import batches, table_rows
 from weft.algebra import Query
+from weft.catalog import decode, encode
 from weft.optimizer.group_results import Groups, Kind, Statistics, forms
-from weft.optimizer.group_results.conditions import absorbed
-from weft.optimizer.group_results.screening import Line, Screen
+from weft.optimizer.group_results.forms import absorbed
+from weft.optimizer.group_results.pricing import Line, Screen
 from weft.plan.subscription import as_json, from_json
 
 PROPERTY = settings(
@@ -118,8 +119,8 @@ def test_groups_outlive_a_restart(queries: dict[str, Query], data: st.DataObject
     with merging_with(data):
         for name, query in queries.items():
             groups.insert(name, query)
-    again = Groups.from_data(groups.as_data(), queries, Statistics(sample=32))
-    assert again.as_data() == groups.as_data()
+    again = Groups.from_data(groups.as_data(encode), queries, decode, Statistics(sample=32))
+    assert again.as_data(encode) == groups.as_data(encode)
     for group in groups.names():
         assert again.members(group) == groups.members(group)
         assert again.representative(group) == groups.representative(group)

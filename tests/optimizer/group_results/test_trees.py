@@ -13,13 +13,12 @@ from tests.optimizer.group_results.drawn import alike, bound
 from tests.optimizer.group_results.test_exactness import PROPERTY, merging_with
 from weft.algebra import Query
 from weft.optimizer.group_results import Groups, Statistics
-from weft.optimizer.group_results.cost import Sample
-from weft.optimizer.group_results.forest import Forest
+from weft.optimizer.group_results.forest import Forest, reoptimise
 from weft.optimizer.group_results.forms import contains
 from weft.optimizer.group_results.pricing import Policy
 from weft.optimizer.group_results.query_trees import FAN_OUT, Node, depth_of, derived, members_below
-from weft.optimizer.group_results.reoptimisation import reoptimise
 from weft.optimizer.group_results.shapes import shape_of
+from weft.optimizer.group_results.traffic_estimates import Sample
 
 
 def nodes_below(node: Node) -> Iterator[Node]:

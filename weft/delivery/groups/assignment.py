@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from weft.algebra import Query
-from weft.catalog import Catalog, MemberItinerary
+from weft.catalog import Catalog, MemberItinerary, decode, encode
 from weft.delivery.groups.epochs import Moment, Runner, is_past, joins_at, run, runners, switch_place
 from weft.delivery.log.itinerary import Itinerary, Span, as_json, from_json
 from weft.optimizer.group_results import Change, Groups, Statistics, members_in
@@ -82,7 +82,7 @@ class Assignment:
             self._route(number, queries[str(number)], begun, moment)
         for group in _touched(changes) | self._broken:
             exists = group in self._groups.names()
-            self._catalog.deliveries.keep_group(group, self._groups.group_as_data(group) if exists else None)
+            self._catalog.deliveries.keep_group(group, self._groups.group_as_data(group, encode) if exists else None)
         self._broken = set()
         self._catalog.deliveries.keep_group(_NUMBERS, {"next": self._groups.next_number})
 
@@ -213,7 +213,7 @@ def _kept_groups(catalog: Catalog, statistics: Statistics, most_delay: int, told
     kept, queries = catalog.deliveries.groups(), _by_number(catalog)
     numbers = kept.pop(_NUMBERS, {"next": 1})
     whole = {name: each for name, each in kept.items() if queries.keys() >= set(members_in(each))}
-    return Groups.from_data({**numbers, "groups": whole}, queries, statistics, most_delay=most_delay, told=told)
+    return Groups.from_data({**numbers, "groups": whole}, queries, decode, statistics, most_delay=most_delay, told=told)
 
 
 def _by_number(catalog: Catalog) -> dict[str, Query]:

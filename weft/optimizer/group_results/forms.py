@@ -1,25 +1,56 @@
-"""What a query, or a representative, answers: the rows that satisfy a condition, and that meet, or when windows end.
+"""The rows that a query or a representative answers: conditions as boxes, windows, schedules; and their merging.
 
 Forms are compared and merged within a **family** only: queries that read the same inputs, joined by the same equations,
 or aggregate the same rows of the same stream by the same keys over windows of the same length. Columns are no part of
 a form. A form contains another one if it has all its rows, whatever is shown of them.
+
+A member's condition is a few boxes (`weft.predicates.disjunctive_form`), of which one must hold; a representative's are
+those of its members, without the ones that lie in others. A thousand members would make it a condition of a thousand
+boxes. So the closest ones are replaced by their hull until a few are left: the representative answers more than its
+members want, and their subscriptions cut that away again. Boxes that differ in one subject alone become one without any
+such loss.
+
+Which boxes are close is seen on a sample of rows: a box has a bit for each of them (`traffic_estimates.Sample`). The
+bits of a box that lies in another are among the other's, so they also tell at once that most boxes lie in no other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import reduce
 
 from weft.algebra import DataType, Expression, Input
-from weft.optimizer.group_results.changes import Kind
-from weft.optimizer.group_results.conditions import Region, Rows, absorbed, regions_contained
+from weft.predicates.intervals import ValueSet, union
+from weft.predicates.literal_expressions import conjunction, disjunction, expression_of
+from weft.predicates.literals import requirements
+from weft.predicates.normal_forms import Box, box_contained
 from weft.windows.counting import edge_rate
 from weft.windows.join_windows import JoinWindows, contains_windows, is_timely, max_gap, merge_timely, merge_within
 from weft.windows.slicing import EdgeSet, ResidueClass, reduced, residue_class
 
+#: The largest number of boxes of a representative.
+MOST_BOXES = 8
+
+#: The largest number of spans of one subject in a hull; beyond it, gaps are filled.
+MOST_SPANS = 16
+
 #: The largest number of schedules of an aggregate's representative, each of which is a query of its own.
 MOST_SCHEDULES = 8
+
+
+class Kind(Enum):
+    """How the rows of a representative are counted, and so where one epoch ends and the next one begins."""
+
+    #: Rows pass at once: a member takes the rows of some cycles.
+    SELECTION = "selection"
+    #: Rows of several streams meet: a member takes rows by the newest of their clocks.
+    JOIN = "join"
+    #: Windows close: a member takes the rows of instances by their start.
+    AGGREGATE = "aggregate"
+    #: The query is no such thing and has a group of its own, which never changes.
+    ALONE = "alone"
 
 
 @dataclass(frozen=True)
@@ -123,12 +154,119 @@ def union_of_ends(sets: Sequence[EdgeSet], most: int = MOST_SCHEDULES) -> EdgeSe
         listed = sorted(ends)
         pairs = ((left, right) for number, left in enumerate(listed) for right in listed[:number])
         ends = min(
-            (reduced([*ends, _around(*pair)]) for pair in pairs), key=lambda each: (edge_rate(each), sorted(each))
+            (reduced([*ends, _class_around(*pair)]) for pair in pairs), key=lambda each: (edge_rate(each), sorted(each))
         )
     return ends
 
 
-def _around(left: ResidueClass, right: ResidueClass) -> ResidueClass:
+def _class_around(left: ResidueClass, right: ResidueClass) -> ResidueClass:
     """The rarest class with all instants of two."""
     merged = merge_timely(JoinWindows((1,), *left), JoinWindows((1,), *right))
     return residue_class(merged.slide, merged.origin)
+
+
+# -- conditions as boxes ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A box, and the rows of a sample that lie in it, one bit each."""
+
+    box: Box
+    rows: int
+
+
+Rows = Callable[[Box], int]
+
+
+def region_contained(inner: Region, outer: Region) -> bool:
+    """Whether every row in the inner box is in the outer one."""
+    return inner.rows & ~outer.rows == 0 and box_contained(inner.box, outer.box)
+
+
+def regions_contained(inner: Iterable[Region], outer: Sequence[Region]) -> bool:
+    """Whether every region lies in one of the others."""
+    return all(any(region_contained(each, other) for other in outer) for each in inner)
+
+
+def absorbed(regions: Iterable[Region], rows: Rows, most: int = MOST_BOXES) -> tuple[Region, ...]:
+    """The regions that lie in no other; hulls of the closest ones, if they are too many."""
+    kept: list[Region] = []
+    for each in regions:
+        _add(kept, each)
+        if len(kept) > most:
+            first, second = _closest(kept)
+            kept = [region for region in kept if region is not first and region is not second]
+            box = hull(first.box, second.box)
+            _add(kept, Region(box, rows(box)))
+    return tuple(kept)
+
+
+def _add(kept: list[Region], new: Region) -> None:
+    if any(region_contained(new, other) for other in kept):
+        return
+    kept[:] = [other for other in kept if not region_contained(other, new)]
+    for other in kept:
+        together = _exact_union(other, new)
+        if together is not None:
+            kept.remove(other)
+            _add(kept, together)
+            return
+    kept.append(new)
+
+
+def _exact_union(first: Region, second: Region) -> Region | None:
+    """Two boxes that differ in one subject, as one box that has their rows and no others."""
+    if first.box.keys() != second.box.keys():
+        return None
+    differing = [subject for subject, values in first.box.items() if second.box[subject] != values]
+    if len(differing) > 1:
+        return None
+    (subject,) = differing
+    values = union((first.box[subject], second.box[subject]))
+    return Region({**first.box, subject: values}, first.rows | second.rows) if len(values.spans) <= MOST_SPANS else None
+
+
+def _closest(regions: Sequence[Region]) -> tuple[Region, Region]:
+    """The two regions that have the most in common: few rows are in one of them alone, and few ends differ."""
+    pairs = ((first, second) for number, first in enumerate(regions) for second in regions[:number])
+
+    def differences(pair: tuple[Region, Region]) -> tuple[int, int]:
+        one, other = pair
+        return (one.rows ^ other.rows).bit_count(), len(one.box.keys() ^ other.box.keys())
+
+    return min(pairs, key=differences)
+
+
+def hull(first: Box, second: Box) -> Box:
+    """The box around two boxes: what one of them does not limit is not limited."""
+    return {subject: _around(values, second[subject]) for subject, values in first.items() if subject in second}
+
+
+def _around(first: ValueSet, second: ValueSet) -> ValueSet:
+    both = union((first, second))
+    if len(both.spans) <= MOST_SPANS:
+        return both
+    return ValueSet(((both.spans[0][0], both.spans[-1][1]),), both.null)
+
+
+def condition_of_boxes(boxes: Sequence[Box]) -> Expression | None:
+    """Boxes as an expression that is TRUE for the rows of at least one; None if that is all rows.
+
+    What all boxes demand alike stands apart, where a planner sees it.
+    """
+    first, *others = boxes
+    shared = {s: values for s, values in first.items() if all(other.get(s) == values for other in others)}
+    parts = list(_demands(shared))
+    rest = [{s: values for s, values in box.items() if s not in shared} for box in boxes]
+    if all(rest):
+        choices = (conjunction(list(_demands(box))) for box in rest)
+        parts.append(disjunction([each for each in choices if each is not None]))
+    return conjunction(parts)
+
+
+def _demands(box: Box) -> Iterable[Expression]:
+    """What must hold for a row to be in a box."""
+    for subject, values in sorted(box.items(), key=lambda item: item[0].text):
+        for clause in requirements(subject, values):
+            yield disjunction([expression_of(literal) for literal in clause])

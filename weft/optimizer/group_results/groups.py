@@ -12,22 +12,34 @@ No disk, no clock, no chance: the same calls in the same order give the same gro
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from weft.algebra import Query
-from weft.optimizer.group_results import kept
-from weft.optimizer.group_results.changes import Change, Kind, Part, Representative
-from weft.optimizer.group_results.cost import Sample, Statistics
-from weft.optimizer.group_results.forest import Forest, Tree
-from weft.optimizer.group_results.forms import Family, Form, contains
+from weft.optimizer.group_results.forest import Forest, Tree, remeasure, reoptimise
+from weft.optimizer.group_results.forms import Family, Form, Kind, contains
 from weft.optimizer.group_results.pricing import Policy
-from weft.optimizer.group_results.query_trees import members_below
-from weft.optimizer.group_results.reoptimisation import remeasure, reoptimise
-from weft.optimizer.group_results.representatives import representative
+from weft.optimizer.group_results.query_trees import Decode, Encode, members_below, names_in, node_as_data
+from weft.optimizer.group_results.representatives import Part, Representative, representative, subscription
 from weft.optimizer.group_results.shapes import shape_of
-from weft.optimizer.group_results.subscriptions import subscription
+from weft.optimizer.group_results.traffic_estimates import Sample, Statistics
 from weft.plan.subscription import Subscription
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What an insertion, a termination or a round of re-optimisation did.
+
+    `changed` are the groups with a new representative, and so a new epoch; new groups are among them. Those of them in
+    `narrowed` publish a part of what they published before: nobody lacks anything if they wait. `moved` has, by member,
+    the group it was in and the group it is in; None for a member that was not there before, or is not any more.
+    `ended` are groups without members.
+    """
+
+    changed: tuple[str, ...] = ()
+    narrowed: frozenset[str] = frozenset()
+    moved: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
+    ended: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -70,7 +82,6 @@ class Groups:
         self._where: dict[str, Forest | _Alone] = {}
         self._trees: dict[str, tuple[Forest, Tree] | _Alone] = {}
         self._published: dict[str, _Published] = {}
-        self._hops: dict[str, str] = {}
         self._next = 1
 
     # Queries come and go
@@ -83,12 +94,12 @@ class Groups:
         if shape is None:
             alone = _Alone(query, self._new_label(), hop)
             self._where[name] = self._trees[alone.label] = alone
-            return Change((alone.label,), moved={name: (None, alone.label)}, resubscribed=frozenset({name}))
+            return Change((alone.label,), moved={name: (None, alone.label)})
         forest = self._forest(shape.family, hop)
         tree = forest.insert(forest.prices.member(name, shape))
         self._where[name] = forest
         changed, narrowed = self._settled(forest, [tree])
-        return Change(changed, narrowed, moved={name: (None, tree.label)}, resubscribed=frozenset({name}))
+        return Change(changed, narrowed, moved={name: (None, tree.label)})
 
     def terminate(self, name: str) -> Change:
         """Removes a query."""
@@ -132,7 +143,7 @@ class Groups:
         ended = tuple(sorted(set(before.values()) - set(after.values())))
         for label in ended:
             self._end(label)
-        return Change(tuple(changed), frozenset(narrowed), moved, ended, frozenset(moved))
+        return Change(tuple(changed), frozenset(narrowed), moved, ended)
 
     def _forest(self, family: Family, hop: str) -> Forest:
         forest = self._forests.get((family, hop))
@@ -240,23 +251,24 @@ class Groups:
         """The number of the next group: none is used twice."""
         return self._next
 
-    def as_data(self) -> dict[str, Any]:
-        """All groups as plain data, without the queries of their members."""
-        return {"next": self._next, "groups": {label: self.group_as_data(label) for label in self._trees}}
+    def as_data(self, encode: Encode) -> dict[str, Any]:
+        """All groups as plain data, without the queries of their members; `encode` writes conditions."""
+        return {"next": self._next, "groups": {label: self.group_as_data(label, encode) for label in self._trees}}
 
-    def group_as_data(self, group: str) -> dict[str, Any]:
+    def group_as_data(self, group: str, encode: Encode) -> dict[str, Any]:
         """One group as plain data."""
         place = self._trees[group]
         if isinstance(place, _Alone):
             return {"alone": self.members(group)[0], "hop": place.hop}
         forest, tree = place
-        return {"epoch": self._published[group].epoch, "hop": forest.hop, "tree": kept.node_as_data(tree.root)}
+        return {"epoch": self._published[group].epoch, "hop": forest.hop, "tree": node_as_data(tree.root, encode)}
 
     @classmethod
     def from_data(
         cls,
         data: Mapping[str, Any],
         queries: Mapping[str, Query],
+        decode: Decode,
         statistics: Statistics | None = None,
         *,
         most_delay: int = 0,
@@ -266,17 +278,17 @@ class Groups:
         """The groups that `as_data` wrote down: the same names, epochs, members and representatives."""
         groups = cls(statistics, most_delay=most_delay, overhead=overhead, told=told)
         for label, document in data["groups"].items():
-            groups._restore(label, document, queries)
+            groups._restore(label, document, queries, decode)
         groups._next = data["next"]
         return groups
 
-    def _restore(self, label: str, document: Mapping[str, Any], queries: Mapping[str, Query]) -> None:
+    def _restore(self, label: str, document: Mapping[str, Any], queries: Mapping[str, Query], decode: Decode) -> None:
         hop = document["hop"]
         if "alone" in document:
             name = document["alone"]
             self._where[name] = self._trees[label] = _Alone(queries[name], label, hop)
             return
-        names = list(kept.names_in(document["tree"]))
+        names = list(names_in(document["tree"]))
         shapes = {name: shape_of(queries[name]) for name in names}
         families = {shape.family for shape in shapes.values() if shape is not None}
         if len(families) != 1 or None in shapes.values():
@@ -286,7 +298,7 @@ class Groups:
         for name, member in members.items():
             forest.keep(member)
             self._where[name] = forest
-        tree = forest.plant(forest.restored(document["tree"], members))
+        tree = forest.plant(forest.restored(document["tree"], members, decode))
         tree.label = label
         self._trees[label] = forest, tree
         self._published[label] = _Published(document["epoch"], tree.root.form, tree.root.sums.columns)

@@ -13,20 +13,33 @@ contained in it. So when a member leaves, only the derived nodes above it are me
 Trees stay flat: a node has a few children, and what comes when there are that many goes to the lightest of them. A root
 that has all rows of what comes stays as it is, even if merging its children anew would give another condition: then no
 one has to be told.
+
+Trees are kept as plain data, so that groups outlive a restart. Members are kept by name: their queries are kept
+elsewhere. Of a derived node the form is kept, since it may depend on what was known, and on which members there were,
+when it was made. Conditions are written and read by functions that the caller gives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from weft.optimizer.group_results.forms import Form
+from weft.algebra import Expression, Select
+from weft.optimizer.group_results.forms import Family, Form, Region, Rows, condition_of_boxes
+from weft.predicates.domains import clock_facts
+from weft.predicates.normal_forms import Box, conjunctive_form, disjunctive_form
+from weft.windows.join_windows import JoinWindows
+from weft.windows.slicing import ResidueClass
 
 #: A node has so many children at most, unless members leave.
 FAN_OUT = 4
 
 #: What is contained in nested nodes goes so many levels down for it: ten thousand thresholds would make a chain.
 MOST_NESTED = 6
+
+Encode = Callable[[Expression | None], Any]
+Decode = Callable[[Any], Expression | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,3 +147,61 @@ def replace_child(old: Node, new: Node) -> None:
 def depth_of(node: Node) -> int:
     """How many levels a sub-tree has."""
     return 1 + max(map(depth_of, node.children), default=0)
+
+
+# -- as plain data ----------------------------------------------------------------------------------------------------
+
+
+def node_as_data(node: Node, encode: Encode) -> dict[str, Any]:
+    """A sub-tree as plain data."""
+    document: dict[str, Any] = (
+        {"name": node.name} if node.name is not None else {"form": form_as_data(node.form, encode)}
+    )
+    if node.is_flagged:
+        document["flagged"] = True
+    if node.children:
+        document["children"] = [node_as_data(child, encode) for child in node.children]
+    return document
+
+
+def members_in(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """The members of a group that was kept."""
+    return (document["alone"],) if "alone" in document else tuple(names_in(document["tree"]))
+
+
+def names_in(document: Mapping[str, Any]) -> Iterator[str]:
+    """The members of a sub-tree that was kept."""
+    if "name" in document:
+        yield document["name"]
+    for child in document.get("children", ()):
+        yield from names_in(child)
+
+
+def form_as_data(form: Form, encode: Encode) -> dict[str, Any]:
+    """A form as plain data: conditions as expressions."""
+    document: dict[str, Any] = {"boxes": [encode(condition_of_boxes([each.box])) for each in form.regions]}
+    if form.windows is not None:
+        document["windows"] = [list(form.windows.ranges), form.windows.slide, form.windows.origin, form.delay]
+    if form.ends is not None:
+        document["ends"] = sorted(map(list, form.ends))
+    return document
+
+
+def form_from_data(document: Mapping[str, Any], family: Family, rows: Rows, decode: Decode) -> Form:
+    """The form that `form_as_data` wrote down."""
+    boxes = [_box(decode(each), family) for each in document["boxes"]]
+    regions = tuple(Region(box, rows(box)) for box in boxes)
+    if "ends" in document:
+        return Form(regions, ends=frozenset(ResidueClass(*each) for each in document["ends"]))
+    if "windows" not in document:
+        return Form(regions)
+    ranges, slide, origin, delay = document["windows"]
+    return Form(regions, JoinWindows(tuple(ranges), slide, origin), delay=delay)
+
+
+def _box(condition: Expression | None, family: Family) -> Box:
+    select = Select(family.inputs, None, (), family.clock_type)
+    found = disjunctive_form(conjunctive_form(condition, clock_facts(select)))
+    assert found is not None
+    (box,) = found
+    return box

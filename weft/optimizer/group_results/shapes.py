@@ -36,8 +36,7 @@ from weft.algebra import (
     Table,
     WindowBound,
 )
-from weft.optimizer.group_results.changes import Kind
-from weft.optimizer.group_results.forms import Family
+from weft.optimizer.group_results.forms import Family, Kind
 from weft.plan.normal_form import normalised, substituted
 from weft.plan.subscription import Meeting, Schedule
 from weft.predicates.clauses import Disjunction, predicate_set, set_with

@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.algebra import Column, DataType, Expression, Kind, Literal, Stream, Table, Value
-from weft.optimizer.group_results import changes
 from weft.optimizer.group_results.forms import Family
+from weft.optimizer.group_results.forms import Kind as FormKind
 from weft.predicates.comparisons import place_of
 from weft.predicates.intervals import Cut, Place, ValueSet
 from weft.predicates.normal_forms import Box
@@ -116,7 +116,7 @@ def flow_of(statistics: Statistics, family: Family) -> Flow:
     streams = [each.source.name for each in family.inputs if isinstance(each.source, Stream)]
     rates = tuple(statistics.rates.get(name, 1.0) for name in streams)
     share = statistics.matches.get(family.text, _MATCHES if family.common is not None else 1.0)
-    if family.kind is not changes.Kind.AGGREGATE:
+    if family.kind is not FormKind.AGGREGATE:
         return Flow(rates, share, 0)
     names = tuple(sorted(text_of(key) for key in family.keys))
     guess = _GROUPS if names else 1
