@@ -49,7 +49,7 @@ from weft.runtime.engine import Engine, state_directory
 from weft.runtime.progress import Progress
 from weft.runtime.spark.session import session
 from weft.runtime.stages.joins.current import CurrentNetwork
-from weft.runtime.stages.joins.evidence import evidence, observed_before
+from weft.runtime.stages.joins.recorded_sizes import observed_before, recorded_sizes
 from weft.runtime.stages.windows.kernel_placement import placement_settings
 
 DEFINITIONS = {
@@ -194,7 +194,7 @@ def _run(name: str, rows: Path, scale: Scale, rare: str | None, change_in: int |
         engine.listeners.append(seen)
         engine.start(until_idle=True)
         engine.wait()
-        decided = [(each.cycle, each.before, each.after) for each in evidence(loom.catalog).history]
+        decided = [(each.cycle, each.before, each.after) for each in recorded_sizes(loom.catalog).history]
     report.progress(f"engine: {name}: {sum(np.diff(marks)[COLD:]):.1f} CPU s")
     return Run(name, tuple(float(each) for each in np.diff(marks)), sum(answers), tuple(decided))
 

@@ -18,7 +18,7 @@ from weft.optimizer.network.node_predicates import Renaming
 from weft.optimizer.network.recosting import best_order, costs, order_of, order_text
 from weft.optimizer.network.wanted import SelectNeeds, legs_read
 from weft.plan.log_ids import LogId
-from weft.runtime.stages.joins.evidence import Evidence, evidence
+from weft.runtime.stages.joins.recorded_sizes import RecordedSizes, recorded_sizes
 from weft.runtime.stages.joins.stored_network import StoredNetwork
 from weft.runtime.stages.operators import Operator
 
@@ -29,7 +29,7 @@ class JoinOrders:
     """The orders of some selects: in a project that has run, with what was seen of them."""
 
     def __init__(self, selects: Mapping[str, tuple[Select, Sequence[LogId]]], catalog: Catalog | None) -> None:
-        self._evidence = Evidence({}, {}, ()) if catalog is None else evidence(catalog)
+        self._evidence = RecordedSizes({}, {}, ()) if catalog is None else recorded_sizes(catalog)
         observed = MeasuredSizes()
         observed.restore(self._evidence.known)
         kept = StoredNetwork(catalog, statistics=observed)

@@ -36,7 +36,7 @@ from weft.plan.network import Network
 from weft.plan.normal_form import without_names
 from weft.predicates.clauses import Disjunction
 from weft.runtime.stages.groups.row_aggregates import row_aggregate
-from weft.runtime.stages.joins.families import Families, families_of
+from weft.runtime.stages.joins.join_groups import JoinGroups, join_groups_of
 from weft.runtime.stages.joins.stored_network import StoredNetwork
 from weft.runtime.stages.operators import Operator, StageKind, selects_of
 from weft.runtime.stages.sets.picking import picks_columns
@@ -126,7 +126,7 @@ class _NetworkInWords:
         kept = StoredNetwork(project.catalog)
         self._planned: Network = kept.planned(self._selects)
         self._planner: Planner = kept.planner
-        self._families: Families = families_of(self._planned)
+        self._families: JoinGroups = join_groups_of(self._planned)
         self._logs = _logs(operators)
         self._neighbours = Neighbours(self._planner.nodes)
         self._legs = {

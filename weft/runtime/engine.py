@@ -70,7 +70,7 @@ from weft.runtime.spark.executors_check import check_executors
 from weft.runtime.spark.probe import Probe
 from weft.runtime.stages.cycle_state import Step
 from weft.runtime.stages.joins.current import CurrentNetwork
-from weft.runtime.stages.joins.evidence import observed_before
+from weft.runtime.stages.joins.recorded_sizes import observed_before
 from weft.runtime.stages.windows.kernel_placement import placement_settings
 from weft.runtime.stages.windows.warm_start import PendingRestore
 from weft.runtime.state.answer_files import AnswerFiles

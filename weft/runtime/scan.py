@@ -46,7 +46,7 @@ from weft.runtime.sources.late_rows import counting, late_conditions, late_every
 from weft.runtime.spark.session import compile_plans, in_few_tasks, union_of
 from weft.runtime.stages.cycle_state import Arrivals, RowLogs
 from weft.runtime.stages.expiry import logged
-from weft.runtime.stages.joins.asking import Asking
+from weft.runtime.stages.joins.spark_jobs import SparkJobs
 from weft.runtime.stages.operators import PlannedQueries, StageKind
 from weft.runtime.stages.stage import SeenRows
 from weft.runtime.state.commits import Commit, Segment, StreamState
@@ -168,7 +168,7 @@ class DirectScan(_Scan):
         self._batch = batch
         self._seen: dict[str, SeenRows] = {}
         self._is_refused = False
-        self._spark = Asking(batch.session)
+        self._spark = SparkJobs(batch.session)
         self._views: dict[int, str] = {}
         self._asked: dict[str, tuple[Packed, Callable[[pa.Table], None]]] = {}
         self._kept: dict[LogId, pa.Table] = {}
@@ -391,7 +391,7 @@ class WrittenScan(_Scan):
 
     def _count_late_rows(self) -> None:
         """Count the rows that are late for one query and not for all, for queries not answered from partials."""
-        spark = Asking(self._logs.spark)
+        spark = SparkJobs(self._logs.spark)
         asked: list[tuple[Packed, Mapping[str, list[str]]]] = []
         for each in self._spec.plan.streams:
             watermark, segment = self.watermark(each), self._segments.get(LogId.stream(each.name))

@@ -6,7 +6,7 @@
     executors:<name>     the live partials of key sets whose kernels are on the executors
     conditions:<name>    the share of rows that satisfies a condition, by its text
     facts:<name>         what plans go by from then on, see `weft/plan/facts.py`
-    and of the network, see `weft/runtime/stages/joins/evidence.py`
+    and of the network, see `weft/runtime/stages/joins/recorded_sizes.py`
 
 Statistics are about the past and nobody's answer depends on them: what goes wrong with them is logged, and the cycle
 goes on. All of them together cost a cycle about a millisecond.
@@ -30,7 +30,7 @@ from weft.algebra.types import TIMESTAMP
 from weft.catalog import Catalog
 from weft.plan.facts import CycleMeasured, Facts, Measured, StreamMeasured, facts_of, key_set
 from weft.runtime.columnar.rows import with_names
-from weft.runtime.stages.joins.evidence import Numbers, evidence
+from weft.runtime.stages.joins.recorded_sizes import Numbers, recorded_sizes
 from weft.runtime.stages.windows.partials import Partials
 from weft.runtime.stages.windows.signatures import satisfying
 
@@ -243,7 +243,7 @@ def measured(catalog: Catalog) -> Measured:
         ),
         {of.stream.name: shares for of in records if (shares := of.selectivities())},
         {of.stream.name: facts_of(of.facts) for of in records if of.facts},
-        evidence(catalog).document(),
+        recorded_sizes(catalog).document(),
     )
 
 

@@ -12,7 +12,7 @@ from tests.runtime.joins.test_redeciding import AB, CHAIN, STREAMS, joined_first
 from tests.runtime.workload_run import Run
 from weft.optimizer.network import SizeKey, SizeKind
 from weft.runtime.stages.joins import observing
-from weft.runtime.stages.joins.evidence import evidence
+from weft.runtime.stages.joins.recorded_sizes import recorded_sizes
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compacting_early")]
 
@@ -39,7 +39,7 @@ def ran(spark: SparkSession, directory: Path, count: int) -> tuple[list[set[str]
         for cycle in range(8):
             assert run.take(None, **rows_that_meet_on_one_side(cycle, count)) == ""
             first.append(joined_first(run))
-        return first, evidence(run.loom.catalog).known[OF_LAST]
+        return first, recorded_sizes(run.loom.catalog).known[OF_LAST]
     finally:
         run.close()
 

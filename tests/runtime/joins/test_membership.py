@@ -26,9 +26,9 @@ from weft.predicates.normal_forms import condition_of, conjunctive_form
 from weft.predicates.operations import under
 from weft.predicates.row_matching import Check, ParentLabel, PlainColumn, RowMatcher, RowMatches
 from weft.runtime.columnar.spark_expressions import spark_sql
-from weft.runtime.stages.joins import conditions as network_conditions
-from weft.runtime.stages.joins.conditions import Columns, column_of, conjunction_of
-from weft.runtime.stages.joins.hulls import condition_of_hulls, hulls
+from weft.runtime.stages.joins import row_checks as network_conditions
+from weft.runtime.stages.joins.bounding_predicates import bounding_condition, bounding_predicates
+from weft.runtime.stages.joins.row_checks import Columns, column_of, conjunction_of
 
 
 def _stream() -> Stream:
@@ -106,14 +106,16 @@ def test_rows_are_in_the_nodes_of_many_conditions(wheres: list[Expression], seed
 @given(st.lists(st.one_of(conditions(), comparisons()), min_size=1, max_size=4), st.integers(0, 1 << 16))
 def test_a_hull_lets_through_all_rows_of_its_nodes(wheres: list[Expression], seed: int) -> None:
     sets = sets_of(wheres)
-    whole = condition_of_hulls(hulls([each.disjunctions for each in sets]))
+    whole = bounding_condition(bounding_predicates([each.disjunctions for each in sets]))
     for row in rows(seed):
         if any(is_true(condition_of(each), row, "T1") for each in sets):
             assert is_true(whole, row, "T1")
 
 
 def hull_texts(*wheres: str) -> list[str]:
-    return [each.text for each in hulls([each.disjunctions for each in sets_of(list(map(condition, wheres)))])]
+    return [
+        each.text for each in bounding_predicates([each.disjunctions for each in sets_of(list(map(condition, wheres)))])
+    ]
 
 
 def test_nodes_that_restrict_the_same_have_a_hull_together() -> None:
@@ -126,7 +128,7 @@ def test_nodes_that_restrict_the_same_have_a_hull_together() -> None:
 def test_what_looks_at_texts_is_checked_last() -> None:
     (like, long) = "s1 LIKE '%a%b%'", "s1 = 'a' OR l1 < l2"
     for wheres in (f"{like} AND i1 > 5", f"i1 > 5 AND ({long}) AND {like}"):
-        whole = condition_of_hulls(hulls([each.disjunctions for each in sets_of([condition(wheres)])]))
+        whole = bounding_condition(bounding_predicates([each.disjunctions for each in sets_of([condition(wheres)])]))
         assert isinstance(whole, Call)
         assert [each.op for each in whole.args if isinstance(each, Call)].index("like") == len(whole.args) - 1
 
@@ -148,13 +150,13 @@ def test_nodes_that_restrict_too_many_different_subjects_have_one_hull() -> None
 def test_many_single_values_are_a_list(column: str, values: Sequence[object], is_list: bool) -> None:
     """Not of DOUBLEs: a list would tell -0.0 from 0.0."""
     sets = sets_of([condition(f"{column} = {value} AND l1 > 0") for value in values])
-    whole = condition_of_hulls(hulls([each.disjunctions for each in sets]))
+    whole = bounding_condition(bounding_predicates([each.disjunctions for each in sets]))
     assert (" IN (" in spark_sql(whole, lambda leaf: leaf.name)) == is_list  # type: ignore[union-attr]
 
 
 def test_columns_are_compared_as_they_are_before_anything_is_computed() -> None:
     (each,) = sets_of([condition("substring(s1, 1, 1) = 'a' AND i1 > 7 AND s2 = 'z'")])
-    text = spark_sql(condition_of_hulls(hulls([each.disjunctions])), lambda leaf: leaf.name)  # type: ignore[arg-type, union-attr]
+    text = spark_sql(bounding_condition(bounding_predicates([each.disjunctions])), lambda leaf: leaf.name)  # type: ignore[arg-type, union-attr]
     assert text.index("substring") > max(text.index("i1 >"), text.index("s2 ="))
 
 

@@ -15,7 +15,7 @@ from weft.optimizer.network import SizeKey, SizeKind
 from weft.predicates.intervals import satisfying
 from weft.predicates.row_matching import Check, PlainColumn, RowMatcher
 from weft.runtime.stages.joins.distinct import KEPT, DistinctCount
-from weft.runtime.stages.joins.evidence import evidence
+from weft.runtime.stages.joins.recorded_sizes import recorded_sizes
 
 STREAM = "CREATE STREAM f (n BIGINT, k INT, amount INT, kind STRING) WATERMARK FOR n AS n - 5 USING memory;"
 
@@ -73,7 +73,7 @@ def test_shares_are_those_of_all_rows_not_of_those_that_somebody_wants(beside_or
     for cycle in range(6):
         rows = [(20 * cycle + n, n % 4, n, "ab"[n % 2]) for n in range(20)]
         assert run.take(None, f=rows) == ""
-    known = evidence(run.loom.catalog).known
+    known = recorded_sizes(run.loom.catalog).known
     shares = {each.of: value for each, value in known.items() if each.kind is SizeKind.SHARE and len(each.logs) == 1}
     assert shares["T1.kind = 'a'"] == pytest.approx(0.5, abs=0.02)
     assert shares["T1.amount >= 16"] == pytest.approx(0.2, abs=0.02)
@@ -85,6 +85,6 @@ def test_shares_are_those_of_all_rows_not_of_those_that_somebody_wants(beside_or
     # pairs of such rows, 0.036; in the second cycle, with fewer rows kept, it was 4 of (40² - 20²) · 0.2², 0.083.
     let_through = known[SizeKey(SizeKind.SHARE, ("stream f", "stream f"), "T1.k - T2.k = 0")]
     assert 0.036 < let_through < 0.083
-    (pairs,) = evidence(run.loom.catalog).pairs.values()
+    (pairs,) = recorded_sizes(run.loom.catalog).pairs.values()
     # Among the rows of two cycles before, a row finds those of its key: what it looks at is what it meets.
     assert pairs[0] >= pairs[1] > 0

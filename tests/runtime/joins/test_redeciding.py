@@ -20,7 +20,7 @@ from weft.explain.documents import measured_document
 from weft.explain.project import Project
 from weft.optimizer.network import MeasuredSizes, Patience, SizeKind
 from weft.runtime.stages.joins.current import CurrentNetwork
-from weft.runtime.stages.joins.evidence import evidence, observed_before
+from weft.runtime.stages.joins.recorded_sizes import observed_before, recorded_sizes
 from weft.runtime.stages.windows.kernel_placement import placement_settings
 from weft.runtime.statistics import measured
 
@@ -131,7 +131,7 @@ def test_the_order_follows_the_data_while_it_runs_and_the_answers_stay_right(
             assert run.take(None, **rows_that_meet(cycle, "bc" if cycle < 5 else "ab")) == ""
             assert joined_first(run) == AB or cycle > 5
         assert joined_first(run) == BC
-        found = evidence(run.loom.catalog)
+        found = recorded_sizes(run.loom.catalog)
         document = measured_document(measured(run.loom.catalog))["network"]
         told_of = run.loom.explain("q"), json.loads(run.loom.explain("q", format="JSON"))
     finally:

@@ -12,14 +12,14 @@ from weft.algebra import Field, Select
 from weft.catalog import Catalog
 from weft.optimizer.network import MeasuredSizes, Patience, Redecided, Redeciding, Whim, wanted
 from weft.plan.log_ids import LogId
-from weft.runtime.stages.joins.asking import Asking
-from weft.runtime.stages.joins.evidence import Numbers, recorded
-from weft.runtime.stages.joins.families import families_of
-from weft.runtime.stages.joins.held import Held
-from weft.runtime.stages.joins.keeping import Keeping
+from weft.runtime.stages.joins.join_groups import join_groups_of
+from weft.runtime.stages.joins.join_index import JoinIndex
+from weft.runtime.stages.joins.keeping import JoinState
 from weft.runtime.stages.joins.network_pass import NetworkPass
 from weft.runtime.stages.joins.observing import Observing
-from weft.runtime.stages.joins.prepared import Asked, Prepared, prepared
+from weft.runtime.stages.joins.prepared import PreparedGroup, RegisteredSelect, prepared
+from weft.runtime.stages.joins.recorded_sizes import Numbers, recorded
+from weft.runtime.stages.joins.spark_jobs import SparkJobs
 from weft.runtime.stages.joins.stored_network import StoredNetwork
 from weft.runtime.stages.operators import Operator, selects_of
 from weft.runtime.stages.windows.kernel_placement import Kernels, PlacementSettings
@@ -64,12 +64,12 @@ class CurrentNetwork:
         self.redecided: list[Redecided] = []
         self._on_executors = False
         #: What the driver holds, and the cycle after which it is right.
-        self._held: dict[LogId, Held] = {}
+        self._held: dict[LogId, JoinIndex] = {}
         self._cycle: int | None = None
         self._tables: dict[LogId, tuple[Segment, ...]] = {}
         self._pass: NetworkPass | None = None
         self._operators: dict[str, Operator] = {}
-        self._prepared: tuple[Prepared, ...] = ()
+        self._prepared: tuple[PreparedGroup, ...] = ()
 
     @cached_property
     def _kept(self) -> StoredNetwork:
@@ -91,9 +91,9 @@ class CurrentNetwork:
         if self._cycle != last.cycle or self._tables != tables:
             self._held = {}
         self._tables = tables
-        asking = Asking(spark)
+        asking = SparkJobs(spark)
         families = self._families(operators, last, cycle)
-        keeping = Keeping(asking, storage, last, cycle, self._folders.of(cycle), self._held)
+        keeping = JoinState(asking, storage, last, cycle, self._folders.of(cycle), self._held)
         self._pass = NetworkPass(families, asking, keeping, self.observing.sampling())
         return self._pass
 
@@ -124,7 +124,7 @@ class CurrentNetwork:
         limit = self._hosting.max_driver_partials // _PARTIALS_IN_A_ROW
         return rows > (limit // 2 if self._on_executors else limit)
 
-    def _families(self, operators: Iterable[Operator], last: Commit, cycle: int) -> tuple[Prepared, ...]:
+    def _families(self, operators: Iterable[Operator], last: Commit, cycle: int) -> tuple[PreparedGroup, ...]:
         present = {operator.id.text: operator for operator in operators}
         if not present and not self._operators:
             return ()
@@ -138,7 +138,7 @@ class CurrentNetwork:
             return self._prepared
         self._kept.keep()
         network = self._kept.planner.network
-        families = families_of(network)
+        families = join_groups_of(network)
         self.observing.name_nodes(network, families)
         self._prepared = prepared(families, _asked(present), _fields(present.values()), on_executors=away)
         if self.redecided:
@@ -170,9 +170,9 @@ class CurrentNetwork:
                 del self._held[each.family.name]
 
 
-def _asked(operators: Mapping[str, Operator]) -> dict[str, Asked]:
+def _asked(operators: Mapping[str, Operator]) -> dict[str, RegisteredSelect]:
     return {
-        place: Asked(operator.relation, operator.running.start.first)
+        place: RegisteredSelect(operator.relation, operator.running.start.first)
         for place, operator in operators.items()
         if isinstance(operator.relation, Select)
     }

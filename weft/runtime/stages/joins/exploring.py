@@ -21,12 +21,12 @@ import numpy as np
 
 from weft.arrays.ordinals import Positions
 from weft.plan.log_ids import LogId
-from weft.runtime.stages.joins.conditions import clock_of, column_of
-from weft.runtime.stages.joins.held import Asked, Numbering
-from weft.runtime.stages.joins.meeting import band_between
+from weft.runtime.stages.joins.join_groups import band_between
+from weft.runtime.stages.joins.join_index import Lookup, LookupKey
 from weft.runtime.stages.joins.network_pass import NetworkPass
-from weft.runtime.stages.joins.prepared import Prepared
-from weft.runtime.stages.joins.probes import Fresh, numbering_of
+from weft.runtime.stages.joins.prepared import PreparedGroup
+from weft.runtime.stages.joins.probes import NewRows, numbering_of
+from weft.runtime.stages.joins.row_checks import clock_of, column_of
 
 #: So many new rows of a log are tried in a cycle.
 TRIED = 2_048
@@ -37,7 +37,7 @@ class Tried:
     """New rows of one log that were looked up among those of another: the pairs that were found, of so many."""
 
     #: The join that looks up by the same key.
-    join: Prepared
+    join: PreparedGroup
     pairs: int
     possible: int
 
@@ -67,14 +67,14 @@ def _some(rows: Positions) -> Positions:
     return rows[:: -(-len(rows) // TRIED) or 1]
 
 
-def _asked(new: Fresh, rows: Positions, way: _Way) -> Asked:
+def _asked(new: NewRows, rows: Positions, way: _Way) -> Lookup:
     """What rows of a log are looked up by; those without a key find nothing."""
     numbers, present = new.keys.of((way.column,))
     asking = rows[present[rows]]
-    return Asked(numbers[asking], np.asarray(new.table[clock_of(0)])[asking], *way.bounds)
+    return Lookup(numbers[asking], np.asarray(new.table[clock_of(0)])[asking], *way.bounds)
 
 
-def _rows_read(network: NetworkPass, join: Prepared, side: int, before: Mapping[LogId, int]) -> float:
+def _rows_read(network: NetworkPass, join: PreparedGroup, side: int, before: Mapping[LogId, int]) -> float:
     """How many rows of a side's log have come, this cycle's among them, that a join reads: by those of this cycle."""
     log = join.sides[side].family.name
     arrived, new = network.arrived.get(log, 0), network.fresh.get(log)
@@ -90,11 +90,11 @@ class _Way:
     side: int
     leg: int
     column: str
-    numbering: Numbering
+    numbering: LookupKey
     bounds: tuple[int | None, int | None]
 
 
-def _way(prepared: Prepared) -> _Way | None:
+def _way(prepared: PreparedGroup) -> _Way | None:
     """The way from one leg of a join below to the log beside it, if the key is about that leg alone."""
     if prepared.on_executors or len(prepared.family.keys) != 1:
         return None

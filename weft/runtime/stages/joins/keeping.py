@@ -24,13 +24,11 @@ from weft.plan.log_ids import LogId
 from weft.predicates.row_matching import RowMatches
 from weft.runtime.columnar.spark_expressions import spark_type
 from weft.runtime.sinks.sinks import parquet_file
-from weft.runtime.stages.joins.asking import Asking
-from weft.runtime.stages.joins.held import Held
-from weft.runtime.stages.joins.meeting import needed_since
-from weft.runtime.stages.joins.pairs import clocks_of, pairs_of
-from weft.runtime.stages.joins.prepared import NODES, Prepared
-from weft.runtime.stages.joins.probes import Fresh
-from weft.runtime.stages.joins.texts import all_rows, met_before, rows_of_log, side_columns
+from weft.runtime.stages.joins.join_groups import needed_since
+from weft.runtime.stages.joins.join_index import JoinIndex
+from weft.runtime.stages.joins.prepared import NODES, PreparedGroup
+from weft.runtime.stages.joins.probes import NewRows, clocks_of, pairs_of
+from weft.runtime.stages.joins.spark_jobs import SparkJobs, all_rows, met_before, rows_of_log, side_columns
 from weft.runtime.stages.sql.compile import Views
 from weft.runtime.state.commits import Commit, FamilyState, Segment
 from weft.runtime.state.storage import Storage
@@ -40,29 +38,29 @@ _WORTH_COMPILING = 100_000
 
 
 @dataclass
-class Keeping:
+class JoinState:
     """What is kept of families before a cycle, and after it."""
 
-    asking: Asking
+    asking: SparkJobs
     storage: Storage
     last: Commit
     cycle: int
     folder: str
     #: What the driver holds of rows from before this cycle, by family, as of the last commit.
-    held: dict[LogId, Held]
+    held: dict[LogId, JoinIndex]
     #: How the rows of families are labelled, by family.
     states: dict[LogId, FamilyState] = field(default_factory=dict)
     #: Pairs of this cycle, and pairs of earlier rows that had to be put together now, by family.
     _added: dict[LogId, list[Segment]] = field(default_factory=dict)
     _made_up: dict[LogId, list[Segment]] = field(default_factory=dict)
     #: What was read in this cycle of rows that the driver should hold.
-    _read_again: dict[LogId, Held] = field(default_factory=dict)
+    _read_again: dict[LogId, JoinIndex] = field(default_factory=dict)
     #: For each family the least clock that is needed after this cycle.
     _since: dict[LogId, Clock] = field(default_factory=dict)
 
     # -- rows from before this cycle ----------------------------------------------------------------------------------
 
-    def before(self, prepared: Prepared, views: Views) -> str | None:
+    def before(self, prepared: PreparedGroup, views: Views) -> str | None:
         """The rows of a family from before this cycle, as a select; None if there are none."""
         name = prepared.family.name
         if not prepared.sides:
@@ -76,26 +74,26 @@ class Keeping:
     def _segments(self, name: LogId) -> list[Segment]:
         return [*self.last.logs.get(name, ()), *self._made_up.get(name, ())]
 
-    def is_worth_compiling(self, families: Iterable[Prepared]) -> bool:
+    def is_worth_compiling(self, families: Iterable[PreparedGroup]) -> bool:
         """Whether so many rows of some families are kept that plans which read them should be compiled."""
         logs = {each.family.name for each in families}
         return sum(segment.rows for log in logs for segment in self._segments(log)) > _WORTH_COMPILING
 
-    def read(self, prepared: Prepared, segments: Iterable[Segment]) -> DataFrame:
+    def read(self, prepared: PreparedGroup, segments: Iterable[Segment]) -> DataFrame:
         """Kept rows of a joined family. Columns that nobody wanted when a row was kept are NULL."""
         schema = ", ".join(f"{name} {spark_type(type_)}" for name, type_ in prepared.stored)
         return self.asking.spark.read.schema(schema).parquet(*(self.storage.path(each.path) for each in segments))
 
-    def held_rows(self, prepared: Prepared, views: Views) -> Held | None:
+    def held_rows(self, prepared: PreparedGroup, views: Views) -> JoinIndex | None:
         """What the driver holds of a family, read again if it does not hold all that is needed; None for nothing."""
         name, needed = prepared.family.name, _needed(prepared)
         for known in (self._read_again, self.held):
             if name in known and known[name].covers(needed, self.cycle):
                 return known[name]
         rows = self.before(prepared, views)
-        if rows is None or Held({}).covers(needed, self.cycle):
+        if rows is None or JoinIndex({}).covers(needed, self.cycle):
             return None
-        self._read_again[name] = held = Held(needed)
+        self._read_again[name] = held = JoinIndex(needed)
         compiled = self.is_worth_compiling([prepared])
         table = self.asking.collected([all_rows(prepared, rows)], compiled=compiled).get(name)
         if table is not None:
@@ -107,18 +105,18 @@ class Keeping:
 
     # -- labels -------------------------------------------------------------------------------------------------------
 
-    def labels(self, prepared: Prepared) -> dict[int, str]:
+    def labels(self, prepared: PreparedGroup) -> dict[int, str]:
         """The labels of the nodes of a joined family that joins above read."""
         return self.states[prepared.family.name].labels_by_node if prepared.sides and prepared.family.feeding else {}
 
-    def membership(self, prepared: Prepared, table: pa.Table) -> RowMatches:
+    def membership(self, prepared: PreparedGroup, table: pa.Table) -> RowMatches:
         """Which rows of a join are in which nodes, their parents being labelled."""
         parents: dict[int, str] = {}
         for side in prepared.sides:
             parents |= self.labels(side)
         return prepared.evaluator.of(table, parents)
 
-    def label(self, prepared: Prepared, views: Views) -> None:
+    def label(self, prepared: PreparedGroup, views: Views) -> None:
         """Settle how the nodes of a family are labelled in its log, and make up for rows that are not in it."""
         if not prepared.family.feeding:
             return
@@ -147,12 +145,12 @@ class Keeping:
             self.held.pop(name, None)
             self._make_up(prepared, missing, views)
 
-    def _is_kept_for_all(self, prepared: Prepared, node: int, state: FamilyState) -> bool:
+    def _is_kept_for_all(self, prepared: PreparedGroup, node: int, state: FamilyState) -> bool:
         """Whether the rows of a node have been kept for all selects that need some from before this cycle."""
         kept_for = frozenset(state.readers.get(str(node), ()))
         return all(place in kept_for for place, first in prepared.readers[node].items() if first < self.cycle)
 
-    def _make_up(self, prepared: Prepared, missing: Mapping[int, str], views: Views) -> None:
+    def _make_up(self, prepared: PreparedGroup, missing: Mapping[int, str], views: Views) -> None:
         """Put together the pairs of kept rows that are in some nodes."""
         left, right = (self.before(side, views) for side in prepared.sides)
         if left is None or right is None:
@@ -171,13 +169,13 @@ class Keeping:
 
     # -- rows of this cycle -------------------------------------------------------------------------------------------
 
-    def keep(self, prepared: Prepared, table: pa.Table, membership: RowMatches) -> pa.Table:
+    def keep(self, prepared: PreparedGroup, table: pa.Table, membership: RowMatches) -> pa.Table:
         """Keep the new rows of a joined family that joins above will look for; all rows, labelled."""
         return self._write(prepared, table, membership, self.labels(prepared), self._added)
 
     def _write(
         self,
-        prepared: Prepared,
+        prepared: PreparedGroup,
         table: pa.Table,
         membership: RowMatches,
         labels: Mapping[int, str],
@@ -194,7 +192,9 @@ class Keeping:
             segments.setdefault(prepared.family.name, []).append(segment)
         return labelled
 
-    def live(self, families: Sequence[Prepared], event_time: EventTime) -> Iterator[tuple[Prepared, list[Segment]]]:
+    def live(
+        self, families: Sequence[PreparedGroup], event_time: EventTime
+    ) -> Iterator[tuple[PreparedGroup, list[Segment]]]:
         """The segments of each family that somebody may still need after this cycle."""
         self._since = {each.family.name: needed_since(each.reach, event_time) for each in families}
         for each in families:
@@ -203,22 +203,22 @@ class Keeping:
                 segments = [*self._segments(each.family.name), *self._added.get(each.family.name, ())]
                 yield each, [s for s in segments if since is None or s.max_clock is None or s.max_clock >= since]
 
-    def needed_since(self, prepared: Prepared) -> Clock:
+    def needed_since(self, prepared: PreparedGroup) -> Clock:
         """The least clock of rows of a family that somebody may still need after this cycle; None for all."""
         return self._since[prepared.family.name]
 
-    def hold(self, families: Sequence[Prepared], fresh: Mapping[LogId, Fresh]) -> None:
+    def hold(self, families: Sequence[PreparedGroup], fresh: Mapping[LogId, NewRows]) -> None:
         """Hold the rows of this cycle as well, now that it is committed."""
         held = {**self.held, **self._read_again}
         self.held.clear()
         for each in families:
             name = each.family.name
             if _needed(each) and not each.on_executors:
-                kept = self._with_new(each, held.get(name, Held({})), fresh.get(name))
+                kept = self._with_new(each, held.get(name, JoinIndex({})), fresh.get(name))
                 if kept is not None:
                     self.held[name] = kept
 
-    def _with_new(self, prepared: Prepared, held: Held, fresh: Fresh | None) -> Held | None:
+    def _with_new(self, prepared: PreparedGroup, held: JoinIndex, fresh: NewRows | None) -> JoinIndex | None:
         """What is held of a family, with the rows of this cycle; None if that is not all that is needed."""
         needed, name = _needed(prepared), prepared.family.name
         if self._segments(name) and not held.covers(needed, self.cycle):
@@ -232,6 +232,6 @@ class Keeping:
         return held
 
 
-def _needed(prepared: Prepared) -> dict[int, int]:
+def _needed(prepared: PreparedGroup) -> dict[int, int]:
     """For each node whose rows joins above look for in later cycles, the first cycle whose rows somebody sees."""
     return {node: first for node, first in prepared.awaited_from.items() if node in prepared.family.feeding}

@@ -26,12 +26,28 @@ from weft.plan.event_time import Clock
 from weft.plan.log_ids import LogId
 from weft.runtime.columnar.packed_selects import Packed
 from weft.runtime.columnar.rows import ARRIVAL, CLOCK, column
-from weft.runtime.stages.joins.asking import Asking
-from weft.runtime.stages.joins.keeping import Keeping
-from weft.runtime.stages.joins.pairs import clocks_of
-from weft.runtime.stages.joins.prepared import Prepared, Tap
-from weft.runtime.stages.joins.probes import Fresh, Probe, both_new, probe_table, probes_of, salt, with_held
-from weft.runtime.stages.joins.texts import ROW, SAMPLED, judged, new_rows, probed, rows_for_log, straight_rows
+from weft.runtime.stages.joins.keeping import JoinState
+from weft.runtime.stages.joins.prepared import PreparedGroup, SelectOutput
+from weft.runtime.stages.joins.probes import (
+    JoinProbe,
+    NewRows,
+    both_new,
+    clocks_of,
+    probe_table,
+    probes_of,
+    salt,
+    with_held,
+)
+from weft.runtime.stages.joins.spark_jobs import (
+    ROW,
+    SAMPLED,
+    SparkJobs,
+    judged,
+    new_rows,
+    probed,
+    rows_for_log,
+    straight_rows,
+)
 from weft.runtime.stages.sql.compile import Views
 
 _LARGEST = (1 << 63) - 1
@@ -41,15 +57,15 @@ _LARGEST = (1 << 63) - 1
 class NetworkPass:
     """The network in one cycle: what has been evaluated so far, and what is to be kept of it."""
 
-    families: Sequence[Prepared]
-    asking: Asking
-    keeping: Keeping
+    families: Sequence[PreparedGroup]
+    asking: SparkJobs
+    keeping: JoinState
     #: For each log how many rows come for one that stands for all of them; logs of which nothing is known have none.
     sampling: Mapping[str, int] = field(default_factory=dict)
     #: How many rows each log got in this cycle, when all have got theirs.
     arrived: Mapping[LogId, int] = field(default_factory=dict)
     #: What is new in each family; nothing for those that have no rows.
-    fresh: dict[LogId, Fresh] = field(default_factory=dict)
+    fresh: dict[LogId, NewRows] = field(default_factory=dict)
     _done: set[str] = field(default_factory=set)
 
     def advance(self, settled: frozenset[str], views: Views) -> tuple[set[str], dict[str, pa.Table]]:
@@ -69,7 +85,7 @@ class NetworkPass:
                 answers.update(self._answers(each))
         return places, answers
 
-    def _is_ready(self, prepared: Prepared, settled: frozenset[str]) -> bool:
+    def _is_ready(self, prepared: PreparedGroup, settled: frozenset[str]) -> bool:
         return prepared.family.name not in self._done and settled.issuperset(prepared.family.legs)
 
     def hold(self) -> None:
@@ -78,7 +94,7 @@ class NetworkPass:
 
     # -- selections ---------------------------------------------------------------------------------------------------
 
-    def _select(self, families: Iterable[Prepared], views: Views) -> None:
+    def _select(self, families: Iterable[PreparedGroup], views: Views) -> None:
         """One pass over the new rows of each log, in one job."""
         named = {each.family.name: each for each in families}
         texts = [
@@ -117,19 +133,19 @@ class NetworkPass:
                     kept[name] = rows_for_log(each, wanted, watermark, self.keeping.cycle)
         return kept
 
-    def _take(self, prepared: Prepared, table: pa.Table) -> None:
+    def _take(self, prepared: PreparedGroup, table: pa.Table) -> None:
         sample = np.asarray(table[SAMPLED]) if prepared.condition else None
         rows = table.drop_columns([SAMPLED])
-        self.fresh[prepared.family.name] = Fresh(rows, prepared.evaluator.of(rows), sample)
+        self.fresh[prepared.family.name] = NewRows(rows, prepared.evaluator.of(rows), sample)
 
     # -- joins --------------------------------------------------------------------------------------------------------
 
-    def _join(self, families: Sequence[Prepared], views: Views) -> None:
+    def _join(self, families: Sequence[PreparedGroup], views: Views) -> None:
         """All joins of one level."""
         for each in families:
             self.keeping.label(each, views)
         probes = {each: probes_of(each, self.fresh) for each in families}
-        pairs: dict[Prepared, list[pa.Table]] = {each: [] for each in families}
+        pairs: dict[PreparedGroup, list[pa.Table]] = {each: [] for each in families}
         for probe, found in self._met([probe for both in probes.values() for probe in both], views):
             pairs[probe.prepared].append(found)
         for each, both in probes.items():
@@ -139,9 +155,9 @@ class NetworkPass:
         for each, table in self.asking.with_computed(tables).items():
             membership = self.keeping.membership(each, table)
             labelled = self.keeping.keep(each, table, membership) if each.family.feeding else table
-            self.fresh[each.family.name] = Fresh(labelled, membership)
+            self.fresh[each.family.name] = NewRows(labelled, membership)
 
-    def _met(self, probes: Sequence[Probe], views: Views) -> Iterator[tuple[Probe, pa.Table]]:
+    def _met(self, probes: Sequence[JoinProbe], views: Views) -> Iterator[tuple[JoinProbe, pa.Table]]:
         """New rows with the kept rows of the other side that they may meet."""
         there = [probe for probe in probes if probe.prepared.on_executors]
         yield from self._met_on_executors(there, views)
@@ -151,7 +167,7 @@ class NetworkPass:
                 for table in with_held(probe, held):
                     yield probe, table
 
-    def _met_on_executors(self, probes: Sequence[Probe], views: Views) -> Iterator[tuple[Probe, pa.Table]]:
+    def _met_on_executors(self, probes: Sequence[JoinProbe], views: Views) -> Iterator[tuple[JoinProbe, pa.Table]]:
         """The same where kept rows stay with the executors, in one job for all probes."""
         kept = {number: self.keeping.before(probe.other, views) for number, probe in enumerate(probes)}
         asked = {number: probes[number] for number, rows in kept.items() if rows is not None}
@@ -169,7 +185,7 @@ class NetworkPass:
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
-    def _answers(self, prepared: Prepared) -> Iterator[tuple[str, pa.Table]]:
+    def _answers(self, prepared: PreparedGroup) -> Iterator[tuple[str, pa.Table]]:
         """The rows of every select that reads a family, with their clocks."""
         fresh = self.fresh.get(prepared.family.name)
         if fresh is None or not prepared.taps:
@@ -189,6 +205,6 @@ class NetworkPass:
                 yield tap.place, _answer(tap, pa.array(rows), columns, clocks)
 
 
-def _answer(tap: Tap, rows: pa.Array, columns: Mapping[str, pa.Array], clocks: pa.Array) -> pa.Table:
+def _answer(tap: SelectOutput, rows: pa.Array, columns: Mapping[str, pa.Array], clocks: pa.Array) -> pa.Table:
     arrays = [to_outside(columns[name].take(rows), output.type) for output, name in tap.outputs]
     return pa.table([*arrays, clocks.take(rows)], names=[*map(column, range(len(arrays))), CLOCK])

@@ -30,13 +30,13 @@ from weft.optimizer.network.wanted import legs_read
 from weft.plan.log_ids import LogId
 from weft.plan.network import Network
 from weft.predicates.clauses import Disjunction
-from weft.runtime.stages.joins.conditions import Columns, column_of, conjunction_of
 from weft.runtime.stages.joins.distinct import DistinctCount
 from weft.runtime.stages.joins.exploring import explored
-from weft.runtime.stages.joins.families import Families
+from weft.runtime.stages.joins.join_groups import JoinGroups
 from weft.runtime.stages.joins.network_pass import NetworkPass
-from weft.runtime.stages.joins.prepared import Prepared
-from weft.runtime.stages.joins.probes import Fresh
+from weft.runtime.stages.joins.prepared import PreparedGroup
+from weft.runtime.stages.joins.probes import NewRows
+from weft.runtime.stages.joins.row_checks import Columns, column_of, conjunction_of
 
 #: So many conditions, and so many nodes, of one family are counted in a cycle; more of them take turns.
 BY_TURNS = 256
@@ -64,10 +64,10 @@ class Observing:
         #: By family the nodes of either side that it joined when it was last counted.
         self._joined: dict[str, tuple[frozenset[int], ...]] = {}
         self._renaming = Renaming()
-        self._conditions: dict[int, tuple[Prepared, _Conditions]] = {}
+        self._conditions: dict[int, tuple[PreparedGroup, _Conditions]] = {}
         self._values: dict[tuple[str, str], DistinctCount] = {}
 
-    def name_nodes(self, network: Network, families: Families) -> None:
+    def name_nodes(self, network: Network, families: JoinGroups) -> None:
         """The network is another one: what is known of its nodes goes by what they compute."""
         self.observed.nodes = {
             number: SizeKey(SizeKind.NODE, node.legs, str(families.numbers[number]))
@@ -118,7 +118,7 @@ class Observing:
             self.observed.derive(known, share)
         self._see_values(network)
 
-    def _see_nodes(self, prepared: Prepared, fresh: Fresh | None, possible: int, cycle: int) -> None:
+    def _see_nodes(self, prepared: PreparedGroup, fresh: NewRows | None, possible: int, cycle: int) -> None:
         for node in in_turn(list(prepared.evaluator.nodes), cycle, BY_TURNS):
             count = fresh.membership.count(node) if fresh is not None else 0
             self.observed.see(SizeKey(SizeKind.NODE, prepared.family.legs, str(node)), count, possible)
@@ -126,7 +126,7 @@ class Observing:
     # -- joins --------------------------------------------------------------------------------------------------------
 
     def _see_join(
-        self, prepared: Prepared, fresh: Mapping[LogId, Fresh], possible: int, of_sides: Sequence[int]
+        self, prepared: PreparedGroup, fresh: Mapping[LogId, NewRows], possible: int, of_sides: Sequence[int]
     ) -> dict[SizeKey, float]:
         """Count the pairs that a join looked at, and say what share of all pairs its keys let through.
 
@@ -170,7 +170,7 @@ class Observing:
 
     # -- conditions ---------------------------------------------------------------------------------------------------
 
-    def _count(self, prepared: Prepared, fresh: Fresh, cycle: int) -> Iterator[tuple[SizeKey, int, int]]:
+    def _count(self, prepared: PreparedGroup, fresh: NewRows, cycle: int) -> Iterator[tuple[SizeKey, int, int]]:
         """How many rows satisfy each condition, of how many. Of single rows, those of their log tell it best."""
         chosen = in_turn(self._conditions_of(prepared).clauses, cycle, BY_TURNS)
         rows = len(fresh.membership) if fresh.sample is None else int(fresh.sample.sum())
@@ -180,13 +180,13 @@ class Observing:
                 for name in names:
                     yield name, count, rows
 
-    def _conditions_of(self, prepared: Prepared) -> _Conditions:
+    def _conditions_of(self, prepared: PreparedGroup) -> _Conditions:
         known = self._conditions.get(id(prepared))
         if known is None or known[0] is not prepared:
             known = self._conditions[id(prepared)] = prepared, self._found_conditions(prepared)
         return known[1]
 
-    def _found_conditions(self, prepared: Prepared) -> _Conditions:
+    def _found_conditions(self, prepared: PreparedGroup) -> _Conditions:
         family, numbers = prepared.family, prepared.evaluator.clauses
         keys = {key.text: None for key in family.keys}
         clauses: dict[int, tuple[SizeKey, ...]] = {}
@@ -227,7 +227,7 @@ class Observing:
                 self.observed.see(SizeKey(SizeKind.VALUES, (log,), column), values.count)
 
 
-def _key_columns(families: Sequence[Prepared]) -> Iterator[tuple[str, str, Prepared, str]]:
+def _key_columns(families: Sequence[PreparedGroup]) -> Iterator[tuple[str, str, PreparedGroup, str]]:
     """The columns of logs that joins look rows up by: log and column, and the family and the column that have them."""
     for each in families:
         for number, side in enumerate(each.sides):

@@ -16,10 +16,21 @@ from weft.predicates.row_matching import Conjunction, ParentLabel, RowMatcher
 from weft.predicates.terms import columns_of, with_columns
 from weft.runtime.columnar.rows import ARRIVAL, column
 from weft.runtime.columnar.spark_expressions import spark_sql
-from weft.runtime.stages.joins.conditions import Columns, clock_of, column_of, conjunction_of, holds
-from weft.runtime.stages.joins.families import Families, Family, Member, demands, hash_of
-from weft.runtime.stages.joins.hulls import condition_of_hulls, hulls
-from weft.runtime.stages.joins.meeting import Band, Use, band_of, reach_of, use_of, uses_below
+from weft.runtime.stages.joins.bounding_predicates import bounding_condition, bounding_predicates
+from weft.runtime.stages.joins.join_groups import (
+    Band,
+    GroupNode,
+    JoinGroup,
+    JoinGroups,
+    Use,
+    band_of,
+    demands,
+    hash_of,
+    reach_of,
+    use_of,
+    uses_below,
+)
+from weft.runtime.stages.joins.row_checks import Columns, clock_of, column_of, conjunction_of, holds
 
 #: Whether a leg of the row came too late for windows; the labels of the nodes that a row is in, and of its parents'.
 LATE, NODES = "_late", "_nodes"
@@ -30,7 +41,7 @@ _BEFORE_ALL = -1
 
 
 @dataclass(frozen=True)
-class Asked:
+class RegisteredSelect:
     """A select whose rows the network gives, and the first cycle whose rows it sees."""
 
     select: Select
@@ -38,7 +49,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Tap:
+class SelectOutput:
     """Where a select's rows are taken: from a node, with a column for each of its outputs."""
 
     place: str
@@ -48,12 +59,12 @@ class Tap:
 
 
 @dataclass(eq=False)
-class Prepared:
+class PreparedGroup:
     """One family, made ready."""
 
-    family: Family
+    family: JoinGroup
     columns: Columns
-    taps: list[Tap] = field(default_factory=list)
+    taps: list[SelectOutput] = field(default_factory=list)
     #: The selects that need its rows, and for each node the first cycle from which on somebody does.
     uses: list[Use] = field(default_factory=list)
     needed_from: dict[int, int] = field(default_factory=dict)
@@ -63,7 +74,7 @@ class Prepared:
     readers: dict[int, dict[str, int]] = field(default_factory=dict)
     #: The columns of a log that joins refer to, in whatever order they are made.
     joined_by: set[str] = field(default_factory=set)
-    sides: tuple[Prepared, ...] = ()
+    sides: tuple[PreparedGroup, ...] = ()
     #: For each side the columns of its keys (on executors: the one that holds their number), and the conditions that
     #: its rows satisfy, as SQL.
     key_columns: tuple[tuple[str, ...], ...] = ()
@@ -97,7 +108,7 @@ class Prepared:
 
     @cached_property
     def _hull(self) -> Expression | None:
-        return condition_of_hulls(hulls([demands(self.family, node) for node in self.evaluator.nodes]))
+        return bounding_condition(bounding_predicates([demands(self.family, node) for node in self.evaluator.nodes]))
 
     def _place(self, leaf: object) -> tuple[int, str]:
         assert isinstance(leaf, Column)
@@ -123,14 +134,18 @@ class Prepared:
 
 
 def prepared(
-    families: Families, asked: Mapping[str, Asked], fields: Mapping[str, tuple[Field, ...]], *, on_executors: bool
-) -> tuple[Prepared, ...]:
+    families: JoinGroups,
+    asked: Mapping[str, RegisteredSelect],
+    fields: Mapping[str, tuple[Field, ...]],
+    *,
+    on_executors: bool,
+) -> tuple[PreparedGroup, ...]:
     """All families, lower levels first; `fields` has the columns of each log."""
-    made: dict[str, Prepared] = {}
+    made: dict[str, PreparedGroup] = {}
     for family in families.families:
         sides = tuple(made[side.name] for side in family.sides or ())
         columns = Columns(tuple(fields[leg] for leg in family.legs))
-        made[family.name] = Prepared(family, columns, sides=sides, on_executors=on_executors)
+        made[family.name] = PreparedGroup(family, columns, sides=sides, on_executors=on_executors)
     for place, (family, result) in families.results.items():
         wish = asked[place]
         made[family.name].taps.append(_tap(place, wish, result.node, result.legs, made[family.name].columns))
@@ -162,13 +177,13 @@ def prepared(
     return tuple(made.values())
 
 
-def _tap(place: str, asked: Asked, node: int, legs: tuple[int, ...], columns: Columns) -> Tap:
+def _tap(place: str, asked: RegisteredSelect, node: int, legs: tuple[int, ...], columns: Columns) -> SelectOutput:
     names = {item.alias: f"T{leg + 1}" for item, leg in zip(asked.select.inputs, legs, strict=True)}
     outputs = [
         (each, columns.value_of(_over_legs(output.expression, names)))
         for each, output in zip(asked.select.fields, asked.select.outputs, strict=True)
     ]
-    return Tap(place, node, asked.first, tuple(outputs))
+    return SelectOutput(place, node, asked.first, tuple(outputs))
 
 
 def _places_of(select: Select, legs: tuple[int, ...], columns: Columns) -> Iterator[tuple[int, str]]:
@@ -190,7 +205,7 @@ def _over_legs(expression: Expression, names: Mapping[str, str]) -> Expression:
     return with_columns(expression, {each: replace(each, source=names[each.source]) for each in columns})
 
 
-def _conjunction(prepared: Prepared, member: Member) -> Conjunction:
+def _conjunction(prepared: PreparedGroup, member: GroupNode) -> Conjunction:
     """All that a row must satisfy to be in a node of its family."""
     family, columns = prepared.family, prepared.columns
     own = conjunction_of(member.predicates, columns)
@@ -204,13 +219,13 @@ def _conjunction(prepared: Prepared, member: Member) -> Conjunction:
     return tuple(dict.fromkeys(own))
 
 
-def _of_parent(prepared: Prepared, side: Family, number: int, parent: int) -> Conjunction:
+def _of_parent(prepared: PreparedGroup, side: JoinGroup, number: int, parent: int) -> Conjunction:
     if side.level:
         return ((ParentLabel(PARENT_NODES[number], parent),),)
     return conjunction_of(set_with(demands(side, parent)), prepared.columns, prepared.family.first_legs[number])
 
 
-def _look_at_sides(prepared: Prepared) -> None:
+def _look_at_sides(prepared: PreparedGroup) -> None:
     """What the sides of a join must have: the numbers of their keys, and the conditions that they satisfy."""
     family = prepared.family
     keys: list[tuple[str, ...]] = []
@@ -232,7 +247,7 @@ def _look_at_sides(prepared: Prepared) -> None:
     prepared.key_columns, prepared.side_conditions = tuple(keys), tuple(conditions)
 
 
-def _hashed(keys: tuple[Expression, ...], side: Prepared, first_leg: int) -> str:
+def _hashed(keys: tuple[Expression, ...], side: PreparedGroup, first_leg: int) -> str:
     """The column that holds the number of a side's keys, as Spark computes it."""
     leaf = side.columns.leaf(first_leg)
     text = hash_of([spark_sql(key, leaf) for key in keys])
@@ -242,11 +257,11 @@ def _hashed(keys: tuple[Expression, ...], side: Prepared, first_leg: int) -> str
     return side.columns.value_of_leg(0, text, BIGINT, read)
 
 
-def _about(names: frozenset[str], member: Member) -> tuple[Disjunction, ...]:
+def _about(names: frozenset[str], member: GroupNode) -> tuple[Disjunction, ...]:
     """What a join demands of some of its legs alone."""
     return tuple(each for each in member.predicates.disjunctions if each.sources <= names)
 
 
 def _condition(nodes: Iterable[tuple[Disjunction, ...]], columns: Columns, first_leg: int) -> str:
-    condition = condition_of_hulls(hulls(list(nodes)))
+    condition = bounding_condition(bounding_predicates(list(nodes)))
     return "" if condition is None else spark_sql(condition, columns.leaf(first_leg))

@@ -1,4 +1,4 @@
-"""New rows of one side of a join that look for rows of the other: by the numbers of their keys, or by time."""
+"""New rows of one side of a join that look for rows of the other: by the hashes of their keys, or by time."""
 
 from __future__ import annotations
 
@@ -8,16 +8,62 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from weft.arrays.arrow_types import arrow_type
 from weft.arrays.key_hashes import KeyHashes
 from weft.arrays.ordinals import Mask, Positions
 from weft.plan.log_ids import LogId
 from weft.predicates.row_matching import RowMatches
-from weft.runtime.stages.joins.held import Asked, Held, Numbering
-from weft.runtime.stages.joins.pairs import buckets_met, ordered, pairs_of, taken, whole_numbers
-from weft.runtime.stages.joins.prepared import LATE, Prepared
-from weft.runtime.stages.joins.texts import HASH, PROBED_CLOCK, ROW, band_clock, side_columns
+from weft.runtime.columnar.rows import ARRIVAL
+from weft.runtime.stages.joins.join_groups import Band
+from weft.runtime.stages.joins.join_index import JoinIndex, Lookup, LookupKey, ordered
+from weft.runtime.stages.joins.prepared import LATE, NODES, PARENT_NODES, PreparedGroup
+from weft.runtime.stages.joins.row_checks import clock_of
+from weft.runtime.stages.joins.spark_jobs import HASH, PROBED_CLOCK, ROW, band_clock, side_columns
+
+
+def pairs_of(prepared: PreparedGroup, left: pa.Table, right: pa.Table) -> pa.Table:
+    """Row i of the left side with row i of the right side, as rows of the join."""
+    columns: dict[str, pa.ChunkedArray | pa.Array] = {}
+    for side, rows in enumerate((left, right)):
+        first = prepared.family.first_legs[side]
+        for name, _ in side_columns(prepared, side):
+            if name == NODES:
+                columns[PARENT_NODES[side]] = rows[name]
+            elif name not in (ARRIVAL, LATE):
+                leg, _, rest = name.removeprefix("t").partition("_")
+                columns[f"t{int(leg) + first}_{rest}"] = rows[name]
+    columns[ARRIVAL] = pc.min_element_wise(left[ARRIVAL], right[ARRIVAL])
+    columns[LATE] = pc.or_(left[LATE], right[LATE])
+    return pa.table(columns)
+
+
+def clocks_of(table: pa.Table, legs: int) -> Positions:
+    """The clock of each row: the largest of its legs'."""
+    return np.asarray(np.maximum.reduce([np.asarray(table[clock_of(leg)]) for leg in range(legs)]))
+
+
+def buckets_met(clocks: Positions, band: Band, side: int) -> tuple[Positions, Positions]:
+    """For rows of a side, which of them look into which buckets of the other side's clocks: one or two each."""
+    low, high = (band.low, band.high) if side == 0 else (-band.high, -band.low)
+    first, last = (clocks + low) // band.width, (clocks + high) // band.width
+    rows = np.arange(len(clocks))
+    two = np.flatnonzero(first != last)
+    return np.concatenate([rows, two]), np.concatenate([first, last[two]])
+
+
+def whole_numbers(column: pa.ChunkedArray) -> tuple[Positions, NDArray[np.bool_]]:
+    """A column of numbers, and which of them there are."""
+    present = np.asarray(pc.is_valid(column))
+    return np.asarray(pc.fill_null(column, 0)), present
+
+
+def taken(table: pa.Table, rows: Positions, names: Sequence[str]) -> pa.Table:
+    """Some columns of some rows."""
+    return table.select(names).take(pa.array(rows))
+
 
 #: Spreads numbers of joins over numbers of keys: odd, and nothing up its sleeve (2⁶³ divided by the golden ratio).
 _SALT = 5_700_357_409_661_599_241
@@ -25,7 +71,7 @@ _LARGEST = (1 << 63) - 1
 
 
 @dataclass(frozen=True)
-class Fresh:
+class NewRows:
     """The new rows of a family in this cycle, and which nodes they are in."""
 
     table: pa.Table
@@ -39,17 +85,17 @@ class Fresh:
 
 
 @dataclass(frozen=True)
-class Probe:
+class JoinProbe:
     """Rows of one side, as positions in the table of its new rows, and the numbers that they look for."""
 
-    prepared: Prepared
+    prepared: PreparedGroup
     side: int
     table: pa.Table
     rows: Positions
     numbers: Positions
 
     @property
-    def other(self) -> Prepared:
+    def other(self) -> PreparedGroup:
         """The side that it looks into."""
         return self.prepared.sides[1 - self.side]
 
@@ -71,7 +117,7 @@ class Probe:
         return pairs_of(self.prepared, new, kept) if self.side == 0 else pairs_of(self.prepared, kept, new)
 
 
-def probes_of(prepared: Prepared, fresh: Mapping[LogId, Fresh]) -> list[Probe]:
+def probes_of(prepared: PreparedGroup, fresh: Mapping[LogId, NewRows]) -> list[JoinProbe]:
     """The new rows of either side that are in a node which the join reads."""
     found = []
     for number, side in enumerate(prepared.sides):
@@ -86,7 +132,7 @@ def probes_of(prepared: Prepared, fresh: Mapping[LogId, Fresh]) -> list[Probe]:
     return found
 
 
-def _probe(prepared: Prepared, side: int, new: Fresh, wanted: Mask) -> Probe:
+def _probe(prepared: PreparedGroup, side: int, new: NewRows, wanted: Mask) -> JoinProbe:
     table = new.table
     if prepared.key_columns:
         columns = prepared.key_columns[side]
@@ -94,16 +140,16 @@ def _probe(prepared: Prepared, side: int, new: Fresh, wanted: Mask) -> Probe:
         there = prepared.on_executors
         numbers, present = whole_numbers(table[columns[0]]) if there else new.keys.of(columns)
         rows = np.flatnonzero(wanted & present)
-        return Probe(prepared, side, table, rows, numbers[rows])
+        return JoinProbe(prepared, side, table, rows, numbers[rows])
     rows = np.flatnonzero(wanted)
     if prepared.band is None or not prepared.on_executors:
-        return Probe(prepared, side, table, rows, np.zeros(len(rows), dtype=np.int64))
+        return JoinProbe(prepared, side, table, rows, np.zeros(len(rows), dtype=np.int64))
     clocks = np.asarray(table[band_clock(prepared, side)])[rows]
     which, buckets = buckets_met(clocks, prepared.band, side)
-    return Probe(prepared, side, table, rows[which], buckets)
+    return JoinProbe(prepared, side, table, rows[which], buckets)
 
 
-def both_new(left: Probe, right: Probe) -> pa.Table:
+def both_new(left: JoinProbe, right: JoinProbe) -> pa.Table:
     """New rows of both sides that may meet."""
     left_rows, right_rows, numbers = left.rows, right.rows, (left.numbers, right.numbers)
     if not left.prepared.key_columns:
@@ -115,16 +161,16 @@ def both_new(left: Probe, right: Probe) -> pa.Table:
     return pairs_of(left.prepared, left.taken(left_rows[first]), right.taken(right_rows[order[second]]))
 
 
-def with_held(probe: Probe, held: Held) -> Iterator[pa.Table]:
+def with_held(probe: JoinProbe, held: JoinIndex) -> Iterator[pa.Table]:
     """New rows of a side with the rows of the other that the driver holds."""
     prepared, other = probe.prepared, 1 - probe.side
     columns = [(name, arrow_type(type_)) for name, type_ in side_columns(prepared, other)]
-    looked_for = Asked(probe.numbers, probe.clocks, *_bounds(prepared, other))
+    looked_for = Lookup(probe.numbers, probe.clocks, *_bounds(prepared, other))
     for asked, kept in held.found(looked_for, numbering_of(prepared, other), columns):
         yield probe.met(probe.rows[asked], kept)
 
 
-def _bounds(prepared: Prepared, side: int) -> tuple[int | None, int | None]:
+def _bounds(prepared: PreparedGroup, side: int) -> tuple[int | None, int | None]:
     """How much the clock of a row of a side can be ahead of that of a row of the other: at least, and at most."""
     band = prepared.band
     if band is None:
@@ -132,14 +178,14 @@ def _bounds(prepared: Prepared, side: int) -> tuple[int | None, int | None]:
     return (band.low, band.high) if side == 1 else (-band.high, -band.low)
 
 
-def numbering_of(prepared: Prepared, side: int) -> Numbering:
+def numbering_of(prepared: PreparedGroup, side: int) -> LookupKey:
     """What the rows of a side are looked up by: the numbers of their keys, if there are any, and by time."""
     clock = band_clock(prepared, side)
     if not prepared.key_columns:
-        return Numbering(clock, lambda table, _: (np.zeros(table.num_rows, dtype=np.int64), _all(table)), clock)
+        return LookupKey(clock, lambda table, _: (np.zeros(table.num_rows, dtype=np.int64), _all(table)), clock)
     columns = prepared.key_columns[side]
     name = " ".join((*columns, clock))
-    return Numbering(name, lambda table, keys: _keys_if_known(table, keys, columns), clock)
+    return LookupKey(name, lambda table, keys: _keys_if_known(table, keys, columns), clock)
 
 
 def _all(table: pa.Table) -> Mask:
@@ -158,7 +204,7 @@ def salt(number: int) -> int:
     return (_SALT * number) & _LARGEST
 
 
-def probe_table(probes: Mapping[int, Probe]) -> pa.Table:
+def probe_table(probes: Mapping[int, JoinProbe]) -> pa.Table:
     """All probes in one table, whatever their joins: the number of the keys with the join's salt, row and clock."""
     columns = [
         np.concatenate([probe.numbers ^ salt(number) for number, probe in probes.items()]),

@@ -10,9 +10,9 @@ import pyarrow as pa
 from weft.plan.event_time import Clock
 from weft.plan.log_ids import LogId
 from weft.runtime.stages.cycle_state import CycleState, RowLogs
-from weft.runtime.stages.joins.conditions import clock_of_rows
 from weft.runtime.stages.joins.current import CurrentNetwork
 from weft.runtime.stages.joins.network_pass import NetworkPass
+from weft.runtime.stages.joins.row_checks import clock_of_rows
 from weft.runtime.stages.operators import Operator, StageKind
 from weft.runtime.stages.stage import Scan
 from weft.runtime.state.commits import Commit

@@ -1,44 +1,46 @@
-"""What Spark is asked for: rows of logs with the columns that a family needs, and kept rows whose keys are probed."""
+"""Spark jobs of joins: rows of logs with the columns that a group needs, and kept rows whose keys are probed."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 
 from weft.algebra import DataType, Field
 from weft.algebra.types import BIGINT, BOOLEAN
 from weft.plan.event_time import Clock
-from weft.runtime.columnar.packed_selects import Packed
+from weft.runtime.columnar.packed_selects import Packed, pack, unpacked
 from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, column
-from weft.runtime.stages.joins.conditions import Columns, clock_of, column_of
-from weft.runtime.stages.joins.families import hash_of
-from weft.runtime.stages.joins.prepared import LATE, NODES, Prepared
+from weft.runtime.spark.session import compile_plans, in_few_tasks
+from weft.runtime.stages.joins.join_groups import hash_of
+from weft.runtime.stages.joins.prepared import LATE, NODES, PreparedGroup
+from weft.runtime.stages.joins.row_checks import Columns, clock_of, column_of
 
 #: The number of a row's keys; the number of a new row among those that are probed with, and its clock; whether a row is
 #: one of those that stand for all rows of its log.
 HASH, ROW, PROBED_CLOCK, SAMPLED = "h", "_row", "_probed", "_sampled"
 
 
-def rows_of_log(prepared: Prepared, view: str) -> str:
+def rows_of_log(prepared: PreparedGroup, view: str) -> str:
     """The rows of a log with the columns of a family of level 0, and what is computed of them."""
     return _rows(prepared, view, [ARRIVAL, f"coalesce({CLOCK} < {BEFORE}, false) AS {LATE}"])
 
 
-def _values(prepared: Prepared) -> list[str]:
+def _values(prepared: PreparedGroup) -> list[str]:
     """What Spark computes of the rows of a log."""
     return sorted(local for _, local in prepared.columns.wanted if local in prepared.columns.values)
 
 
-def _read(prepared: Prepared, also: Collection[str] = ()) -> list[str]:
+def _read(prepared: PreparedGroup, also: Collection[str] = ()) -> list[str]:
     """The columns of a log that are passed on, or that something is computed from."""
     read = {local for _, local in prepared.columns.wanted} - {*_values(prepared)}
     read |= {local for value in _values(prepared) for local in prepared.columns.values[value].read}
     return sorted((read | prepared.read_by_condition | set(also)) - {"clock"})
 
 
-def _rows(prepared: Prepared, view: str, more: Sequence[str], also: Collection[str] = ()) -> str:
+def _rows(prepared: PreparedGroup, view: str, more: Sequence[str], also: Collection[str] = ()) -> str:
     columns, values = prepared.columns, _values(prepared)
     plain = [f"{local} AS {column_of(0, local)}" for local in _read(prepared, also)]
     rows = f"SELECT {', '.join([*plain, f'{CLOCK} AS {clock_of(0)}', *more])} FROM {view}"
@@ -47,7 +49,7 @@ def _rows(prepared: Prepared, view: str, more: Sequence[str], also: Collection[s
     return f"SELECT *, {', '.join(f'{columns.values[v].text} AS {column_of(0, v)}' for v in values)} FROM ({rows})"
 
 
-def new_rows(prepared: Prepared, view: str, every: int | None) -> Packed:
+def new_rows(prepared: PreparedGroup, view: str, every: int | None) -> Packed:
     """The new rows of a log that some node may want, and one in so many of all rows, which are marked; None for none.
 
     Rows that no node wants say how many rows satisfy a condition. The numbers of their values decide, so that there is
@@ -56,7 +58,7 @@ def new_rows(prepared: Prepared, view: str, every: int | None) -> Packed:
     return _new_rows(prepared, rows_of_log(prepared, view), prepared.stored, every)
 
 
-def straight_rows(prepared: Prepared, rows: str, every: int | None, *, kept: bool) -> Packed:
+def straight_rows(prepared: PreparedGroup, rows: str, every: int | None, *, kept: bool) -> Packed:
     """The same of rows that are in no log and yet to be `judged`; with all that joins refer to if they will be `kept`.
 
     What they are judged by changes from cycle to cycle, and Spark would compile its plan anew for every other constant.
@@ -67,11 +69,11 @@ def straight_rows(prepared: Prepared, rows: str, every: int | None, *, kept: boo
     return _new_rows(prepared, _rows(prepared, rows, (), also), list(listed.items()), every)
 
 
-def _logged_columns(prepared: Prepared) -> list[str]:
+def _logged_columns(prepared: PreparedGroup) -> list[str]:
     return sorted(prepared.joined_by - {"clock"})
 
 
-def judged(prepared: Prepared, rows: pa.Table, watermark: Clock, cycle: int) -> pa.Table:
+def judged(prepared: PreparedGroup, rows: pa.Table, watermark: Clock, cycle: int) -> pa.Table:
     """Rows of a log as if they had come from it: they arrived in this cycle, and are late if the watermark says so."""
     clocks = np.asarray(rows[clock_of(0)])
     late = np.zeros(len(clocks), dtype=bool) if watermark is None else clocks < watermark
@@ -80,7 +82,7 @@ def judged(prepared: Prepared, rows: pa.Table, watermark: Clock, cycle: int) -> 
     return pa.table({name: found[name] if name in found else rows[name] for name in names})
 
 
-def rows_for_log(prepared: Prepared, rows: pa.Table, watermark: Clock, cycle: int) -> pa.Table:
+def rows_for_log(prepared: PreparedGroup, rows: pa.Table, watermark: Clock, cycle: int) -> pa.Table:
     """Rows of a log as they are kept in it, with the columns that joins refer to."""
     number = rows.num_rows
     judged_by = pa.nulls(number, pa.int64()) if watermark is None else pa.array(np.full(number, watermark))
@@ -88,7 +90,7 @@ def rows_for_log(prepared: Prepared, rows: pa.Table, watermark: Clock, cycle: in
     return pa.table({**values, CLOCK: rows[clock_of(0)], ARRIVAL: pa.array(np.full(number, cycle)), BEFORE: judged_by})
 
 
-def _new_rows(prepared: Prepared, rows: str, stored: Sequence[tuple[str, DataType]], every: int | None) -> Packed:
+def _new_rows(prepared: PreparedGroup, rows: str, stored: Sequence[tuple[str, DataType]], every: int | None) -> Packed:
     # What is computed of a row is left out: it would be computed of every row for this, and follows from the others.
     plain = [clock_of(0), *(column_of(0, local) for local in _read(prepared))]
     # Without a condition all rows come anyway.
@@ -101,7 +103,7 @@ def _new_rows(prepared: Prepared, rows: str, stored: Sequence[tuple[str, DataTyp
     return _packed(prepared.family.name, listed, {SAMPLED: sampled}, f"({rows}){where}")
 
 
-def all_rows(prepared: Prepared, rows: str) -> Packed:
+def all_rows(prepared: PreparedGroup, rows: str) -> Packed:
     """The kept rows of a family that somebody may look for."""
     conditions = [f"{ARRIVAL} >= {prepared.first}"]
     if not prepared.sides and prepared.condition:
@@ -109,13 +111,13 @@ def all_rows(prepared: Prepared, rows: str) -> Packed:
     return _packed(prepared.family.name, prepared.stored, {}, f"({rows}) WHERE {' AND '.join(conditions)}")
 
 
-def computed_values(prepared: Prepared, view: str) -> Packed:
+def computed_values(prepared: PreparedGroup, view: str) -> Packed:
     """What Spark computes of rows that are in a view, each with its number."""
     texts = {name: text for text, (name, _) in prepared.columns.computed.items()}
     return _packed(prepared.family.name, [(ROW, BIGINT), *prepared.columns.computed.values()], texts, view)
 
 
-def side_columns(prepared: Prepared, side: int) -> list[tuple[str, DataType]]:
+def side_columns(prepared: PreparedGroup, side: int) -> list[tuple[str, DataType]]:
     """The columns that a join needs of the rows of a side, as the side calls them."""
     first = prepared.family.first_legs[side]
     legs = len(prepared.sides[side].family.legs)
@@ -126,7 +128,7 @@ def side_columns(prepared: Prepared, side: int) -> list[tuple[str, DataType]]:
     return [*values, *(each for each in prepared.sides[side].stored if each[0] in always)]
 
 
-def kept_rows(prepared: Prepared, side: int, rows: str) -> str:
+def kept_rows(prepared: PreparedGroup, side: int, rows: str) -> str:
     """The kept rows of a join's side that may be of use, with the number of their keys. `rows` has all that are kept.
 
     Rows without keys are told apart by time, if a band says how far apart those that meet can be.
@@ -140,7 +142,7 @@ def kept_rows(prepared: Prepared, side: int, rows: str) -> str:
     return f"SELECT *, {_number(prepared, side)} AS {HASH} FROM ({rows}){where}"
 
 
-def _number(prepared: Prepared, side: int) -> str:
+def _number(prepared: PreparedGroup, side: int) -> str:
     if prepared.key_columns:
         computed = {name: text for text, (name, _) in prepared.sides[side].columns.computed.items()}
         keys = [computed.get(name, name) for name in prepared.key_columns[side]]
@@ -150,7 +152,7 @@ def _number(prepared: Prepared, side: int) -> str:
     return _bucket(band_clock(prepared, side), prepared.band.width)
 
 
-def band_clock(prepared: Prepared, side: int) -> str:
+def band_clock(prepared: PreparedGroup, side: int) -> str:
     """The clock of a side's rows that the band of a join is about."""
     if prepared.band is None:
         return clock_of(0)
@@ -162,7 +164,7 @@ def _bucket(clock: str, width: int) -> str:
     return f"(({clock} - pmod({clock}, {width}L)) div {width}L)"
 
 
-def probed(prepared: Prepared, side: int, rows: str, probes: str, salt: int, name: str) -> Packed:
+def probed(prepared: PreparedGroup, side: int, rows: str, probes: str, salt: int, name: str) -> Packed:
     """The kept rows of a side whose keys are among the probes, with the numbers of the new rows they may meet.
 
     Probes for different joins go by different salts, so that Spark sends one table of them to everybody.
@@ -173,7 +175,7 @@ def probed(prepared: Prepared, side: int, rows: str, probes: str, salt: int, nam
     return _packed(name, listed, {}, f"{kept} JOIN {probes} AS d ON {' AND '.join(meeting)}", hint="BROADCAST(d)")
 
 
-def _within_band(prepared: Prepared, side: int) -> list[str]:
+def _within_band(prepared: PreparedGroup, side: int) -> list[str]:
     band = prepared.band
     if band is None:
         return []
@@ -182,7 +184,7 @@ def _within_band(prepared: Prepared, side: int) -> list[str]:
     return [f"{clock} >= d.{PROBED_CLOCK} + {low}L", f"{clock} <= d.{PROBED_CLOCK} + {high}L"]
 
 
-def met_before(prepared: Prepared, left: str, right: str) -> Packed:
+def met_before(prepared: PreparedGroup, left: str, right: str) -> Packed:
     """All pairs of kept rows that may meet, with the columns of the left ones before those of the right ones."""
     tables = [f"({kept_rows(prepared, side, rows)})" for side, rows in enumerate((left, right))]
     number, band = HASH, prepared.band
@@ -207,3 +209,49 @@ def _packed(
     hinted = f"/*+ {hint} */ " if hint else ""
     fields = tuple(Field(each, type_) for each, type_ in listed)
     return Packed(name, fields, f"SELECT {hinted}{', '.join(chosen)} FROM {source}")
+
+
+class SparkJobs:
+    """What Spark is asked in one cycle."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        self._views: list[str] = []
+
+    def collected(self, texts: Sequence[Packed], *, compiled: bool = False) -> dict[str, pa.Table]:
+        """The rows of several selects by their names, in one job; nothing for those that have none."""
+        if not texts:
+            return {}
+        compile_plans(self.spark, compiled)
+        return unpacked(texts, in_few_tasks(self.spark.sql(pack(texts)), len(texts)).toArrow())
+
+    def view(self, table: pa.Table) -> str:
+        """A table of the driver as something to select from."""
+        return self.registered(self.spark.createDataFrame(table))
+
+    def registered(self, frame: DataFrame) -> str:
+        name = f"weft_network_{len(self._views)}"
+        frame.createOrReplaceTempView(name)
+        self._views.append(name)
+        return name
+
+    def drop_views(self) -> None:
+        for name in self._views:
+            self.spark.catalog.dropTempView(name)
+
+    def with_computed(self, tables: Mapping[PreparedGroup, pa.Table]) -> dict[PreparedGroup, pa.Table]:
+        """Rows of families with what only Spark can compute of them, in one job for all; only tables with rows."""
+        result = {family: table for family, table in tables.items() if table.num_rows}
+        named: dict[str, PreparedGroup] = {family.family.name: family for family in result if family.columns.computed}
+        texts = [computed_values(family, self.view(_numbered(result[family]))) for family in named.values()]
+        for name, values in self.collected(texts).items():
+            ordered = values.take(pa.array(np.argsort(np.asarray(values[ROW]), kind="stable"))).drop_columns([ROW])
+            table = result[named[name]]
+            for name_, found in zip(ordered.column_names, ordered.columns, strict=True):
+                table = table.append_column(name_, found)
+            result[named[name]] = table
+        return result
+
+
+def _numbered(table: pa.Table) -> pa.Table:
+    return table.append_column(ROW, pa.array(np.arange(table.num_rows)))

@@ -7,25 +7,30 @@
 A row of a family says which of its nodes it is in. What a family does grows with its distinct expressions, not with
 its nodes, and its log is found again under the same name whatever queries come and go. Nodes go by numbers that follow
 from what they are: two networks, drawn up at different times, mean the same rows by the same number.
+
+How far apart the clocks of the inputs of a group's rows can be, and so when its rows are of no more use, is taken from
+the selects that read the rows, not from the nodes: a node may be weaker than those that share it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
 
-from weft.algebra import Call, Expression
+from weft.algebra import Call, Expression, Input, Select, Source, Table
+from weft.plan.event_time import Clock, EventTime
 from weft.plan.log_ids import LogId, LogKind
 from weft.plan.network import Network, Node, Result
 from weft.predicates.clauses import Disjunction, PredicateSet
 from weft.predicates.literal_expressions import expression_of
 from weft.predicates.terms import sources_of
+from weft.windows.join_windows import Bounds, meeting_bounds
 
 
 @dataclass(frozen=True)
-class Key:
+class JoinKey:
     """An equality that holds for every row of a join: an expression over the left legs, and one over the right ones.
 
     The right one is over the join's own legs, as the left one is.
@@ -37,17 +42,17 @@ class Key:
 
 
 @dataclass(eq=False)
-class Family:
+class JoinGroup:
     """Nodes over the same logs whose rows are made in one step. Without sides it is what a log gives."""
 
     name: LogId
     legs: tuple[LogId, ...]
-    sides: tuple[Family, Family] | None = None
-    keys: tuple[Key, ...] = ()
+    sides: tuple[JoinGroup, JoinGroup] | None = None
+    keys: tuple[JoinKey, ...] = ()
     #: By number; parents before children.
-    nodes: dict[int, Member] = field(default_factory=dict)
+    nodes: dict[int, GroupNode] = field(default_factory=dict)
     #: The joins that it is a side of.
-    above: list[Family] = field(default_factory=list)
+    above: list[JoinGroup] = field(default_factory=list)
 
     @property
     def level(self) -> int:
@@ -77,7 +82,7 @@ class Family:
 
 
 @dataclass(frozen=True)
-class Member:
+class GroupNode:
     """A node in its family. `parents` has the numbers of those in the sides for a join, in the family for others."""
 
     number: int
@@ -87,32 +92,32 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Families:
+class JoinGroups:
     """All families, lower levels first, and where each select finds its rows: the family, the node and the legs."""
 
-    families: tuple[Family, ...]
-    results: Mapping[str, tuple[Family, Result]]
+    families: tuple[JoinGroup, ...]
+    results: Mapping[str, tuple[JoinGroup, Result]]
     #: By number in the network: the family of each node, and the number that it goes by here.
-    homes: Mapping[int, Family]
+    homes: Mapping[int, JoinGroup]
     numbers: Mapping[int, int]
 
 
-def families_of(network: Network) -> Families:
+def join_groups_of(network: Network) -> JoinGroups:
     """The families of a network."""
     numbers = _numbers_by_content(network)
-    families: dict[LogId, Family] = {}
-    homes: dict[int, Family] = {}
+    families: dict[LogId, JoinGroup] = {}
+    homes: dict[int, JoinGroup] = {}
     for node in network.nodes.values():
         family = homes[node.number] = _home(node, homes, families)
         parents = tuple(numbers[parent] for parent in node.parents)
         number = numbers[node.number]
-        family.nodes[number] = Member(number, parents, node.predicates, node.timely)
+        family.nodes[number] = GroupNode(number, parents, node.predicates, node.timely)
     results = {
         place: (homes[result.node], Result(numbers[result.node], result.legs))
         for place, result in network.results.items()
     }
     ordered = sorted(families.values(), key=lambda each: (each.level, each.name))
-    return Families(tuple(ordered), results, homes, numbers)
+    return JoinGroups(tuple(ordered), results, homes, numbers)
 
 
 def _numbers_by_content(network: Network) -> Mapping[int, int]:
@@ -127,9 +132,9 @@ def _numbers_by_content(network: Network) -> Mapping[int, int]:
     return {number: int.from_bytes(content, "big") for number, content in contents.items()}
 
 
-def _home(node: Node, homes: Mapping[int, Family], families: dict[LogId, Family]) -> Family:
+def _home(node: Node, homes: Mapping[int, JoinGroup], families: dict[LogId, JoinGroup]) -> JoinGroup:
     if node.is_base:
-        return families.setdefault(node.legs[0], Family(node.legs[0], node.legs))
+        return families.setdefault(node.legs[0], JoinGroup(node.legs[0], node.legs))
     if not node.is_join:
         return homes[node.parents[0]]
     left, right = homes[node.parents[0]], homes[node.parents[1]]
@@ -137,13 +142,13 @@ def _home(node: Node, homes: Mapping[int, Family], families: dict[LogId, Family]
     on = ", ".join(key.text for key in keys) or "time"
     name = LogId(LogKind.JOINED, f"({left.name}) ({right.name}) on {on}")
     if name not in families:
-        families[name] = Family(name, node.legs, (left, right), keys)
+        families[name] = JoinGroup(name, node.legs, (left, right), keys)
         for side in {left.name: left, right.name: right}.values():
             side.above.append(families[name])
     return families[name]
 
 
-def _keys(predicates: PredicateSet, left_legs: int) -> Iterator[Key]:
+def _keys(predicates: PredicateSet, left_legs: int) -> Iterator[JoinKey]:
     left_names = frozenset(f"T{leg + 1}" for leg in range(left_legs))
     for each in predicates.disjunctions:
         if len(each.literals) != 1 or each.literals[0].operator != "=":
@@ -154,7 +159,7 @@ def _keys(predicates: PredicateSet, left_legs: int) -> Iterator[Key]:
         for left, right in (compared.args, compared.args[::-1]):
             read = sources_of(left), sources_of(right)
             if all(read) and read[0] <= left_names and not read[1] & left_names:
-                yield Key(each.text, left, right)
+                yield JoinKey(each.text, left, right)
 
 
 def hash_of(keys: Sequence[str]) -> str:
@@ -163,8 +168,105 @@ def hash_of(keys: Sequence[str]) -> str:
     return f"CASE WHEN {present} THEN xxhash64({', '.join(keys)}) END"
 
 
-def demands(family: Family, number: int) -> tuple[Disjunction, ...]:
+def demands(family: JoinGroup, number: int) -> tuple[Disjunction, ...]:
     """All that the node of a log demands: its own predicates and those of the nodes below it."""
     member = family.nodes[number]
     below = demands(family, member.parents[0]) if member.parents else ()
     return (*below, *member.predicates.disjunctions)
+
+
+@dataclass(frozen=True)
+class Use:
+    """A select that needs the rows of a node in a family: the family's leg i is its input `inputs[i]`."""
+
+    select: Select
+    inputs: tuple[int, ...]
+    #: The first cycle whose rows the select sees.
+    first: int
+    bounds: Bounds
+
+    @property
+    def awaited(self) -> tuple[tuple[int, Input], ...]:
+        """The other inputs of the select, by number, as far as they flow: rows of theirs are still to meet these."""
+        return tuple(
+            (number, each)
+            for number, each in enumerate(self.select.inputs)
+            if number not in self.inputs and not isinstance(each.source, Table)
+        )
+
+
+def uses_below(family: JoinGroup, node: int, use: Use) -> Iterator[tuple[JoinGroup, int, Use]]:
+    """A use of a node, and what follows from it for the nodes that it is made of."""
+    yield family, node, use
+    member = family.nodes[node]
+    if len(member.parents) == 1:
+        yield from uses_below(family, member.parents[0], use)
+    elif family.sides is not None:
+        for side, parent, first_leg in zip(family.sides, member.parents, family.first_legs, strict=True):
+            inputs = use.inputs[first_leg : first_leg + len(side.legs)]
+            yield from uses_below(side, parent, Use(use.select, inputs, use.first, use.bounds))
+
+
+def use_of(select: Select, legs: tuple[int, ...], first: int) -> Use:
+    """A select whose input i is a node's leg `legs[i]`."""
+    inputs = tuple(legs.index(leg) for leg in range(len(legs)))
+    return Use(select, inputs, first, meeting_bounds(select.inputs, select.where))
+
+
+def reach_of(uses: Iterable[Use]) -> dict[Source, int | None]:
+    """How much newer than a row what it meets can be, by what that is read from; None if there is no limit.
+
+    The clock of a row is the largest of its legs', and what it meets must meet all of them.
+    """
+    reach: dict[Source, int | None] = {}
+    for use in uses:
+        for other, item in use.awaited:
+            limits = [use.bounds[own][other] for own in use.inputs]
+            nearest = min((limit for limit in limits if limit is not None), default=None)
+            known = reach.get(item.source, nearest)
+            reach[item.source] = None if nearest is None or known is None else max(known, nearest)
+    return reach
+
+
+def needed_since(reach: Mapping[Source, int | None], event_time: EventTime) -> Clock:
+    """The least clock of a row that is still needed: some row that is on time could meet it. None if all are."""
+    least: list[int] = []
+    for source, ticks in reach.items():
+        watermark = event_time.watermark(source)
+        if watermark is None or ticks is None:
+            return None
+        least.append(watermark - ticks)
+    return min(least, default=None)
+
+
+@dataclass(frozen=True)
+class Band:
+    """The right leg's clock less the left leg's clock lies between `low` and `high` in every row that is needed."""
+
+    left: int
+    right: int
+    low: int
+    high: int
+
+    @property
+    def width(self) -> int:
+        return self.high - self.low + 1
+
+
+def band_of(family: JoinGroup, uses: Iterable[Use]) -> Band | None:
+    """The narrowest band that the rows of a join lie in, for one leg of either side; None if there is none."""
+    _, first_right = family.first_legs
+    listed = list(uses)
+    pairs = [(left, right) for left in range(first_right) for right in range(first_right, len(family.legs))]
+    bands = [band for pair in pairs if (band := band_between(*pair, listed)) is not None]
+    return min(bands, key=lambda band: (band.width, band.left, band.right), default=None)
+
+
+def band_between(left: int, right: int, uses: Sequence[Use]) -> Band | None:
+    """The narrowest band that two legs of all rows lie in that somebody needs; None if there is none."""
+    highs = [use.bounds[use.inputs[left]][use.inputs[right]] for use in uses]
+    lows = [use.bounds[use.inputs[right]][use.inputs[left]] for use in uses]
+    if None in highs or None in lows or not uses:
+        return None
+    low, high = -max(each for each in lows if each is not None), max(h for h in highs if h is not None)
+    return Band(left, right, low, max(low, high))

@@ -37,7 +37,7 @@ _BREAK = " | "
 
 
 @dataclass(frozen=True)
-class Evidence:
+class RecordedSizes:
     """What is known of selections and joins, and what has been decided anew because of it, oldest first."""
 
     known: Mapping[SizeKey, float]
@@ -96,7 +96,7 @@ def recorded(
     return numbers
 
 
-def evidence(catalog: Catalog) -> Evidence:
+def recorded_sizes(catalog: Catalog) -> RecordedSizes:
     """What the newest cycles recorded."""
     known: dict[SizeKey, float] = {}
     pairs: dict[str, tuple[int, int]] = {}
@@ -113,13 +113,13 @@ def evidence(catalog: Catalog) -> Evidence:
                 pairs[of] = int(newest["looked at"]), int(newest["kept"])
             elif kind == _REDECIDED:
                 history += [_redecided(each.cycle, each.numbers) for each in catalog.statistics(key)]
-    return Evidence(known, pairs, tuple(sorted(history, key=lambda each: (each.cycle, each.places))))
+    return RecordedSizes(known, pairs, tuple(sorted(history, key=lambda each: (each.cycle, each.places))))
 
 
 def observed_before(catalog: Catalog) -> MeasuredSizes:
     """What was known of the network when it last ran."""
     observed = MeasuredSizes()
-    observed.restore(evidence(catalog).known)
+    observed.restore(recorded_sizes(catalog).known)
     return observed
 
 

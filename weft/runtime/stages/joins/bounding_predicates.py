@@ -1,8 +1,8 @@
-"""Hulls: one condition that every row of some nodes satisfies, cheap enough for Spark to check natively.
+"""Bounding predicates: one condition that every row of some nodes satisfies, cheap enough for Spark to check natively.
 
-Nodes that restrict the same subjects have a hull together: for each subject the values that some of them allow, as few
-spans or as a list, and what all of them demand in the same words. A row must lie in one of the hulls. That is weaker
-than the nodes together, never stronger: whoever passes is looked at again, as data.
+Nodes that restrict the same subjects have one bounding predicate set together: for each subject the values that some of
+them allow, as few spans or as a list, and what all of them demand in the same words. A row must satisfy one of the
+sets. That is weaker than the nodes together, never stronger: rows that pass are checked again, as data.
 
     amount > 1000 AND code = 1,   amount > 500 AND code = 7    →    amount > 500 AND (code = 1 OR code = 7)
     amount BETWEEN 600 AND 700                                 →    … OR amount BETWEEN 600 AND 700
@@ -28,14 +28,14 @@ from weft.predicates.terms import Subject
 _MOST_SPANS = 4
 _MOST_VALUES = 64
 
-#: Nodes that restrict more different subjects than so many hulls can tell have one hull for all.
-_MOST_HULLS = 8
+#: Nodes that restrict more different subjects than so many bounding_predicates can tell have one hull for all.
+_MOST_SETS = 8
 
 #: What conditions are made of, apart from what they compare.
 _COMPARING = frozenset({"and", "or", "not", "in", "is_null", "=", "!=", "<", "<=", ">", ">=", "<=>"})
 
 
-def hulls(nodes: Sequence[Sequence[Disjunction]]) -> tuple[PredicateSet, ...]:
+def bounding_predicates(nodes: Sequence[Sequence[Disjunction]]) -> tuple[PredicateSet, ...]:
     """What the disjunctions of every node demand, or something weaker: one of these."""
     distinct = list(dict.fromkeys(map(frozenset, nodes)))
     if not distinct or frozenset() in distinct:
@@ -43,14 +43,16 @@ def hulls(nodes: Sequence[Sequence[Disjunction]]) -> tuple[PredicateSet, ...]:
     alike: dict[frozenset[Subject], list[frozenset[Disjunction]]] = {}
     for each in distinct:
         alike.setdefault(frozenset(_box(each)), []).append(each)
-    if len(alike) > _MOST_HULLS:
-        return (_hull(distinct),)
-    return tuple(dict.fromkeys(_hull(group) for group in alike.values()))
+    if len(alike) > _MOST_SETS:
+        return (_bounding(distinct),)
+    return tuple(dict.fromkeys(_bounding(group) for group in alike.values()))
 
 
-def condition_of_hulls(found: Sequence[PredicateSet]) -> Expression | None:
-    """Hulls as an expression; None if every row lies in one of them."""
-    conditions = [conjunction(sorted((_listed(each) for each in hull.disjunctions), key=_effort)) for hull in found]
+def bounding_condition(found: Sequence[PredicateSet]) -> Expression | None:
+    """Bounding predicate sets as an expression; None if every row satisfies one of them."""
+    conditions = [
+        conjunction(sorted((_listed(each) for each in each_set.disjunctions), key=_effort)) for each_set in found
+    ]
     restricting = [each for each in conditions if each is not None]
     return disjunction(restricting) if len(restricting) == len(conditions) else None
 
@@ -67,7 +69,7 @@ def _effort(expression: Expression) -> int:
     return max([here, *map(_effort, expression.args)])
 
 
-def _hull(nodes: Sequence[frozenset[Disjunction]]) -> PredicateSet:
+def _bounding(nodes: Sequence[frozenset[Disjunction]]) -> PredicateSet:
     boxes = [_box(each) for each in nodes]
     found = set[Disjunction].intersection(*map(set, nodes))
     for subject in sorted(set.intersection(*(set(box) for box in boxes)), key=lambda each: each.text):

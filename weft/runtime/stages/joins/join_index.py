@@ -9,19 +9,68 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from weft.arrays.chunks import add_chunk
 from weft.arrays.key_hashes import KeyHashes
-from weft.arrays.ordinals import Mask, Numbers
+from weft.arrays.ordinals import Mask, Numbers, Positions
 from weft.plan.event_time import Clock
-from weft.runtime.stages.joins.pairs import Ordered, Positions, ordered
+
+Pairs: TypeAlias = tuple[Positions, Positions]
 
 
 @dataclass(frozen=True)
-class Numbering:
+class OrderedNumbers:
+    """Numbers in ascending order, and for each of them a clock: in ascending order too among equal numbers."""
+
+    numbers: Positions
+    clocks: Positions
+
+    def matches(self, numbers: Positions, clocks: Positions, low: int | None, high: int | None) -> Pairs:
+        """All pairs of positions of equal numbers whose clock, less the one asked with, is from `low` to `high`.
+
+        >>> ordered = OrderedNumbers(np.array([7, 7, 7, 9]), np.array([1, 4, 8, 4]))
+        >>> asked, found = ordered.matches(np.array([9, 7]), np.array([4, 5]), -1, 3)
+        >>> list(zip(asked.tolist(), found.tolist()))
+        [(0, 3), (1, 1), (1, 2)]
+        """
+        begin, end = self.stretches(numbers, clocks, low, high)
+        lengths = end - begin
+        ends = np.cumsum(lengths)
+        within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - lengths, lengths)
+        return np.repeat(np.arange(len(numbers)), lengths), np.repeat(begin, lengths) + within
+
+    def stretches(self, numbers: Positions, clocks: Positions, low: int | None, high: int | None) -> Pairs:
+        """For each of some numbers the first position that matches, and the one after the last."""
+        begin, end = np.searchsorted(self.numbers, numbers, "left"), np.searchsorted(self.numbers, numbers, "right")
+        if low is not None:
+            begin = self._first_from(clocks + low, begin, end)
+        if high is not None:
+            end = self._first_from(clocks + (high + 1), begin, end)
+        return begin, end
+
+    def _first_from(self, clocks: Positions, begin: Positions, end: Positions) -> Positions:
+        """In each of some stretches, the first place whose clock is not below another, by binary search."""
+        low, high = begin.copy(), end.copy()
+        while (is_open := low < high).any():
+            middle = (low + high) // 2
+            below = is_open & (self.clocks[np.where(is_open, middle, 0)] < clocks)
+            low = np.where(below, middle + 1, low)
+            high = np.where(is_open & ~below, middle, high)
+        return low
+
+
+def ordered(numbers: Positions, clocks: Positions) -> tuple[Positions, OrderedNumbers]:
+    """Numbers and clocks in order, and where each of them was."""
+    order = np.lexsort((clocks, numbers))
+    return order, OrderedNumbers(numbers[order], clocks[order])
+
+
+@dataclass(frozen=True)
+class LookupKey:
     """What rows are looked up by: a name for it, numbers, and a clock among rows with equal numbers.
 
     Numbers are got from a table and the numbers of its keys; rows that have none are left out.
@@ -33,7 +82,7 @@ class Numbering:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Lookup:
     """Numbers that are looked for, a clock for each of them, and how far from it those of the rows may be."""
 
     numbers: Numbers
@@ -47,11 +96,11 @@ _WORTH_LEAVING = 0.25
 
 
 @dataclass
-class _Chunk:
+class _IndexedRows:
     table: pa.Table
     clocks: Positions
     #: By what was asked for: the positions of rows in the order of their numbers and clocks, and these.
-    sorted: dict[str, tuple[Positions, Ordered]] = field(default_factory=dict)
+    sorted: dict[str, tuple[Positions, OrderedNumbers]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.clocks)
@@ -60,7 +109,7 @@ class _Chunk:
     def keys(self) -> KeyHashes:
         return KeyHashes(self.table)
 
-    def by(self, numbering: Numbering) -> tuple[Positions, Ordered]:
+    def by(self, numbering: LookupKey) -> tuple[Positions, OrderedNumbers]:
         if numbering.name not in self.sorted:
             numbers, present = numbering.numbers(self.table, self.keys)
             rows = np.flatnonzero(present)
@@ -69,18 +118,18 @@ class _Chunk:
         return self.sorted[numbering.name]
 
 
-def _merged(old: _Chunk, new: _Chunk) -> _Chunk:
+def _merged(old: _IndexedRows, new: _IndexedRows) -> _IndexedRows:
     table = pa.concat_tables([old.table, new.table], promote_options="default").combine_chunks()
-    return _Chunk(table, np.concatenate([old.clocks, new.clocks]))
+    return _IndexedRows(table, np.concatenate([old.clocks, new.clocks]))
 
 
 @dataclass
-class Held:
+class JoinIndex:
     """The rows of a family from before this cycle."""
 
     #: For each node that joins read: the first cycle whose rows are here.
     since: dict[int, int]
-    chunks: list[_Chunk] = field(default_factory=list)
+    chunks: list[_IndexedRows] = field(default_factory=list)
 
     def covers(self, needed: Mapping[int, int], cycle: int) -> bool:
         """Whether all rows from before a cycle are here that some nodes need, each from some cycle on."""
@@ -93,7 +142,7 @@ class Held:
 
     def add(self, table: pa.Table, clocks: Positions) -> None:
         """Take in the rows of a cycle."""
-        add_chunk(self.chunks, _Chunk(table, clocks), _merged)
+        add_chunk(self.chunks, _IndexedRows(table, clocks), _merged)
 
     def expire(self, since: Clock) -> None:
         """Let go of rows whose clock lies before what is needed."""
@@ -105,11 +154,11 @@ class Held:
             if live.all() or live.mean() > 1 - _WORTH_LEAVING:
                 kept.append(chunk)
             elif live.any():
-                kept.append(_Chunk(chunk.table.filter(pa.array(live)), chunk.clocks[live]))
+                kept.append(_IndexedRows(chunk.table.filter(pa.array(live)), chunk.clocks[live]))
         self.chunks = kept
 
     def found(
-        self, asked: Asked, numbering: Numbering, columns: Sequence[tuple[str, pa.DataType]]
+        self, asked: Lookup, numbering: LookupKey, columns: Sequence[tuple[str, pa.DataType]]
     ) -> list[tuple[Positions, pa.Table]]:
         """The rows that are looked for: for each chunk the positions among the numbers, and the rows beside them.
 
@@ -125,7 +174,7 @@ class Held:
                 result.append((which, pa.table(arrays, names=[name for name, _ in columns])))
         return result
 
-    def count(self, asked: Asked, numbering: Numbering) -> int:
+    def count(self, asked: Lookup, numbering: LookupKey) -> int:
         """How many pairs there are of numbers and the rows that are looked for."""
         total = 0
         for chunk in self.chunks:
