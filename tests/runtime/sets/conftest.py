@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from weft.runtime.stages.sets import history
+from weft.runtime.stages.sets import history_operator as history
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from weft.algebra import DataType, Field
 from weft.algebra.types import DOUBLE, STRING
 from weft.arrays.row_encoding import RowEncoding, RowNumbers
 from weft.runtime.columnar.rows import CLOCK
-from weft.runtime.stages.sets.tables import rows_schema
+from weft.runtime.stages.sets.set_rows import rows_schema
 
 
 @pytest.mark.parametrize("seed", range(100))

@@ -17,8 +17,8 @@ from tests.runtime.sets.drawn import chunked, operation, random_fields, random_r
 from weft.algebra import Field, Relation, Retain, Select, SetOperation, SetOperator
 from weft.algebra.types import BIGINT, STRING
 from weft.runtime.columnar.rows import CLOCK
-from weft.runtime.stages.sets.history import HistoryOperator
-from weft.runtime.stages.sets.tables import needed_since, union_all
+from weft.runtime.stages.sets.history_operator import HistoryOperator
+from weft.runtime.stages.sets.set_rows import needed_since, union_all
 
 Model = Callable[[Sequence[list[Row]]], list[Row]]
 

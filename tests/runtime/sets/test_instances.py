@@ -11,15 +11,15 @@ import pyarrow as pa
 import pytest
 
 from tests.oracle import Row
-from tests.oracle_sets import combine, unique
+from tests.oracle_sets import combine
 from tests.oracle_values import row_key
-from tests.runtime.sets.drawn import chunked, operation, random_fields, random_rows, rows_of, select, table
+from tests.runtime.sets.drawn import chunked, operation, random_fields, random_rows, rows_of, table
 from tests.runtime.sets.test_history import stored
 from weft.algebra import Field, SetOperation, SetOperator, Value, Window
 from weft.algebra.types import DOUBLE, STRING
 from weft.runtime.columnar.rows import CLOCK
-from weft.runtime.stages.sets.instances import InstanceOperator, distinct_in_instances
-from weft.runtime.stages.sets.tables import needed_since
+from weft.runtime.stages.sets.instance_operator import InstanceOperator
+from weft.runtime.stages.sets.set_rows import needed_since
 
 WINDOW = Window(10, 10)
 X = (Field("x", STRING),)
@@ -76,20 +76,6 @@ def test_instances_that_have_closed_for_both_are_answered_as_sql_does(seed: int)
         if random.random() < 0.3:
             taking = InstanceOperator(relation)
             taking.remember(stored(each) for each in log)
-
-
-@pytest.mark.parametrize("seed", range(50))
-def test_distinct_over_a_window_gives_each_value_once_in_each_instance(seed: int) -> None:
-    random = Random(seed)
-    relation = select(random_fields(random), window=WINDOW)
-    rows = random_rows(random, relation.fields, 30, range(10, 50, 10))
-    emitted = distinct_in_instances(chunked(random, table(rows, relation.fields)), relation.fields)
-    expected = [
-        (values, end)
-        for end in sorted({row.clock for row in rows})
-        for values in unique([row.values for row in rows if row.clock == end])
-    ]
-    assert multiset(rows_of(emitted, relation.fields)) == multiset(expected)
 
 
 def instances(*ends_and_texts: tuple[int, str]) -> pa.Table:

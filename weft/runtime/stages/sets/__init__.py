@@ -1,12 +1,9 @@
 """DISTINCT and the set operators, in the driver: a cycle costs what is new, and no Spark job.
 
-    tables.py       the rows of operands as tables, UNION ALL, and how long rows of a log are needed
-    encoding.py     rows as bytes that are equal when the rows are, and back
-    values.py       rows as numbers, given once
-    history.py      operators over history, bounded by RETAIN
-    instances.py    operators between window instances, and DISTINCT within each
-    picking.py      some columns of what an operator gives
-    stage.py        the operators of all queries, and their logs
+    set_rows.py            the rows of operands as tables, UNION ALL, and how long rows of a log are needed
+    history_operator.py    operators over history, bounded by RETAIN
+    instance_operator.py   operators between window instances
+    stage.py               the operators of all queries, and their logs
 
 Both kinds of operator live from cycle to cycle and are no more than a copy of their log:
 

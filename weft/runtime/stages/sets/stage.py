@@ -17,12 +17,19 @@ from weft.plan.event_time import EventTime
 from weft.plan.log_ids import LogId
 from weft.runtime.failures.errors import MemoryLimit, megabytes
 from weft.runtime.sinks.sinks import parquet_file
+from weft.runtime.stages.sets.history_operator import HistoryOperator
+from weft.runtime.stages.sets.instance_operator import InstanceOperator
+from weft.runtime.stages.sets.set_rows import (
+    by_position,
+    clocks_of,
+    needed_since,
+    picked,
+    picks_columns,
+    shown,
+    union_all,
+)
 from weft.runtime.stages.cycle_state import CycleState
 from weft.runtime.stages.operators import Operator, StageKind
-from weft.runtime.stages.sets.history import HistoryOperator
-from weft.runtime.stages.sets.instances import InstanceOperator
-from weft.runtime.stages.sets.picking import picked, picks_columns
-from weft.runtime.stages.sets.tables import by_position, clocks_of, needed_since, shown, union_all
 from weft.runtime.stages.stage import Scan
 from weft.runtime.state.commits import Commit, Segment
 from weft.runtime.state.cycle_spec import CycleSpec

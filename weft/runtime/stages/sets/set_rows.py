@@ -1,4 +1,8 @@
-"""The rows of operands as Arrow tables: columns by position and the clock, as `columnar/rows.py` has them."""
+"""The rows of set operators as Arrow tables: columns by position and the clock, as `columnar/rows.py` has them.
+
+Selects that show some columns of a set operator's rows, and do nothing else, take them from here: no job is started to
+leave columns out.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from weft.algebra import Field, Relation, SetOperation
+from weft.algebra import Column, Field, Relation, Select, SetOperation
 from weft.arrays.arrow_types import inner_arrow_type, to_outside
 from weft.arrays.ordinals import Numbers
 from weft.plan.event_time import Clock
@@ -83,3 +87,27 @@ def needed_since(relation: Relation, watermark: Clock) -> Clock:
     if watermark is None or (relation.retain is not None and relation.retain.ticks is None):
         return None
     return watermark + 1 if relation.retain is None else watermark - (relation.retain.ticks or 0) + 1
+
+
+def picks_columns(relation: Relation) -> bool:
+    """Whether a relation is a select of that kind."""
+    return (
+        isinstance(relation, Select)
+        and len(relation.inputs) == 1
+        and isinstance(relation.inputs[0].source, SetOperation)
+        and relation.where is None
+        and relation.window is None
+        and not (relation.is_grouped or relation.distinct)
+        and all(isinstance(each.expression, Column) for each in relation.outputs)
+    )
+
+
+def picked(select: Select, operands: Sequence[pa.Table | None]) -> pa.Table | None:
+    """Its rows, if there are any; those of its operand come by position."""
+    (rows,) = operands
+    if rows is None or not rows.num_rows:
+        return None
+    names = [each.name for each in select.inputs[0].source.fields]
+    shown = [each.expression.name for each in select.outputs if isinstance(each.expression, Column)]
+    columns = [rows.column(names.index(name)) for name in shown]
+    return pa.table([*columns, rows[CLOCK]], [*(column(place) for place in range(len(columns))), CLOCK])

@@ -32,7 +32,7 @@ from weft.arrays.ordinals import Mask, Numbers
 from weft.arrays.row_encoding import RowNumbers
 from weft.plan.event_time import Clock
 from weft.runtime.columnar.rows import CLOCK
-from weft.runtime.stages.sets.tables import (
+from weft.runtime.stages.sets.set_rows import (
     LEFT,
     PASSED,
     RIGHT,

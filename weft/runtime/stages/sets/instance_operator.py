@@ -1,4 +1,4 @@
-"""Set operators between window instances, and DISTINCT within each.
+"""Set operators between window instances.
 
 The rows of an operand are the answers of its window instances; their clock is the instance's end. An instance is
 answered in the cycle in which the relation's watermark, the least of the operands', reaches its end. Until then rows
@@ -19,17 +19,15 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from weft.algebra import Field, SetOperation, SetOperator
+from weft.algebra import SetOperation, SetOperator
 from weft.arrays.chunks import add_chunk
 from weft.arrays.ordinals import Numbers
 from weft.arrays.row_encoding import RowEncoding
 from weft.plan.event_time import Clock
 from weft.runtime.columnar.rows import CLOCK
-from weft.runtime.stages.sets.tables import (
+from weft.runtime.stages.sets.set_rows import (
     LEFT,
-    RIGHT,
     SIDE,
-    Sides,
     as_rows,
     clocks_of,
     log_schema,
@@ -132,15 +130,22 @@ def combined(operation: SetOperation, rows: pa.Table) -> pa.Table | None:
     """SQL's operator on the rows of some instances, with their sides; ALL keeps duplicates as multisets do."""
     if operation.operator is SetOperator.UNION and operation.all:
         return rows.drop_columns([SIDE])
-    values = _InstanceValues.of(rows.drop_columns([SIDE]), np.asarray(rows[SIDE]), operation.fields)
-    times = _times(operation, values.counts[LEFT], values.counts[RIGHT])
-    return values.repeated(times)
-
-
-def distinct_in_instances(rows: pa.Table, fields: Sequence[Field]) -> pa.Table | None:
-    """SELECT DISTINCT over a window: each value once in each of the instances that close in a cycle."""
-    values = _InstanceValues.of(rows, np.zeros(rows.num_rows, dtype=np.int8), fields)
-    return values.repeated(np.ones(len(values.shown), dtype=np.int64))
+    values, schema = rows.drop_columns([SIDE]), rows_schema(operation.fields)
+    # The clock is one more column: the same row in another instance is another value.
+    encoded = RowEncoding(tuple(schema)).encoded(as_rows(values, schema)).dictionary_encode()
+    numbers = np.asarray(encoded.indices).astype(np.int64)
+    is_left = np.asarray(rows[SIDE]) == LEFT
+    left, right = (
+        np.bincount(numbers[which], minlength=len(encoded.dictionary)).astype(np.int64) for which in (is_left, ~is_left)
+    )
+    # A value looks as its last row does, in the left operand if it is there: -0.0 and 0.0 are one.
+    shown = np.empty(len(encoded.dictionary), dtype=np.int64)
+    for which in (np.flatnonzero(~is_left), np.flatnonzero(is_left)):
+        shown[numbers[which]] = which
+    places = np.repeat(shown, _times(operation, left, right))
+    ends = np.asarray(values[CLOCK])[places]
+    result = values.take(pa.array(places[np.argsort(ends, kind="stable")]))
+    return result if result.num_rows else None
 
 
 def _times(operation: SetOperation, left: Numbers, right: Numbers) -> Numbers:
@@ -152,37 +157,3 @@ def _times(operation: SetOperation, left: Numbers, right: Numbers) -> Numbers:
     else:
         times = left + right
     return times if operation.all else np.minimum(times, 1)
-
-
-@dataclass(frozen=True)
-class _InstanceValues:
-    """The values of some instances: how often each is in the operands, and the place of a row that shows it."""
-
-    rows: pa.Table
-    counts: tuple[Numbers, Numbers]
-    shown: Numbers
-
-    @classmethod
-    def of(cls, rows: pa.Table, sides: Sides, fields: Sequence[Field]) -> _InstanceValues:
-        schema = rows_schema(fields)
-        # The clock is one more column: the same row in another instance is another value.
-        encoded = RowEncoding(tuple(schema)).encoded(as_rows(rows, schema)).dictionary_encode()
-        numbers = np.asarray(encoded.indices).astype(np.int64)
-        values = len(encoded.dictionary)
-        is_left = sides == LEFT
-        counts = (
-            np.bincount(numbers[is_left], minlength=values).astype(np.int64),
-            np.bincount(numbers[~is_left], minlength=values).astype(np.int64),
-        )
-        # A value looks as its last row does, in the left operand if it is there: -0.0 and 0.0 are one.
-        shown = np.empty(values, dtype=np.int64)
-        for which in (np.flatnonzero(~is_left), np.flatnonzero(is_left)):
-            shown[numbers[which]] = which
-        return cls(rows, counts, shown)
-
-    def repeated(self, times: Numbers) -> pa.Table | None:
-        """Each value so many times, instance by instance."""
-        places = np.repeat(self.shown, times)
-        ends = np.asarray(self.rows[CLOCK])[places]
-        result = self.rows.take(pa.array(places[np.argsort(ends, kind="stable")]))
-        return result if result.num_rows else None
