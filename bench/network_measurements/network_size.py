@@ -17,9 +17,8 @@ from bench.network_measurements.fed_statistics import statistics_of
 from bench.network_measurements.found import Found, Printed
 from bench.network_workloads.files import FED
 from bench.network_workloads.sets import SETS, bound
-from lab.weighted_size import weighted_size
+from lab.join_sharing import CONFIGURATIONS, weighted_size
 from weft.algebra import Select
-from weft.optimizer.network import CONFIGURATIONS, Planner
 from weft.plan.normal_form import normalised
 
 #: Published for 768 of the source's queries; it does not give a size for MPlan_NCanon.
@@ -64,7 +63,7 @@ def _published_ratio(name: str) -> float | None:
 
 def sizes(configuration: str, rows: int) -> tuple[list[tuple[int, int]], float]:
     """The size of the network as queries come, one after the other; and the CPU seconds that all of them took."""
-    planner = Planner(CONFIGURATIONS[configuration], statistics_of(FED, rows))
+    planner = CONFIGURATIONS[configuration](statistics_of(FED, rows))
     selects = _selects()
     began = process_time()
     curve = []

@@ -15,7 +15,7 @@ from bench.network_measurements import network_size, registration
 from bench.network_measurements.arena import Arena
 from bench.network_measurements.found import Found
 from bench.network_workloads.files import FED
-from weft.optimizer.network import CONFIGURATIONS
+from lab.join_sharing import CONFIGURATIONS
 
 
 def measure(arena: Arena) -> Found:

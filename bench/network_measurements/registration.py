@@ -14,9 +14,9 @@ from bench.network_measurements.found import Found, Printed
 from bench.network_workloads.fed_chains import uniform
 from bench.network_workloads.files import FED
 from bench.network_workloads.sets import bound_one_by_one
-from lab.weighted_size import weighted_size
+from lab.join_sharing import weighted_size
 from weft.algebra import Select
-from weft.optimizer.network import ALL_SHARING, Planner
+from weft.optimizer.network import Planner
 from weft.plan.normal_form import normalised
 
 _NEIGHBOURS = 50
@@ -56,7 +56,7 @@ def found(seconds: list[float], size: int) -> Found:
 def registered(count: int, rows: int) -> tuple[list[float], int]:
     """CPU seconds of each, and the weighted size of the network in the end."""
     statistics = statistics_of(FED, rows)
-    planner = Planner(ALL_SHARING, statistics)
+    planner = Planner(statistics)
     seconds: list[float] = []
     queries = bound_one_by_one(FED, uniform(count))
     while len(seconds) < count:

@@ -13,7 +13,6 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -25,8 +24,8 @@ from bench import report
 from bench.aggregate_measurements.weft_shared import SPARK, jobs_so_far
 from bench.contest import Mark, mark, plain
 from bench.network_measurements.tasks import Task
+from lab.join_sharing import WithoutInference
 from weft.loom import Loom
-from weft.optimizer.network import Planner, SharingOptions, SizeStatistics
 from weft.runtime.progress import Progress
 from weft.runtime.spark.session import session
 from weft.runtime.stages.joins.network_pass import NetworkPass
@@ -42,7 +41,7 @@ def contestant(task: Task) -> dict[str, Any]:
     with ExitStack() as stack:
         if task.options.get("without_inference"):
             # Users cannot ask for this, and should not be able to.
-            stack.enter_context(patch("weft.runtime.stages.joins.stored_network.Planner", _without_inference))
+            stack.enter_context(patch("weft.runtime.stages.joins.stored_network.Planner", WithoutInference))
         spent = _NetworkTime()
         if task.options.get("time_network"):
             for step in ("take_straight", "advance", "hold"):
@@ -50,10 +49,6 @@ def contestant(task: Task) -> dict[str, Any]:
             stack.enter_context(patch.object(Observing, "see", spent.looked(Observing.see)))
         scratch = stack.enter_context(TemporaryDirectory(prefix="weft-bench-"))
         return _Run(stack.enter_context(Loom.open(Path(scratch))), task, spent).go()
-
-
-def _without_inference(sharing: SharingOptions, statistics: SizeStatistics) -> Planner:
-    return Planner(replace(sharing, inference=False), statistics)
 
 
 def _seconds_elsewhere() -> float:

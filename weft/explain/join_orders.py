@@ -43,7 +43,7 @@ class JoinOrders:
         if len(operator.inputs) < 2 or (len(operator.inputs) < 3 and not history):
             return
         assert isinstance(operator.relation, Select)
-        what = wanted(operator.relation, operator.inputs, self._planner.sharing)
+        what = self._planner.needs_of(operator.relation, operator.inputs)
         names = [item.alias for item in operator.relation.inputs]
         called = _called(operator, what, self._planner.renaming)
         changes = tuple(_change(each, names, called) for each in history)

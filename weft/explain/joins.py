@@ -243,7 +243,7 @@ class _NetworkInWords:
         places = [operator.id.text for operator in self._operators[name]]
         found = tuple(self._planned.results[place].node for place in places)
         if found not in self._alone:
-            planner = Planner(self._planner.sharing, self._planner.statistics)
+            planner = Planner(self._planner.statistics)
             for place in places:
                 planner.register(place, *self._selects[place])
             self._alone[found] = sum(map(planner.rows_looked_at, planner.nodes.entries))

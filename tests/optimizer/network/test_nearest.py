@@ -6,18 +6,17 @@ import random
 
 import pytest
 
+from lab.join_sharing import WithoutRestructuring
 from tests.optimizer.network.given import logs_of, register, select
 from tests.optimizer.network.test_random_networks import a_select
-from weft.optimizer.network import Planner, SharingOptions
+from weft.optimizer.network import Planner
 from weft.optimizer.network.nearest import Nearest, Neighbours
 from weft.optimizer.network.nodes import Entry
 from weft.predicates.clauses import Disjunction, PredicateSet, set_implies
 
-APART = SharingOptions(restructuring=False)
 
-
-def planned(*texts: str, sharing: SharingOptions = APART) -> Planner:
-    planner = Planner(sharing)
+def planned(*texts: str, make: type[Planner] = WithoutRestructuring) -> Planner:
+    planner = make()
     for number, text in enumerate(texts):
         register(planner, str(number), text)
     return planner
@@ -135,7 +134,7 @@ def followed(wanted: PredicateSet, theirs: PredicateSet) -> int:
 @pytest.mark.parametrize("seed", range(25))
 def test_no_other_node_has_more_in_common(seed: int) -> None:
     pick = random.Random(seed)
-    planner = Planner(APART)
+    planner = WithoutRestructuring()
     for number in range(9):
         bound = select(a_select(pick))
         planner.register(str(number), bound, logs_of(bound))

@@ -9,10 +9,11 @@ from itertools import pairwise
 
 import pytest
 
+from lab.join_sharing import CONFIGURATIONS
 from tests.optimizer.network.given import logs_of, select
 from tests.optimizer.network.naive import Evaluated, Logs, selected
 from weft.algebra import Select
-from weft.optimizer.network import CONFIGURATIONS, Planner, SharingOptions
+from weft.optimizer.network import Planner
 from weft.plan.log_ids import LogId
 from weft.predicates.operations import columns_of_set
 
@@ -104,9 +105,9 @@ def check(planner: Planner, present: dict[str, Select], logs: Logs) -> None:
                     assert mine <= set(node.columns)
 
 
-def run(seed: int, sharing: SharingOptions, steps: int, rows: int) -> None:
+def run(seed: int, make: type[Planner], steps: int, rows: int) -> None:
     pick = random.Random(seed)
-    logs, planner, present = some_rows(pick, rows), Planner(sharing), dict[str, Select]()
+    logs, planner, present = some_rows(pick, rows), make(), dict[str, Select]()
     texts = [a_select(pick) for _ in range(max(3, steps // 2))]
     for step in range(steps):
         if present and pick.random() < 0.3:

@@ -9,18 +9,16 @@ from itertools import pairwise
 
 import pytest
 
+from lab.join_sharing import WithoutJoinSharing
 from tests.optimizer.network.given import joins, logs_of, register, select, shape
 from tests.optimizer.network.test_random_networks import a_select, check, some_rows
 from weft.algebra import Select
 from weft.optimizer.network import (
-    ALL_SHARING,
-    CONFIGURATIONS,
     MeasuredSizes,
     Patience,
     Planner,
     Redecided,
     Redeciding,
-    SharingOptions,
     SizeKey,
     SizeKind,
     recosting,
@@ -38,9 +36,9 @@ OLD_FIRST, NEW_FIRST = (1e-5, 0.5), (0.5, 1e-5)
 class Watched:
     """A planner whose statistics are told, cycle by cycle."""
 
-    def __init__(self, patience: Patience | None = None, sharing: SharingOptions = ALL_SHARING) -> None:
+    def __init__(self, patience: Patience | None = None, make: type[Planner] = Planner) -> None:
         self.observed = MeasuredSizes()
-        self.planner = Planner(sharing, self.observed)
+        self.planner = make(self.observed)
         self.redeciding = Redeciding(self.planner, self.observed, patience or Patience())
         self.cycle = 0
 
@@ -229,7 +227,7 @@ def test_selects_that_share_a_join_move_together(watched: Watched) -> None:
 
 
 def test_a_cycle_does_so_much_and_no_more() -> None:
-    watched = Watched(Patience(looked_at=4, groups=2, sustained=0, selects=3), CONFIGURATIONS["NonJoinS"])
+    watched = Watched(Patience(looked_at=4, groups=2, sustained=0, selects=3), WithoutJoinSharing)
     watched.meeting(*OLD_FIRST)
     for number in range(12):
         watched.register(f"q{number:02}", CHAIN)

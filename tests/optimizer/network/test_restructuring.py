@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 
-from lab.weighted_size import weighted_size
+from lab.join_sharing import WithoutRestructuring, weighted_size
 from tests.optimizer.network.given import joins, logs_of, register, shape
 from tests.optimizer.network.naive import Evaluated, selected
 from tests.optimizer.network.test_random_networks import check, some_rows
 from weft.algebra import Select
-from weft.optimizer.network import GivenSizes, Planner, SharingOptions
+from weft.optimizer.network import GivenSizes, Planner
 
 FEW = GivenSizes({"stream s": 1_000})
 
@@ -76,7 +76,7 @@ def test_a_range_that_covers_two() -> None:
 
 
 def test_without_restructuring_joins_stay_apart() -> None:
-    planner = Planner(SharingOptions(restructuring=False), FEW)
+    planner = WithoutRestructuring(FEW)
     register(planner, "first", pair(3, 1))
     register(planner, "second", pair(1, 0))
     assert joins(planner) == 2

@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import pytest
 
-from lab.weighted_size import weighted_size
+from lab.join_sharing import MatchPlan, WithoutInference, WithoutJoinSharing, WithoutRestructuring, weighted_size
 from tests.optimizer.network.given import joins, logs_of, q1, register, select, shape
-from weft.optimizer.network import ALL_SHARING, CONFIGURATIONS, GivenSizes, Planner, SharingOptions, Strategy
+from weft.optimizer.network import GivenSizes, Planner
 from weft.optimizer.network.choose_joins import JoinChoice, JoinRequest, NewJoin
 from weft.optimizer.network.estimates import Estimates
 from weft.optimizer.network.node_predicates import Renaming
@@ -44,8 +44,8 @@ P5 = (
 TEN_DAYS = "T1.tran_date - T2.tran_date >= -864000000000 AND T2.tran_date - T3.tran_date >= -864000000000"
 
 
-def with_q1(statistics: GivenSizes = SPLIT_FIRST, sharing: SharingOptions = ALL_SHARING) -> Planner:
-    planner = Planner(sharing, statistics)
+def with_q1(statistics: GivenSizes = SPLIT_FIRST, make: type[Planner] = Planner) -> Planner:
+    planner = make(statistics)
     register(planner, "q1", q1(20))
     return planner
 
@@ -78,7 +78,7 @@ def test_sharing_q2_as_one_selection() -> None:
     found = planner.nodes[6]
     assert (found.anchor, found.level, found.selected.text) == (5, 2, TEN_DAYS)
     # Without sharing of joins, there would be two more of them.
-    apart = with_q1(sharing=CONFIGURATIONS["NonJoinS"])
+    apart = with_q1(make=WithoutJoinSharing)
     register(apart, "q2", q1(10))
     assert weighted_size(apart.network) == 58
 
@@ -92,13 +92,13 @@ def test_match_plan_and_sharing_selection() -> None:
         {"stream s": 100_000, "stream t": 1_000, "stream u": 1_000},
         {("stream t", "a"): 1_000_000, ("stream s", "k"): 10},
     )
-    new_joins = {}
-    for strategy in Strategy:
-        planner = Planner(SharingOptions(strategy=strategy, restructuring=False), statistics)
+    new_joins: dict[type[Planner], int] = {}
+    for make in (WithoutRestructuring, MatchPlan):
+        planner = make(statistics)
         register(planner, "there", there)
         register(planner, "too", wanted_too)
-        new_joins[strategy] = joins(planner) - 1
-    assert new_joins == {Strategy.SELECTION: 1, Strategy.MATCH_PLAN: 2}
+        new_joins[make] = joins(planner) - 1
+    assert new_joins == {WithoutRestructuring: 1, MatchPlan: 2}
 
 
 def test_anchors_of_selections_and_of_joins() -> None:
@@ -164,7 +164,7 @@ def test_the_join_graph_has_an_edge_for_each_equi_join() -> None:
     bound, nodes, renaming = select(text), Nodes(), Renaming()
     estimates = Estimates(nodes, statistics, renaming)
     request = JoinRequest(wanted(bound, logs_of(bound)), estimates, renaming)
-    best = JoinChoice(request, nodes, ALL_SHARING, estimates).best()
+    best = JoinChoice(request, nodes, estimates).best()
     assert isinstance(best, NewJoin)
     assert isinstance(best.left_part, NewJoin)
     # 1 and 2 first; joining them with 3 applies both P(2,3) and P(1,3); 4 can only follow 3.
@@ -174,7 +174,7 @@ def test_the_join_graph_has_an_edge_for_each_equi_join() -> None:
 
 
 def test_selections_that_keep_most_rows_are_part_of_the_join() -> None:
-    planner = with_q1(SPLIT_FIRST, SharingOptions(inference=False))
+    planner = with_q1(SPLIT_FIRST, WithoutInference)
     checked = [node.predicates.text for node in planner.network.nodes.values()]
     assert checked.count("T1.amount > 1000000 AND T1.type_code = 1000") == 1, "r1 is selected apart"
     assert not any(text == "T1.type_code = 1000" for text in checked), "r2 and r3 are not"

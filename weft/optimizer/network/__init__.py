@@ -18,19 +18,9 @@ from weft.optimizer.network.estimates import NOTHING_KNOWN, GivenSizes, SizeStat
 from weft.optimizer.network.measured_sizes import MeasuredSizes, SizeKey, SizeKind
 from weft.optimizer.network.planner import Planner
 from weft.optimizer.network.redeciding import Patience, Redecided, Redeciding, Whim
-from weft.optimizer.network.wanted import (
-    ALL_SHARING,
-    CONFIGURATIONS,
-    SelectNeeds,
-    SharingOptions,
-    Strategy,
-    is_shareable,
-    wanted,
-)
+from weft.optimizer.network.wanted import SelectNeeds, is_shareable, wanted
 
 __all__ = [
-    "ALL_SHARING",
-    "CONFIGURATIONS",
     "NOTHING_KNOWN",
     "GivenSizes",
     "MeasuredSizes",
@@ -39,11 +29,9 @@ __all__ = [
     "Redecided",
     "Redeciding",
     "SelectNeeds",
-    "SharingOptions",
     "SizeKey",
     "SizeKind",
     "SizeStatistics",
-    "Strategy",
     "Whim",
     "is_shareable",
     "wanted",

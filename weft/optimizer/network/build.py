@@ -10,7 +10,6 @@ from weft.optimizer.network.estimates import Estimates
 from weft.optimizer.network.node_predicates import Renaming, both, residual, with_legs_moved
 from weft.optimizer.network.nodes import Anchors, Nodes
 from weft.optimizer.network.restructure import Option, best_option, strengthen, weaken
-from weft.optimizer.network.wanted import SharingOptions
 from weft.predicates.clauses import Disjunction, PredicateSet, set_implies, set_with
 
 
@@ -26,8 +25,11 @@ class Anchored:
 class Builder:
     """Builds nodes for one select after the other."""
 
-    def __init__(self, nodes: Nodes, sharing: SharingOptions, estimates: Estimates, renaming: Renaming) -> None:
-        self._nodes, self._sharing, self._estimates, self._renaming = nodes, sharing, estimates, renaming
+    def __init__(
+        self, nodes: Nodes, estimates: Estimates, renaming: Renaming, *, shares_joins: bool, restructures: bool
+    ) -> None:
+        self._nodes, self._estimates, self._renaming = nodes, estimates, renaming
+        self._shares_joins, self._restructures = shares_joins, restructures
         self._made_first: list[int] = []
 
     def build(self, part: Part, request: JoinRequest) -> tuple[int, tuple[int, ...]]:
@@ -83,12 +85,12 @@ class Builder:
         wanted = request.within(frozenset(first.legs + second.legs)) - done
         legs, anchors = first.legs + second.legs, (first.anchor, second.anchor, request.wanted.timely)
         joined = request.over(legs, wanted)
-        if self._sharing.joins:
+        if self._shares_joins:
             # Building the parts below may have brought about an equal join.
             number = self._nodes.equal_join(anchors, joined)
             if number is not None:
                 return Anchored(number, legs, done | wanted)
-            if self._sharing.restructuring:
+            if self._restructures:
                 turned = (second.anchor, first.anchor, request.wanted.timely)
                 turned_legs = second.legs + first.legs
                 ways = (anchors, joined, False), (turned, request.over(turned_legs, wanted), True)

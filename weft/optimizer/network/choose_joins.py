@@ -17,8 +17,6 @@ Tables are not joined with each other: whatever is joined, something of it flows
 
 Inputs are added one by one: one side of every join is a log or a selection of one. Its rows are kept anyway, for all
 queries together, so a join needs the history of its other side alone, and joins by the same keys are few.
-
-Match-plan asks the other way round: first the best order as if nothing was there, then, bottom-up, what is there of it.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ from typing import TypeAlias
 from weft.optimizer.network.estimates import Estimates, passing
 from weft.optimizer.network.node_predicates import Renaming, subsumes
 from weft.optimizer.network.nodes import Anchors, Nodes
-from weft.optimizer.network.wanted import SelectNeeds, SharingOptions, Strategy, leg_name, legs_read
+from weft.optimizer.network.wanted import SelectNeeds, leg_name, legs_read
 from weft.predicates.clauses import Disjunction, PredicateSet, follows_from_one, set_with
 
 
@@ -153,31 +151,30 @@ class JoinChoice:
         self,
         request: JoinRequest,
         nodes: Nodes,
-        sharing: SharingOptions,
         estimates: Estimates,
+        *,
+        shares_joins: bool = True,
         without: frozenset[int] = frozenset(),
     ) -> None:
         """`without` are nodes that are taken not to be there."""
-        self._request, self._nodes, self._sharing, self._estimates = request, nodes, sharing, estimates
-        self._without = without
+        self.request, self._nodes, self._estimates = request, nodes, estimates
+        self._shares_joins, self._without = shares_joins, without
         self._linked = _links(request)
         self._tables = _bits(number for number, log in enumerate(request.wanted.logs) if log.is_table)
 
     def best(self) -> Part:
         """The cheapest way to put all inputs together."""
-        leaves = [self._leaf(number) for number in range(len(self._request.wanted.logs))]
-        if len(leaves) == 1 or not self._sharing.joins:
-            return self._cheapest(leaves, is_sharing=False)
-        if self._sharing.strategy is Strategy.MATCH_PLAN:
-            return self._matched(self._cheapest(leaves, is_sharing=False))
-        return self._cheapest(leaves, is_sharing=True)
+        return self._cheapest(self._leaves(), self._shares_joins)
+
+    def _leaves(self) -> list[ExistingRows]:
+        return [self._leaf(number) for number in range(len(self.request.wanted.logs))]
 
     def in_order(self, order: Order) -> Part:
         """The cheapest way to put the inputs together in an order."""
         if isinstance(order, int):
             return self._leaf(order)
         left, right = map(self.in_order, order)
-        return min(self._put_together(left, right, self._sharing.joins), key=rank)
+        return min(self._put_together(left, right, self._shares_joins), key=rank)
 
     # -- orders -------------------------------------------------------------------------------------------------------
 
@@ -212,33 +209,6 @@ class JoinChoice:
         linked = (pair for pair in pairs if self._are_linked(_bits(pair[0].legs), _bits(pair[1].legs)))
         return min((way for pair in linked for way in self._put_together(*pair, is_sharing)), key=rank)
 
-    def _matched(self, part: Part) -> Part:
-        """A fixed order with the joins that exist, from the bottom up."""
-        if isinstance(part, ExistingRows):
-            return part
-        left, right = self._matched(part.left_part), self._matched(part.right_part)
-        shared: list[Part] = []
-        if isinstance(left, ExistingRows) and isinstance(right, ExistingRows):
-            shared = [way for way in self._shared(left, right) if self._reads_the_same_selections(way, left, right)]
-        return min(shared, key=rank) if shared else NewJoin(left, right, part.selected_rows, part.cost)
-
-    def _reads_the_same_selections(self, join: ExistingRows, left: ExistingRows, right: ExistingRows) -> bool:
-        """Whether a join reads the very selections of logs that a plan has below it.
-
-        A plan is matched from the bottom up, so what it selects from logs is settled before joins are looked at. What
-        joins leave over is carried on above them, and what is not worth a node of its own is part of the join.
-        """
-        sides = (left, right) if join.legs[: len(left.legs)] == left.legs else (right, left)
-        parents = self._nodes[join.anchor].parents
-        return all(self._is_read_through(*pair) for pair in zip(parents, sides, strict=True))
-
-    def _is_read_through(self, parent: int, part: ExistingRows) -> bool:
-        is_log = not self._nodes[part.anchor].parents
-        predicates = self._request.over(part.legs, part.left)
-        if is_log and part.left and self._estimates.is_worth_a_node(part.anchor, predicates):
-            return parent == self._nodes.equal_selection(part.anchor, predicates)
-        return self._nodes[parent].anchor == part.anchor
-
     def _are_linked(self, left: int, right: int) -> bool:
         flows = (left | right) & ~self._tables
         return bool(flows) and any(pair & left and pair & right for pair in self._linked)
@@ -257,19 +227,19 @@ class JoinChoice:
         """The joins that exist of two parts' anchors and can be shared."""
         done = left.done | right.done
         inputs = frozenset(left.legs + right.legs)
-        wanted = self._request.within(inputs) - done
+        wanted = self.request.within(inputs) - done
         for first, second in orientations(left, right):
-            anchors = first.anchor, second.anchor, self._request.wanted.timely
+            anchors = first.anchor, second.anchor, self.request.wanted.timely
             if not self._nodes.has_joins(anchors):
                 continue
             legs = first.legs + second.legs
-            predicates = self._request.over(legs, wanted)
+            predicates = self.request.over(legs, wanted)
             same = self._nodes.equal_join(anchors, predicates)
             for number in [same] if same is not None else self._subsuming(anchors, predicates):
                 if number in self._without:
                     continue
                 known = self._nodes[number].joined
-                open_ = frozenset() if number == same else self._request.not_implied(legs, wanted, known)
+                open_ = frozenset() if number == same else self.request.not_implied(legs, wanted, known)
                 yield self._ready(number, legs, done | (wanted - open_), open_)
 
     def _subsuming(self, anchors: Anchors, predicates: PredicateSet) -> list[int]:
@@ -278,35 +248,35 @@ class JoinChoice:
         `T2.amount > 0` and `T1.amount < 5*T2.amount` imply `T1.amount < 10*T2.amount`, and neither does alone.
         """
         closest = sorted(self._nodes.closest_joins(anchors, predicates))
-        if closest or self._sharing.strategy is Strategy.MATCH_PLAN:
+        if closest:
             return closest
         alike = self._nodes.joins_alike(anchors, predicates)
         return [each for each in alike if subsumes(self._nodes[each].joined, predicates)]
 
     def _leaf(self, number: int) -> ExistingRows:
-        log = self._request.wanted.logs[number]
-        return self._ready(self._nodes.base(log), (number,), frozenset(), self._request.within(frozenset({number})))
+        log = self.request.wanted.logs[number]
+        return self._ready(self._nodes.base(log), (number,), frozenset(), self.request.within(frozenset({number})))
 
     def _ready(self, anchor: int, legs: tuple[int, ...], done: frozenset[int], left: frozenset[int]) -> ExistingRows:
         rows = self._estimates.rows(anchor)
         if not left:
             return ExistingRows(anchor, legs, done, left, rows, 0, rows)
-        predicates = self._request.over(legs, left)
+        predicates = self.request.over(legs, left)
         same = self._nodes.equal_selection(anchor, predicates)
         if same is not None and same not in self._without:
             selecting = 0
         else:
             above = (each for each in self._nodes.closest_selections(anchor, predicates) if each not in self._without)
             selecting = min((self._estimates.rows(each) for each in above), default=rows)
-        kept = passing(rows, (self._request.shares[number] for number in left))
+        kept = passing(rows, (self.request.shares[number] for number in left))
         return ExistingRows(anchor, legs, done, left, rows, selecting, kept)
 
     def _expected_rows(self, inputs: frozenset[int]) -> int:
         """How many combinations of some inputs there are, whatever the order they are joined in."""
-        shares = [self._request.shares[number] for number in self._request.within(inputs)]
+        shares = [self.request.shares[number] for number in self.request.within(inputs)]
         total = 1
         for number in inputs:
-            total *= self._request.input_rows[number]
+            total *= self.request.input_rows[number]
         return passing(total, shares)
 
 

@@ -17,19 +17,17 @@ goes, nodes that were there for the sake of several and now serve one go too (`t
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
-from weft.algebra import Column, Select
+from weft.algebra import Select
 from weft.optimizer.network.build import Builder
 from weft.optimizer.network.choose_joins import JoinChoice, JoinRequest
 from weft.optimizer.network.estimates import NOTHING_KNOWN, Estimates, SizeStatistics
 from weft.optimizer.network.node_predicates import Renaming
 from weft.optimizer.network.nodes import Nodes
 from weft.optimizer.network.restructure import shorten
-from weft.optimizer.network.wanted import ALL_SHARING, SelectNeeds, SharingOptions, as_computed, leg_name, wanted
+from weft.optimizer.network.wanted import SelectNeeds, wanted
 from weft.plan.log_ids import LogId
-from weft.plan.network import Found, Network, Node, Result
-from weft.predicates.domains import Domain, Facts
+from weft.plan.network import Found, Network, Result
 
 
 def tighten(nodes: Nodes, builder: Builder, numbers: Iterable[int]) -> None:
@@ -54,33 +52,36 @@ def tighten(nodes: Nodes, builder: Builder, numbers: Iterable[int]) -> None:
 class Planner:
     """The network of all selects that are registered."""
 
-    def __init__(self, sharing: SharingOptions = ALL_SHARING, statistics: SizeStatistics = NOTHING_KNOWN) -> None:
-        self.sharing = sharing
+    #: Whether selects share joins, and whether joins give way to weaker ones that more selects can share. The product
+    #: always does; experiments plan without.
+    shares_joins, restructures = True, True
+
+    def __init__(self, statistics: SizeStatistics = NOTHING_KNOWN) -> None:
         self.statistics = statistics
         self.nodes = Nodes()
         self.renaming = Renaming()
-        self._clocks: dict[str, tuple[tuple[Column, Domain], ...]] = {}
         self.estimates = Estimates(self.nodes, statistics, self.renaming)
-        self._builder = Builder(self.nodes, sharing, self.estimates, self.renaming)
+        self._builder = Builder(
+            self.nodes,
+            self.estimates,
+            self.renaming,
+            shares_joins=self.shares_joins,
+            restructures=self.restructures,
+        )
 
     @property
     def network(self) -> Network:
         """The network as it is now."""
-        network = self.nodes.network()
-        if self.sharing.canonical:
-            return network
-        nodes = {
-            number: replace(node, predicates=as_computed(node.predicates, self._facts_of(node)))
-            for number, node in network.nodes.items()
-        }
-        return replace(network, nodes=nodes)
+        return self.nodes.network()
 
-    def _facts_of(self, node: Node) -> Facts:
-        return {
-            replace(column, source=leg_name(leg)): domain
-            for leg, log in enumerate(node.legs)
-            for column, domain in self._clocks.get(log, ())
-        }
+    def needs_of(self, select: Select, logs: Sequence[LogId]) -> SelectNeeds:
+        """What a select that `is_shareable` wants; `logs` names the log of each of its inputs."""
+        return wanted(select, logs)
+
+    def choice(self, needs: SelectNeeds, without: frozenset[int] = frozenset()) -> JoinChoice:
+        """The search for the joins of a select, with some nodes taken not to be there."""
+        request = JoinRequest(needs, self.estimates, self.renaming)
+        return JoinChoice(request, self.nodes, self.estimates, shares_joins=self.shares_joins, without=without)
 
     def rows(self, number: int) -> int:
         """How many rows a node has: measured, or expected when it was made."""
@@ -92,19 +93,16 @@ class Planner:
         return sum(map(self.rows, entry.parents)) + (self.rows(number) if entry.anchors is not None else 0)
 
     def register(self, place: str, select: Select, logs: Sequence[LogId]) -> None:
-        """Gives a select that `is_shareable` its rows; `logs` names the log of each of its inputs."""
-        self.register_wanted(place, wanted(select, logs, self.sharing))
+        """Gives a select its rows."""
+        self.register_needs(place, self.needs_of(select, logs))
 
-    def register_wanted(self, place: str, what: SelectNeeds) -> None:
+    def register_needs(self, place: str, needs: SelectNeeds) -> None:
         if place in self.nodes.found:
             raise ValueError(f"{place} is in the network already: deregister it first")
-        for column, domain in what.facts.items():
-            self._clocks.setdefault(what.logs[int(column.source[1:]) - 1], ((column, domain),))
-        request = JoinRequest(what, self.estimates, self.renaming)
-        part = JoinChoice(request, self.nodes, self.sharing, self.estimates).best()
-        node, inputs = self._builder.build(part, request)
+        choice = self.choice(needs)
+        node, inputs = self._builder.build(choice.best(), choice.request)
         legs = tuple(inputs.index(number) for number in range(len(inputs)))
-        columns = frozenset((legs[number], name) for number, name in what.columns)
+        columns = frozenset((legs[number], name) for number, name in needs.columns)
         self.nodes.settle(place, Found(Result(node, legs), columns))
         self._builder.clear_up()
 
@@ -115,4 +113,3 @@ class Planner:
         tighten(self.nodes, self._builder, staying)
         if len(self.nodes.logs) < logs:
             self.renaming.forget()
-            self._clocks = {log: clocks for log, clocks in self._clocks.items() if log in self.nodes.logs}

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from weft.optimizer.network.build import demands_of_sides
-from weft.optimizer.network.choose_joins import ExistingRows, JoinChoice, JoinRequest, Order, Part, rank
+from weft.optimizer.network.choose_joins import ExistingRows, Order, Part, rank
 from weft.optimizer.network.node_predicates import residual
 from weft.optimizer.network.nodes import Nodes
 from weft.optimizer.network.planner import Planner
@@ -58,8 +58,7 @@ def costs(planner: Planner, places: tuple[str, ...], wanted: Mapping[str, Select
     now = best = 0
     stays = False
     for place in places[:LOOKED_AT]:
-        request = JoinRequest(wanted[place], planner.estimates, planner.renaming)
-        choice = JoinChoice(request, nodes, planner.sharing, planner.estimates, without)
+        choice = planner.choice(wanted[place], without)
         order, chosen = order_of(nodes, place), choice.best()
         stays = stays or order == order_of_part(nodes, chosen)
         now += rank(choice.in_order(order))[0]
@@ -69,11 +68,8 @@ def costs(planner: Planner, places: tuple[str, ...], wanted: Mapping[str, Select
 
 def best_order(planner: Planner, place: str, wanted: SelectNeeds) -> Order:
     """The order that a select would be given if it was chosen now."""
-    request = JoinRequest(wanted, planner.estimates, planner.renaming)
     without = needed_by_these_alone(planner.nodes, (place,))
-    return order_of_part(
-        planner.nodes, JoinChoice(request, planner.nodes, planner.sharing, planner.estimates, without).best()
-    )
+    return order_of_part(planner.nodes, planner.choice(wanted, without).best())
 
 
 def _misplaced(planner: Planner, number: int) -> int:

@@ -228,7 +228,7 @@ class Redeciding:
             self.planner.deregister(each)
         # In the order that they came in: what a restart would register first comes first.
         for each in sorted(found.places, key=lambda place: self._watched[place].number):
-            self.planner.register_wanted(each, self._watched[each].wanted)
+            self.planner.register_needs(each, self._watched[each].wanted)
         for each in found.places:
             watched = self._watched[each]
             # To learn what was never known is no change of mind.

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from fractions import Fraction
 
 from weft.algebra import Call, Column, Expression, Input, Literal, Select, Window
@@ -25,55 +24,13 @@ from weft.algebra.properties import clock_column, clock_type
 from weft.algebra.types import BIGINT, TIMESTAMP
 from weft.plan.log_ids import LogId
 from weft.plan.network import CLOCK
-from weft.predicates.clauses import Disjunction, PredicateSet, disjunction_with, predicate_set, set_with
-from weft.predicates.domains import Domain, Facts, clock_facts, domain_of
+from weft.predicates.clauses import Disjunction, PredicateSet, disjunction_with, predicate_set
+from weft.predicates.domains import Domain, Facts, clock_facts
 from weft.predicates.literals import literals_of
-from weft.predicates.normal_forms import condition_of, condition_of_disjunction, conjunctive_form
+from weft.predicates.normal_forms import conjunctive_form
 from weft.predicates.polynomials import Atom, minus, variable
-from weft.predicates.terms import Term, atom_of, canonical, columns_of, sum_of, text_of
+from weft.predicates.terms import atom_of, canonical, columns_of, sum_of, text_of
 from weft.predicates.transitivity import with_inferred
-
-
-class Strategy(Enum):
-    """How the joins of a new query are chosen."""
-
-    #: Together with what there is to share: a join that exists is worth more than the best order of joins.
-    SELECTION = "sharing-selection"
-    #: First the best order for the query alone, then what of it exists already, from the bottom up.
-    MATCH_PLAN = "match-plan"
-
-
-@dataclass(frozen=True, slots=True)
-class SharingOptions:
-    """A configuration.
-
-    `joins` says whether queries share joins; selections they always share. Without `canonical`, conditions are compared
-    as they are written. With `restructuring`, joins that are there give way to weaker ones that more queries can share.
-    With `inference`, selections that follow from joins are made before them.
-    """
-
-    joins: bool = True
-    canonical: bool = True
-    strategy: Strategy = Strategy.SELECTION
-    restructuring: bool = True
-    inference: bool = True
-
-
-ALL_SHARING = SharingOptions()
-MATCH_PLAN = SharingOptions(strategy=Strategy.MATCH_PLAN, restructuring=False)
-NON_CANON = SharingOptions(canonical=False, restructuring=False)
-MATCH_PLAN_NON_CANON = SharingOptions(canonical=False, strategy=Strategy.MATCH_PLAN, restructuring=False)
-NON_JOIN_SHARING = SharingOptions(joins=False, restructuring=False)
-
-#: The five that are compared, by the names they have in the literature.
-CONFIGURATIONS = {
-    "AllSharing": ALL_SHARING,
-    "MatchPlan": MATCH_PLAN,
-    "NonCanon": NON_CANON,
-    "MPlan_NCanon": MATCH_PLAN_NON_CANON,
-    "NonJoinS": NON_JOIN_SHARING,
-}
-
 
 #: The clocks of answers: at most a window away from those of streams, and never NULL.
 _TICKS = Domain(Fraction(-(1 << 62)), Fraction(1 << 62), Fraction(1), nullable=False)
@@ -173,29 +130,22 @@ def legs_read(condition: Disjunction) -> tuple[int, ...]:
     return tuple(sorted(int(name[1:]) - 1 for name in condition.sources))
 
 
-def wanted(select: Select, logs: Sequence[LogId], sharing: SharingOptions = ALL_SHARING) -> SelectNeeds:
-    """A select over inputs whose rows are in these logs."""
-    numbered = _with_numbered_inputs(select)
+def wanted(select: Select, logs: Sequence[LogId], *, with_inference: bool = True) -> SelectNeeds:
+    """What a select over inputs whose rows are in these logs wants, and what follows from it for single inputs."""
+    numbered = with_numbered_inputs(select)
     facts = facts_of(numbered)
     where = conjunctive_form(numbered.where, facts)
-    predicates = _predicates(numbered, where, sharing.inference)
+    predicates = where
+    if len(select.inputs) > 1:
+        predicates = predicate_set([*where.disjunctions, *meeting_predicates(numbered)])
+        predicates = with_inferred(predicates) if with_inference else predicates
     shown = frozenset(
         (int(column.source[1:]) - 1, column.name) for each in numbered.outputs for column in columns_of(each.expression)
     )
-    if not sharing.canonical:
-        predicates = _as_written(numbered, where, predicates)
     return SelectNeeds(tuple(logs), predicates, shown, select.is_bounded, facts)
 
 
-def _predicates(select: Select, where: PredicateSet, with_inference: bool) -> PredicateSet:
-    """What a combination must satisfy: the condition, the windows, and what follows from them for single inputs."""
-    if len(select.inputs) == 1:
-        return where
-    predicates = predicate_set([*where.disjunctions, *meeting_predicates(select)])
-    return with_inferred(predicates) if with_inference else predicates
-
-
-def _with_numbered_inputs(select: Select) -> Select:
+def with_numbered_inputs(select: Select) -> Select:
     """The select with its inputs called T1, T2, … in their order."""
     names = {item.alias: leg_name(number) for number, item in enumerate(select.inputs)}
     return replace(
@@ -212,35 +162,3 @@ def _renamed(expression: Expression, names: dict[str, str]) -> Expression:
     if isinstance(expression, Call):
         return replace(expression, args=tuple(_renamed(arg, names) for arg in expression.args))
     return expression
-
-
-def _as_written(select: Select, where: PredicateSet, predicates: PredicateSet) -> PredicateSet:
-    """Conditions as whole terms that match nothing but themselves: what sharing is like without canonical forms.
-
-    What the windows demand and what is inferred, the user has not written; it is taken as canonical forms have it.
-    """
-    added = [each for each in predicates.disjunctions if each not in where.disjunctions]
-    return set_with(
-        [
-            *map(_as_one_term, _conjuncts(select.where)),
-            *(_as_one_term(condition_of_disjunction(each)) for each in added),
-        ]
-    )
-
-
-def as_computed(predicates: PredicateSet, facts: Facts) -> PredicateSet:
-    """Conditions that were kept as they are written, in the one way to write them: what runs knows no other."""
-    return conjunctive_form(condition_of(predicates), facts)
-
-
-def _conjuncts(condition: Expression | None) -> Iterator[Expression]:
-    if isinstance(condition, Call) and condition.op == "and":
-        for arg in condition.args:
-            yield from _conjuncts(arg)
-    elif condition is not None:
-        yield condition
-
-
-def _as_one_term(condition: Expression) -> Disjunction:
-    term = canonical(condition)
-    return disjunction_with(literals_of(Term(text_of(term), term, domain_of(term.type)), "=", Fraction(1)))

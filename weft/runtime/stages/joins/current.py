@@ -154,7 +154,7 @@ class CurrentNetwork:
         for place, operator in present.items():
             if place not in self._operators and len(operator.inputs) > 1:
                 assert isinstance(operator.relation, Select)
-                asked = partial(wanted, operator.relation, operator.inputs, self._kept.planner.sharing)
+                asked = partial(self._kept.planner.needs_of, operator.relation, operator.inputs)
                 self._redeciding.watch(place, asked)
         self._operators = dict(present)
 

@@ -22,7 +22,6 @@ from weft.catalog import Catalog, CatalogError
 from weft.optimizer.network.estimates import NOTHING_KNOWN, SizeStatistics
 from weft.optimizer.network.nodes import require_sound
 from weft.optimizer.network.planner import Planner
-from weft.optimizer.network.wanted import ALL_SHARING, SharingOptions
 from weft.plan.log_ids import LogId
 from weft.plan.network import Network
 
@@ -32,12 +31,10 @@ _log = logging.getLogger("weft")
 class StoredNetwork:
     """A planner whose nodes a catalog keeps, if there is one. One that is open for reading is not changed."""
 
-    def __init__(
-        self, catalog: Catalog | None, sharing: SharingOptions = ALL_SHARING, statistics: SizeStatistics = NOTHING_KNOWN
-    ) -> None:
+    def __init__(self, catalog: Catalog | None, statistics: SizeStatistics = NOTHING_KNOWN) -> None:
         self._catalog = catalog
-        self._made_by = blake2b(f"{_code()} {sharing}".encode(), digest_size=16).hexdigest()
-        self.planner = Planner(sharing, statistics)
+        self._made_by = blake2b(_code().encode(), digest_size=16).hexdigest()
+        self.planner = Planner(statistics)
         #: Whether what is in the catalog is of no use, and has to go when something is written.
         self._is_anew = False
         self._is_tidy = False
@@ -83,7 +80,7 @@ class StoredNetwork:
             # Whatever is wrong with it, it can be done without.
             _log.warning("the shared network in %s is damaged: it is planned anew", catalog.path, exc_info=True)
         self._is_anew = True
-        self.planner = Planner(self.planner.sharing, self.planner.statistics)
+        self.planner = Planner(self.planner.statistics)
         self.planner.nodes.next_number = first
 
     def _keep(self, catalog: Catalog) -> None:
