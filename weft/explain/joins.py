@@ -38,8 +38,8 @@ from weft.predicates.clauses import Disjunction
 from weft.runtime.stages.groups.row_aggregates import row_aggregate
 from weft.runtime.stages.joins.join_groups import JoinGroups, join_groups_of
 from weft.runtime.stages.joins.stored_network import StoredNetwork
-from weft.runtime.stages.sets.set_rows import picks_columns
 from weft.runtime.stages.operators import Operator, StageKind, selects_of
+from weft.runtime.stages.sets.set_rows import picks_columns
 from weft.runtime.stages.windows.woven_queries import NotWoven
 
 #: What a log is called before its name.

@@ -32,7 +32,7 @@ from weft.plan.event_time import QueryStart, RunningQuery, is_windowed
 from weft.plan.log_ids import LogId
 from weft.plan.normal_form import with_ordered_operands, without_names
 from weft.runtime.stages.groups.row_aggregates import row_aggregate
-from weft.runtime.stages.sets.picking import picks_columns
+from weft.runtime.stages.sets.set_rows import picks_columns
 from weft.runtime.stages.sql import running
 from weft.runtime.stages.windows.woven_queries import NotWoven
 

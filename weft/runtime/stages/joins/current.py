@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from weft.algebra import Field, Select
 from weft.catalog import Catalog
-from weft.optimizer.network import MeasuredSizes, Patience, Redecided, Redeciding, Whim, wanted
+from weft.optimizer.network import MeasuredSizes, Patience, Redecided, Redeciding, Whim
 from weft.plan.log_ids import LogId
 from weft.runtime.stages.joins.join_groups import join_groups_of
 from weft.runtime.stages.joins.join_index import JoinIndex

@@ -17,6 +17,8 @@ from weft.plan.event_time import EventTime
 from weft.plan.log_ids import LogId
 from weft.runtime.failures.errors import MemoryLimit, megabytes
 from weft.runtime.sinks.sinks import parquet_file
+from weft.runtime.stages.cycle_state import CycleState
+from weft.runtime.stages.operators import Operator, StageKind
 from weft.runtime.stages.sets.history_operator import HistoryOperator
 from weft.runtime.stages.sets.instance_operator import InstanceOperator
 from weft.runtime.stages.sets.set_rows import (
@@ -28,8 +30,6 @@ from weft.runtime.stages.sets.set_rows import (
     shown,
     union_all,
 )
-from weft.runtime.stages.cycle_state import CycleState
-from weft.runtime.stages.operators import Operator, StageKind
 from weft.runtime.stages.stage import Scan
 from weft.runtime.state.commits import Commit, Segment
 from weft.runtime.state.cycle_spec import CycleSpec
