@@ -48,7 +48,8 @@ from weft.runtime.stages.sets.stage import SetStage
 from weft.runtime.stages.sql.stage import SqlStage, memory_of
 from weft.runtime.stages.stage import Stage
 from weft.runtime.stages.windows.kernel_placement import KeySet, Placement, PlacementSettings
-from weft.runtime.stages.windows.stage import Reduced, WindowStage
+from weft.runtime.stages.windows.stage import WindowStage
+from weft.runtime.stages.windows.stream_weave import ReducedRows
 from weft.runtime.stages.windows.warm_start import PendingRestore
 from weft.runtime.state.commits import Commit, QueryState, Segment
 from weft.runtime.state.continuity import continued, of_present_streams, running_queries, with_tables
@@ -63,7 +64,7 @@ class Answered:
     answers: Mapping[str, pa.Table]
     commit: Commit
     #: The new rows of each stream as partials, for statistics.
-    reduced: Mapping[str, Reduced] = field(default_factory=dict)
+    reduced: Mapping[str, ReducedRows] = field(default_factory=dict)
     #: Where the kernels of each key set live, by stream.
     hosts: Mapping[str, Mapping[KeySet, Placement]] = field(default_factory=dict)
 
@@ -126,7 +127,7 @@ class CycleRunner:
         commit = self._record(cycle)
         cycle.drop_views()
         self._logs.forget_snapshots(commit.snapshots.values())
-        return Answered(cycle.answers, commit, self._windows.reduced, self._windows.hosts)
+        return Answered(cycle.answers, commit, self._windows.reduced, self._windows.placements.by_stream)
 
     def _scan(self, batch: Batch | None, spec: CycleSpec, last: Commit) -> CycleState:
         """Read the new rows, again if they turn out to need it."""

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from weft.runtime.cycle import Answered
-    from weft.runtime.stages.windows.stage import Reduced
+    from weft.runtime.stages.windows.stream_weave import ReducedRows
     from weft.runtime.state.commits import Commit
 
 #: So many of the newest cycles are kept.
@@ -172,7 +172,7 @@ def _grown(stream: Stream, commit: Commit, last: Commit) -> dict[str, int | floa
     return numbers
 
 
-def _keys(reduced: Reduced) -> dict[str, int]:
+def _keys(reduced: ReducedRows) -> dict[str, int]:
     """How many different keys there have been, by key set; without keys there is one group, which says nothing."""
     return {key_set(keys): count for keys, count in reduced.weave.key_counts().items() if keys}
 

@@ -7,7 +7,7 @@ cycle costs what is live, but no single machine has to hold it. Answers are the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import Enum
 
@@ -117,6 +117,58 @@ def recorded_placements(catalog: Catalog) -> PlacementNotes:
         return str(host) if host.on_executors or (keys and asked.kernels is not Kernels.AUTO) else None
 
     return note
+
+
+class Placements:
+    """Where the kernels of all key sets live, by stream, decided again in each cycle."""
+
+    def __init__(self, settings: PlacementSettings) -> None:
+        self.settings = settings
+        self.by_stream: dict[str, dict[KeySet, Placement]] = {}
+        #: What the driver had no room for, with the queries that there were then.
+        self._displaced: dict[tuple[str, KeySet], Mapping[str, object]] = {}
+        #: The partials of a key set in a file, by the path of the file.
+        self._partials_in: dict[tuple[str, KeySet], int] = {}
+
+    def place(
+        self,
+        stream: str,
+        key_sets: Iterable[KeySet],
+        queries: Mapping[str, object],
+        on_executors_now: Set[KeySet],
+        segments: Sequence[Segment],
+        read: Callable[[Segment], Partials],
+    ) -> frozenset[KeySet]:
+        """The key sets of a stream whose kernels live on the executors."""
+        places = {}
+        for keys in key_sets:
+            partials = self._live_partials(keys, segments, read)
+            if self._displaced.get((stream, keys)) == queries:
+                places[keys] = displaced(partials)
+            else:
+                places[keys] = placement_of(keys, partials, self.settings, keys in on_executors_now)
+        self.by_stream[stream] = places
+        return frozenset(keys for keys, place in places.items() if place.on_executors)
+
+    def displace(self, stream: str, keys: KeySet, queries: Mapping[str, object]) -> None:
+        """Place a key set on the executors, as long as the queries are these."""
+        self._displaced[stream, keys] = queries
+        self.by_stream[stream][keys] = displaced(self.by_stream[stream][keys].partials)
+
+    def forget_files(self, live: Set[str]) -> None:
+        """Forget what is known of files other than these."""
+        self._partials_in = {place: count for place, count in self._partials_in.items() if place[0] in live}
+
+    def _live_partials(self, keys: KeySet, segments: Sequence[Segment], read: Callable[[Segment], Partials]) -> int:
+        """The slices and keys of a key set in a log: at most its rows; if these are many, estimated from the newest
+        file."""
+        rows = sum(each.rows for each in segments)
+        if not keys or self.settings.kernels is not Kernels.AUTO or rows <= self.settings.max_driver_partials // 2:
+            return rows
+        newest = segments[-1]
+        if (newest.path, keys) not in self._partials_in:
+            self._partials_in[newest.path, keys] = slices_and_keys(keys, read(newest))
+        return rows * self._partials_in[newest.path, keys] // newest.rows
 
 
 def slices_and_keys(keys: KeySet, partials: Partials) -> int:

@@ -6,16 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from weft.algebra import Query, Stream
 from weft.plan.event_time import Clock, EventTime, RunningQuery, first_open_start
 from weft.plan.facts import Facts, facts_of
 from weft.plan.log_ids import LogId
-from weft.runtime.sources.late_rows import closed_for
 from weft.runtime.spark.session import compile_plans
 from weft.runtime.stages.cycle_state import WORTH_COMPILING, CycleState, RowLogs
 from weft.runtime.stages.operators import Operator, StageKind
@@ -23,20 +20,12 @@ from weft.runtime.stages.stage import Scan, SeenRows
 from weft.runtime.stages.windows import total_files
 from weft.runtime.stages.windows.backfill import StoredRows, closed_before, history
 from weft.runtime.stages.windows.executors import Executors, KeySetRequest, PartialFiles
-from weft.runtime.stages.windows.kernel_placement import (
-    Kernels,
-    KeySet,
-    Placement,
-    PlacementSettings,
-    displaced,
-    placement_of,
-    slices_and_keys,
-)
+from weft.runtime.stages.windows.kernel_placement import Kernels, KeySet, Placements, PlacementSettings
 from weft.runtime.stages.windows.partial_log import PartialLog, small_ones
-from weft.runtime.stages.windows.partials import LATEST, LEAST, Partials, without_clockless, without_clocks
+from weft.runtime.stages.windows.partials import Partials
 from weft.runtime.stages.windows.running_aggregates import RunningAggregates, kept_in_files
 from weft.runtime.stages.windows.shard import ShardTask, pickled_plan
-from weft.runtime.stages.windows.stream_weave import StreamWeave, WindowMemoryLimit
+from weft.runtime.stages.windows.stream_weave import ReducedRows, StreamWeave, WindowMemoryLimit
 from weft.runtime.stages.windows.warm_start import PendingRestore, RestoredState
 from weft.runtime.stages.windows.window_answers import GroupSelection, answers, with_empty_instances
 from weft.runtime.stages.windows.woven_queries import NotWoven, Woven, woven
@@ -46,38 +35,6 @@ from weft.windows.schedule import instances_ending
 
 #: On one machine so many rows are reduced by one task: with more, a second core is worth a shuffle.
 _FEW = 1_000_000
-
-
-class Reduced:
-    """The rows of one stream in one cycle, reduced, and what can be told of them."""
-
-    def __init__(self, weave: StreamWeave, table: pa.Table) -> None:
-        everything = Partials(weave.reduction.layout, table)
-        usable = without_clockless(everything)
-        self.rows = int(usable.row_counts.sum())
-        self.bad = int(everything.row_counts.sum()) - self.rows
-        #: The largest clock, and the smallest if somebody asks for it.
-        self.latest: Clock = pc.max(usable.table[LATEST]).as_py()
-        self.least: Clock = pc.min(table[LEAST]).as_py() if weave.reduction.tells_least else None
-        self.partials = Partials(usable.layout, without_clocks(usable.table))
-        self.weave = weave
-
-    def has_late_rows(self, watermark: Clock) -> bool:
-        """Whether some row is of no more use to any window. All rows of a slice are, or none of them is."""
-        if watermark is None or not len(self.partials) or len(self.weave.windowed) < len(self.weave.queries):
-            # Nothing is late for a window that never closes.
-            return False
-        slices, _ = self.partials.distinct_slices
-        # No instance that covers a clock after the watermark has closed; mostly that is all there is to see.
-        slices = slices[slices < watermark]
-        if not len(slices):
-            return False
-        closed = [closed_for(window, slices, watermark) for window in self.weave.windows]
-        return bool(np.logical_and.reduce(closed).any())
-
-
-def _together(tables: Sequence[pa.Table]) -> pa.Table:
-    return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
 
 
 @dataclass(frozen=True)
@@ -95,9 +52,9 @@ class WindowStage:
     kind = StageKind.WINDOWS
     step = "weave"
 
-    def __init__(self, logs: RowLogs, hosting: PlacementSettings, ahead: PendingRestore | None) -> None:
+    def __init__(self, logs: RowLogs, placement: PlacementSettings, ahead: PendingRestore | None) -> None:
         self._spark, self._storage, self._logs = logs.spark, logs.storage, logs
-        self._hosting = hosting
+        self.placements = Placements(placement)
         master = self._spark.sparkContext.master
         self._is_local = master == "local" or master.startswith("local[")
         #: How many rows each stream had in the last cycle: the next one will have about as many.
@@ -109,12 +66,6 @@ class WindowStage:
         self._kept: dict[str, tuple[Segment, ...]] = {}
         #: The numbers of queries that lack no rows any more: they are answered for whatever closes.
         self._grown_up: set[int] = set()
-        #: Where the kernels of each key set live, by stream.
-        self.hosts: dict[str, dict[KeySet, Placement]] = {}
-        #: What was sent to the executors because the driver had no room for it, with the queries that there were then.
-        self._crowded_out: dict[tuple[str, KeySet], Mapping[str, Woven]] = {}
-        #: How many partials of a key set there are in a file for all that it has, by its path.
-        self._shares: dict[tuple[str, KeySet], int] = {}
         self.log = PartialLog(self._storage)
         self._totals: dict[str, RunningAggregates] = {}
         #: What queries that are new find closed in the rows that their stream has kept, by stream.
@@ -128,7 +79,7 @@ class WindowStage:
         #: The queries that are answered as a whole.
         self._whole: frozenset[str] = frozenset()
         #: The new rows of each stream as partials.
-        self.reduced: dict[str, Reduced] = {}
+        self.reduced: dict[str, ReducedRows] = {}
 
     def can_weave(self, query: Query, number: int) -> bool:
         """Whether a query can share partials with others."""
@@ -175,8 +126,7 @@ class WindowStage:
                 self._catch_up(weave, last, beginning, kept_rows)
                 weaves[stream.name] = weave
         self._weaves = weaves
-        paths = {each.path for segments in self._kept.values() for each in segments}
-        self._shares = {place: share for place, share in self._shares.items() if place[0] in paths}
+        self.placements.forget_files({each.path for segments in self._kept.values() for each in segments})
         self._totals = {name: self._running(weave, queries, last) for name, weave in weaves.items()}
         self._cycle = None
 
@@ -199,7 +149,9 @@ class WindowStage:
         known = self._weaves.get(stream.name) if stream.name in last.streams else None
         if known is not None and known.is_overgrown:
             known = None
-        away = self._away(stream.name, wanted, known, last.logs.get(LogId.partials(stream.name), ()))
+        key_sets, segments = self._wanted.key_sets[stream.name], last.logs.get(LogId.partials(stream.name), ())
+        now = known.away if known is not None else frozenset()
+        away = self.placements.place(stream.name, key_sets, wanted, now, segments, self.log.read)
         if known is not None and (known.queries, known.away, known.facts) == (wanted, away, facts):
             return known
         # Whoever looks back begins with what is kept.
@@ -235,31 +187,6 @@ class WindowStage:
             for stream, of in shapes.items()
         }
         return _Wanted(queries, shapes, key_sets)
-
-    def _away(
-        self, stream: str, queries: Mapping[str, Woven], known: StreamWeave | None, segments: Sequence[Segment]
-    ) -> frozenset[KeySet]:
-        """The key sets of a stream whose kernels live on the executors."""
-        hosts = {}
-        for keys in self._wanted.key_sets[stream]:
-            partials = self._live_partials(keys, segments)
-            if self._crowded_out.get((stream, keys)) == queries:
-                hosts[keys] = displaced(partials)
-            else:
-                hosts[keys] = placement_of(keys, partials, self._hosting, known is not None and keys in known.away)
-        self.hosts[stream] = hosts
-        return frozenset(keys for keys, host in hosts.items() if host.on_executors)
-
-    def _live_partials(self, keys: KeySet, segments: Sequence[Segment]) -> int:
-        """How many slices and keys of a key set there are in a log: never more than rows, and if these are many, as
-        many as the newest file says for its share of them."""
-        rows = sum(each.rows for each in segments)
-        if not keys or self._hosting.kernels is not Kernels.AUTO or rows <= self._hosting.max_driver_partials // 2:
-            return rows
-        newest = segments[-1]
-        if (newest.path, keys) not in self._shares:
-            self._shares[newest.path, keys] = slices_and_keys(keys, self.log.read(newest))
-        return rows * self._shares[newest.path, keys] // newest.rows
 
     def _look_back(
         self, weave: StreamWeave, new: Mapping[str, Woven], watermark: Clock, kept: StoredRows | None
@@ -317,18 +244,18 @@ class WindowStage:
             if reduced.rows or not scan.is_direct:
                 self.reduced[stream.name] = reduced
                 if watermark is not None:
-                    for name, count in reduced.weave.late_rows(reduced.partials, watermark).items():
+                    for name, count in reduced.late_rows(watermark).items():
                         if name in self._whole:
                             scan.count_late(name, count)
 
-    def _reduce(self, stream: str, rows: DataFrame, *, from_files: bool) -> Reduced:
+    def _reduce(self, stream: str, rows: DataFrame, *, from_files: bool) -> ReducedRows:
         """The rows of a stream as partials; one Spark job.
 
         Where they come `from_files`, Spark sees by itself whether one task reads them all.
         """
         weave = self._weaves[stream]
         few = not from_files and self._is_local and self._rows.get(stream, _FEW + 1) <= _FEW
-        reduced = Reduced(weave, weave.reduction.of(rows, in_one_task=few))
+        reduced = ReducedRows(weave, weave.reduction.of(rows, in_one_task=few))
         self._rows[stream] = reduced.rows
         return reduced
 
@@ -350,7 +277,7 @@ class WindowStage:
 
     def _answers(
         self,
-        reduced: Mapping[str, Reduced],
+        reduced: Mapping[str, ReducedRows],
         event_time: EventTime,
         counted_from: Mapping[str, int],
         paths: Mapping[str, str],
@@ -366,7 +293,7 @@ class WindowStage:
             arrived = reduced[name].partials if name in reduced else None
             if arrived is not None:
                 self._make_room(name, arrived)
-                self._totals[name].check_memory(arrived, self._hosting.max_state)
+                self._totals[name].check_memory(arrived, self.placements.settings.max_state)
             weave = self._weaves[name]
             before = event_time.watermark(weave.stream, after=False)
             weave.remember(self.log.pieces(self._kept.get(name, ())), before)
@@ -388,7 +315,7 @@ class WindowStage:
                 found[query] = [answers(shape.select, shape.measures, part, kind) for part in of_query if len(part)]
         for query, table in self._answered_on_executors(reduced, event_time, queries, paths).items():
             found.setdefault(query, []).append(table)
-        whole = {query: _together(tables) for query, tables in found.items() if tables}
+        whole = {query: pa.concat_tables(tables) for query, tables in found.items() if tables}
         return {query: table for query, table in whole.items() if table.num_rows}
 
     def _answered_after(self, shape: Woven, query: RunningQuery, event_time: EventTime, before: Clock) -> Clock:
@@ -404,12 +331,11 @@ class WindowStage:
         """Have the trees of a stream ready for what has arrived, in the driver or, if there is no room, elsewhere."""
         weave = self._weaves[name]
         try:
-            weave.fit(arrived, self._hosting.max_state)
+            weave.fit(arrived, self.placements.settings.max_state)
         except WindowMemoryLimit as reason:
-            if self._hosting.kernels is not Kernels.AUTO or reason.keys is None:
+            if self.placements.settings.kernels is not Kernels.AUTO or reason.keys is None:
                 raise
-            self._crowded_out[name, reason.keys] = weave.queries
-            self.hosts[name][reason.keys] = displaced(self.hosts[name][reason.keys].partials)
+            self.placements.displace(name, reason.keys, weave.queries)
             self._weaves[name] = weave.without(reason.keys)
             self._make_room(name, arrived)
 
@@ -421,7 +347,7 @@ class WindowStage:
 
     def _answered_on_executors(
         self,
-        reduced: Mapping[str, Reduced],
+        reduced: Mapping[str, ReducedRows],
         event_time: EventTime,
         queries: Mapping[str, RunningQuery],
         paths: Mapping[str, str],

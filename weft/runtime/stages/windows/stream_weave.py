@@ -9,16 +9,18 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from weft.algebra import Aggregate, Stream, Window
 from weft.kernels.density import Crowd
+from weft.plan.event_time import Clock
 from weft.plan.facts import Facts
 from weft.runtime.failures.errors import MemoryLimit, megabytes
 from weft.runtime.sources.late_rows import closed_for
 from weft.runtime.stages.windows.kernel_placement import KeySet
 from weft.runtime.stages.windows.numbering import KeyNumbers
-from weft.runtime.stages.windows.partials import Partials
+from weft.runtime.stages.windows.partials import LATEST, LEAST, Partials, without_clockless, without_clocks
 from weft.runtime.stages.windows.reduction import Reduction, reduction
 from weft.runtime.stages.windows.rollup import RollUp
 from weft.runtime.stages.windows.tree_choice import TreeChoice, choose_trees, cohorts, reuse_trees
@@ -150,20 +152,6 @@ class StreamWeave:
         for name, each in self.windowed.items():
             sets.setdefault(each.keys, {})[name] = each
         return sets
-
-    def late_rows(self, partials: Partials, watermark: int) -> dict[str, int]:
-        """The number of rows among new partials that each query loses because its windows have closed."""
-        slices, which = partials.distinct_slices
-        if not (slices < watermark).any():
-            return {}
-        closed = {window: closed_for(window, slices, watermark) for window in self.windows}
-        lost = {}
-        for name, each in self.windowed.items():
-            if closed[each.window].any():
-                takes = partials.signatures_satisfying([condition.text for condition in each.conditions])
-                late = closed[each.window][which] & takes[partials.signature_numbers]
-                lost[name] = int(partials.row_counts[late].sum())
-        return {name: count for name, count in lost.items() if count}
 
     def needed_since(self, watermark: int | None) -> int | None:
         """The least clock that an open window, or one that a late row can reach, still needs; None for all."""
@@ -308,6 +296,48 @@ class StreamWeave:
             window: GroupSelection(closed, first, last - first)
             for window, first, last in zip(present.tolist(), bounds, bounds[1:], strict=False)
         }
+
+
+class ReducedRows:
+    """The new rows of one stream as partials, and what is seen of them."""
+
+    def __init__(self, weave: StreamWeave, table: pa.Table) -> None:
+        everything = Partials(weave.reduction.layout, table)
+        usable = without_clockless(everything)
+        self.rows = int(usable.row_counts.sum())
+        self.bad = int(everything.row_counts.sum()) - self.rows
+        #: The largest clock, and the smallest if EMIT EMPTY needs it.
+        self.latest: Clock = pc.max(usable.table[LATEST]).as_py()
+        self.least: Clock = pc.min(table[LEAST]).as_py() if weave.reduction.tells_least else None
+        self.partials = Partials(usable.layout, without_clocks(usable.table))
+        self.weave = weave
+
+    def has_late_rows(self, watermark: Clock) -> bool:
+        """Whether some row is too late for all windows. Either all rows of a slice are, or none."""
+        if watermark is None or not len(self.partials) or self.weave.running:
+            # Nothing is late for a window that never closes.
+            return False
+        slices, _ = self.partials.distinct_slices
+        # Instances that cover a clock after the watermark are open; mostly all do.
+        slices = slices[slices < watermark]
+        if not len(slices):
+            return False
+        closed = [closed_for(window, slices, watermark) for window in self.weave.windows]
+        return bool(np.logical_and.reduce(closed).any())
+
+    def late_rows(self, watermark: int) -> dict[str, int]:
+        """The number of rows that each query loses because its windows have closed."""
+        slices, which = self.partials.distinct_slices
+        if not (slices < watermark).any():
+            return {}
+        closed = {window: closed_for(window, slices, watermark) for window in self.weave.windows}
+        lost = {}
+        for name, each in self.weave.windowed.items():
+            if closed[each.window].any():
+                takes = self.partials.signatures_satisfying([condition.text for condition in each.conditions])
+                late = closed[each.window][which] & takes[self.partials.signature_numbers]
+                lost[name] = int(self.partials.row_counts[late].sum())
+        return {name: count for name, count in lost.items() if count}
 
 
 def _asked_by_many(tree: WindowTree, queries: Iterable[Woven]) -> frozenset[Aggregate]:
