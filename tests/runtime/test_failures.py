@@ -13,8 +13,8 @@ from weft.algebra import Field, Stream
 from weft.algebra.types import BIGINT
 from weft.loom import Loom
 from weft.runtime.failures.errors import EngineError
-from weft.runtime.failures.failures import failure_of
-from weft.runtime.spark.masters import check_master
+from weft.runtime.spark.session import check_master
+from weft.runtime.spark.spark_failures import failure_of
 
 ORDINAL = "CREATE STREAM s (n BIGINT, v BIGINT) WATERMARK FOR n AS n"
 SUM = "CREATE CONTINUOUS QUERY q AS SELECT SUM(v) AS total FROM s [ROWS 10 SLIDE 10]"

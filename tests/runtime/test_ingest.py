@@ -15,7 +15,7 @@ from tests.runtime.projects import reasons, rows_of, run_to_the_end
 from tests.runtime.workload_run import UNCOMMITTED, Run
 from weft.algebra import Value
 from weft.loom import Loom
-from weft.runtime.statistics import measured
+from weft.runtime.stages.statistics import measured
 
 pytestmark = pytest.mark.spark
 

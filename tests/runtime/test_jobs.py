@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from tests.runtime.workload_run import Run
 from weft.algebra import Value
-from weft.runtime.statistics import measured
+from weft.runtime.stages.statistics import measured
 
 pytestmark = pytest.mark.spark
 

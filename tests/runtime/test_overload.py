@@ -26,7 +26,7 @@ from weft.loom import Loom
 from weft.runtime.engine import Engine, state_directory
 from weft.runtime.progress import Progress
 from weft.runtime.sinks.kept import Kept, kept_by
-from weft.runtime.statistics import measured
+from weft.runtime.stages.statistics import measured
 
 pytestmark = pytest.mark.spark
 

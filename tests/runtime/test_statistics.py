@@ -19,11 +19,12 @@ from tests.support.generator import Cycle
 from weft.catalog import Catalog
 from weft.loom import Loom
 from weft.plan.facts import CycleMeasured, Measured, StreamMeasured
+from weft.runtime.recorder import KEPT, Recorder, selectivities
+from weft.runtime.stages.statistics import measured, rates
 from weft.runtime.stages.windows.partials import SLICE, Layout, Partials
 from weft.runtime.stages.windows.signatures import Condition, satisfying, signatures
 from weft.runtime.state.commits import START, Commit, StreamState
 from weft.runtime.state.status import kept_apart
-from weft.runtime.statistics import KEPT, Recorder, measured, rates, selectivities
 
 _STREAM = """
 CREATE STREAM trades (ts TIMESTAMP, sym STRING, price DOUBLE)

@@ -129,9 +129,9 @@ def status(project: ProjectOption = Path(), as_json: JsonOption = False) -> None
 
 
 def _document(project: Path) -> dict[str, Any]:
+    from weft.runtime.stages.statistics import measured
     from weft.runtime.state.commits import WHOLE
     from weft.runtime.state.status import status as read_status
-    from weft.runtime.statistics import measured
 
     with open_project(project, write=False) as loom:
         streams = {each.name: each for each in loom.catalog.streams()}

@@ -15,8 +15,8 @@ from weft.explain.shared_text import shared_query_text, shared_text
 from weft.explain.svg import svg
 from weft.explain.windows import sharing
 from weft.plan.facts import Measured
+from weft.runtime.stages.statistics import rates
 from weft.runtime.stages.windows.kernel_placement import PlacementNotes, no_placement_note
-from weft.runtime.statistics import rates
 
 _PICTURES = {"MERMAID": mermaid, "DOT": dot, "SVG": svg}
 

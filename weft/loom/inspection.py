@@ -20,9 +20,9 @@ def explain(catalog: Catalog, query: str | None, format: str) -> str:
     from weft.delivery.groups.explanation import delivered, delivered_document, delivered_text
     from weft.explain.explained import explained
     from weft.explain.project import Project
+    from weft.runtime.stages.statistics import measured
     from weft.runtime.stages.windows.kernel_placement import recorded_placements
     from weft.runtime.state.status import kept_apart
-    from weft.runtime.statistics import measured
 
     queries = _evaluated(catalog)
     chosen = None if query is None else catalog.query(query)

@@ -211,7 +211,7 @@ class Loom:
             spark = session(master, {**stored, **(settings or {})}, self.directory / "log")
         from weft.delivery.groups.control import Control
         from weft.runtime.engine import Engine, state_directory
-        from weft.runtime.failures.failures import failing_in_one_sentence
+        from weft.runtime.spark.spark_failures import failing_in_one_sentence
 
         with failing_in_one_sentence("the project cannot be opened"):
             directory, limit = state_directory(self.directory), chosen.max_results

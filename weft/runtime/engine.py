@@ -30,15 +30,16 @@ from pyspark.sql.streaming import StreamingQuery
 from weft.algebra import Stream, Table
 from weft.catalog import Catalog
 from weft.plan.plan import Plan, restricted, tables_of, with_read
+from weft.runtime.cluster_checks import StorageProbe, check_executors
 from weft.runtime.cycle import Answered, CycleRunner
+from weft.runtime.eviction import Evicting, Failure
 from weft.runtime.failures.errors import EngineError
-from weft.runtime.failures.failures import end_behind, end_of, failure_of
 from weft.runtime.failures.reasons import reason_of
-from weft.runtime.isolation.evicting import Evicting, Failure
-from weft.runtime.isolation.islands import CaughtUp, Islands, begun, plan_of, present, shared_part, without_needless
-from weft.runtime.isolation.retries import Retries
+from weft.runtime.islands import CaughtUp, Islands, begun, plan_of, present, shared_part, without_needless
 from weft.runtime.plans import Plans
 from weft.runtime.progress import Progress, progress_of
+from weft.runtime.recorder import Recorder
+from weft.runtime.retries import Retries
 from weft.runtime.sinks.dead_letter import write_file_letters
 from weft.runtime.sinks.kept import told
 from weft.runtime.sinks.outbox import FOLDER as WAITING
@@ -66,8 +67,7 @@ from weft.runtime.sources.shedding import (
     without_shed_rows,
 )
 from weft.runtime.sources.table_snapshots import GivenRows, TableSnapshots
-from weft.runtime.spark.executors_check import check_executors
-from weft.runtime.spark.probe import Probe
+from weft.runtime.spark.spark_failures import end_behind, end_of, failure_of
 from weft.runtime.stages.cycle_state import Step
 from weft.runtime.stages.joins.current import CurrentNetwork
 from weft.runtime.stages.joins.recorded_sizes import observed_before
@@ -86,7 +86,6 @@ from weft.runtime.state.sealing import check_files, with_seals
 from weft.runtime.state.sink_owner import take_folder
 from weft.runtime.state.storage import Storage, local_uri
 from weft.runtime.state.trouble import Waiting, lost_with
-from weft.runtime.statistics import Recorder
 from weft.sql import durations
 
 #: Held while a session has the setting by which sources have names; two threads would each restore what the other set.
@@ -185,8 +184,8 @@ class Engine:
         self._sweep()
 
     @cached_property
-    def _probe(self) -> Probe:
-        return Probe(self._spark, self._storage)
+    def _probe(self) -> StorageProbe:
+        return StorageProbe(self._spark, self._storage)
 
     # -- running ------------------------------------------------------------------------------------------------------
 

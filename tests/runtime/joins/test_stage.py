@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from tests.runtime.workload_run import Run
-from weft.runtime.statistics import measured
+from weft.runtime.stages.statistics import measured
 
 pytestmark = pytest.mark.spark
 

@@ -10,7 +10,7 @@ from tests.runtime.workload_run import Run, values_of
 from weft.algebra import Value
 from weft.explain.project import Project
 from weft.runtime.stages.operators import StageKind
-from weft.runtime.statistics import measured
+from weft.runtime.stages.statistics import measured
 from weft.sql.check import check
 
 F = """CREATE STREAM f (day BIGINT, id INT, kind INT, amount INT, sender INT, receiver INT)

@@ -13,9 +13,9 @@ from weft.algebra import Value
 from weft.loom import Loom
 from weft.plan.facts import Facts
 from weft.plan.normal_form import normalised
+from weft.runtime.stages.statistics import facts
 from weft.runtime.stages.windows.tree_choice import TreeChoice, choose_trees
 from weft.runtime.stages.windows.woven_queries import Woven, woven
-from weft.runtime.statistics import facts
 
 _STREAM = "CREATE STREAM trades (n BIGINT, sym STRING, qty BIGINT) WATERMARK FOR n AS n - 20 USING memory;"
 #: Slides that have hardly an edge in common.

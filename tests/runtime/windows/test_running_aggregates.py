@@ -11,9 +11,9 @@ import pytest
 
 from tests.runtime.workload_run import Run, batch_of
 from weft.kernels.monoids import NONFINITE, POSITIVE, ieee_sum, settled, sum_of_integers, whole_sum
+from weft.runtime.stages.statistics import measured
 from weft.runtime.stages.windows.total_files import CohortRows, CohortSpec, TotalsFile, decoded, encoded
 from weft.runtime.state.commits import errors_of
-from weft.runtime.statistics import measured
 
 TRADES = "CREATE STREAM trades (n BIGINT, sym STRING, qty BIGINT, price DOUBLE) WATERMARK FOR n AS n - 5 USING memory;"
 EVER = (

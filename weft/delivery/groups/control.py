@@ -29,8 +29,8 @@ from weft.delivery.log.publisher import Broker, Published, Publisher
 from weft.optimizer.group_results import Statistics
 from weft.runtime.engine import Engine
 from weft.runtime.sinks.publishing import PublishedRows
+from weft.runtime.stages.statistics import measured, rates
 from weft.runtime.state.commits import Commit
-from weft.runtime.statistics import measured, rates
 
 
 class Control:

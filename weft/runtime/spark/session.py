@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,10 +22,9 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from weft.runtime.failures.errors import EngineError
-from weft.runtime.failures.failures import failing_in_one_sentence
 from weft.runtime.spark import java
 from weft.runtime.spark.class_archive import archive, java_options
-from weft.runtime.spark.masters import check_master
+from weft.runtime.spark.spark_failures import failing_in_one_sentence
 from weft.sql.settings import FIXED_VALUES, fixed_refusal, is_fixed
 
 __all__ = ["SparkSession", "compile_plans", "in_few_tasks", "in_session", "own_session", "session", "union_of"]
@@ -78,6 +78,12 @@ _FACTORY = "spark.sql.codegen.factoryMode"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 #: How many times as often as usual a method is called before Java compiles it.
 _CALLS_BEFORE_COMPILING = 5
+
+
+_MASTERS = ("local", "local[", "local-cluster[", "spark://", "yarn", "k8s://")
+
+#: Seconds that a master has to answer: Spark itself needs a minute to give one up.
+_MASTER_PATIENCE = 5
 
 
 def session(
@@ -162,6 +168,28 @@ def _started(master: str, chosen: dict[str, str], log: Path | None) -> SparkSess
         spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR" if java.spark_log() is None else "WARN")
     return spark
+
+
+def check_master(master: str, settings: Mapping[str, str]) -> None:
+    """Refuse a master that weft cannot run on, or that does not answer."""
+    if master.startswith("sc://") or "spark.remote" in settings or "SPARK_REMOTE" in os.environ:
+        raise EngineError(
+            "weft does not run on Spark Connect (sc://, spark.remote, SPARK_REMOTE): it needs Spark's driver "
+            "in its own process; give a master such as local[*], spark://host:7077, yarn or k8s://…"
+        )
+    if not any(master == kind or (kind[-1] in "[/" and master.startswith(kind)) for kind in _MASTERS):
+        raise EngineError(f"'{master}' is no master of Spark; write local[*], spark://host:7077, yarn or k8s://…")
+    if master.startswith("spark://") and not any(_answers(each) for each in master[len("spark://") :].split(",")):
+        raise EngineError(f"no master of Spark answers at {master}; check the address, and that the master runs")
+
+
+def _answers(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _MASTER_PATIENCE).close()
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 @contextmanager

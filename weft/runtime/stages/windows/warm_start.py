@@ -18,13 +18,13 @@ from weft.kernels.warm import warm_up
 from weft.plan.facts import Facts
 from weft.plan.log_ids import LogId
 from weft.plan.plan import Plan
+from weft.runtime.stages.statistics import facts
 from weft.runtime.stages.windows import partials
 from weft.runtime.stages.windows.kernel_placement import fits_the_driver, placement_settings
 from weft.runtime.stages.windows.stream_weave import StreamWeave
 from weft.runtime.stages.windows.woven_queries import NotWoven, Woven, woven
 from weft.runtime.state.seals import Seals, check, seal_of
 from weft.runtime.state.status import last_commit
-from weft.runtime.statistics import facts
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 
 from weft.catalog import Catalog
 from weft.plan.plan import restricted, with_read
+from weft.runtime.culprits import culprits, is_attributable
 from weft.runtime.failures.errors import MemoryLimit
-from weft.runtime.isolation.culprits import culprits, is_attributable
-from weft.runtime.isolation.islands import Islands, runner_for, sentence_of
+from weft.runtime.islands import Islands, runner_for, sentence_of
 from weft.runtime.sources.batches import Batch
 from weft.runtime.state.commits import Commit
 from weft.runtime.state.cycle_spec import CycleSpec, Folders

@@ -27,10 +27,10 @@ from pyspark.sql import functions as F
 from weft.catalog import Catalog
 from weft.plan.plan import Plan, restricted, with_read, with_readers, without
 from weft.runtime.columnar.rows import CORRUPT, STREAM, TICK, slots_of
+from weft.runtime.culprits import is_attributable
 from weft.runtime.cycle import CycleRunner
 from weft.runtime.failures.errors import EngineError
 from weft.runtime.failures.reasons import reason_of
-from weft.runtime.isolation.culprits import is_attributable
 from weft.runtime.sinks.kept import told
 from weft.runtime.sources.batches import Batch, BatchPart
 from weft.runtime.sources.table_snapshots import TableSnapshots

@@ -1,15 +1,7 @@
-"""What each cycle measures, kept in the catalog for the newest cycles and read back from any process.
+"""Records what each cycle measured in the catalog, where any process reads it: see `stages/statistics.py`.
 
-    cycle                seconds, answers, Spark jobs, and the seconds of each stage
-    stream:<name>        rows, late, bad, shed, partials, ticks, rates; and the stream's number
-    keys:<name>          how many different keys there have been, by key set
-    executors:<name>     the live partials of key sets whose kernels are on the executors
-    conditions:<name>    the share of rows that satisfies a condition, by its text
-    facts:<name>         what plans go by from then on, see `weft/plan/facts.py`
-    and of the network, see `weft/runtime/stages/joins/recorded_sizes.py`
-
-Statistics are about the past and nobody's answer depends on them: what goes wrong with them is logged, and the cycle
-goes on. All of them together cost a cycle about a millisecond.
+No answer depends on statistics: what goes wrong with them is logged, and the cycle goes on. All of them together cost a
+cycle about a millisecond.
 """
 
 from __future__ import annotations
@@ -18,28 +10,23 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from fractions import Fraction
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from pyspark.sql import SparkSession
 
 from weft.algebra import Stream
 from weft.algebra.properties import clock_type
 from weft.algebra.types import TIMESTAMP
 from weft.catalog import Catalog
-from weft.plan.facts import CycleMeasured, Facts, Measured, StreamMeasured, facts_of, key_set
-from weft.runtime.columnar.rows import with_names
-from weft.runtime.stages.joins.recorded_sizes import Numbers, recorded_sizes
+from weft.plan.facts import Facts, key_set
+from weft.runtime.cycle import Answered
+from weft.runtime.stages.joins.recorded_sizes import Numbers
+from weft.runtime.stages.statistics import CYCLE, facts
 from weft.runtime.stages.windows.partials import Partials
 from weft.runtime.stages.windows.signatures import satisfying
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from weft.runtime.cycle import Answered
-    from weft.runtime.stages.windows.stream_weave import ReducedRows
-    from weft.runtime.state.commits import Commit
+from weft.runtime.stages.windows.stream_weave import ReducedRows
+from weft.runtime.state.commits import Commit
 
 #: So many of the newest cycles are kept.
 KEPT: Final = 100
@@ -51,12 +38,9 @@ _PACED_BY = 5
 _SAMPLE = 4_096
 _CONDITIONS = 64
 
-_CYCLE = "cycle"
 _SECOND = 1_000_000
 #: Steps that are one stage to a user.
 _STAGES = {"rename": "commit", "after commit": "tidy"}
-#: Numbers of a cycle that are not the seconds of a stage.
-_OF_CYCLE = ("seconds", "answers", "jobs", "behind")
 #: Numbers of a stream's state that grow from cycle to cycle.
 _OF_STREAM = ("rows", "late", "bad", "shed")
 
@@ -104,7 +88,7 @@ class Recorder:
         """A cycle is committed: record what it measured, come what may. By so many seconds the next one is late."""
         now = time.monotonic()
         try:
-            numbers = {_CYCLE: {**self._of_cycle(answered, now), "behind": behind}} | self._of_streams(
+            numbers = {CYCLE: {**self._of_cycle(answered, now), "behind": behind}} | self._of_streams(
                 answered, last, streams, now
             )
             numbers |= of_network()
@@ -209,97 +193,3 @@ def _jobs_so_far(spark: SparkSession) -> int | None:
         return int(spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs())
     except Exception:
         return None
-
-
-# -- reading back -----------------------------------------------------------------------------------------------------
-
-
-def facts(catalog: Catalog) -> dict[str, Facts]:
-    """What was known of each stream after the newest cycle."""
-    with catalog.transaction():
-        numbers = catalog.stream_numbers()
-        records = [_Records.of(catalog, each, numbers[each.name]) for each in catalog.streams()]
-    return {each.stream.name: facts_of(each.facts) for each in records if each.facts}
-
-
-def measured(catalog: Catalog) -> Measured:
-    """What the newest cycles measured. Columns go by their names."""
-    with catalog.transaction():
-        numbers = catalog.stream_numbers()
-        cycles = catalog.statistics(_CYCLE)
-        records = [_Records.of(catalog, each, numbers[each.name]) for each in catalog.streams()]
-    return Measured(
-        tuple(
-            CycleMeasured(
-                each.cycle,
-                float(each.numbers["seconds"]),
-                int(each.numbers["answers"]),
-                int(each.numbers["jobs"]) if "jobs" in each.numbers else None,
-                {stage: float(seconds) for stage, seconds in each.numbers.items() if stage not in _OF_CYCLE},
-                {of.stream.name: of.measured(each.cycle) for of in records if each.cycle in of.grown},
-                float(each.numbers.get("behind", 0.0)),
-            )
-            for each in cycles
-        ),
-        {of.stream.name: shares for of in records if (shares := of.selectivities())},
-        {of.stream.name: facts_of(of.facts) for of in records if of.facts},
-        recorded_sizes(catalog).document(),
-    )
-
-
-@dataclass(frozen=True)
-class _Records:
-    """What is recorded of one stream, by cycle."""
-
-    stream: Stream
-    grown: Mapping[int, Mapping[str, int | float]]
-    keys: Mapping[int, Mapping[str, int | float]]
-    shares: Mapping[int, Mapping[str, int | float]]
-    #: What was known after the newest cycle.
-    facts: Mapping[str, int | float]
-
-    @classmethod
-    def of(cls, catalog: Catalog, stream: Stream, number: int) -> _Records:
-        # Another stream may have had the name before.
-        grown = {n: each for n, each in _by_cycle(catalog, "stream", stream).items() if each["number"] == number}
-        keys, shares = (
-            {n: each for n, each in _by_cycle(catalog, kind, stream).items() if n in grown}
-            for kind in ("keys", "conditions")
-        )
-        known = [each for n, each in sorted(_by_cycle(catalog, "facts", stream).items()) if n in grown]
-        return cls(stream, grown, keys, shares, known[-1] if known else {})
-
-    def measured(self, cycle: int) -> StreamMeasured:
-        numbers = self.grown[cycle]
-        return StreamMeasured(
-            int(numbers["rows"]),
-            int(numbers["late"]),
-            int(numbers["bad"]),
-            int(numbers["partials"]) if "partials" in numbers else None,
-            int(numbers["ticks"]),
-            numbers.get("rows_per_event_second"),
-            numbers.get("rows_per_second"),
-            {with_names(text, self.stream): int(count) for text, count in self.keys.get(cycle, {}).items()},
-            int(numbers.get("shed", 0)),
-        )
-
-    def selectivities(self) -> dict[str, float]:
-        """The newest share of each condition."""
-        shares = {text: share for of_cycle in self.shares.values() for text, share in of_cycle.items()}
-        return {with_names(text, self.stream): float(share) for text, share in shares.items()}
-
-
-def _by_cycle(catalog: Catalog, kind: str, stream: Stream) -> dict[int, Mapping[str, int | float]]:
-    return {each.cycle: each.numbers for each in catalog.statistics(f"{kind}:{stream.name}")}
-
-
-def rates(measured: Measured) -> dict[str, Fraction]:
-    """Rows per tick of each stream, over all cycles that are kept."""
-    rows: dict[str, int] = {}
-    ticks: dict[str, int] = {}
-    for cycle in measured.cycles:
-        for name, each in cycle.streams.items():
-            if each.ticks:
-                rows[name] = rows.get(name, 0) + each.rows
-                ticks[name] = ticks.get(name, 0) + each.ticks
-    return {name: Fraction(rows[name], ticks[name]) for name in rows}

@@ -1,0 +1,176 @@
+"""What is checked of a cluster: that executors have the Python packages they need, and share the state directory.
+
+Windows over very many keys are answered on the executors (`stages/windows/executors.py`), which need weft and what it
+imports there. Without this check a cluster that lacks it would run well until its keys no longer fit into the driver.
+
+The state belongs to one directory. Executors write to it and read from it under the path that the driver has for it; on
+a machine that does not share it, they would write to a disk of their own.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from secrets import token_hex
+from typing import Any
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from weft.runtime.failures.errors import EngineError, StorageError
+from weft.runtime.failures.reasons import reason_of
+from weft.runtime.state.storage import Storage
+
+#: What answering windows imports on an executor.
+_NEEDED = ("weft", "numpy", "numba", "pyarrow")
+#: Tasks for each core. All cores get one at once, so every executor gets some.
+_TASKS = 2
+
+_ADVICE = (
+    "install it there, or ship an environment with spark.archives and PYSPARK_PYTHON, or SET kernels = driver, which "
+    "needs no Python on executors; see 'On a cluster' in docs/running.md"
+)
+
+
+@dataclass(frozen=True)
+class ExecutorPython:
+    """The Python of one executor: where it is, and the version, or the problem, of each package that is needed."""
+
+    host: str
+    python: str
+    versions: Mapping[str, str | None]
+
+
+def check_executors(spark: SparkSession, kernels: str) -> None:
+    """Raise EngineError if an executor lacks what it needs to answer windows, and windows may go there."""
+    master = spark.sparkContext.master
+    if kernels == "driver" or (master.startswith("local") and not master.startswith("local-cluster")):
+        return
+    tasks = _TASKS * int(spark.sparkContext.defaultParallelism)
+    try:
+        found = spark.sparkContext.parallelize(range(tasks), tasks).map(_reporting()).collect()
+    except (PySparkException, Py4JError) as error:
+        raise EngineError(
+            f"the executors cannot run Python ({spark.sparkContext.pythonExec}): {reason_of(error)}; {_ADVICE}"
+        ) from error
+    problem = problem_in([ExecutorPython(*each) for each in found], importlib.metadata.version("weft"))
+    if problem:
+        raise EngineError(problem)
+
+
+def problem_in(reports: Iterable[ExecutorPython], version: str) -> str:
+    """What executors lack that the driver, with this version of weft, needs there; nothing if they lack nothing."""
+    for each in sorted(set(map(_hashable, reports)), key=str):
+        host, python, versions = each
+        for package, found in versions:
+            if found is None:
+                return f"the Python of executors on {host} ({python}) has no {package}: {_ADVICE}"
+            if package == "weft" and found not in ("", version):
+                return (
+                    f"executors on {host} ({python}) have weft {found}, and the driver has {version}; "
+                    f"they need the same version: {_ADVICE}"
+                )
+    return ""
+
+
+def _hashable(report: ExecutorPython) -> tuple[str, str, tuple[tuple[str, str | None], ...]]:
+    return report.host, report.python, tuple((package, report.versions[package]) for package in _NEEDED)
+
+
+def _reporting() -> Any:
+    """A function that reports on the Python it runs in. It is sent as code, since executors may lack this module."""
+    needed = _NEEDED
+
+    def report(task: int) -> tuple[str, str, dict[str, str | None]]:
+        import importlib
+        import socket
+        import sys
+        from importlib import metadata
+
+        found: dict[str, str | None] = {}
+        for package in needed:
+            try:
+                importlib.import_module(package)
+            except ImportError:
+                found[package] = None
+                continue
+            try:
+                found[package] = metadata.version(package)
+            except metadata.PackageNotFoundError:
+                # It came as an archive (spark.submit.pyFiles), which says nothing of its version.
+                found[package] = ""
+        return socket.gethostname(), sys.executable, found
+
+    return report
+
+
+_FOLDER = "probe"
+
+
+class StorageProbe:
+    """Looks whether the driver and all executors share the state directory; once for each set of executors."""
+
+    def __init__(self, spark: SparkSession, storage: Storage) -> None:
+        self._spark = spark
+        self._storage = storage
+        #: Executors in the driver's own process see what it sees.
+        master = spark.sparkContext.master
+        self._is_local = master.startswith("local") and not master.startswith("local-cluster")
+        self._executors: frozenset[str] = frozenset()
+
+    def check(self) -> None:
+        """Raise StorageError if an executor that was not probed before does not share the directory."""
+        if not self._is_local and self._running() - self._executors:
+            self._probe()
+            self._executors = self._running()
+
+    def _running(self) -> frozenset[str]:
+        # The driver is among them.
+        infos = self._spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
+        return frozenset(f"{each.host()}:{each.port()}" for each in infos)
+
+    def _probe(self) -> None:
+        """Exchange files with all executors. Spark does it in Java: executors may have no Python."""
+        folder, token = f"{_FOLDER}/{token_hex(8)}", token_hex(16)
+        tasks = _TASKS * int(self._spark.sparkContext.defaultParallelism)
+        spark = self._spark.newSession()
+        # A task for each line, and for each file.
+        spark.conf.set("spark.sql.leafNodeDefaultParallelism", tasks)
+        spark.conf.set("spark.sql.optimizer.singleTaskExecution.enabled", "false")
+        lines = sorted(f"{token} {task}" for task in range(tasks))
+        try:
+            self._read_by_executors(spark, f"{folder}/driver", lines)
+            self._written_by_executors(spark, f"{folder}/executors", token, lines)
+        finally:
+            self._storage.delete(_FOLDER)
+
+    def _read_by_executors(self, spark: SparkSession, folder: str, lines: Sequence[str]) -> None:
+        for task, line in enumerate(lines):
+            self._storage.write_bytes(f"{folder}/{task}", line.encode())
+        try:
+            read = [row.value for row in spark.read.text(self._storage.path(folder)).collect()]
+        except (PySparkException, Py4JJavaError) as error:
+            raise self._not_shared("an executor cannot read what the driver has written") from error
+        if sorted(read) != lines:
+            raise self._not_shared("an executor reads other files than the driver has written")
+
+    def _written_by_executors(self, spark: SparkSession, folder: str, token: str, lines: Sequence[str]) -> None:
+        rows = spark.range(0, len(lines), 1, len(lines)).select(F.concat_ws(" ", F.lit(token), "id").alias("value"))
+        try:
+            rows.write.text(self._storage.path(folder))
+        except (PySparkException, Py4JJavaError) as error:
+            raise self._not_shared("an executor cannot write to it") from error
+        names = [name for name in self._storage.names(folder) if name.startswith("part-")]
+        written = b"".join(self._storage.read_bytes(f"{folder}/{name}") for name in names).decode().splitlines()
+        if sorted(written) != lines:
+            found = f"{len(written)} of {len(lines)} files"
+            raise self._not_shared(f"the driver finds {found} that executors have written")
+
+    def _not_shared(self, wrong: str) -> StorageError:
+        return StorageError(
+            f"{self._storage.root} is not shared by the driver and all executors ({wrong}): the project must be in a "
+            "directory that all machines share, under one path; see 'On a cluster' in docs/running.md"
+        )

@@ -1,0 +1,121 @@
+"""What cycles have measured, as the catalog keeps it for the newest of them.
+
+    cycle                seconds, answers, Spark jobs, and the seconds of each stage
+    stream:<name>        rows, late, bad, shed, partials, ticks, rates; and the stream's number
+    keys:<name>          how many different keys there have been, by key set
+    executors:<name>     the live partials of key sets whose kernels are on the executors
+    conditions:<name>    the share of rows that satisfies a condition, by its text
+    facts:<name>         what plans are chosen by from then on, see `weft/plan/facts.py`
+    and of the network, see `joins/recorded_sizes.py`
+
+`weft/runtime/recorder.py` records them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from weft.algebra import Stream
+from weft.catalog import Catalog
+from weft.plan.facts import CycleMeasured, Facts, Measured, StreamMeasured, facts_of
+from weft.runtime.columnar.rows import with_names
+from weft.runtime.stages.joins.recorded_sizes import recorded_sizes
+
+#: The name of the record of a cycle as a whole.
+CYCLE = "cycle"
+
+#: Numbers of a cycle that are not the seconds of a stage.
+_OF_CYCLE = ("seconds", "answers", "jobs", "behind")
+
+
+def facts(catalog: Catalog) -> dict[str, Facts]:
+    """What was known of each stream after the newest cycle."""
+    with catalog.transaction():
+        numbers = catalog.stream_numbers()
+        records = [_Records.of(catalog, each, numbers[each.name]) for each in catalog.streams()]
+    return {each.stream.name: facts_of(each.facts) for each in records if each.facts}
+
+
+def measured(catalog: Catalog) -> Measured:
+    """What the newest cycles measured. Columns go by their names."""
+    with catalog.transaction():
+        numbers = catalog.stream_numbers()
+        cycles = catalog.statistics(CYCLE)
+        records = [_Records.of(catalog, each, numbers[each.name]) for each in catalog.streams()]
+    return Measured(
+        tuple(
+            CycleMeasured(
+                each.cycle,
+                float(each.numbers["seconds"]),
+                int(each.numbers["answers"]),
+                int(each.numbers["jobs"]) if "jobs" in each.numbers else None,
+                {stage: float(seconds) for stage, seconds in each.numbers.items() if stage not in _OF_CYCLE},
+                {of.stream.name: of.measured(each.cycle) for of in records if each.cycle in of.grown},
+                float(each.numbers.get("behind", 0.0)),
+            )
+            for each in cycles
+        ),
+        {of.stream.name: shares for of in records if (shares := of.selectivities())},
+        {of.stream.name: facts_of(of.facts) for of in records if of.facts},
+        recorded_sizes(catalog).document(),
+    )
+
+
+@dataclass(frozen=True)
+class _Records:
+    """What is recorded of one stream, by cycle."""
+
+    stream: Stream
+    grown: Mapping[int, Mapping[str, int | float]]
+    keys: Mapping[int, Mapping[str, int | float]]
+    shares: Mapping[int, Mapping[str, int | float]]
+    #: What was known after the newest cycle.
+    facts: Mapping[str, int | float]
+
+    @classmethod
+    def of(cls, catalog: Catalog, stream: Stream, number: int) -> _Records:
+        # Another stream may have had the name before.
+        grown = {n: each for n, each in _by_cycle(catalog, "stream", stream).items() if each["number"] == number}
+        keys, shares = (
+            {n: each for n, each in _by_cycle(catalog, kind, stream).items() if n in grown}
+            for kind in ("keys", "conditions")
+        )
+        known = [each for n, each in sorted(_by_cycle(catalog, "facts", stream).items()) if n in grown]
+        return cls(stream, grown, keys, shares, known[-1] if known else {})
+
+    def measured(self, cycle: int) -> StreamMeasured:
+        numbers = self.grown[cycle]
+        return StreamMeasured(
+            int(numbers["rows"]),
+            int(numbers["late"]),
+            int(numbers["bad"]),
+            int(numbers["partials"]) if "partials" in numbers else None,
+            int(numbers["ticks"]),
+            numbers.get("rows_per_event_second"),
+            numbers.get("rows_per_second"),
+            {with_names(text, self.stream): int(count) for text, count in self.keys.get(cycle, {}).items()},
+            int(numbers.get("shed", 0)),
+        )
+
+    def selectivities(self) -> dict[str, float]:
+        """The newest share of each condition."""
+        shares = {text: share for of_cycle in self.shares.values() for text, share in of_cycle.items()}
+        return {with_names(text, self.stream): float(share) for text, share in shares.items()}
+
+
+def _by_cycle(catalog: Catalog, kind: str, stream: Stream) -> dict[int, Mapping[str, int | float]]:
+    return {each.cycle: each.numbers for each in catalog.statistics(f"{kind}:{stream.name}")}
+
+
+def rates(measured: Measured) -> dict[str, Fraction]:
+    """Rows per tick of each stream, over all cycles that are kept."""
+    rows: dict[str, int] = {}
+    ticks: dict[str, int] = {}
+    for cycle in measured.cycles:
+        for name, each in cycle.streams.items():
+            if each.ticks:
+                rows[name] = rows.get(name, 0) + each.rows
+                ticks[name] = ticks.get(name, 0) + each.ticks
+    return {name: Fraction(rows[name], ticks[name]) for name in rows}
