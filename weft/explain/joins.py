@@ -190,7 +190,7 @@ class _NetworkInWords:
         members: dict[str, list[int]] = {}
         for number, family in self._families.homes.items():
             members.setdefault(family.name, []).append(number)
-        for family in self._families.families:
+        for family in self._families.groups:
             if family.sides is None:
                 continue
             numbers = members[family.name]

@@ -14,7 +14,7 @@ from weft.optimizer.network import MeasuredSizes, Patience, Redecided, Redecidin
 from weft.plan.log_ids import LogId
 from weft.runtime.stages.joins.join_groups import join_groups_of
 from weft.runtime.stages.joins.join_index import JoinIndex
-from weft.runtime.stages.joins.keeping import JoinState
+from weft.runtime.stages.joins.join_state import JoinState
 from weft.runtime.stages.joins.network_pass import NetworkPass
 from weft.runtime.stages.joins.observing import Observing
 from weft.runtime.stages.joins.prepared import PreparedGroup, RegisteredSelect, prepared
@@ -91,15 +91,15 @@ class CurrentNetwork:
         if self._cycle != last.cycle or self._tables != tables:
             self._held = {}
         self._tables = tables
-        asking = SparkJobs(spark)
-        families = self._families(operators, last, cycle)
-        keeping = JoinState(asking, storage, last, cycle, self._folders.of(cycle), self._held)
-        self._pass = NetworkPass(families, asking, keeping, self.observing.sampling())
+        jobs = SparkJobs(spark)
+        groups = self._groups(operators, last, cycle)
+        state = JoinState(jobs, storage, last, cycle, self._folders.of(cycle), self._held)
+        self._pass = NetworkPass(groups, jobs, state, self.observing.sampling())
         return self._pass
 
     def committed(self, cycle: int) -> None:
         """The cycle that was begun has been committed."""
-        if self._pass is not None and self._pass.keeping.cycle == cycle:
+        if self._pass is not None and self._pass.state.cycle == cycle:
             self._pass.hold()
             try:
                 self.observing.see(self._pass)
@@ -124,7 +124,7 @@ class CurrentNetwork:
         limit = self._hosting.max_driver_partials // _PARTIALS_IN_A_ROW
         return rows > (limit // 2 if self._on_executors else limit)
 
-    def _families(self, operators: Iterable[Operator], last: Commit, cycle: int) -> tuple[PreparedGroup, ...]:
+    def _groups(self, operators: Iterable[Operator], last: Commit, cycle: int) -> tuple[PreparedGroup, ...]:
         present = {operator.id.text: operator for operator in operators}
         if not present and not self._operators:
             return ()
@@ -138,9 +138,9 @@ class CurrentNetwork:
             return self._prepared
         self._kept.keep()
         network = self._kept.planner.network
-        families = join_groups_of(network)
-        self.observing.name_nodes(network, families)
-        self._prepared = prepared(families, _asked(present), _fields(present.values()), on_executors=away)
+        groups = join_groups_of(network)
+        self.observing.name_nodes(network, groups)
+        self._prepared = prepared(groups, _lookup(present), _fields(present.values()), on_executors=away)
         if self.redecided:
             self._let_go_of_rows_without_columns()
         return self._prepared
@@ -165,12 +165,12 @@ class CurrentNetwork:
         """
         for each in self._prepared:
             names = {*(name for name, _ in each.stored), *(name for name, _ in each.columns.computed.values())}
-            held = self._held.get(each.family.name)
+            held = self._held.get(each.group.name)
             if held is not None and not held.has(names):
-                del self._held[each.family.name]
+                del self._held[each.group.name]
 
 
-def _asked(operators: Mapping[str, Operator]) -> dict[str, RegisteredSelect]:
+def _lookup(operators: Mapping[str, Operator]) -> dict[str, RegisteredSelect]:
     return {
         place: RegisteredSelect(operator.relation, operator.running.start.first)
         for place, operator in operators.items()

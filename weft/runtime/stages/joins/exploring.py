@@ -25,7 +25,7 @@ from weft.runtime.stages.joins.join_groups import band_between
 from weft.runtime.stages.joins.join_index import Lookup, LookupKey
 from weft.runtime.stages.joins.network_pass import NetworkPass
 from weft.runtime.stages.joins.prepared import PreparedGroup
-from weft.runtime.stages.joins.probes import NewRows, numbering_of
+from weft.runtime.stages.joins.probes import NewRows, lookup_key_of
 from weft.runtime.stages.joins.row_checks import clock_of, column_of
 
 #: So many new rows of a log are tried in a cycle.
@@ -47,16 +47,16 @@ def explored(network: NetworkPass, before: Mapping[LogId, int]) -> Iterator[Trie
 
     `before` says how many rows of each log had come before it that were kept or could have been.
     """
-    families = {each.family.name: each for each in network.families}
-    for join in network.families:
+    groups = {each.group.name: each for each in network.groups}
+    for join in network.groups:
         way = _way(join)
         if way is None:
             continue
-        rows, looked_in = families[join.family.legs[way.leg]], join.sides[1 - way.side]
-        new, held = network.fresh.get(rows.family.name), network.keeping.held.get(looked_in.family.name)
+        rows, looked_in = groups[join.group.legs[way.leg]], join.sides[1 - way.side]
+        new, held = network.fresh.get(rows.group.name), network.state.held.get(looked_in.group.name)
         if new is not None and held is not None and way.column in new.table.column_names:
-            tried = _some(np.flatnonzero(new.membership.in_any(rows.family.feeding)))
-            pairs = held.count(_asked(new, tried, way), way.numbering)
+            tried = _some(np.flatnonzero(new.membership.in_any(rows.group.feeding)))
+            pairs = held.count(_lookup(new, tried, way), way.key)
             possible = round(len(tried) * _rows_read(network, join, 1 - way.side, before))
             if possible:
                 yield Tried(join, pairs, possible)
@@ -67,18 +67,18 @@ def _some(rows: Positions) -> Positions:
     return rows[:: -(-len(rows) // TRIED) or 1]
 
 
-def _asked(new: NewRows, rows: Positions, way: _Way) -> Lookup:
+def _lookup(new: NewRows, rows: Positions, way: _Way) -> Lookup:
     """What rows of a log are looked up by; those without a key find nothing."""
     numbers, present = new.keys.of((way.column,))
-    asking = rows[present[rows]]
-    return Lookup(numbers[asking], np.asarray(new.table[clock_of(0)])[asking], *way.bounds)
+    with_key = rows[present[rows]]
+    return Lookup(numbers[with_key], np.asarray(new.table[clock_of(0)])[with_key], *way.bounds)
 
 
 def _rows_read(network: NetworkPass, join: PreparedGroup, side: int, before: Mapping[LogId, int]) -> float:
     """How many rows of a side's log have come, this cycle's among them, that a join reads: by those of this cycle."""
-    log = join.sides[side].family.name
+    log = join.sides[side].group.name
     arrived, new = network.arrived.get(log, 0), network.fresh.get(log)
-    read = int(new.membership.in_any(join.family.parents(side)).sum()) if new is not None else 0
+    read = int(new.membership.in_any(join.group.parents(side)).sum()) if new is not None else 0
     share = read / arrived if arrived else 1.0
     return share * (before.get(log, 0) + arrived)
 
@@ -90,13 +90,13 @@ class _Way:
     side: int
     leg: int
     column: str
-    numbering: LookupKey
+    key: LookupKey
     bounds: tuple[int | None, int | None]
 
 
 def _way(prepared: PreparedGroup) -> _Way | None:
     """The way from one leg of a join below to the log beside it, if the key is about that leg alone."""
-    if prepared.on_executors or len(prepared.family.keys) != 1:
+    if prepared.on_executors or len(prepared.group.keys) != 1:
         return None
     sides = [number for number, side in enumerate(prepared.sides) if side.sides]
     if len(sides) != 1:
@@ -105,11 +105,11 @@ def _way(prepared: PreparedGroup) -> _Way | None:
     looked_in = prepared.sides[1 - side]
     (name,) = prepared.key_columns[side]
     leg_name, _, local = name.removeprefix("t").partition("_")
-    if looked_in.family.name.is_table or not leg_name.isdigit():
+    if looked_in.group.name.is_table or not leg_name.isdigit():
         return None
-    leg, other = int(leg_name) + prepared.family.first_legs[side], prepared.family.first_legs[1 - side]
-    if prepared.family.legs[leg].is_table:
+    leg, other = int(leg_name) + prepared.group.first_legs[side], prepared.group.first_legs[1 - side]
+    if prepared.group.legs[leg].is_table:
         return None
     band = band_between(leg, other, prepared.uses)
     bounds = (None, None) if band is None else (band.low, band.high)
-    return _Way(side, leg, column_of(0, local), numbering_of(prepared, 1 - side), bounds)
+    return _Way(side, leg, column_of(0, local), lookup_key_of(prepared, 1 - side), bounds)

@@ -1,10 +1,10 @@
-"""The network as families: nodes whose rows are made alike, and so are made together.
+"""The network as groups: nodes whose rows are made alike, and so are made together.
 
     level 0     all selections over one log: one pass over its new rows
     level 1     all joins of the same two logs by the same equalities, and the selections over them: one join
-    level n     … of two families of lower levels
+    level n     … of two groups of lower levels
 
-A row of a family says which of its nodes it is in. What a family does grows with its distinct expressions, not with
+A row of a group says which of its nodes it is in. What a group does grows with its distinct expressions, not with
 its nodes, and its log is found again under the same name whatever queries come and go. Nodes go by numbers that follow
 from what they are: two networks, drawn up at different times, mean the same rows by the same number.
 
@@ -65,7 +65,7 @@ class JoinGroup:
         return 0, len(self.sides[0].legs)
 
     def parents(self, side: int) -> frozenset[int]:
-        """The nodes of a side that the family's joins read."""
+        """The nodes of a side that the group's joins read."""
         return frozenset(each.parents[side] for each in self.nodes.values() if len(each.parents) == 2)
 
     @cached_property
@@ -74,8 +74,8 @@ class JoinGroup:
         read = {
             node
             for join in self.above
-            for side, family in enumerate(join.sides or ())
-            if family is self
+            for side, group in enumerate(join.sides or ())
+            if group is self
             for node in join.parents(side)
         }
         return tuple(sorted(read))
@@ -83,7 +83,7 @@ class JoinGroup:
 
 @dataclass(frozen=True)
 class GroupNode:
-    """A node in its family. `parents` has the numbers of those in the sides for a join, in the family for others."""
+    """A node in its group. `parents` has the numbers of those in the sides for a join, in the group for others."""
 
     number: int
     parents: tuple[int, ...]
@@ -93,30 +93,30 @@ class GroupNode:
 
 @dataclass(frozen=True)
 class JoinGroups:
-    """All families, lower levels first, and where each select finds its rows: the family, the node and the legs."""
+    """All groups, lower levels first, and where each select finds its rows: the group, the node and the legs."""
 
-    families: tuple[JoinGroup, ...]
+    groups: tuple[JoinGroup, ...]
     results: Mapping[str, tuple[JoinGroup, Result]]
-    #: By number in the network: the family of each node, and the number that it goes by here.
+    #: By number in the network: the group of each node, and the number that it goes by here.
     homes: Mapping[int, JoinGroup]
     numbers: Mapping[int, int]
 
 
 def join_groups_of(network: Network) -> JoinGroups:
-    """The families of a network."""
+    """The groups of a network."""
     numbers = _numbers_by_content(network)
-    families: dict[LogId, JoinGroup] = {}
+    groups: dict[LogId, JoinGroup] = {}
     homes: dict[int, JoinGroup] = {}
     for node in network.nodes.values():
-        family = homes[node.number] = _home(node, homes, families)
+        group = homes[node.number] = _home(node, homes, groups)
         parents = tuple(numbers[parent] for parent in node.parents)
         number = numbers[node.number]
-        family.nodes[number] = GroupNode(number, parents, node.predicates, node.timely)
+        group.nodes[number] = GroupNode(number, parents, node.predicates, node.timely)
     results = {
         place: (homes[result.node], Result(numbers[result.node], result.legs))
         for place, result in network.results.items()
     }
-    ordered = sorted(families.values(), key=lambda each: (each.level, each.name))
+    ordered = sorted(groups.values(), key=lambda each: (each.level, each.name))
     return JoinGroups(tuple(ordered), results, homes, numbers)
 
 
@@ -132,20 +132,20 @@ def _numbers_by_content(network: Network) -> Mapping[int, int]:
     return {number: int.from_bytes(content, "big") for number, content in contents.items()}
 
 
-def _home(node: Node, homes: Mapping[int, JoinGroup], families: dict[LogId, JoinGroup]) -> JoinGroup:
+def _home(node: Node, homes: Mapping[int, JoinGroup], groups: dict[LogId, JoinGroup]) -> JoinGroup:
     if node.is_base:
-        return families.setdefault(node.legs[0], JoinGroup(node.legs[0], node.legs))
+        return groups.setdefault(node.legs[0], JoinGroup(node.legs[0], node.legs))
     if not node.is_join:
         return homes[node.parents[0]]
     left, right = homes[node.parents[0]], homes[node.parents[1]]
     keys = tuple(_keys(node.predicates, len(left.legs)))
     on = ", ".join(key.text for key in keys) or "time"
     name = LogId(LogKind.JOINED, f"({left.name}) ({right.name}) on {on}")
-    if name not in families:
-        families[name] = JoinGroup(name, node.legs, (left, right), keys)
+    if name not in groups:
+        groups[name] = JoinGroup(name, node.legs, (left, right), keys)
         for side in {left.name: left, right.name: right}.values():
-            side.above.append(families[name])
-    return families[name]
+            side.above.append(groups[name])
+    return groups[name]
 
 
 def _keys(predicates: PredicateSet, left_legs: int) -> Iterator[JoinKey]:
@@ -168,16 +168,16 @@ def hash_of(keys: Sequence[str]) -> str:
     return f"CASE WHEN {present} THEN xxhash64({', '.join(keys)}) END"
 
 
-def demands(family: JoinGroup, number: int) -> tuple[Disjunction, ...]:
+def demands(group: JoinGroup, number: int) -> tuple[Disjunction, ...]:
     """All that the node of a log demands: its own predicates and those of the nodes below it."""
-    member = family.nodes[number]
-    below = demands(family, member.parents[0]) if member.parents else ()
+    member = group.nodes[number]
+    below = demands(group, member.parents[0]) if member.parents else ()
     return (*below, *member.predicates.disjunctions)
 
 
 @dataclass(frozen=True)
 class Use:
-    """A select that needs the rows of a node in a family: the family's leg i is its input `inputs[i]`."""
+    """A select that needs the rows of a node in a group: the group's leg i is its input `inputs[i]`."""
 
     select: Select
     inputs: tuple[int, ...]
@@ -195,14 +195,14 @@ class Use:
         )
 
 
-def uses_below(family: JoinGroup, node: int, use: Use) -> Iterator[tuple[JoinGroup, int, Use]]:
+def uses_below(group: JoinGroup, node: int, use: Use) -> Iterator[tuple[JoinGroup, int, Use]]:
     """A use of a node, and what follows from it for the nodes that it is made of."""
-    yield family, node, use
-    member = family.nodes[node]
+    yield group, node, use
+    member = group.nodes[node]
     if len(member.parents) == 1:
-        yield from uses_below(family, member.parents[0], use)
-    elif family.sides is not None:
-        for side, parent, first_leg in zip(family.sides, member.parents, family.first_legs, strict=True):
+        yield from uses_below(group, member.parents[0], use)
+    elif group.sides is not None:
+        for side, parent, first_leg in zip(group.sides, member.parents, group.first_legs, strict=True):
             inputs = use.inputs[first_leg : first_leg + len(side.legs)]
             yield from uses_below(side, parent, Use(use.select, inputs, use.first, use.bounds))
 
@@ -253,11 +253,11 @@ class Band:
         return self.high - self.low + 1
 
 
-def band_of(family: JoinGroup, uses: Iterable[Use]) -> Band | None:
+def band_of(group: JoinGroup, uses: Iterable[Use]) -> Band | None:
     """The narrowest band that the rows of a join lie in, for one leg of either side; None if there is none."""
-    _, first_right = family.first_legs
+    _, first_right = group.first_legs
     listed = list(uses)
-    pairs = [(left, right) for left in range(first_right) for right in range(first_right, len(family.legs))]
+    pairs = [(left, right) for left in range(first_right) for right in range(first_right, len(group.legs))]
     bands = [band for pair in pairs if (band := band_between(*pair, listed)) is not None]
     return min(bands, key=lambda band: (band.width, band.left, band.right), default=None)
 

@@ -109,13 +109,13 @@ class _IndexedRows:
     def keys(self) -> KeyHashes:
         return KeyHashes(self.table)
 
-    def by(self, numbering: LookupKey) -> tuple[Positions, OrderedNumbers]:
-        if numbering.name not in self.sorted:
-            numbers, present = numbering.numbers(self.table, self.keys)
+    def by(self, key: LookupKey) -> tuple[Positions, OrderedNumbers]:
+        if key.name not in self.sorted:
+            numbers, present = key.numbers(self.table, self.keys)
             rows = np.flatnonzero(present)
-            order, known = ordered(numbers[rows], np.asarray(self.table[numbering.clock])[rows])
-            self.sorted[numbering.name] = rows[order], known
-        return self.sorted[numbering.name]
+            order, known = ordered(numbers[rows], np.asarray(self.table[key.clock])[rows])
+            self.sorted[key.name] = rows[order], known
+        return self.sorted[key.name]
 
 
 def _merged(old: _IndexedRows, new: _IndexedRows) -> _IndexedRows:
@@ -125,7 +125,7 @@ def _merged(old: _IndexedRows, new: _IndexedRows) -> _IndexedRows:
 
 @dataclass
 class JoinIndex:
-    """The rows of a family from before this cycle."""
+    """The rows of a group from before this cycle."""
 
     #: For each node that joins read: the first cycle whose rows are here.
     since: dict[int, int]
@@ -158,7 +158,7 @@ class JoinIndex:
         self.chunks = kept
 
     def found(
-        self, asked: Lookup, numbering: LookupKey, columns: Sequence[tuple[str, pa.DataType]]
+        self, asked: Lookup, key: LookupKey, columns: Sequence[tuple[str, pa.DataType]]
     ) -> list[tuple[Positions, pa.Table]]:
         """The rows that are looked for: for each chunk the positions among the numbers, and the rows beside them.
 
@@ -166,7 +166,7 @@ class JoinIndex:
         """
         result = []
         for chunk in self.chunks:
-            order, known = chunk.by(numbering)
+            order, known = chunk.by(key)
             which, places = known.matches(asked.numbers, asked.clocks, asked.low, asked.high)
             if len(which):
                 rows = pa.array(order[places])
@@ -174,11 +174,11 @@ class JoinIndex:
                 result.append((which, pa.table(arrays, names=[name for name, _ in columns])))
         return result
 
-    def count(self, asked: Lookup, numbering: LookupKey) -> int:
+    def count(self, asked: Lookup, key: LookupKey) -> int:
         """How many pairs there are of numbers and the rows that are looked for."""
         total = 0
         for chunk in self.chunks:
-            begin, end = chunk.by(numbering)[1].stretches(asked.numbers, asked.clocks, asked.low, asked.high)
+            begin, end = chunk.by(key)[1].stretches(asked.numbers, asked.clocks, asked.low, asked.high)
             total += int((end - begin).sum())
         return total
 

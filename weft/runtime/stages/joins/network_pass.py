@@ -1,14 +1,14 @@
-"""The network in a cycle: families from the lowest level up, each level in a few Spark jobs.
+"""The network in a cycle: groups from the lowest level up, each level in a few Spark jobs.
 
     level 0   one job      the new rows of all logs that some node may want; rows that are in no log have been taken
     a join    no job       new rows of either side with new rows of the other, by the numbers of their keys
               no job       … with kept rows of the other, as long as the driver has room for them (`held.py`)
               one job      … with kept rows that stay where they are: one table of probes, sent to everybody, and a
-                           scan of the kept rows for each family and side
+                           scan of the kept rows for each group and side
               one job      what of the pairs only Spark can compute, if there is anything
     answers   no job       every select takes the rows of its node
 
-How many queries there are has no part in this. A family whose sides have nothing new does nothing at all. What is kept
+How many queries there are has no part in this. A group whose sides have nothing new does nothing at all. What is kept
 of joins for the joins above them is in logs, like the rows of streams; all of it becomes true with the cycle's commit.
 """
 
@@ -26,7 +26,7 @@ from weft.plan.event_time import Clock
 from weft.plan.log_ids import LogId
 from weft.runtime.columnar.packed_selects import Packed
 from weft.runtime.columnar.rows import ARRIVAL, CLOCK, column
-from weft.runtime.stages.joins.keeping import JoinState
+from weft.runtime.stages.joins.join_state import JoinState
 from weft.runtime.stages.joins.prepared import PreparedGroup, SelectOutput
 from weft.runtime.stages.joins.probes import (
     JoinProbe,
@@ -57,59 +57,59 @@ _LARGEST = (1 << 63) - 1
 class NetworkPass:
     """The network in one cycle: what has been evaluated so far, and what is to be kept of it."""
 
-    families: Sequence[PreparedGroup]
-    asking: SparkJobs
-    keeping: JoinState
+    groups: Sequence[PreparedGroup]
+    jobs: SparkJobs
+    state: JoinState
     #: For each log how many rows come for one that stands for all of them; logs of which nothing is known have none.
     sampling: Mapping[str, int] = field(default_factory=dict)
     #: How many rows each log got in this cycle, when all have got theirs.
     arrived: Mapping[LogId, int] = field(default_factory=dict)
-    #: What is new in each family; nothing for those that have no rows.
+    #: What is new in each group; nothing for those that have no rows.
     fresh: dict[LogId, NewRows] = field(default_factory=dict)
     _done: set[str] = field(default_factory=set)
 
     def advance(self, settled: frozenset[str], views: Views) -> tuple[set[str], dict[str, pa.Table]]:
-        """Evaluate all families whose logs have got their new rows: the places that are answered, and the answers."""
+        """Evaluate all groups whose logs have got their new rows: the places that are answered, and the answers."""
         places: set[str] = set()
         answers: dict[str, pa.Table] = {}
-        ready = [each for each in self.families if self._is_ready(each, settled)]
-        for level in sorted({each.family.level for each in ready}):
-            here = [each for each in ready if each.family.level == level]
+        ready = [each for each in self.groups if self._is_ready(each, settled)]
+        for level in sorted({each.group.level for each in ready}):
+            here = [each for each in ready if each.group.level == level]
             if level:
                 self._join(here, views)
             else:
                 self._select(here, views)
             for each in here:
-                self._done.add(each.family.name)
-                places.update(tap.place for tap in each.taps)
+                self._done.add(each.group.name)
+                places.update(select.place for select in each.selects)
                 answers.update(self._answers(each))
         return places, answers
 
     def _is_ready(self, prepared: PreparedGroup, settled: frozenset[str]) -> bool:
-        return prepared.family.name not in self._done and settled.issuperset(prepared.family.legs)
+        return prepared.group.name not in self._done and settled.issuperset(prepared.group.legs)
 
     def hold(self) -> None:
         """Hold the rows of this cycle in the driver, now that it is committed."""
-        self.keeping.hold(self.families, self.fresh)
+        self.state.hold(self.groups, self.fresh)
 
     # -- selections ---------------------------------------------------------------------------------------------------
 
-    def _select(self, families: Iterable[PreparedGroup], views: Views) -> None:
+    def _select(self, groups: Iterable[PreparedGroup], views: Views) -> None:
         """One pass over the new rows of each log, in one job."""
-        named = {each.family.name: each for each in families}
+        named = {each.group.name: each for each in groups}
         texts = [
             new_rows(each, views.new[name], self.sampling.get(name))
             for name, each in named.items()
             if name in views.new
         ]
-        found = self.asking.collected(texts)
+        found = self.jobs.collected(texts)
         for name, each in named.items():
             if name in found:
                 self._take(each, found[name])
 
     def asked_straight(self, rows: Mapping[LogId, str], logged: Collection[LogId]) -> list[Packed]:
         """What is asked for of rows that are in no log yet; `rows` has selects of them, with their clocks, by log."""
-        named = {each.family.name: each for each in self.families if each.family.name in rows}
+        named = {each.group.name: each for each in self.groups if each.group.name in rows}
         return [
             straight_rows(each, rows[name], self.sampling.get(name), kept=name in logged)
             for name, each in named.items()
@@ -123,88 +123,88 @@ class NetworkPass:
         What comes back are the rows for logs, of each log the ones that joins may look for.
         """
         kept = {}
-        for each in self.families:
-            name = each.family.name
+        for each in self.groups:
+            name = each.group.name
             if name in found:
                 rows, watermark = found[name]
-                self._take(each, judged(each, rows, watermark, self.keeping.cycle))
+                self._take(each, judged(each, rows, watermark, self.state.cycle))
                 if name in logged:
-                    wanted = rows.filter(pa.array(self.fresh[name].membership.in_any(each.family.feeding)))
-                    kept[name] = rows_for_log(each, wanted, watermark, self.keeping.cycle)
+                    wanted = rows.filter(pa.array(self.fresh[name].membership.in_any(each.group.feeding)))
+                    kept[name] = rows_for_log(each, wanted, watermark, self.state.cycle)
         return kept
 
     def _take(self, prepared: PreparedGroup, table: pa.Table) -> None:
         sample = np.asarray(table[SAMPLED]) if prepared.condition else None
         rows = table.drop_columns([SAMPLED])
-        self.fresh[prepared.family.name] = NewRows(rows, prepared.evaluator.of(rows), sample)
+        self.fresh[prepared.group.name] = NewRows(rows, prepared.evaluator.of(rows), sample)
 
     # -- joins --------------------------------------------------------------------------------------------------------
 
-    def _join(self, families: Sequence[PreparedGroup], views: Views) -> None:
+    def _join(self, groups: Sequence[PreparedGroup], views: Views) -> None:
         """All joins of one level."""
-        for each in families:
-            self.keeping.label(each, views)
-        probes = {each: probes_of(each, self.fresh) for each in families}
-        pairs: dict[PreparedGroup, list[pa.Table]] = {each: [] for each in families}
+        for each in groups:
+            self.state.label(each, views)
+        probes = {each: probes_of(each, self.fresh) for each in groups}
+        pairs: dict[PreparedGroup, list[pa.Table]] = {each: [] for each in groups}
         for probe, found in self._met([probe for both in probes.values() for probe in both], views):
             pairs[probe.prepared].append(found)
         for each, both in probes.items():
             if len(both) == 2:
                 pairs[each].append(both_new(*both))
         tables = {each: pa.concat_tables(parts) for each, parts in pairs.items() if parts}
-        for each, table in self.asking.with_computed(tables).items():
-            membership = self.keeping.membership(each, table)
-            labelled = self.keeping.keep(each, table, membership) if each.family.feeding else table
-            self.fresh[each.family.name] = NewRows(labelled, membership)
+        for each, table in self.jobs.with_computed(tables).items():
+            membership = self.state.membership(each, table)
+            labelled = self.state.keep(each, table, membership) if each.group.feeding else table
+            self.fresh[each.group.name] = NewRows(labelled, membership)
 
     def _met(self, probes: Sequence[JoinProbe], views: Views) -> Iterator[tuple[JoinProbe, pa.Table]]:
         """New rows with the kept rows of the other side that they may meet."""
         there = [probe for probe in probes if probe.prepared.on_executors]
         yield from self._met_on_executors(there, views)
         for probe in probes:
-            held = None if probe.prepared.on_executors else self.keeping.held_rows(probe.other, views)
+            held = None if probe.prepared.on_executors else self.state.held_rows(probe.other, views)
             if held is not None:
                 for table in with_held(probe, held):
                     yield probe, table
 
     def _met_on_executors(self, probes: Sequence[JoinProbe], views: Views) -> Iterator[tuple[JoinProbe, pa.Table]]:
         """The same where kept rows stay with the executors, in one job for all probes."""
-        kept = {number: self.keeping.before(probe.other, views) for number, probe in enumerate(probes)}
+        kept = {number: self.state.before(probe.other, views) for number, probe in enumerate(probes)}
         asked = {number: probes[number] for number, rows in kept.items() if rows is not None}
         if not asked:
             return
-        view = self.asking.view(probe_table(asked))
+        view = self.jobs.view(probe_table(asked))
         texts = [
             probed(probe.prepared, 1 - probe.side, rows, view, salt(number), str(number))
             for number, probe in asked.items()
             if (rows := kept[number]) is not None
         ]
-        compiled = self.keeping.is_worth_compiling(probe.other for probe in asked.values())
-        for name, table in self.asking.collected(texts, compiled=compiled).items():
+        compiled = self.state.is_worth_compiling(probe.other for probe in asked.values())
+        for name, table in self.jobs.collected(texts, compiled=compiled).items():
             yield probes[int(name)], probes[int(name)].met(np.asarray(table[ROW]), table)
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
     def _answers(self, prepared: PreparedGroup) -> Iterator[tuple[str, pa.Table]]:
-        """The rows of every select that reads a family, with their clocks."""
-        fresh = self.fresh.get(prepared.family.name)
-        if fresh is None or not prepared.taps:
+        """The rows of every select that reads a group, with their clocks."""
+        fresh = self.fresh.get(prepared.group.name)
+        if fresh is None or not prepared.selects:
             return
         columns = {name: fresh.table[name].combine_chunks() for name in fresh.table.column_names}
-        clocks = pa.array(clocks_of(fresh.table, len(prepared.family.legs)))
+        clocks = pa.array(clocks_of(fresh.table, len(prepared.group.legs)))
         arrivals = np.asarray(fresh.table[ARRIVAL])
         earliest = int(arrivals.min(initial=_LARGEST))
         rows_of: dict[int, Positions] = {}
-        for tap in prepared.taps:
-            if tap.node not in rows_of:
-                rows_of[tap.node] = fresh.membership.rows(tap.node)
-            rows = rows_of[tap.node]
-            if tap.first > earliest:
-                rows = rows[arrivals[rows] >= tap.first]
+        for select in prepared.selects:
+            if select.node not in rows_of:
+                rows_of[select.node] = fresh.membership.rows(select.node)
+            rows = rows_of[select.node]
+            if select.first > earliest:
+                rows = rows[arrivals[rows] >= select.first]
             if len(rows):
-                yield tap.place, _answer(tap, pa.array(rows), columns, clocks)
+                yield select.place, _answer(select, pa.array(rows), columns, clocks)
 
 
-def _answer(tap: SelectOutput, rows: pa.Array, columns: Mapping[str, pa.Array], clocks: pa.Array) -> pa.Table:
-    arrays = [to_outside(columns[name].take(rows), output.type) for output, name in tap.outputs]
+def _answer(select: SelectOutput, rows: pa.Array, columns: Mapping[str, pa.Array], clocks: pa.Array) -> pa.Table:
+    arrays = [to_outside(columns[name].take(rows), output.type) for output, name in select.outputs]
     return pa.table([*arrays, clocks.take(rows)], names=[*map(column, range(len(arrays))), CLOCK])

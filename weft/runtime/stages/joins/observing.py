@@ -38,7 +38,7 @@ from weft.runtime.stages.joins.prepared import PreparedGroup
 from weft.runtime.stages.joins.probes import NewRows
 from weft.runtime.stages.joins.row_checks import Columns, column_of, conjunction_of
 
-#: So many conditions, and so many nodes, of one family are counted in a cycle; more of them take turns.
+#: So many conditions, and so many nodes, of one group are counted in a cycle; more of them take turns.
 BY_TURNS = 256
 #: About so many rows of a log stand for all of them.
 SAMPLE = 2_048
@@ -48,7 +48,7 @@ _COLUMNS = 256
 
 @dataclass(frozen=True)
 class _Conditions:
-    """The conditions of a family by the numbers of their clauses, and its keys; each may go by two names."""
+    """The conditions of a group by the numbers of their clauses, and its keys; each may go by two names."""
 
     clauses: tuple[tuple[int, tuple[SizeKey, ...]], ...]
     keys: tuple[tuple[SizeKey, ...], ...]
@@ -59,18 +59,18 @@ class Observing:
 
     def __init__(self, observed: MeasuredSizes) -> None:
         self.observed = observed
-        #: Of each family of joins, in the last cycle: the pairs that it looked at, and those that are in a node.
+        #: Of each group of joins, in the last cycle: the pairs that it looked at, and those that are in a node.
         self.pairs: dict[str, tuple[int, int]] = {}
-        #: By family the nodes of either side that it joined when it was last counted.
+        #: By group the nodes of either side that it joined when it was last counted.
         self._joined: dict[str, tuple[frozenset[int], ...]] = {}
         self._renaming = Renaming()
         self._conditions: dict[int, tuple[PreparedGroup, _Conditions]] = {}
         self._values: dict[tuple[str, str], DistinctCount] = {}
 
-    def name_nodes(self, network: Network, families: JoinGroups) -> None:
+    def name_nodes(self, network: Network, groups: JoinGroups) -> None:
         """The network is another one: what is known of its nodes goes by what they compute."""
         self.observed.nodes = {
-            number: SizeKey(SizeKind.NODE, node.legs, str(families.numbers[number]))
+            number: SizeKey(SizeKind.NODE, node.legs, str(groups.numbers[number]))
             for number, node in network.nodes.items()
             if node.parents
         }
@@ -85,29 +85,29 @@ class Observing:
 
     def see(self, network: NetworkPass) -> None:
         """Count what a cycle has done."""
-        before = {log: sum(each.all_rows for each in segments) for log, segments in network.keeping.last.logs.items()}
-        arrived, cycle = network.arrived, network.keeping.cycle
+        before = {log: sum(each.all_rows for each in segments) for log, segments in network.state.last.logs.items()}
+        arrived, cycle = network.arrived, network.state.cycle
 
         def combinations(legs: Sequence[LogId]) -> int:
             known = [before.get(log, 0) for log in legs]
             return prod(rows + arrived.get(log, 0) for rows, log in zip(known, legs, strict=True)) - prod(known)
 
-        for log in {leg for each in network.families for leg in each.family.legs}:
+        for log in {leg for each in network.groups for leg in each.group.legs}:
             self.observed.see(SizeKey(SizeKind.NEW, (log,)), arrived.get(log, 0))
             self.observed.see(SizeKey(SizeKind.ROWS, (log,)), before.get(log, 0) + arrived.get(log, 0))
         counted: dict[SizeKey, tuple[int, int]] = {}
         derived: dict[SizeKey, float] = {}
         tried = self._tried(network, before)
         self.pairs = {}
-        for each in network.families:
-            fresh, possible = network.fresh.get(each.family.name), combinations(each.family.legs)
+        for each in network.groups:
+            fresh, possible = network.fresh.get(each.group.name), combinations(each.group.legs)
             if possible:
                 self._see_nodes(each, fresh, possible, cycle)
                 if each.sides:
-                    sides = [combinations(side.family.legs) for side in each.sides]
+                    sides = [combinations(side.group.legs) for side in each.sides]
                     for known, share in self._see_join(each, network.fresh, possible, sides).items():
                         # Rows that have met others already are not as good as rows as they come.
-                        if each.family.level == 1 or known not in tried:
+                        if each.group.level == 1 or known not in tried:
                             derived.setdefault(known, share)
                 if fresh is not None:
                     _add(counted, self._count(each, fresh, cycle))
@@ -121,7 +121,7 @@ class Observing:
     def _see_nodes(self, prepared: PreparedGroup, fresh: NewRows | None, possible: int, cycle: int) -> None:
         for node in in_turn(list(prepared.evaluator.nodes), cycle, BY_TURNS):
             count = fresh.membership.count(node) if fresh is not None else 0
-            self.observed.see(SizeKey(SizeKind.NODE, prepared.family.legs, str(node)), count, possible)
+            self.observed.see(SizeKey(SizeKind.NODE, prepared.group.legs, str(node)), count, possible)
 
     # -- joins --------------------------------------------------------------------------------------------------------
 
@@ -133,23 +133,21 @@ class Observing:
         What several keys let through together they are given equal parts in: for a join by all of them it makes no
         difference, and values that hang together, as an account and its bank, are not taken to be independent.
         """
-        family, here = prepared.family, fresh.get(prepared.family.name)
+        group, here = prepared.group, fresh.get(prepared.group.name)
         looked_at = len(here.membership) if here is not None else 0
         kept = int(here.membership.in_any(prepared.evaluator.nodes).sum()) if here is not None else 0
-        self.pairs[family.name] = looked_at, kept
-        known = [
-            SizeKey(kind, family.legs, family.name) for kind in (SizeKind.LOOKED_AT, SizeKind.LEFT, SizeKind.RIGHT)
-        ]
-        joined = tuple(family.parents(number) for number in range(len(prepared.sides)))
-        if self._joined.setdefault(family.name, joined) != joined:
+        self.pairs[group.name] = looked_at, kept
+        known = [SizeKey(kind, group.legs, group.name) for kind in (SizeKind.LOOKED_AT, SizeKind.LEFT, SizeKind.RIGHT)]
+        joined = tuple(group.parents(number) for number in range(len(prepared.sides)))
+        if self._joined.setdefault(group.name, joined) != joined:
             # Of other rows, another share is looked at: one of the old and one of the new would say nothing together.
-            self._joined[family.name] = joined
+            self._joined[group.name] = joined
             for each in known:
                 self.observed.forget(each)
         self.observed.see(known[0], looked_at, possible)
         for number, (side, of_side) in enumerate(zip(prepared.sides, of_sides, strict=True)):
-            rows = fresh.get(side.family.name)
-            read = int(rows.membership.in_any(family.parents(number)).sum()) if rows is not None else 0
+            rows = fresh.get(side.group.name)
+            read = int(rows.membership.in_any(group.parents(number)).sum()) if rows is not None else 0
             if of_side:
                 self.observed.see(known[1 + number], read, of_side)
         shares = [self.observed.value(each) for each in known]
@@ -187,17 +185,17 @@ class Observing:
         return known[1]
 
     def _found_conditions(self, prepared: PreparedGroup) -> _Conditions:
-        family, numbers = prepared.family, prepared.evaluator.clauses
-        keys = {key.text: None for key in family.keys}
+        group, numbers = prepared.group, prepared.evaluator.clauses
+        keys = {key.text: None for key in group.keys}
         clauses: dict[int, tuple[SizeKey, ...]] = {}
         names_of_keys: dict[str, tuple[SizeKey, ...]] = {}
-        # Names of columns follow from what they hold: the family's own are not touched.
+        # Names of columns follow from what they hold: the group's own are not touched.
         columns = Columns(prepared.columns.legs)
-        for member in family.nodes.values():
+        for member in group.nodes.values():
             conjunction = conjunction_of(member.predicates, columns)
             for condition, clause in zip(member.predicates.disjunctions, conjunction, strict=True):
                 if clause in numbers and condition.sources:
-                    names = tuple(self._names(condition, family.legs))
+                    names = tuple(self._names(condition, group.legs))
                     if condition.text in keys:
                         names_of_keys[condition.text] = names
                     else:
@@ -214,8 +212,8 @@ class Observing:
 
     def _see_values(self, network: NetworkPass) -> None:
         seen: set[tuple[str, str]] = set()
-        for log, column, side, name in _key_columns(network.families):
-            fresh = network.fresh.get(side.family.name)
+        for log, column, side, name in _key_columns(network.groups):
+            fresh = network.fresh.get(side.group.name)
             known = len(self._values) < _COLUMNS or (log, column) in self._values
             if (log, column) in seen or fresh is None or not known or name not in fresh.table.column_names:
                 continue
@@ -227,19 +225,19 @@ class Observing:
                 self.observed.see(SizeKey(SizeKind.VALUES, (log,), column), values.count)
 
 
-def _key_columns(families: Sequence[PreparedGroup]) -> Iterator[tuple[str, str, PreparedGroup, str]]:
-    """The columns of logs that joins look rows up by: log and column, and the family and the column that have them."""
-    for each in families:
+def _key_columns(groups: Sequence[PreparedGroup]) -> Iterator[tuple[str, str, PreparedGroup, str]]:
+    """The columns of logs that joins look rows up by: log and column, and the group and the column that have them."""
+    for each in groups:
         for number, side in enumerate(each.sides):
-            for key in each.family.keys if not side.sides else ():
+            for key in each.group.keys if not side.sides else ():
                 expression = (key.left, key.right)[number]
                 if isinstance(expression, Column):
-                    place = side.columns.place_of(expression, -each.family.first_legs[number])
-                    yield side.family.name, expression.name, side, column_of(*place)
+                    place = side.columns.place_of(expression, -each.group.first_legs[number])
+                    yield side.group.name, expression.name, side, column_of(*place)
 
 
 def _add(counted: dict[SizeKey, tuple[int, int]], found: Iterator[tuple[SizeKey, int, int]]) -> None:
-    """Add what one family tells. What the rows of a log have told of themselves, their pairs do not tell better."""
+    """Add what one group tells. What the rows of a log have told of themselves, their pairs do not tell better."""
     of_logs = {known for known in counted if len(known.logs) == 1}
     for known, part, whole in found:
         if known not in of_logs:

@@ -1,4 +1,4 @@
-"""A family made ready to run: which columns it needs, what Spark computes of them, how its rows find their nodes.
+"""A group made ready to run: which columns it needs, what Spark computes of them, how its rows find their nodes.
 
 What is prepared here depends on the network and the queries alone, not on any rows: it is made anew when these change.
 """
@@ -60,11 +60,11 @@ class SelectOutput:
 
 @dataclass(eq=False)
 class PreparedGroup:
-    """One family, made ready."""
+    """One group, made ready."""
 
-    family: JoinGroup
+    group: JoinGroup
     columns: Columns
-    taps: list[SelectOutput] = field(default_factory=list)
+    selects: list[SelectOutput] = field(default_factory=list)
     #: The selects that need its rows, and for each node the first cycle from which on somebody does.
     uses: list[Use] = field(default_factory=list)
     needed_from: dict[int, int] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class PreparedGroup:
 
     @cached_property
     def band(self) -> Band | None:
-        return band_of(self.family, self.uses)
+        return band_of(self.group, self.uses)
 
     @cached_property
     def reach(self) -> dict[Source, int | None]:
@@ -108,7 +108,7 @@ class PreparedGroup:
 
     @cached_property
     def _hull(self) -> Expression | None:
-        return bounding_condition(bounding_predicates([demands(self.family, node) for node in self.evaluator.nodes]))
+        return bounding_condition(bounding_predicates([demands(self.group, node) for node in self.evaluator.nodes]))
 
     def _place(self, leaf: object) -> tuple[int, str]:
         assert isinstance(leaf, Column)
@@ -122,37 +122,37 @@ class PreparedGroup:
     @property
     def is_timely(self) -> bool:
         """Whether no row that came too late is wanted."""
-        return all(each.timely for each in self.family.nodes.values() if len(each.parents) == 2)
+        return all(each.timely for each in self.group.nodes.values() if len(each.parents) == 2)
 
     @property
     def stored(self) -> list[tuple[str, DataType]]:
         """The columns of its rows that are passed on, by name."""
         values = [(column_of(*each), self.columns.type_of(column_of(*each))) for each in sorted(self.columns.wanted)]
-        clocks = [(clock_of(leg), BIGINT) for leg in range(len(self.family.legs))]
-        labels = [(NODES, STRING)] if self.family.sides is not None else []
+        clocks = [(clock_of(leg), BIGINT) for leg in range(len(self.group.legs))]
+        labels = [(NODES, STRING)] if self.group.sides is not None else []
         return [*values, *clocks, (ARRIVAL, BIGINT), (LATE, BOOLEAN), *labels]
 
 
 def prepared(
-    families: JoinGroups,
+    groups: JoinGroups,
     asked: Mapping[str, RegisteredSelect],
     fields: Mapping[str, tuple[Field, ...]],
     *,
     on_executors: bool,
 ) -> tuple[PreparedGroup, ...]:
-    """All families, lower levels first; `fields` has the columns of each log."""
+    """All groups, lower levels first; `fields` has the columns of each log."""
     made: dict[str, PreparedGroup] = {}
-    for family in families.families:
-        sides = tuple(made[side.name] for side in family.sides or ())
-        columns = Columns(tuple(fields[leg] for leg in family.legs))
-        made[family.name] = PreparedGroup(family, columns, sides=sides, on_executors=on_executors)
-    for place, (family, result) in families.results.items():
+    for group in groups.groups:
+        sides = tuple(made[side.name] for side in group.sides or ())
+        columns = Columns(tuple(fields[leg] for leg in group.legs))
+        made[group.name] = PreparedGroup(group, columns, sides=sides, on_executors=on_executors)
+    for place, (group, result) in groups.results.items():
         wish = asked[place]
-        made[family.name].taps.append(_tap(place, wish, result.node, result.legs, made[family.name].columns))
-        if family.sides is not None:
-            for leg, local in _places_of(wish.select, result.legs, made[family.name].columns):
-                made[family.legs[leg]].joined_by.add(local)
-        for below, node, use in uses_below(family, result.node, use_of(wish.select, result.legs, wish.first)):
+        made[group.name].selects.append(_select_output(place, wish, result.node, result.legs, made[group.name].columns))
+        if group.sides is not None:
+            for leg, local in _places_of(wish.select, result.legs, made[group.name].columns):
+                made[group.legs[leg]].joined_by.add(local)
+        for below, node, use in uses_below(group, result.node, use_of(wish.select, result.legs, wish.first)):
             here = made[below.name]
             here.uses.append(use)
             here.needed_from[node] = min(here.needed_from.get(node, use.first), use.first)
@@ -162,14 +162,14 @@ def prepared(
                 here.awaited_from[node] = min(here.awaited_from.get(node, first), first)
             here.readers.setdefault(node, {})[place] = use.first
     for each in made.values():
-        needed = dict.fromkeys((*(tap.node for tap in each.taps), *each.family.feeding))
-        each.evaluator = RowMatcher({node: _conjunction(each, each.family.nodes[node]) for node in needed})
+        needed = dict.fromkeys((*(select.node for select in each.selects), *each.group.feeding))
+        each.evaluator = RowMatcher({node: _conjunction(each, each.group.nodes[node]) for node in needed})
         if each.sides:
             _look_at_sides(each)
     for each in reversed(made.values()):
         for leg, local in each.columns.wanted:
             if each.sides:
-                first_right = each.family.first_legs[1]
+                first_right = each.group.first_legs[1]
                 side, first = (each.sides[0], 0) if leg < first_right else (each.sides[1], first_right)
                 side.columns.wanted.add((leg - first, local))
                 if local in each.columns.values:
@@ -177,7 +177,9 @@ def prepared(
     return tuple(made.values())
 
 
-def _tap(place: str, asked: RegisteredSelect, node: int, legs: tuple[int, ...], columns: Columns) -> SelectOutput:
+def _select_output(
+    place: str, asked: RegisteredSelect, node: int, legs: tuple[int, ...], columns: Columns
+) -> SelectOutput:
     names = {item.alias: f"T{leg + 1}" for item, leg in zip(asked.select.inputs, legs, strict=True)}
     outputs = [
         (each, columns.value_of(_over_legs(output.expression, names)))
@@ -206,13 +208,13 @@ def _over_legs(expression: Expression, names: Mapping[str, str]) -> Expression:
 
 
 def _conjunction(prepared: PreparedGroup, member: GroupNode) -> Conjunction:
-    """All that a row must satisfy to be in a node of its family."""
-    family, columns = prepared.family, prepared.columns
+    """All that a row must satisfy to be in a node of its group."""
+    group, columns = prepared.group, prepared.columns
     own = conjunction_of(member.predicates, columns)
     if len(member.parents) == 1:
-        own = (*_conjunction(prepared, family.nodes[member.parents[0]]), *own)
-    elif family.sides is not None:
-        for number, side in enumerate(family.sides):
+        own = (*_conjunction(prepared, group.nodes[member.parents[0]]), *own)
+    elif group.sides is not None:
+        for number, side in enumerate(group.sides):
             own = (*_of_parent(prepared, side, number, member.parents[number]), *own)
         if member.timely:
             own = (holds(LATE, False), *own)
@@ -222,27 +224,27 @@ def _conjunction(prepared: PreparedGroup, member: GroupNode) -> Conjunction:
 def _of_parent(prepared: PreparedGroup, side: JoinGroup, number: int, parent: int) -> Conjunction:
     if side.level:
         return ((ParentLabel(PARENT_NODES[number], parent),),)
-    return conjunction_of(set_with(demands(side, parent)), prepared.columns, prepared.family.first_legs[number])
+    return conjunction_of(set_with(demands(side, parent)), prepared.columns, prepared.group.first_legs[number])
 
 
 def _look_at_sides(prepared: PreparedGroup) -> None:
     """What the sides of a join must have: the numbers of their keys, and the conditions that they satisfy."""
-    family = prepared.family
+    group = prepared.group
     keys: list[tuple[str, ...]] = []
     conditions: list[str] = []
-    for number, (side, first) in enumerate(zip(prepared.sides, family.first_legs, strict=True)):
-        expressions: tuple[Expression, ...] = tuple((key.left, key.right)[number] for key in family.keys)
+    for number, (side, first) in enumerate(zip(prepared.sides, group.first_legs, strict=True)):
+        expressions: tuple[Expression, ...] = tuple((key.left, key.right)[number] for key in group.keys)
         if expressions and prepared.on_executors:
             keys.append((_hashed(expressions, side, -first),))
         elif expressions:
             keys.append(tuple(side.columns.value_of(each, -first) for each in expressions))
-        names = frozenset(f"T{leg + 1}" for leg in range(first, first + len(side.family.legs)))
+        names = frozenset(f"T{leg + 1}" for leg in range(first, first + len(side.group.legs)))
         of_joins = _condition(
-            [_about(names, each) for each in family.nodes.values() if len(each.parents) == 2], side.columns, -first
+            [_about(names, each) for each in group.nodes.values() if len(each.parents) == 2], side.columns, -first
         )
         of_parents = ""
         if not side.sides:
-            of_parents = _condition([demands(side.family, each) for each in family.parents(number)], side.columns, 0)
+            of_parents = _condition([demands(side.group, each) for each in group.parents(number)], side.columns, 0)
         conditions.append(" AND ".join(each for each in (of_parents, of_joins) if each))
     prepared.key_columns, prepared.side_conditions = tuple(keys), tuple(conditions)
 

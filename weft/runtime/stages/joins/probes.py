@@ -28,7 +28,7 @@ def pairs_of(prepared: PreparedGroup, left: pa.Table, right: pa.Table) -> pa.Tab
     """Row i of the left side with row i of the right side, as rows of the join."""
     columns: dict[str, pa.ChunkedArray | pa.Array] = {}
     for side, rows in enumerate((left, right)):
-        first = prepared.family.first_legs[side]
+        first = prepared.group.first_legs[side]
         for name, _ in side_columns(prepared, side):
             if name == NODES:
                 columns[PARENT_NODES[side]] = rows[name]
@@ -72,7 +72,7 @@ _LARGEST = (1 << 63) - 1
 
 @dataclass(frozen=True)
 class NewRows:
-    """The new rows of a family in this cycle, and which nodes they are in."""
+    """The new rows of a group in this cycle, and which nodes they are in."""
 
     table: pa.Table
     membership: RowMatches
@@ -121,9 +121,9 @@ def probes_of(prepared: PreparedGroup, fresh: Mapping[LogId, NewRows]) -> list[J
     """The new rows of either side that are in a node which the join reads."""
     found = []
     for number, side in enumerate(prepared.sides):
-        new = fresh.get(side.family.name)
+        new = fresh.get(side.group.name)
         if new is not None:
-            wanted = new.membership.in_any(prepared.family.parents(number))
+            wanted = new.membership.in_any(prepared.group.parents(number))
             if prepared.is_timely:
                 wanted &= ~np.asarray(new.table[LATE])
             probe = _probe(prepared, number, new, wanted)
@@ -166,7 +166,7 @@ def with_held(probe: JoinProbe, held: JoinIndex) -> Iterator[pa.Table]:
     prepared, other = probe.prepared, 1 - probe.side
     columns = [(name, arrow_type(type_)) for name, type_ in side_columns(prepared, other)]
     looked_for = Lookup(probe.numbers, probe.clocks, *_bounds(prepared, other))
-    for asked, kept in held.found(looked_for, numbering_of(prepared, other), columns):
+    for asked, kept in held.found(looked_for, lookup_key_of(prepared, other), columns):
         yield probe.met(probe.rows[asked], kept)
 
 
@@ -178,7 +178,7 @@ def _bounds(prepared: PreparedGroup, side: int) -> tuple[int | None, int | None]
     return (band.low, band.high) if side == 1 else (-band.high, -band.low)
 
 
-def numbering_of(prepared: PreparedGroup, side: int) -> LookupKey:
+def lookup_key_of(prepared: PreparedGroup, side: int) -> LookupKey:
     """What the rows of a side are looked up by: the numbers of their keys, if there are any, and by time."""
     clock = band_clock(prepared, side)
     if not prepared.key_columns:

@@ -24,7 +24,7 @@ HASH, ROW, PROBED_CLOCK, SAMPLED = "h", "_row", "_probed", "_sampled"
 
 
 def rows_of_log(prepared: PreparedGroup, view: str) -> str:
-    """The rows of a log with the columns of a family of level 0, and what is computed of them."""
+    """The rows of a log with the columns of a group of level 0, and what is computed of them."""
     return _rows(prepared, view, [ARRIVAL, f"coalesce({CLOCK} < {BEFORE}, false) AS {LATE}"])
 
 
@@ -100,27 +100,27 @@ def _new_rows(prepared: PreparedGroup, rows: str, stored: Sequence[tuple[str, Da
     conditions = [each for each in (prepared.condition, sampled) if each != "false"]
     where = f" WHERE {' OR '.join(f'({each})' for each in conditions)}" if prepared.condition else ""
     listed = [*stored, (SAMPLED, BOOLEAN)]
-    return _packed(prepared.family.name, listed, {SAMPLED: sampled}, f"({rows}){where}")
+    return _packed(prepared.group.name, listed, {SAMPLED: sampled}, f"({rows}){where}")
 
 
 def all_rows(prepared: PreparedGroup, rows: str) -> Packed:
-    """The kept rows of a family that somebody may look for."""
+    """The kept rows of a group that somebody may look for."""
     conditions = [f"{ARRIVAL} >= {prepared.first}"]
     if not prepared.sides and prepared.condition:
         conditions.append(prepared.condition)
-    return _packed(prepared.family.name, prepared.stored, {}, f"({rows}) WHERE {' AND '.join(conditions)}")
+    return _packed(prepared.group.name, prepared.stored, {}, f"({rows}) WHERE {' AND '.join(conditions)}")
 
 
 def computed_values(prepared: PreparedGroup, view: str) -> Packed:
     """What Spark computes of rows that are in a view, each with its number."""
     texts = {name: text for text, (name, _) in prepared.columns.computed.items()}
-    return _packed(prepared.family.name, [(ROW, BIGINT), *prepared.columns.computed.values()], texts, view)
+    return _packed(prepared.group.name, [(ROW, BIGINT), *prepared.columns.computed.values()], texts, view)
 
 
 def side_columns(prepared: PreparedGroup, side: int) -> list[tuple[str, DataType]]:
     """The columns that a join needs of the rows of a side, as the side calls them."""
-    first = prepared.family.first_legs[side]
-    legs = len(prepared.sides[side].family.legs)
+    first = prepared.group.first_legs[side]
+    legs = len(prepared.sides[side].group.legs)
     columns: Columns = prepared.sides[side].columns
     wanted = [(leg - first, at) for leg, at in sorted(prepared.columns.wanted) if first <= leg < first + legs]
     values = [(column_of(*each), columns.type_of(column_of(*each))) for each in wanted]
@@ -157,7 +157,7 @@ def band_clock(prepared: PreparedGroup, side: int) -> str:
     if prepared.band is None:
         return clock_of(0)
     leg = (prepared.band.left, prepared.band.right)[side]
-    return clock_of(leg - prepared.family.first_legs[side])
+    return clock_of(leg - prepared.group.first_legs[side])
 
 
 def _bucket(clock: str, width: int) -> str:
@@ -198,7 +198,7 @@ def met_before(prepared: PreparedGroup, left: str, right: str) -> Packed:
             listed.append((f"{alias}_{name}", type_))
             texts[f"{alias}_{name}"] = f"{alias}.{name}"
     return _packed(
-        prepared.family.name, listed, texts, f"{tables[0]} AS l JOIN {tables[1]} AS r ON l.{HASH} = r.{number}"
+        prepared.group.name, listed, texts, f"{tables[0]} AS l JOIN {tables[1]} AS r ON l.{HASH} = r.{number}"
     )
 
 
@@ -240,10 +240,10 @@ class SparkJobs:
             self.spark.catalog.dropTempView(name)
 
     def with_computed(self, tables: Mapping[PreparedGroup, pa.Table]) -> dict[PreparedGroup, pa.Table]:
-        """Rows of families with what only Spark can compute of them, in one job for all; only tables with rows."""
-        result = {family: table for family, table in tables.items() if table.num_rows}
-        named: dict[str, PreparedGroup] = {family.family.name: family for family in result if family.columns.computed}
-        texts = [computed_values(family, self.view(_numbered(result[family]))) for family in named.values()]
+        """Rows of groups with what only Spark can compute of them, in one job for all; only tables with rows."""
+        result = {group: table for group, table in tables.items() if table.num_rows}
+        named: dict[str, PreparedGroup] = {group.group.name: group for group in result if group.columns.computed}
+        texts = [computed_values(group, self.view(_numbered(result[group]))) for group in named.values()]
         for name, values in self.collected(texts).items():
             ordered = values.take(pa.array(np.argsort(np.asarray(values[ROW]), kind="stable"))).drop_columns([ROW])
             table = result[named[name]]

@@ -36,13 +36,13 @@ class JoinStage:
 
     def takes(self, log: LogId) -> bool:
         """Whether the joins of a log are in the driver, which selects new rows while they are scanned."""
-        return not any(each.on_executors and log in each.family.legs for each in self._pass.families)
+        return not any(each.on_executors and log in each.group.legs for each in self._pass.groups)
 
     def take(self, scan: Scan) -> None:
         """Select new rows, if they come from the batch itself; otherwise `run` finds them in their logs."""
         if not scan.is_direct:
             return
-        wanted = {each.family.name for each in self._pass.families}
+        wanted = {each.group.name for each in self._pass.groups}
         logs: dict[str, LogId] = {}
         rows: dict[LogId, str] = {}
         watermarks: dict[str, Clock] = {}
@@ -66,18 +66,18 @@ class JoinStage:
 
     def finish(self, cycle: CycleState) -> None:
         """Hand over the rows of joins that joins above them will look for."""
-        keeping = self._pass.keeping
-        for number, (family, live) in enumerate(keeping.live(self._pass.families, cycle.event_time)):
+        state = self._pass.state
+        for number, (group, live) in enumerate(state.live(self._pass.groups, cycle.event_time)):
             segments = live
             if len(live) > cycle.most_segments:
                 cycle.begin_compaction()
-                rows, since = keeping.read(family, live), keeping.needed_since(family)
+                rows, since = state.read(group, live), state.needed_since(group)
                 path = f"{cycle.folder}/network-compacted-{number}"
-                segments = self._logs.compacted(rows, clock_of_rows(len(family.family.legs)), since, path)
-            cycle.keep(family.family.name, segments)
-        cycle.keep_labels(keeping.states)
+                segments = self._logs.compacted(rows, clock_of_rows(len(group.group.legs)), since, path)
+            cycle.keep(group.group.name, segments)
+        cycle.keep_labels(state.states)
         self._pass.arrived = cycle.new_rows
-        self._pass.asking.drop_views()
+        self._pass.jobs.drop_views()
 
     def commit(self, cycle: int) -> None:
         """Hold the rows of a cycle in the driver."""

@@ -48,7 +48,7 @@ class StoredNetwork:
         return network
 
     def planned(self, selects: Mapping[str, tuple[Select, Sequence[LogId]]]) -> Network:
-        """The same without keeping it.
+        """The same without state it.
 
         New selects are registered in the order they are given in; a select never changes under its place.
         """
