@@ -28,8 +28,8 @@ from lab.join_sharing import WithoutInference
 from weft.loom import Loom
 from weft.runtime.progress import Progress
 from weft.runtime.spark.session import session
+from weft.runtime.stages.joins.join_statistics import JoinStatistics
 from weft.runtime.stages.joins.network_pass import NetworkPass
-from weft.runtime.stages.joins.observing import Observing
 from weft.runtime.state.cycle_spec import Folders
 from weft.runtime.state.status import last_commit
 
@@ -46,7 +46,7 @@ def contestant(task: Task) -> dict[str, Any]:
         if task.options.get("time_network"):
             for step in ("take_straight", "advance", "hold"):
                 stack.enter_context(patch.object(NetworkPass, step, spent.counted(getattr(NetworkPass, step))))
-            stack.enter_context(patch.object(Observing, "see", spent.looked(Observing.see)))
+            stack.enter_context(patch.object(JoinStatistics, "see", spent.looked(JoinStatistics.see)))
         scratch = stack.enter_context(TemporaryDirectory(prefix="weft-bench-"))
         return _Run(stack.enter_context(Loom.open(Path(scratch))), task, spent).go()
 
@@ -63,8 +63,10 @@ class _NetworkTime:
         self._seconds = 0.0
         self._pairs = 0
 
-    def looked(self, see: Callable[[Observing, NetworkPass], None]) -> Callable[[Observing, NetworkPass], None]:
-        def run(observing: Observing, network: NetworkPass) -> None:
+    def looked(
+        self, see: Callable[[JoinStatistics, NetworkPass], None]
+    ) -> Callable[[JoinStatistics, NetworkPass], None]:
+        def run(observing: JoinStatistics, network: NetworkPass) -> None:
             see(observing, network)
             self._pairs += sum(looked for looked, _ in observing.pairs.values())
 

@@ -11,9 +11,8 @@ spark_jobs.py            rows that Spark selects, and kept rows that it probes
 join_index.py            rows that joins look for, in the driver
 probes.py                new rows that look for others, and pairs of both
 join_state.py            what is kept from cycle to cycle
-observing.py             what a cycle tells about sizes
-exploring.py             … about joins that do not run
-distinct.py              how many values a column has, about
+join_statistics.py       what a cycle tells about sizes
+trial_lookups.py         … about joins that do not run
 recorded_sizes.py        what is recorded of sizes, and of joins that were chosen again
 stored_network.py        the network in the catalog
 """

@@ -15,8 +15,8 @@ from weft.plan.log_ids import LogId
 from weft.runtime.stages.joins.join_groups import join_groups_of
 from weft.runtime.stages.joins.join_index import JoinIndex
 from weft.runtime.stages.joins.join_state import JoinState
+from weft.runtime.stages.joins.join_statistics import JoinStatistics
 from weft.runtime.stages.joins.network_pass import NetworkPass
-from weft.runtime.stages.joins.observing import Observing
 from weft.runtime.stages.joins.prepared import PreparedGroup, RegisteredSelect, prepared
 from weft.runtime.stages.joins.recorded_sizes import Numbers, recorded
 from weft.runtime.stages.joins.spark_jobs import SparkJobs
@@ -59,7 +59,7 @@ class CurrentNetwork:
         self._hosting = hosting
         self._catalog = catalog
         self._patience, self._whim = patience or Patience(), whim
-        self.observing = Observing(observed or MeasuredSizes())
+        self.observing = JoinStatistics(observed or MeasuredSizes())
         #: What was decided anew before the cycle that was begun last.
         self.redecided: list[Redecided] = []
         self._on_executors = False

@@ -14,7 +14,7 @@ from weft.arrays.key_hashes import KeyHashes
 from weft.optimizer.network import SizeKey, SizeKind
 from weft.predicates.intervals import satisfying
 from weft.predicates.row_matching import Check, PlainColumn, RowMatcher
-from weft.runtime.stages.joins.distinct import KEPT, DistinctCount
+from weft.runtime.stages.joins.join_statistics import KEPT_HASHES, DistinctCount
 from weft.runtime.stages.joins.recorded_sizes import recorded_sizes
 
 STREAM = "CREATE STREAM f (n BIGINT, k INT, amount INT, kind STRING) WATERMARK FOR n AS n - 5 USING memory;"
@@ -37,13 +37,13 @@ def test_rows_of_nodes_and_of_clauses_are_counted_by_kind() -> None:
     assert nothing.count(1) == 0
 
 
-@pytest.mark.parametrize("count", [1, 50, KEPT - 1, 5_000, 200_000])
+@pytest.mark.parametrize("count", [1, 50, KEPT_HASHES - 1, 5_000, 200_000])
 def test_values_are_counted_well_enough(count: int) -> None:
     values, column = DistinctCount(), np.arange(count) % count
     for part in np.array_split(np.concatenate([column, column]), 7):
         numbers, present = KeyHashes(pa.table({"x": pa.array(part)})).of_column("x")
         values.add(numbers[present])
-    if count < KEPT:
+    if count < KEPT_HASHES:
         assert values.count == count
     else:
         # Six percent is one standard deviation.

@@ -33,7 +33,7 @@ TRIED = 2_048
 
 
 @dataclass(frozen=True)
-class Tried:
+class TrialLookup:
     """New rows of one log that were looked up among those of another: the pairs that were found, of so many."""
 
     #: The join that looks up by the same key.
@@ -42,14 +42,14 @@ class Tried:
     possible: int
 
 
-def explored(network: NetworkPass, before: Mapping[LogId, int]) -> Iterator[Tried]:
+def trial_lookups(network: NetworkPass, before: Mapping[LogId, int]) -> Iterator[TrialLookup]:
     """Try new rows on joins that do not run, after a cycle whose rows are held already.
 
     `before` says how many rows of each log had come before it that were kept or could have been.
     """
     groups = {each.group.name: each for each in network.groups}
     for join in network.groups:
-        way = _way(join)
+        way = _key_of_leg(join)
         if way is None:
             continue
         rows, looked_in = groups[join.group.legs[way.leg]], join.sides[1 - way.side]
@@ -59,7 +59,7 @@ def explored(network: NetworkPass, before: Mapping[LogId, int]) -> Iterator[Trie
             pairs = held.count(_lookup(new, tried, way), way.key)
             possible = round(len(tried) * _rows_read(network, join, 1 - way.side, before))
             if possible:
-                yield Tried(join, pairs, possible)
+                yield TrialLookup(join, pairs, possible)
 
 
 def _some(rows: Positions) -> Positions:
@@ -67,7 +67,7 @@ def _some(rows: Positions) -> Positions:
     return rows[:: -(-len(rows) // TRIED) or 1]
 
 
-def _lookup(new: NewRows, rows: Positions, way: _Way) -> Lookup:
+def _lookup(new: NewRows, rows: Positions, way: _KeyOfLeg) -> Lookup:
     """What rows of a log are looked up by; those without a key find nothing."""
     numbers, present = new.keys.of((way.column,))
     with_key = rows[present[rows]]
@@ -84,7 +84,7 @@ def _rows_read(network: NetworkPass, join: PreparedGroup, side: int, before: Map
 
 
 @dataclass(frozen=True)
-class _Way:
+class _KeyOfLeg:
     """How rows of a leg are looked up by a join's key: the side that the leg is on, and its own column of the key."""
 
     side: int
@@ -94,7 +94,7 @@ class _Way:
     bounds: tuple[int | None, int | None]
 
 
-def _way(prepared: PreparedGroup) -> _Way | None:
+def _key_of_leg(prepared: PreparedGroup) -> _KeyOfLeg | None:
     """The way from one leg of a join below to the log beside it, if the key is about that leg alone."""
     if prepared.on_executors or len(prepared.group.keys) != 1:
         return None
@@ -112,4 +112,4 @@ def _way(prepared: PreparedGroup) -> _Way | None:
         return None
     band = band_between(leg, other, prepared.uses)
     bounds = (None, None) if band is None else (band.low, band.high)
-    return _Way(side, leg, column_of(0, local), lookup_key_of(prepared, 1 - side), bounds)
+    return _KeyOfLeg(side, leg, column_of(0, local), lookup_key_of(prepared, 1 - side), bounds)

@@ -3,7 +3,7 @@
     rows of logs         how many arrived, and how many are kept
     nodes                how many of the combinations of rows that became possible in the cycle are in each of them
     joins                how many pairs were looked at, and how many rows of either side took part
-    joins that might     how many pairs a sample of rows would meet (`exploring.py`)
+    joins that might     how many pairs a sample of rows would meet (`trial_lookups.py`)
     conditions           how many rows of a log, or how many of the pairs that were looked at, satisfy each of them
     keys                 how many values their columns have
 
@@ -14,13 +14,20 @@ selects from, a sample of all rows says what the rows are like that nobody wants
 With k rows of a log before and n new ones, n combinations of one leg have become possible; of several legs, as many as
 there are now, less those that there were. Counted like this, a join that looks its pairs up by keys or by time gives up
 how many pairs these let through: those that it looked at, of all that the rows of its two sides make.
+
+About how many values a column has is known from their hashes, which are spread evenly over 64 bits: of n such numbers
+the k-th smallest lies near k/n of the way up. So the least few hundred hashes are all that is kept. Now and then
+counting begins again, so that values which come no more are not counted for ever; meanwhile the count of before stands.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
 
 from weft.algebra import Column
 from weft.optimizer.network import MeasuredSizes, SizeKey, SizeKind
@@ -30,18 +37,50 @@ from weft.optimizer.network.wanted import legs_read
 from weft.plan.log_ids import LogId
 from weft.plan.network import Network
 from weft.predicates.clauses import Disjunction
-from weft.runtime.stages.joins.distinct import DistinctCount
-from weft.runtime.stages.joins.exploring import explored
 from weft.runtime.stages.joins.join_groups import JoinGroups
 from weft.runtime.stages.joins.network_pass import NetworkPass
 from weft.runtime.stages.joins.prepared import PreparedGroup
 from weft.runtime.stages.joins.probes import NewRows
 from weft.runtime.stages.joins.row_checks import Columns, column_of, conjunction_of
+from weft.runtime.stages.joins.trial_lookups import trial_lookups
+
+#: So many of the least numbers are kept: the count is off by some six percent.
+KEPT_HASHES = 256
+#: Counting begins anew after so many cycles.
+_AFRESH = 32
+
+_ALL = float(1 << 64)
+
+
+@dataclass
+class DistinctCount:
+    """The values of one column."""
+
+    _least: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
+    _before: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
+    _cycles: int = 0
+
+    def add(self, numbers: NDArray[np.uint64]) -> None:
+        """Take in the numbers of a cycle's values."""
+        if self._cycles == _AFRESH:
+            self._before, self._least, self._cycles = self._least, self._least[:0], 0
+        self._cycles += 1
+        if len(self._least) == KEPT_HASHES:
+            numbers = numbers[numbers < self._least[-1]]
+        if len(numbers):
+            self._least = np.unique(np.concatenate([self._least, numbers]))[:KEPT_HASHES]
+
+    @property
+    def count(self) -> float:
+        """About how many different values there were."""
+        least = np.unique(np.concatenate([self._least, self._before]))[:KEPT_HASHES]
+        return float(len(least)) if len(least) < KEPT_HASHES else (KEPT_HASHES - 1) * _ALL / (float(least[-1]) + 1)
+
 
 #: So many conditions, and so many nodes, of one group are counted in a cycle; more of them take turns.
 BY_TURNS = 256
 #: About so many rows of a log stand for all of them.
-SAMPLE = 2_048
+SAMPLE_ROWS = 2_048
 #: The values of so many columns are counted.
 _COLUMNS = 256
 
@@ -54,7 +93,7 @@ class _Conditions:
     keys: tuple[tuple[SizeKey, ...], ...]
 
 
-class Observing:
+class JoinStatistics:
     """Counts what cycles do, for the statistics that plans are made by."""
 
     def __init__(self, observed: MeasuredSizes) -> None:
@@ -81,7 +120,7 @@ class Observing:
         """For each log how many rows come for one that stands for all."""
         new = [known for known in self.observed if known.kind is SizeKind.NEW]
         steps = {known.logs[0]: self.observed.step(known) for known in new}
-        return {log: max(1, int(rows) // SAMPLE) for log, rows in steps.items() if rows is not None}
+        return {log: max(1, int(rows) // SAMPLE_ROWS) for log, rows in steps.items() if rows is not None}
 
     def see(self, network: NetworkPass) -> None:
         """Count what a cycle has done."""
@@ -161,7 +200,7 @@ class Observing:
         """The pairs that joins would meet which do not run, of how many, by the names of their keys."""
         return {
             name: (each.pairs, each.possible)
-            for each in explored(network, before)
+            for each in trial_lookups(network, before)
             for names in self._conditions_of(each.join).keys
             for name in names
         }

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from tests.runtime.joins.test_redeciding import AB, CHAIN, STREAMS, joined_first, watching
 from tests.runtime.workload_run import Run
 from weft.optimizer.network import SizeKey, SizeKind
-from weft.runtime.stages.joins import observing
+from weft.runtime.stages.joins import join_statistics as observing
 from weft.runtime.stages.joins.recorded_sizes import recorded_sizes
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compacting_early")]
