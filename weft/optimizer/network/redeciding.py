@@ -18,11 +18,12 @@ Tickets decide *when*, not how rows are divided meanwhile. An eddy sends some tu
 each of its operators keeps single streams. Here a join keeps the pairs that others look for, and a new row has to find
 all of them: to divide rows between two orders, both would have to keep all pairs, and what is divided would cost as
 much as both orders together. So one order runs, and a sample of rows is tried on the joins that do not
-(`weft/runtime/stages/joins/trial_lookups.py`), so that what is known of them is not what the order that runs lets through.
+(`weft/runtime/stages/joins/trial_lookups.py`), so that what is known of them is not what the order that runs lets
+through.
 
 Nothing of this is state. Answers do not depend on the network: a select that reads a node finds the rows from its first
 cycle on there, and if they had not been kept for it, they are put together again from the logs in the cycle in which it
-comes (`stages/joins/keeping.py`). So a network that is drawn up in another way after a crash, or a decision that
+comes (`stages/joins/join_state.py`). So a network that is drawn up in another way after a crash, or a decision that
 was made in a cycle that never was committed, changes what is computed and never what is answered.
 """
 
