@@ -11,7 +11,7 @@ from weft.sql import Code, durations
 from weft.sql.binder import SINKS
 from weft.sql.check import check
 from weft.sql.dialect import TYPE_NAMES
-from weft.sql.expressions import _SYNONYMS
+from weft.sql.expression_binder import _SYNONYMS
 from weft.sql.functions import AGGREGATES, FUNCTIONS
 from weft.sql.settings import FIXED, SETTINGS
 

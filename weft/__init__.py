@@ -5,7 +5,7 @@ loom.execute(open("app.sql").read())
 """
 
 from weft.loom import Loom, Outcome
-from weft.sql.errors import SqlError
+from weft.sql.problems import SqlError
 
 __version__ = "0.1.0"
 

@@ -16,7 +16,7 @@ import threading
 from pathlib import Path
 
 from lab.workers.assignment import Fixed, fragment_directory, read_assignment, read_fixed
-from weft.catalog.errors import CatalogLocked
+from weft.catalog.catalog_errors import CatalogLocked
 from weft.loom import Loom
 
 #: Seconds between two looks at the assignment.

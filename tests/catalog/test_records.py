@@ -10,10 +10,10 @@ from tests.catalog.examples import selection
 from weft.catalog import (
     Catalog,
     CatalogCorrupt,
+    CycleStatistics,
     DuplicateName,
     PlanVersion,
     Request,
-    Statistics,
     UnknownName,
 )
 
@@ -35,11 +35,11 @@ def test_statistics_are_kept_by_key_and_cycle(catalog: Catalog) -> None:
     catalog.record_statistics(3, {"stream:trades": {"rows": 0}})
     catalog.record_statistics(2, {"stream:trades": {"rows": 21}})
     assert [each.numbers["rows"] for each in catalog.statistics("stream:trades")] == [10, 21, 0]
-    assert catalog.statistics("stream:trades", since=3) == (Statistics("stream:trades", 3, {"rows": 0}),)
+    assert catalog.statistics("stream:trades", since=3) == (CycleStatistics("stream:trades", 3, {"rows": 0}),)
     assert catalog.statistics("stream:Trades") == ()
     assert catalog.latest_statistics() == {
-        "stream:trades": Statistics("stream:trades", 3, {"rows": 0}),
-        "node:1": Statistics("node:1", 1, {"rows": 7}),
+        "stream:trades": CycleStatistics("stream:trades", 3, {"rows": 0}),
+        "node:1": CycleStatistics("node:1", 1, {"rows": 7}),
     }
 
 
@@ -56,14 +56,14 @@ def test_cycles_that_are_counted_anew_leave_nothing_of_the_old_ones(catalog: Cat
     for cycle in (*range(10), *range(3)):
         catalog.record_statistics(cycle, {"a": {"rows": cycle}}, keep=5)
     assert [each.cycle for each in catalog.statistics("a")] == [0, 1, 2]
-    assert catalog.latest_statistics() == {"a": Statistics("a", 2, {"rows": 2})}
+    assert catalog.latest_statistics() == {"a": CycleStatistics("a", 2, {"rows": 2})}
 
 
 def test_forgetting_and_recording_happen_together_or_not_at_all(catalog: Catalog) -> None:
     catalog.record_statistics(1, {"a": {"rows": 1}}, keep=1)
     with pytest.raises(TypeError):
         catalog.record_statistics(2, {"a": {"rows": 2}, "b": {"rows": object()}}, keep=1)  # type: ignore[dict-item]
-    assert catalog.latest_statistics() == {"a": Statistics("a", 1, {"rows": 1})}
+    assert catalog.latest_statistics() == {"a": CycleStatistics("a", 1, {"rows": 1})}
 
 
 def test_statistics_may_be_infinite_or_nan(catalog: Catalog) -> None:

@@ -8,7 +8,7 @@ from weft.algebra import Field
 from weft.algebra.types import BIGINT, DOUBLE, HUGEINT, decimal
 from weft.runtime.columnar.spark_expressions import spark_sql
 from weft.sql import parse
-from weft.sql.expressions import bind
+from weft.sql.expression_binder import bind
 from weft.sql.scope import Scope
 
 COLUMNS = (Field("l", BIGINT), Field("h", HUGEINT), Field("d", decimal(30, 4)), Field("x", DOUBLE))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from tests.sql.given import BINDER, given_names
 from tests.support.golden import FIXTURES
 from weft.sql import Code
-from weft.sql.check import Report, check
+from weft.sql.check import CheckReport, check
 
 _TWENTY = (FIXTURES / "twenty_mistakes.sql").read_text(encoding="utf-8")
 
 _STREAM = "CREATE STREAM s (ts TIMESTAMP, x INT) WATERMARK FOR ts AS ts USING json;\n"
 
 
-def _found(report: Report, script: str) -> list[tuple[Code, int, int]]:
+def _found(report: CheckReport, script: str) -> list[tuple[Code, int, int]]:
     return [(problem.code, *problem.line_and_column(script)) for problem in report.problems]
 
 
@@ -115,5 +115,5 @@ def test_checking_registers_nothing() -> None:
 
 
 def test_an_empty_script() -> None:
-    assert check("") == Report((), (), 0)
-    assert check(" -- nothing\n;;") == Report((), (), 0)
+    assert check("") == CheckReport((), (), 0)
+    assert check(" -- nothing\n;;") == CheckReport((), (), 0)

@@ -36,7 +36,7 @@ from weft.sql.coercion import (
     comparison_type,
     comparison_type_of,
 )
-from weft.sql.expressions import bind
+from weft.sql.expression_binder import bind
 from weft.sql.scope import Scope
 
 

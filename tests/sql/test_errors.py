@@ -6,7 +6,7 @@ import pytest
 
 from tests.sql.given import given_names
 from weft.sql import Code, Problem, Span, SqlError, read
-from weft.sql.errors import did_you_mean
+from weft.sql.problems import did_you_mean
 
 
 def _problem(text: str, marked: str, hint: str = "do it") -> Problem:

@@ -10,7 +10,7 @@ import pytest
 
 from weft.algebra import Field
 from weft.sql import parse
-from weft.sql.expressions import bind
+from weft.sql.expression_binder import bind
 from weft.sql.scope import Scope
 
 if TYPE_CHECKING:

@@ -1,11 +1,7 @@
 """What is registered, measured and planned, in one SQLite file."""
 
-from weft.catalog.catalog import CATALOG_FILE, Catalog, PlanVersion, Request, Statistics
-from weft.catalog.codec import decode, encode, register
-from weft.catalog.copies import COPY_FILE
-from weft.catalog.definitions import Representative, View
-from weft.catalog.deliveries import MemberItinerary
-from weft.catalog.errors import (
+from weft.catalog.catalog import CATALOG_FILE, Catalog, CycleStatistics, PlanVersion, Request
+from weft.catalog.catalog_errors import (
     CatalogCorrupt,
     CatalogError,
     CatalogLocked,
@@ -21,6 +17,10 @@ from weft.catalog.errors import (
     NotACatalog,
     UnknownName,
 )
+from weft.catalog.codec import decode, encode, register
+from weft.catalog.copies import COPY_FILE
+from weft.catalog.definitions import Representative, View
+from weft.catalog.deliveries import MemberItinerary
 from weft.catalog.lock import Writer, find_writer
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "CatalogTooOld",
     "CatalogUnavailable",
     "CodecError",
+    "CycleStatistics",
     "DuplicateName",
     "MemberItinerary",
     "NameInUse",
@@ -44,7 +45,6 @@ __all__ = [
     "PlanVersion",
     "Representative",
     "Request",
-    "Statistics",
     "UnknownName",
     "View",
     "Writer",

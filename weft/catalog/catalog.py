@@ -39,12 +39,12 @@ from typing import Any, Final, Self, cast
 
 from weft.algebra import Value
 from weft.catalog import copies
+from weft.catalog.catalog_errors import CatalogUnavailable, DuplicateName, UnknownName
 from weft.catalog.codec import dumps, register
 from weft.catalog.computations import Computations
 from weft.catalog.database import Database, Row
 from weft.catalog.definitions import Definitions, folded
 from weft.catalog.deliveries import Deliveries
-from weft.catalog.errors import CatalogUnavailable, DuplicateName, UnknownName
 from weft.catalog.lock import WriterLock
 from weft.plan.plan import Plan
 from weft.sql import paths
@@ -56,7 +56,7 @@ CATALOG_FILE: Final = "catalog.sqlite"
 
 
 @dataclass(frozen=True, slots=True)
-class Statistics:
+class CycleStatistics:
     """The numbers that one cycle reported for a stream or a node of the plan, under a key of the reporter's choice."""
 
     key: str
@@ -219,14 +219,14 @@ class Catalog(Definitions):
                 self._database.execute("DELETE FROM statistics WHERE cycle <= ? OR cycle > ?", (cycle - keep, cycle))
             self._statistics_changes += self._database.changes - before
 
-    def statistics(self, key: str, *, since: int = 0) -> tuple[Statistics, ...]:
+    def statistics(self, key: str, *, since: int = 0) -> tuple[CycleStatistics, ...]:
         """What was recorded for `key` in cycle `since` and later, oldest first."""
         rows = self._database.execute(
             "SELECT key, cycle, numbers FROM statistics WHERE key = ? AND cycle >= ? ORDER BY cycle", (key, since)
         )
         return tuple(self._statistics(row) for row in rows)
 
-    def latest_statistics(self) -> dict[str, Statistics]:
+    def latest_statistics(self) -> dict[str, CycleStatistics]:
         """The newest record of each key."""
         rows = self._database.execute("SELECT key, max(cycle), numbers FROM statistics GROUP BY key")
         return {row[0]: self._statistics(row) for row in rows}
@@ -315,9 +315,9 @@ class Catalog(Definitions):
     def _setting(self, name: str, value: str) -> Value:
         return cast(Value, self._database.decode(f"setting '{name}'", value))
 
-    def _statistics(self, row: Row) -> Statistics:
+    def _statistics(self, row: Row) -> CycleStatistics:
         key, cycle, numbers = row
-        return Statistics(key, cycle, dict(self._database.decode(f"the statistics of '{key}'", numbers)))
+        return CycleStatistics(key, cycle, dict(self._database.decode(f"the statistics of '{key}'", numbers)))
 
     def _plan_version(self, row: Row) -> PlanVersion:
         number, plan = row

@@ -37,7 +37,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from weft.algebra import expressions, relations, types
-from weft.catalog.errors import CodecError
+from weft.catalog.catalog_errors import CodecError
 
 #: What `encode` makes: a plain value, or a table of rows.
 Json: TypeAlias = bool | int | float | str | list[list[Any]] | None

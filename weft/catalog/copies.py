@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 from zlib import crc32
 
-from weft.catalog.errors import CatalogCorrupt, CatalogLost, CatalogMissing
+from weft.catalog.catalog_errors import CatalogCorrupt, CatalogLost, CatalogMissing
 from weft.files.atomic import publish
 
 #: The name of the copy in the state directory.

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from weft.catalog import schema
-from weft.catalog.codec import loads
-from weft.catalog.errors import (
+from weft.catalog.catalog_errors import (
     CatalogCorrupt,
     CatalogError,
     CatalogMissing,
@@ -23,6 +22,7 @@ from weft.catalog.errors import (
     CodecError,
     NotACatalog,
 )
+from weft.catalog.codec import loads
 from weft.files.private_files import private
 
 Row: TypeAlias = tuple[Any, ...]

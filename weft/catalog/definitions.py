@@ -16,9 +16,9 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from weft.algebra import Answers, Query, Relation, Stream, Table
 from weft.algebra.properties import leaves, name_of
+from weft.catalog.catalog_errors import DuplicateName, NameInUse, UnknownName
 from weft.catalog.codec import dumps
 from weft.catalog.database import Database, Row
-from weft.catalog.errors import DuplicateName, NameInUse, UnknownName
 from weft.sql.paths import folder_of
 
 
@@ -52,7 +52,7 @@ D = TypeVar("D", Stream, Table, View, Query, Representative)
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class _DefinitionKind:
     """What a kind of definition is called, and the table and columns that hold it."""
 
     word: str
@@ -60,12 +60,12 @@ class _Kind:
     columns: tuple[str, ...]
 
 
-_KINDS: Final[dict[type[Definition], _Kind]] = {
-    Stream: _Kind("stream", "streams", ("bound",)),
-    Table: _Kind("table", "tables", ("bound",)),
-    View: _Kind("view", "views", ("text", "bound")),
-    Query: _Kind("query", "queries", ("text", "bound", "clock", "sharing", "sink", "member", "folder")),
-    Representative: _Kind("representative", "representatives", ("stream", "epoch", "part", "about", "bound")),
+_KINDS: Final[dict[type[Definition], _DefinitionKind]] = {
+    Stream: _DefinitionKind("stream", "streams", ("bound",)),
+    Table: _DefinitionKind("table", "tables", ("bound",)),
+    View: _DefinitionKind("view", "views", ("text", "bound")),
+    Query: _DefinitionKind("query", "queries", ("text", "bound", "clock", "sharing", "sink", "member", "folder")),
+    Representative: _DefinitionKind("representative", "representatives", ("stream", "epoch", "part", "about", "bound")),
 }
 
 
@@ -356,14 +356,14 @@ class Definitions:
             raise self._unknown(_KINDS[kind], name)
         return numbers[0]
 
-    def _unknown(self, kind: _Kind, name: str) -> UnknownName:
+    def _unknown(self, kind: _DefinitionKind, name: str) -> UnknownName:
         rows = self._database.execute("SELECT key, name FROM names WHERE kind = ?", (kind.word,))
         spelling: dict[str, str] = dict(rows)
         close = get_close_matches(folded(name), spelling, n=1)
         advice = f"did you mean '{spelling[close[0]]}'?" if close else "create it first, or check the name"
         return UnknownName(f"there is no {kind.word} '{name}' in {self._database.path}; {advice}")
 
-    def _refuse_duplicate(self, kind: _Kind, name: str) -> None:
+    def _refuse_duplicate(self, kind: _DefinitionKind, name: str) -> None:
         for owner, spelling in self._database.execute("SELECT kind, name FROM names WHERE key = ?", (folded(name),)):
             raise DuplicateName(
                 f"{kind.word} '{name}' cannot be added: {self._database.path} has a {owner} '{spelling}'; "

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from weft.catalog.errors import CatalogLocked, CatalogUnavailable
+from weft.catalog.catalog_errors import CatalogLocked, CatalogUnavailable
 
 LOCK_FILE: Final = "writer.lock"
 

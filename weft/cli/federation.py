@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from weft.cli.output import Failure, JsonOption, failing_clearly, print_json, print_table, print_text
+from weft.cli.output import CommandFailure, JsonOption, failing_clearly, print_json, print_table, print_text
 from weft.cli.run import spark_settings
 
 AddressOption = Annotated[
@@ -37,7 +37,7 @@ def federating_clearly(as_json: bool) -> Iterator[None]:
         try:
             yield
         except (FederationError, DeliveryError) as error:
-            raise Failure(str(error)) from error
+            raise CommandFailure(str(error)) from error
 
 
 def ask(kind: str, address: str | None, site: Path, **fields: Any) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def ask(kind: str, address: str | None, site: Path, **fields: Any) -> dict[str, 
     if address is None:
         known = find_membership(site)
         if known is None:
-            raise Failure(
+            raise CommandFailure(
                 f"{site} is not the directory of a federation's site; give --federation nats://host:port/name"
             )
         address = known.address

@@ -49,7 +49,7 @@ class Findings(Protocol):
     def notes(self) -> tuple[Problem, ...]: ...
 
 
-class Failure(Exception):
+class CommandFailure(Exception):
     """The command cannot be carried out. The text is one sentence that says why, and what to do."""
 
 
@@ -58,7 +58,7 @@ def failing_clearly(as_json: bool) -> Iterator[None]:
     """Turns failures inside into one sentence on stderr (or a JSON document) and the exit code for failures."""
     try:
         yield
-    except (Failure, CatalogError, EngineError, OSError) as failure:
+    except (CommandFailure, CatalogError, EngineError, OSError) as failure:
         sentence = _said_by_the_system(failure) if isinstance(failure, OSError) else str(failure)
         sentence = shown(sentence)
         if as_json:
@@ -74,22 +74,22 @@ def _said_by_the_system(error: OSError) -> str:
 
 
 def read_script(path: Path) -> str:
-    """The text of a SQL file. Raises Failure."""
+    """The text of a SQL file. Raises CommandFailure."""
     try:
         data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
         return data.decode("utf-8-sig")
     except FileNotFoundError:
-        raise Failure(f"{path} does not exist; give the path of a file of SQL statements") from None
+        raise CommandFailure(f"{path} does not exist; give the path of a file of SQL statements") from None
     except IsADirectoryError:
-        raise Failure(f"{path} is a directory; give the path of a file of SQL statements") from None
+        raise CommandFailure(f"{path} is a directory; give the path of a file of SQL statements") from None
     except UnicodeDecodeError as error:
-        raise Failure(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+        raise CommandFailure(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
     except (OSError, ValueError) as error:
-        raise Failure(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise CommandFailure(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
 def open_project(directory: Path, *, write: bool) -> Loom:
-    """The project in a directory, or that of the provider whose directory it is. Raises Failure if there is none."""
+    """The project in a directory, or that of the provider with this directory. Raises CommandFailure if there is none."""
     if (directory / SITE_FILE).exists():
         directory = project_of_site(directory)
     require_project(directory)
@@ -97,12 +97,12 @@ def open_project(directory: Path, *, write: bool) -> Loom:
 
 
 def project_of_site(directory: Path) -> Path:
-    """Where the engine of a federation's provider has its project. Raises Failure if the site has none."""
+    """Where the engine of a federation's provider has its project. Raises CommandFailure if the site has none."""
     from weft.federation.live.site_directory import engine_directory
 
     found = engine_directory(directory)
     if found is None:
-        raise Failure(
+        raise CommandFailure(
             f"{directory} is the directory of a site that runs no queries; see what the federation does with: "
             f"weft federation status --project {directory}"
         )
@@ -110,10 +110,10 @@ def project_of_site(directory: Path) -> Path:
 
 
 def require_project(directory: Path) -> None:
-    """Raises Failure if there is no project in a directory."""
+    """Raises CommandFailure if there is no project in a directory."""
     if not (directory / CATALOG_FILE).exists():
         refuse_lost(directory / CATALOG_FILE)
-        raise Failure(f"there is no project in {directory}; create one with: weft init {directory}")
+        raise CommandFailure(f"there is no project in {directory}; create one with: weft init {directory}")
 
 
 # -- printing ---------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from weft.catalog import CATALOG_FILE, Catalog
 from weft.cli.output import (
     PROBLEMS,
     SITE_FILE,
-    Failure,
+    CommandFailure,
     Findings,
     JsonOption,
     ProjectOption,
@@ -33,7 +33,7 @@ from weft.cli.output import (
 from weft.explain.query_text import query_document, window_text
 from weft.loom import Loom, Registration, change
 from weft.sql.check import check as check_script
-from weft.sql.errors import did_you_mean
+from weft.sql.problems import did_you_mean
 
 #: What a new project's `app.sql` says. It needs no data: Spark's rate source makes rows by itself.
 STARTER = """\
@@ -75,7 +75,7 @@ def init(
     created = []
     with failing_clearly(as_json):
         if directory.exists() and not directory.is_dir():
-            raise Failure(f"{directory} is a file; give a directory for the project")
+            raise CommandFailure(f"{directory} is a file; give a directory for the project")
         catalog, script = directory / CATALOG_FILE, directory / "app.sql"
         if not catalog.exists():
             created.append(str(catalog))
@@ -100,7 +100,7 @@ def init(
 def _recover(directory: Path, as_json: bool) -> None:
     with failing_clearly(as_json):
         if not directory.is_dir():
-            raise Failure(f"{directory} is not a directory; give that of the project")
+            raise CommandFailure(f"{directory} is not a directory; give that of the project")
         replaced = Catalog.recover(directory)
         with Catalog.open(directory) as catalog:
             queries = len(catalog.queries())
@@ -201,7 +201,7 @@ def drop(
             done = change(project, f"DROP {kind} {quoted}")
         if not done.ok:
             problem = done.problems[0]
-            raise Failure(f"{problem.message}; {problem.hint}")
+            raise CommandFailure(f"{problem.message}; {problem.hint}")
     if as_json:
         print_json({"ok": True, "dropped": name})
     else:
@@ -230,7 +230,7 @@ def _kind(catalog: Catalog, name: str) -> str:
         if definition is not None:
             return kind
     hint = did_you_mean(name, catalog.known_names(), "weft queries lists the queries")
-    raise Failure(f"nothing is called '{name}'; {hint}")
+    raise CommandFailure(f"nothing is called '{name}'; {hint}")
 
 
 def queries(project: ProjectOption = Path(), as_json: JsonOption = False) -> None:

@@ -16,7 +16,7 @@ from weft.algebra import Query, Stream
 from weft.algebra.properties import clock_type
 from weft.cli.output import (
     PROBLEMS,
-    Failure,
+    CommandFailure,
     JsonOption,
     ProjectOption,
     failing_clearly,
@@ -34,7 +34,7 @@ from weft.explain.query_text import clock_text
 from weft.plan.facts import Measured
 from weft.sql.binder import EXPLAIN_FORMATS
 from weft.sql.check import check
-from weft.sql.errors import did_you_mean
+from weft.sql.problems import did_you_mean
 
 if TYPE_CHECKING:
     from weft.catalog import Catalog
@@ -56,7 +56,7 @@ def results(
             found = loom.catalog.find_query(query)
             if found is None:
                 hint = did_you_mean(query, [each.name for each in loom.catalog.queries()], "weft queries lists them")
-                raise Failure(f"query '{query}' is unknown; {hint}")
+                raise CommandFailure(f"query '{query}' is unknown; {hint}")
             with warnings.catch_warnings(record=True) as damages:
                 warnings.simplefilter("always", DamagedAnswers)
                 answers = loom.results(found.name)
@@ -339,4 +339,4 @@ def _chosen(known: Sequence[Query], name: str | None) -> Query | None:
             return each
     names = [each.name for each in known]
     advice = did_you_mean(name, names, f"there are {', '.join(names[:8])}" if names else "there are none yet")
-    raise Failure(f"query '{name}' is unknown; {advice}")
+    raise CommandFailure(f"query '{name}' is unknown; {advice}")

@@ -22,7 +22,7 @@ from weft.cli.output import (
     IN_ERROR,
     PROBLEMS,
     SITE_FILE,
-    Failure,
+    CommandFailure,
     JsonOption,
     ProjectOption,
     failing_clearly,
@@ -58,12 +58,12 @@ def run(
     with failing_clearly(as_json):
         settings = spark_settings(conf or [])
         if (project / SITE_FILE).exists():
-            raise Failure(f"{project} is the directory of a federation's site; run it with: weft provider")
+            raise CommandFailure(f"{project} is the directory of a federation's site; run it with: weft provider")
         with Loom.open(project) as loom:
             if file is not None:
                 _register(loom, file, as_json)
             if not loom.catalog.streams():
-                raise Failure("no stream is registered; give a file of statements: weft run app.sql")
+                raise CommandFailure("no stream is registered; give a file of statements: weft run app.sql")
             totals = _run(loom, stdout(), until_idle, master, settings, _interval(every), as_json)
             errors = loom.errors()
         if as_json:
@@ -76,13 +76,13 @@ def run(
 
 
 def spark_settings(pairs: list[str]) -> dict[str, str]:
-    """What `--conf` gives. Raises Failure if one of them is no setting of Spark."""
+    """What `--conf` gives. Raises CommandFailure if one of them is no setting of Spark."""
     for pair in pairs:
         if not pair.startswith("spark.") or "=" not in pair:
-            raise Failure(f"'{pair}' is no setting of Spark; write --conf spark.name=value")
+            raise CommandFailure(f"'{pair}' is no setting of Spark; write --conf spark.name=value")
         refused = fixed_refusal(pair.partition("=")[0])
         if refused is not None:
-            raise Failure(f"{refused}; docs/running.md lists the settings that weft fixes")
+            raise CommandFailure(f"{refused}; docs/running.md lists the settings that weft fixes")
     return {name: value for name, _, value in (pair.partition("=") for pair in pairs)}
 
 
@@ -103,7 +103,7 @@ def _interval(every: str | None) -> str | None:
         try:
             durations.parse(every)
         except durations.BadDuration as bad:
-            raise Failure(f"--every '{every}' is no length of time: {bad}") from None
+            raise CommandFailure(f"--every '{every}' is no length of time: {bad}") from None
     return every
 
 
@@ -143,7 +143,7 @@ def _run(
                 pass
             loom.stop()
         except (EngineError, DeliveryError) as error:
-            raise Failure(str(error)) from None
+            raise CommandFailure(str(error)) from None
     if not as_json:
         gaps = f", {totals['shed']:,} rows left out" if totals["shed"] else ""
         gaps += f", {totals['missing_files']:,} missing files" if totals["missing_files"] else ""
@@ -237,7 +237,7 @@ def warm_up(as_json: JsonOption = False) -> None:
         try:
             make_archive(path, _run_some_queries)
         except (EngineError, OSError) as error:
-            raise Failure(str(error)) from None
+            raise CommandFailure(str(error)) from None
     if as_json:
         print_json({"ok": True, "archive": str(path), "bytes": path.stat().st_size})
     else:
@@ -288,6 +288,6 @@ def demo(
         try:
             totals = run(folder, Console(quiet=True) if as_json else stdout(), count=count, master=master)
         except (NoData, EngineError) as error:
-            raise Failure(str(error)) from None
+            raise CommandFailure(str(error)) from None
     if as_json:
         print_json({"ok": True, "queries": count, **asdict(totals)})

@@ -16,7 +16,7 @@ import typer
 from weft.catalog import CATALOG_FILE
 from weft.cli.output import (
     SITE_FILE,
-    Failure,
+    CommandFailure,
     JsonOption,
     ProjectOption,
     failing_clearly,
@@ -37,11 +37,11 @@ TokenOption = Annotated[
 
 
 def delivery_of(project: Path) -> Path:
-    """The delivery directory of a project, or of a federation's site. Raises Failure if there is none."""
+    """The delivery directory of a project, or of a federation's site. Raises CommandFailure if there is none."""
     from weft.delivery.log.delivery_log import delivery_directory
 
     if not (project / CATALOG_FILE).exists() and not (project / SITE_FILE).exists():
-        raise Failure(f"there is no project in {project}; create one with: weft init {project}")
+        raise CommandFailure(f"there is no project in {project}; create one with: weft init {project}")
     return delivery_directory(project)
 
 
@@ -54,7 +54,7 @@ def delivering_clearly(as_json: bool) -> Iterator[None]:
         try:
             yield
         except DeliveryError as error:
-            raise Failure(str(error)) from error
+            raise CommandFailure(str(error)) from error
 
 
 def tail(
@@ -127,7 +127,7 @@ def _time(text: str | None) -> datetime | None:
     try:
         return None if text is None else datetime.fromisoformat(text)
     except ValueError:
-        raise Failure(f"'{text}' is no time; write it as 2030-01-31 or 2030-01-31T12:00:00") from None
+        raise CommandFailure(f"'{text}' is no time; write it as 2030-01-31 or 2030-01-31T12:00:00") from None
 
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -203,7 +203,7 @@ def token(
             access.revoke(directory, name)
             print_json({"revoked": name}) if as_json else print_text(f"the token of {name} is worthless now")
         elif not allow:
-            raise Failure("say what the token allows: --allow QUERY, or --allow '*' for all")
+            raise CommandFailure("say what the token allows: --allow QUERY, or --allow '*' for all")
         else:
             made = access.grant(directory, name, allow)
             print_json({"name": name, "token": made}) if as_json else print_text(made)

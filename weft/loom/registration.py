@@ -13,7 +13,7 @@ from typing import Final
 
 from weft.catalog import Catalog, CatalogError, register
 from weft.catalog.codec import dumps, loads
-from weft.sql.errors import Code, Problem, Span
+from weft.sql.problems import Code, Problem, Span
 
 #: Seconds between two looks for requests.
 _PAUSE: Final = 0.1

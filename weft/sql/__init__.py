@@ -8,8 +8,8 @@ from weft.sql import statements
 from weft.sql.binder import bind, bind_or_repeat
 from weft.sql.check import Piece, split
 from weft.sql.dialect import parse
-from weft.sql.errors import Code, Problem, Span, SqlError
 from weft.sql.names import Names, NamesInMemory
+from weft.sql.problems import Code, Problem, Span, SqlError
 
 
 def read(text: str, names: Names) -> statements.Statement:

@@ -16,9 +16,9 @@ from weft.algebra import Query, Sink
 from weft.algebra.properties import clock_column
 from weft.sql import dialect, statements
 from weft.sql.declarations import WHO_ALLOWS, bind_stream, bind_table, check_new, drop_words, kind_of
-from weft.sql.errors import Code, Problem, SqlError, did_you_mean
 from weft.sql.names import LayeredNames, Names
 from weft.sql.paths import folder_of, setting_refusal, sink_refusal
+from weft.sql.problems import Code, Problem, SqlError, did_you_mean
 from weft.sql.relation_binder import bind_relation
 from weft.sql.scope import refuse
 from weft.sql.settings import SETTINGS, fixed_refusal, is_amount
@@ -35,7 +35,7 @@ _EXPLAIN_LATER = ("VERBOSE",)
 def bind(tree: exp.Expr, names: Names, text: str) -> statements.Statement:
     """The bound form of a statement. Raises SqlError; registers nothing."""
     if tree.args.get("unless_exists") and kind_of(tree.this.name, names) == _created_kind(tree):
-        return statements.Nothing(f"{tree.this.name} is registered already")
+        return statements.NoChange(f"{tree.this.name} is registered already")
     if isinstance(tree, dialect.StreamNode):
         return statements.CreateStream(bind_stream(tree, names), text)
     if isinstance(tree, dialect.TableNode):
@@ -86,7 +86,7 @@ def bind_or_repeat(tree: exp.Expr, names: Names, text: str) -> statements.Statem
         again = bind(tree, LayeredNames(names, dropped={name.lower()}), text)
         if not _is_registered(again, names, name):
             raise
-        return statements.Nothing(f"{name} is registered already")
+        return statements.NoChange(f"{name} is registered already")
 
 
 def _is_registered(statement: statements.Statement, names: Names, name: str) -> bool:
@@ -172,7 +172,7 @@ def _bind_drop(tree: dialect.DropNode, names: Names) -> statements.Statement:
     ]
     if find(name) is None:
         if tree.args["exists"]:
-            return statements.Nothing(f"there is no {kind.lower()} called '{name}'")
+            return statements.NoChange(f"there is no {kind.lower()} called '{name}'")
         owner = kind_of(name, names)
         if owner is not None:
             hint = f"'{name}' is a {owner}: write {drop_words(owner)} {name}"

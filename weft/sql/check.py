@@ -11,8 +11,8 @@ from sqlglot import exp
 from weft.algebra import Query
 from weft.sql import dialect, statements
 from weft.sql.binder import bind_or_repeat
-from weft.sql.errors import Problem, SqlError
 from weft.sql.names import LayeredNames, Names, NamesInMemory
+from weft.sql.problems import Problem, SqlError
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class Checked:
 
 
 @dataclass(frozen=True)
-class Report:
+class CheckReport:
     """What a check found. `notes` say what is worth knowing of good statements.
 
     `skipped` counts statements that build on a refused one: nothing can be said of them.
@@ -167,7 +167,7 @@ class Report:
         return tuple(left.values())
 
 
-def check(script: str, names: Names | None = None) -> Report:
+def check(script: str, names: Names | None = None) -> CheckReport:
     """Reads and binds every statement of a script, each on top of the good ones before it.
 
     A statement that names an object whose own CREATE was refused is skipped: the first mistake is the one to mend.
@@ -195,7 +195,7 @@ def check(script: str, names: Names | None = None) -> Report:
             notes += [note.shifted(piece.start) for note in statement.notes]
         _apply(statement, known)
         good.append(Checked(statement, piece.start))
-    return Report(tuple(good), tuple(problems), skipped, tuple(notes))
+    return CheckReport(tuple(good), tuple(problems), skipped, tuple(notes))
 
 
 def _apply(statement: statements.Statement, names: LayeredNames) -> None:

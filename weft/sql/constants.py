@@ -16,7 +16,7 @@ from weft.algebra.types import BIGINT, DOUBLE, INT, INTERVAL, TIMESTAMP, DataTyp
 from weft.sql import durations, unsupported
 from weft.sql.coercion import fits
 from weft.sql.dialect import TYPE_NAMES
-from weft.sql.errors import Code
+from weft.sql.problems import Code
 from weft.sql.scope import refuse
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)

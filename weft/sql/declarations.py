@@ -9,11 +9,11 @@ from sqlglot import exp
 from weft.algebra import Field, Stream, Table
 from weft.algebra.expressions import Call, Column, Expression, Literal
 from weft.algebra.types import BIGINT, TIMESTAMP, Kind
-from weft.sql import dialect, expressions
+from weft.sql import dialect, expression_binder
 from weft.sql.constants import bind_type
-from weft.sql.errors import Code, did_you_mean
 from weft.sql.names import Names, name_refusal
 from weft.sql.paths import source_refusal
+from weft.sql.problems import Code, did_you_mean
 from weft.sql.scope import Scope, refuse
 from weft.sql.window_clause import ticks
 
@@ -176,7 +176,7 @@ def _bind_watermark(watermark: dialect.WatermarkNode, fields: list[Field]) -> tu
     if clock.type not in (TIMESTAMP, BIGINT):
         hint = "a clock is a TIMESTAMP, or a BIGINT that grows with the rows"
         raise refuse(Code.BAD_WATERMARK, f"'{name}' is a {clock.type}, which cannot be a clock", watermark.this, hint)
-    bound = expressions.bind(watermark.expression, Scope([("", tuple(fields))], "WATERMARK"))
+    bound = expression_binder.bind(watermark.expression, Scope([("", tuple(fields))], "WATERMARK"))
     delay = _delay(bound, clock)
     if delay is None:
         form = "INTERVAL 5 SECONDS" if clock.type == TIMESTAMP else "100"

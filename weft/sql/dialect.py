@@ -17,7 +17,7 @@ from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from weft.sql import limits, unsupported
-from weft.sql.errors import Code, Span, SqlError
+from weft.sql.problems import Code, Span, SqlError
 from weft.sql.query_syntax import QueryParser
 
 #: The types a column can have, as messages list them.

@@ -12,10 +12,10 @@ from weft.algebra import Answers, Input, Output, Query, Relation, Source, Table,
 from weft.algebra.expressions import Aggregate, Call, Column, Expression, Literal
 from weft.algebra.properties import clock_column, clock_type, emission
 from weft.algebra.types import BOOLEAN, DataType
-from weft.sql import expressions, query_syntax, unsupported
+from weft.sql import expression_binder, query_syntax, unsupported
 from weft.sql.coercion import cast, comparison_type
-from weft.sql.errors import Code, Problem, ProblemList, SqlError, did_you_mean
 from weft.sql.names import Names
+from weft.sql.problems import Code, Problem, ProblemList, SqlError, did_you_mean
 from weft.sql.scope import Scope, refuse, refuse_unread
 from weft.sql.window_clause import window_of_clause, window_of_table
 
@@ -186,7 +186,7 @@ class FromClause:
         source = self._source(table.this)
         if isinstance(source, Table):
             raise _no_window(source, table)
-        column = expressions.bind(table.args["clock"], Scope([(table.this.name, source.fields)], "the window"))
+        column = expression_binder.bind(table.args["clock"], Scope([(table.this.name, source.fields)], "the window"))
         check_clock(column, table.this.name, source, table.args["clock"])
         if query_syntax.WINDOW in node.meta or query_syntax.WINDOW in table.this.meta:
             raise refuse(Code.BAD_WINDOW, "this input already has a window", node, "keep one of the two")
@@ -225,7 +225,7 @@ class FromClause:
         where = self.tree.args.get("where")
         for part in _conjuncts(where.this) if where is not None else ():
             with self._problems.collecting():
-                found.append(expressions.bind_condition(part, self.scope("WHERE")))
+                found.append(expression_binder.bind_condition(part, self.scope("WHERE")))
         return [
             each
             for condition in found
@@ -242,7 +242,7 @@ class FromClause:
         conditions = [self._using(column, join) for column in join.args.get("using") or []]
         on = join.args.get("on")
         for part in _conjuncts(on) if on is not None else ():
-            conditions.append(expressions.bind_condition(part, self.scope("ON")))
+            conditions.append(expression_binder.bind_condition(part, self.scope("ON")))
         return conditions
 
     def _using(self, column: exp.Expr, join: exp.Join) -> Expression:

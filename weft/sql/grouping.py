@@ -11,9 +11,9 @@ from weft.algebra import Window
 from weft.algebra.expressions import Call, Column, Expression, KeyRef, Literal, WindowBound
 from weft.algebra.properties import clock_column
 from weft.algebra.types import DataType
-from weft.sql import constants, expressions, unsupported
-from weft.sql.errors import Code, ProblemList
+from weft.sql import constants, expression_binder, unsupported
 from weft.sql.from_clause import FromClause, check_clock
+from weft.sql.problems import Code, ProblemList
 from weft.sql.scope import refuse, refuse_unread
 from weft.sql.window_clause import is_window_call, window_of_call
 
@@ -55,7 +55,7 @@ class Grouping:
         if not call.expressions:
             raise refuse(Code.BAD_WINDOW, "window needs a clock", call, "write window(ts, '1 hour', '5 minutes')")
         node, flowing = call.expressions[0], self._source.flowing
-        bound = expressions.bind(node, self._source.scope("window"))
+        bound = expression_binder.bind(node, self._source.scope("window"))
         if len(flowing) == 1:
             check_clock(bound, flowing[0].alias, flowing[0].source, node)
             return
@@ -76,7 +76,7 @@ class Grouping:
             if is_window_call(node):
                 continue
             with problems.collecting():
-                key = expressions.bind(self.dereferenced(node), scope)
+                key = expression_binder.bind(self.dereferenced(node), scope)
                 # Bounds and constants are the same for a whole group: grouping by them changes nothing.
                 if key not in self.keys and not isinstance(key, (WindowBound, Literal)):
                     self.keys.append(key)

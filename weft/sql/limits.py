@@ -14,7 +14,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from weft.algebra import Answers, Relation, Select, SetOperation, Source, Stream, Table
 from weft.algebra.expressions import Call, Column, Expression
-from weft.sql.errors import Code, Span, SqlError
+from weft.sql.problems import Code, Span, SqlError
 from weft.sql.scope import refuse
 
 #: Parentheses, brackets and CASEs inside each other: the parser needs about twenty calls for each.

@@ -19,7 +19,7 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from weft.sql import durations
-from weft.sql.errors import Code, Span, SqlError
+from weft.sql.problems import Code, Span, SqlError
 
 #: Keys of `meta` under which windows and trailing options are found.
 WINDOW = "weft_window"

@@ -12,9 +12,9 @@ from weft.algebra.properties import answer_window, clock_type, emission
 from weft.algebra.types import DataType
 from weft.sql import limits, unsupported
 from weft.sql.coercion import cast, common_type
-from weft.sql.errors import Code, Problem, ProblemList
 from weft.sql.from_clause import SUBQUERY_CLAUSES, QueryContext, refuse_column_names
 from weft.sql.names import Names
+from weft.sql.problems import Code, Problem, ProblemList
 from weft.sql.query_syntax import EMIT_EMPTY, RETAIN, WINDOW
 from weft.sql.scope import refuse, refuse_unread
 from weft.sql.select import SelectBinder, clauses_without_effect, most_repeated, note_order, versions_as_rows

@@ -12,7 +12,7 @@ from weft.algebra.expressions import Aggregate, AggregateRef, Column, Expression
 from weft.algebra.relations import WINDOW_END, WINDOW_START, Field
 from weft.algebra.types import DataType
 from weft.sql import unsupported
-from weft.sql.errors import Code, Span, SqlError, did_you_mean
+from weft.sql.problems import Code, Span, SqlError, did_you_mean
 
 _NO_ADVICE: Mapping[str, str] = MappingProxyType({})
 

@@ -15,10 +15,10 @@ from weft.algebra import UNBOUNDED, WINDOW_END, WINDOW_START, Aggregate, Emissio
 from weft.algebra.expressions import Column, Expression, WindowBound
 from weft.algebra.properties import emission
 from weft.algebra.types import TIMESTAMP, DataType
-from weft.sql import expressions, functions, query_syntax, unsupported
-from weft.sql.errors import Code, ProblemList, SqlError
+from weft.sql import expression_binder, functions, query_syntax, unsupported
 from weft.sql.from_clause import FromClause, QueryContext, conjunction
 from weft.sql.grouping import Grouping
+from weft.sql.problems import Code, ProblemList, SqlError
 from weft.sql.scope import refuse, refuse_unread, unread
 from weft.sql.window_clause import retain_of
 from weft.windows.join_windows import meeting_bounds
@@ -86,7 +86,7 @@ class SelectBinder:
         if is_window and self._grouping.bounds_type is not None:
             hint = "select window.start and window.end"
             raise refuse(Code.UNSUPPORTED, "a window cannot be selected as a whole", node, hint)
-        bound = expressions.bind(bare, self._row_scope)
+        bound = expression_binder.bind(bare, self._row_scope)
         return [Output(node.alias or _name_of(bare, bound), bound)]
 
     def _having(self) -> Expression | None:
@@ -95,7 +95,7 @@ class SelectBinder:
             return None
         with self._problems.collecting():
             node = having.this.transform(self._without_alias, copy=False)
-            return expressions.bind_condition(node, replace(self._row_scope, clause="HAVING"))
+            return expression_binder.bind_condition(node, replace(self._row_scope, clause="HAVING"))
         return None
 
     def _without_alias(self, node: exp.Expr) -> exp.Expr:
@@ -112,7 +112,7 @@ class SelectBinder:
                 node = each.this
                 if isinstance(node, exp.Column) and not node.table and node.name.lower() in self._from.aliases:
                     continue
-                expressions.bind(self._grouping.dereferenced(node), scope)
+                expression_binder.bind(self._grouping.dereferenced(node), scope)
 
     # -- versions of groups
 

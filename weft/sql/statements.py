@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from weft.algebra import Query, Relation, Stream, Table
-from weft.sql.errors import Problem
+from weft.sql.problems import Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class SetOption:
 
 
 @dataclass(frozen=True, slots=True)
-class Nothing:
+class NoChange:
     """A DROP … IF EXISTS of something that does not exist."""
 
     reason: str
@@ -96,5 +96,5 @@ Statement: TypeAlias = (
     | Describe
     | Explain
     | SetOption
-    | Nothing
+    | NoChange
 )

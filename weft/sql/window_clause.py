@@ -7,8 +7,8 @@ from sqlglot import exp
 from weft.algebra import UNBOUNDED, Retain, Window
 from weft.algebra.expressions import Literal
 from weft.algebra.types import TIMESTAMP, DataType
-from weft.sql import constants, durations, expressions
-from weft.sql.errors import Code
+from weft.sql import constants, durations, expression_binder
+from weft.sql.problems import Code
 from weft.sql.query_syntax import WindowClause, WindowTable
 from weft.sql.scope import Scope, refuse
 
@@ -108,7 +108,7 @@ def _length(node: exp.Expr, clock: DataType) -> int:
         except durations.BadDuration as bad:
             raise refuse(Code.BAD_DURATION, str(bad), node, durations.ADVICE) from None
     if isinstance(node, exp.Interval) and clock == TIMESTAMP:
-        bound = expressions.bind(node, Scope([], "window"))
+        bound = expression_binder.bind(node, Scope([], "window"))
         return int(str(bound.value)) if isinstance(bound, Literal) else 0
     raise refuse(
         Code.BAD_DURATION,

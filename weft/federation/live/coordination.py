@@ -300,7 +300,7 @@ class Coordination:
             case statements.Drop("VIEW", name):
                 self._append(Declared(identity, site, text))
                 return f"view {name} dropped"
-            case statements.Nothing(reason):
+            case statements.NoChange(reason):
                 return reason
         raise refused_kind()
 

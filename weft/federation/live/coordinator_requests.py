@@ -20,8 +20,8 @@ from weft.federation.live.source_batches import check_format
 from weft.federation.live.transport import COORDINATOR, Wire, reply_box
 from weft.loom.registration import Registration
 from weft.sql import dialect, split, statements
-from weft.sql.check import Report, check
-from weft.sql.errors import Code, Problem
+from weft.sql.check import CheckReport, check
+from weft.sql.problems import Code, Problem
 
 
 class ScriptRefused(FederationError):
@@ -32,7 +32,7 @@ class ScriptRefused(FederationError):
         self.registration = registration
 
 
-def check_script(text: str, ledger: Ledger, site: str, network: NetworkGraph, present: Sequence[str]) -> Report:
+def check_script(text: str, ledger: Ledger, site: str, network: NetworkGraph, present: Sequence[str]) -> CheckReport:
     """Check a script that is said at a site. Raises FederationError for what SQL allows and a federation does not."""
     report = check(text, ledger.names)
     pieces = {piece.start: piece.text for piece in split(text)}
@@ -58,7 +58,7 @@ def _check_statement(
             _check_stream(stream, ledger, site, network)
         case statements.CreateQuery(query):
             _check_query(query, site, network, present)
-        case statements.CreateView() | statements.Drop("QUERY" | "VIEW" | "STREAM") | statements.Nothing():
+        case statements.CreateView() | statements.Drop("QUERY" | "VIEW" | "STREAM") | statements.NoChange():
             return
         case _:
             raise refused_kind()
@@ -93,7 +93,7 @@ def _check_query(query: Query, site: str, network: NetworkGraph, present: Sequen
 
 def _check_home(tree: exp.Expr, statement: statements.Statement, ledger: Ledger, site: str) -> None:
     """Refuse to repeat a query at another site: its users are where it was created."""
-    if isinstance(statement, statements.Nothing) and isinstance(tree, dialect.QueryNode):
+    if isinstance(statement, statements.NoChange) and isinstance(tree, dialect.QueryNode):
         known = ledger.query(tree.this.name)
         if known.home != site:
             raise FederationError(

@@ -24,7 +24,7 @@ from weft.sql.coercion import (
     fits,
 )
 from weft.sql.constants import bind_type, interval, number, time_of_text
-from weft.sql.errors import Code, did_you_mean
+from weft.sql.problems import Code, did_you_mean
 from weft.sql.scope import Scope, refuse, refuse_unread
 
 #: Other names of functions, and the function they mean.
