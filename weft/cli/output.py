@@ -89,7 +89,7 @@ def read_script(path: Path) -> str:
 
 
 def open_project(directory: Path, *, write: bool) -> Loom:
-    """The project in a directory, or that of the provider with this directory. Raises CommandFailure if there is none."""
+    """The project in a directory, which may be that of a provider. Raises CommandFailure if there is none."""
     if (directory / SITE_FILE).exists():
         directory = project_of_site(directory)
     require_project(directory)
