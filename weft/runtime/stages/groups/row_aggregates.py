@@ -58,7 +58,7 @@ class RowStatistic:
 
 @dataclass(frozen=True)
 class RowAggregate:
-    """An aggregate over rows: as the trees and totals see it, and how its texts are computed of a row."""
+    """An aggregate over rows: its shape for trees and running aggregates, and how its texts are computed for a row."""
 
     shape: Woven
     keys: Mapping[str, Expression]
@@ -82,15 +82,15 @@ def row_aggregate(select: Select, log: str, first: int) -> RowAggregate:
     if not all(map(can_be_computed, [*keyed, *values, *after])):
         raise NotWoven("it uses functions that are evaluated by Spark")
     assert select.window is not None
-    told = [Condition(text) for text in conditions]
+    required = [Condition(text) for text in conditions]
     if isinstance(source, Answers):
         # The log of what another query answers has rows from before this query as well.
-        told.append(Condition(f"{_SINCE}{first}"))
+        required.append(Condition(f"{_SINCE}{first}"))
     shape = Woven(
         log,
         select,
         select.window,
-        tuple(told),
+        tuple(required),
         tuple(text_of(key) for key in select.keys),
         tuple(tuple(_measure(one) for one in each) for each in statistics),
     )
@@ -121,15 +121,15 @@ def _measure(of: RowStatistic) -> Measure:
     return Measure(of.name, of.statistic, (), read)
 
 
-#: Conditions are bits of words of so many.
+#: The conditions in a word, a bit each.
 _WORD = 62
 
 
 @dataclass(frozen=True)
 class RowPartials(Partials):
-    """Partials that are single rows."""
+    """Partials of single rows."""
 
-    rows: Rows = field(repr=False)
+    rows: DriverRows = field(repr=False)
     statistics: Mapping[str, RowStatistic] = field(repr=False)
 
     def _read(self, measure: Measure) -> Columns:
@@ -143,7 +143,7 @@ class RowPartials(Partials):
 
 
 @dataclass(frozen=True)
-class Rows:
+class DriverRows:
     """Rows of a log, with columns by position, their clocks, and the cycle that they arrived in if it is not now."""
 
     fields: tuple[Field, ...]
@@ -192,7 +192,7 @@ class Rows:
         return self.table.column(position).combine_chunks()
 
 
-def row_partials(rows: Rows, queries: Iterable[RowAggregate]) -> RowPartials:
+def row_partials(rows: DriverRows, queries: Iterable[RowAggregate]) -> RowPartials:
     """Rows as partials for some aggregates."""
     wanted = list(queries)
     keys: dict[str, Expression] = {text: key for each in wanted for text, key in each.keys.items()}

@@ -16,7 +16,7 @@ from weft.algebra.properties import leaves
 from weft.plan.event_time import looks_back
 from weft.plan.log_ids import LogId
 from weft.runtime.stages.cycle_state import CycleState
-from weft.runtime.stages.groups.row_aggregates import RowAggregate, RowPartials, Rows, row_aggregate, row_partials
+from weft.runtime.stages.groups.row_aggregates import DriverRows, RowAggregate, RowPartials, row_aggregate, row_partials
 from weft.runtime.stages.operators import Operator, StageKind
 from weft.runtime.stages.stage import Scan
 from weft.runtime.stages.windows import total_files
@@ -52,7 +52,7 @@ class _Group:
         return has_history and looks_back(self.source) and any(cycle <= each.first and each.backlog for each in starts)
 
     def partials(self, table: pa.Table) -> RowPartials:
-        return row_partials(Rows(self.source.fields, table), self.queries.values())
+        return row_partials(DriverRows(self.source.fields, table), self.queries.values())
 
 
 class GroupStage:

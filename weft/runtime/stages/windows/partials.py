@@ -69,12 +69,12 @@ class Partials:
 
     @property
     def row_counts(self) -> NDArray[np.int64]:
-        """How many rows each partial is of."""
+        """The number of rows of each partial."""
         return self.records(rows_counted())[0]
 
     @cached_property
     def distinct_slices(self) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
-        """The starts of the slices that there are, and which of them each partial is of."""
+        """The starts of the present slices, ascending, and which of them each partial is of."""
         starts, which = np.unique(self.slices, return_inverse=True)
         return starts, which
 
@@ -83,12 +83,12 @@ class Partials:
         return Partials(self.layout, self.table.filter(pa.array(self.slices >= clock)))
 
     def codes(self, column: int) -> NDArray[np.int64]:
-        """A column of the signatures, counted from 0 on; that is where intervals have NULL."""
+        """A column of the signatures, counted from 0 on, which is NULL for intervals."""
         return np.asarray(self.table[f"g{column}"].to_numpy()).astype(np.int64) + 1
 
     @cached_property
     def widths(self) -> tuple[int, ...]:
-        """How many different codes each column of the signatures may have, at least up to the highest bound."""
+        """The number of different codes of each column of the signatures, at least up to the highest bound."""
         return widths_of(self.layout.decoders, self.layout.signature_columns)
 
     def has(self, conditions: Sequence[str], keys: Sequence[str]) -> bool:
@@ -98,7 +98,7 @@ class Partials:
         )
 
     def number_of_keys(self, keys: Sequence[str]) -> int:
-        """A bound on the different keys of a grouping: the product of its columns', and no more than there are rows."""
+        """A bound on the keys of a grouping: the product over its columns, and at most the number of partials."""
         if any(each not in self.layout.keys for each in keys):
             return 0
         bound = 1
@@ -136,7 +136,7 @@ class Partials:
         return satisfying(self.layout.decoders, distinct, conditions, len(distinct[0]))
 
     def records(self, measure: Measure) -> Columns:
-        """The records of a measure; identities where it was not yet asked for."""
+        """The records of a measure; identities if these partials do not have it."""
         known = self._records.get(measure.name)
         if known is None:
             known = self._records[measure.name] = self._read(measure)

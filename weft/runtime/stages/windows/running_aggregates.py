@@ -23,9 +23,8 @@ from weft.algebra import Stream
 from weft.kernels.monoids import settled
 from weft.kernels.statistic import Columns
 from weft.runtime.failures.errors import MemoryLimit, megabytes
-from weft.runtime.stages.windows.numbering import KeyNumbers
 from weft.runtime.stages.windows.partials import SLICE, Partials
-from weft.runtime.stages.windows.rollup import RollUp
+from weft.runtime.stages.windows.rollup import GroupKeys, RollUp
 from weft.runtime.stages.windows.total_files import CohortRows, CohortSpec, TotalsFile, encoded
 from weft.runtime.stages.windows.window_answers import ClosedGroups, GroupSelection
 from weft.runtime.stages.windows.woven_queries import Measure, Woven, latest_clock, rows_counted
@@ -48,7 +47,7 @@ class RunningAggregates:
     ) -> None:
         self.stream = stream
         self.queries = dict(queries)
-        self._numbers: dict[tuple[str, ...], KeyNumbers] = dict(before._numbers) if before else {}
+        self._numbers: dict[tuple[str, ...], GroupKeys] = dict(before._numbers) if before else {}
         self._cohort_of = {name: _cohort(each, first_cycles[name]) for name, each in queries.items()}
         measures: dict[CohortSpec, dict[str, Measure]] = {}
         for name, each in queries.items():
@@ -58,7 +57,7 @@ class RunningAggregates:
             known = before._cohorts.get(spec) if before else None
             # Queries of a cohort began in the same cycle: measures may go, and none can come.
             self._cohorts[spec] = known.limited_to(wanted) if known else _CohortGroups(wanted)
-            self._numbers.setdefault(spec.keys, KeyNumbers(len(spec.keys)))
+            self._numbers.setdefault(spec.keys, GroupKeys(len(spec.keys)))
         self._numbers = {spec.keys: self._numbers[spec.keys] for spec in self._cohorts}
         self._changed: dict[CohortSpec, NDArray[np.int64]] = {}
 

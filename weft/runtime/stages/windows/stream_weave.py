@@ -19,25 +19,24 @@ from weft.plan.facts import Facts
 from weft.runtime.failures.errors import MemoryLimit, megabytes
 from weft.runtime.sources.late_rows import closed_for
 from weft.runtime.stages.windows.kernel_placement import KeySet
-from weft.runtime.stages.windows.numbering import KeyNumbers
 from weft.runtime.stages.windows.partials import LATEST, LEAST, Partials, without_clockless, without_clocks
 from weft.runtime.stages.windows.reduction import Reduction, reduction
-from weft.runtime.stages.windows.rollup import RollUp
+from weft.runtime.stages.windows.rollup import GroupKeys, RollUp
 from weft.runtime.stages.windows.tree_choice import TreeChoice, choose_trees, cohorts, reuse_trees
 from weft.runtime.stages.windows.window_answers import ClosedGroups, GroupSelection, kinds_of
 from weft.runtime.stages.windows.window_tree import InstanceGroups, TreeSpec, WindowTree
 from weft.runtime.stages.windows.woven_queries import Measure, Woven, rows_counted
 from weft.windows.schedule import oldest_open_start
 
-#: So many keys are numbered before anybody looks how many of them are still live.
+#: The keys of a grouping that are numbered before it is checked how many of them are still live.
 _MANY_KEYS = 100_000
 
-#: An aggregate is computed for all windows of a tree at once if one in so many is asked for it.
+#: An aggregate is computed for all windows of a tree at once if one in this many answers it.
 _MANY = 16
 
 
 class WindowMemoryLimit(MemoryLimit):
-    """Windows need more memory than there is. `keys` is the key set that needs most of it, if there is one."""
+    """Windows need more memory than allowed. `keys` is the key set that needs most of it, if there is one."""
 
     def __init__(self, message: str, needing_most: tuple[str, ...], keys: KeySet | None) -> None:
         super().__init__(message, needing_most)
@@ -68,33 +67,33 @@ class StreamWeave:
         away: frozenset[KeySet] = frozenset(),
         newborn: frozenset[str] = frozenset(),
     ) -> None:
-        """`grouping` is decided here unless given. Key sets that are `away` have their trees elsewhere.
+        """`grouping` is decided here unless given. Key sets that are `away` have their trees on the executors.
 
-        Queries that are `newborn` answer for what is still to come, and need nothing that is kept.
+        Queries that are `newborn` answer for what is still to come, and need nothing that is stored.
         """
         self.stream = stream
         self.queries = dict(queries)
         self.away = away
-        #: How many keys those had when they were last counted.
+        #: The number of keys of each of those, when it was last counted.
         self.keys_away: dict[KeySet, int] = dict(before.keys_away) if before else {}
-        #: Those that have a tree; the others never close, and only their rows are reduced here.
+        #: The queries that have trees; the others never close, and only their rows are reduced here.
         self.windowed = {name: each for name, each in queries.items() if not each.is_running}
         self.running = {name: each for name, each in queries.items() if each.is_running}
         self.kinds = kinds_of({name: each.select for name, each in queries.items()})
         self.facts = Facts() if facts is None else facts
         self.grouping: TreeChoice = choose_trees(self.windowed, self.facts) if grouping is None else grouping
         numbers = before._numbers if before else {}
-        self._numbers: dict[KeySet, KeyNumbers] = {keys: each for keys, each in numbers.items() if keys not in away}
+        self._numbers: dict[KeySet, GroupKeys] = {keys: each for keys, each in numbers.items() if keys not in away}
         self._cohorts: dict[tuple[frozenset[str], tuple[str, ...]], _Cohort] = {}
         self._trees: dict[TreeSpec, WindowTree] = {}
         self._tree_of: dict[str, WindowTree] = {}
-        #: Trees that are new, and know nothing yet of what came before.
+        #: New trees, without the partials that came before them.
         self._fresh: set[WindowTree] = set()
         for (conditions, keys), names in cohorts(self.windowed).items():
             if keys not in away:
                 cohort = self._cohorts[conditions, keys] = _Cohort(tuple(sorted(conditions)), keys)
                 self._plant(cohort, {name: self.windowed[name] for name in names}, before, newborn)
-                self._numbers.setdefault(keys, KeyNumbers(len(keys)))
+                self._numbers.setdefault(keys, GroupKeys(len(keys)))
         members: dict[WindowTree, list[Woven]] = {}
         for query, tree in self._tree_of.items():
             members.setdefault(tree, []).append(queries[query])
@@ -105,7 +104,7 @@ class StreamWeave:
     def _plant(
         self, cohort: _Cohort, queries: Mapping[str, Woven], before: StreamWeave | None, newborn: frozenset[str]
     ) -> None:
-        """Give a cohort its trees: those that there are already, as far as possible."""
+        """Give a cohort its trees, reusing those of before as far as possible."""
         place = frozenset(cohort.conditions), cohort.keys
         planned = {
             spec: {measure: choice.kernel for measure, choice in self.grouping.kernels[spec].items()}
@@ -116,9 +115,9 @@ class StreamWeave:
         homes: Mapping[str, TreeSpec] | None = None
         if before is not None and place in before._cohorts:
             known = {tree.spec: tree for tree in before._cohorts[place].trees}
-            # A tree that goes on may have measures that nobody asks for any more.
+            # A reused tree may have measures that no query needs any more.
             measures = {**before._cohorts[place].measures, **measures}
-            # If what trees are chosen by is another now, they are best made anew.
+            # If the facts that trees are chosen by have changed, trees are built again.
             homes = reuse_trees(planned, queries, newborn, known) if before.facts == self.facts else None
         some_kernel = {measure: kernel for kernels in planned.values() for measure, kernel in kernels.items()}
         for name, spec in (homes or {name: self.grouping.tree_of[name] for name in queries}).items():
@@ -167,21 +166,21 @@ class StreamWeave:
         return ranges, slides, ends
 
     def key_counts(self) -> dict[tuple[str, ...], int]:
-        """How many different keys each grouping has had since numbers were last handed out."""
+        """The number of different keys of each grouping since numbers were last assigned."""
         return {keys: len(numbers) for keys, numbers in self._numbers.items()} | {
             keys: self.keys_away[keys] for keys in self.away if keys in self.keys_away
         }
 
     @property
     def is_overgrown(self) -> bool:
-        """Whether most keys that have a number have no partials any more: numbers are best handed out anew."""
+        """Whether most numbered keys have no partials any more, so that numbers should be assigned again."""
         live: dict[tuple[str, ...], int] = {}
         for tree in self._trees.values():
             live[tree.spec.keys] = max(live.get(tree.spec.keys, 0), tree.number_of_keys)
         return any(len(each) > _MANY_KEYS and len(each) > 4 * live.get(keys, 0) for keys, each in self._numbers.items())
 
     def fit(self, arrived: Partials, limit: int) -> None:
-        """Give every tree the form that is best with what has arrived; refuse what does not fit into the limit.
+        """Give every tree the best form for the arrived partials; refuse them if they do not fit into the limit.
 
         A tree that changes forgets everything, and `remember` must come before `advance`.
         """
@@ -206,7 +205,7 @@ class StreamWeave:
             raise self._too_much(needed, limit, dearest)
 
     def _save_memory(self, needed: dict[WindowTree, int], crowds: Mapping[WindowTree, Crowd], limit: int) -> None:
-        """Let trees be sparse until there is room, those first that save most by it."""
+        """Make trees sparse until there is room, those first that save most by it."""
         total = sum(needed.values())
         for tree in sorted(needed, key=lambda each: crowds[each].sparse_bytes - needed[each]):
             saved = needed[tree] - crowds[tree].sparse_bytes
@@ -216,7 +215,7 @@ class StreamWeave:
                     self._fresh.add(tree)
 
     def without(self, keys: KeySet) -> StreamWeave:
-        """The same weave with the trees of a key set elsewhere."""
+        """The same weave with the trees of a key set on the executors."""
         away = self.away | {keys}
         return StreamWeave(self.stream, self.queries, self, facts=self.facts, grouping=self.grouping, away=away)
 
@@ -233,12 +232,12 @@ class StreamWeave:
         )
 
     def remember(self, history: Iterable[Partials], watermark: int | None) -> None:
-        """Bring trees that are new to where the others are, from the partials that are kept."""
+        """Bring new trees to where the others are, from the stored partials."""
         if not self._fresh:
             return
         reached = None
         for partials in history:
-            # What is kept came about in the order of time: trees take it in as it comes, and little has to wait.
+            # Stored partials are in the order of cycles: trees advance with each piece, and few partials wait.
             newest = int(partials.slices.max()) - self.stream.delay
             reached = newest if reached is None else max(reached, newest)
             until = None if watermark is None else min(watermark, reached)
@@ -248,7 +247,7 @@ class StreamWeave:
         self._fresh = set()
 
     def advance(self, arrived: Partials | None, before: int | None, until: int | None) -> dict[str, GroupSelection]:
-        """Take in a cycle's partials and go on to its watermark: what has closed for each query, if anything has."""
+        """Take in a cycle's partials and advance to its watermark; returns what has closed, by query."""
         closed: dict[WindowTree, InstanceGroups | None] = {}
         if arrived is not None and len(arrived):
             closed = self._feed(arrived, before, until, None)
@@ -268,7 +267,7 @@ class StreamWeave:
     def _feed(
         self, partials: Partials, before: int | None, until: int | None, wanted: set[WindowTree] | None
     ) -> dict[WindowTree, InstanceGroups | None]:
-        """Hand partials to the trees that are wanted, or to all of them."""
+        """Feed partials to the trees that are wanted, or to all of them."""
         grouped_by: dict[tuple[str, ...], RollUp] = {}
         closed = {}
         for cohort in self._cohorts.values():

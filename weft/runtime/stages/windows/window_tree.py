@@ -37,7 +37,7 @@ _AT_ONCE = 512
 
 @dataclass(frozen=True)
 class TreeSpec:
-    """What makes a tree: two with the same are the same."""
+    """What identifies a tree."""
 
     conditions: frozenset[str]
     keys: tuple[str, ...]
@@ -48,7 +48,7 @@ class TreeSpec:
 
 @dataclass(frozen=True)
 class SlicePartials:
-    """Partials by the start of their slice and the number of their key, and the records of each measure by its name."""
+    """Partials by the start of their slice and the number of their key, with the records of each measure by name."""
 
     slices: NDArray[np.int64]
     keys: NDArray[np.int64]
@@ -64,11 +64,11 @@ class SlicePartials:
         return SlicePartials(self.slices[wanted], self.keys[wanted], _taken(self.records, wanted))
 
     def between(self, first: int, last: int) -> SlicePartials:
-        """Some neighbours; nothing is copied."""
+        """Consecutive partials; nothing is copied."""
         return SlicePartials(self.slices[first:last], self.keys[first:last], _taken(self.records, slice(first, last)))
 
     def by_cell(self) -> SlicePartials:
-        """The same, the oldest slices first; that is how they come, as long as they come from one cycle."""
+        """The same, the oldest slices first, as the partials of one cycle mostly are."""
         if np.all(self.slices[1:] >= self.slices[:-1]):
             return self
         order = np.argsort(self.slices, kind="stable")
@@ -77,8 +77,8 @@ class SlicePartials:
 
 @dataclass(frozen=True)
 class InstanceGroups:
-    """Groups of closed instances: the position of each one's window, ascending; the end of its instance; the number of
-    its key, where the numbers in `block` come so many `times` over; its records."""
+    """Groups of closed instances: for each the position of its window, ascending, the end of its instance, its key's
+    number, and its records. The numbers in `block` repeat `times` times."""
 
     windows: NDArray[np.intp]
     ends: NDArray[np.int64]
@@ -106,22 +106,22 @@ class WindowTree:
         self._slides = np.array([window.slide for window in spec.windows], dtype=np.int64)
         self._phases = np.array([window.origin + (window.range or 0) for window in spec.windows], dtype=np.int64)
         self._capacity = most_partials(self._edges, int(self.ranges[0])) + 1
-        #: Kernels know ranges, each once, the longest first; windows of one range share what they find.
+        #: Kernels know each range once, the longest first; windows of one range share its answers.
         self._reaches = np.array(distinct_ranges(spec.windows), dtype=np.int64)
         self._reach_of = np.searchsorted(-self._reaches, -self.ranges)
         self._dense_key = bytes_per_key(self._statistics, kernels, self._capacity, len(self._reaches))
         self._sparse_partial = bytes_per_partial(self._statistics)
         self._frugal = False
-        #: Of which windows somebody wants to know.
+        #: The windows that some query reads.
         self._wanted = np.ones(len(spec.windows), dtype=bool)
         self.forget()
 
     def ask_for(self, windows: Set[Window]) -> None:
-        """Answer for these of the windows from now on."""
+        """Answer only these of the windows from now on."""
         self._wanted = np.array([each in windows for each in self.spec.windows], dtype=bool)
 
     def forget(self) -> None:
-        """Begin anew, sparse."""
+        """Forget all partials, and be sparse."""
         self._waiting: list[SlicePartials] = []
         self._windows: GroupedWindows | SparseWindows = SparseWindows(self._statistics, len(self._reaches))
         self._start_over()
@@ -129,8 +129,7 @@ class WindowTree:
     def _start_over(self) -> None:
         self._windows = SparseWindows(self._statistics, len(self._reaches)) if self.is_sparse else self._dense(0)
         self._front: int | None = None
-        #: Where the fragments in the kernels begin, the oldest first, and how many partials each has; and the number of
-        #: the oldest one.
+        #: Where the fragments in the kernels begin, the oldest first; the partials of each; the number of the oldest.
         self._begins = np.empty(0, dtype=np.int64)
         self._sizes = np.empty(0, dtype=np.int64)
         self._first = 0
@@ -138,11 +137,11 @@ class WindowTree:
     def _dense(self, first: int) -> GroupedWindows:
         return GroupedWindows(self._statistics, self.kernels, self._capacity, len(self._reaches), first)
 
-    # --- how much there is -------------------------------------------------------------------------------------------
+    # --- size --------------------------------------------------------------------------------------------------------
 
     @property
     def is_sparse(self) -> bool:
-        """Whether partials are kept only where there are some."""
+        """Whether only present partials take memory."""
         return isinstance(self._windows, SparseWindows)
 
     @property
@@ -151,13 +150,13 @@ class WindowTree:
         return self._windows.number_of_keys
 
     def crowd(self, keys: int = 0, partials: int = 0) -> Crowd:
-        """Who is in the tree, or will be with so many more partials of so many keys."""
+        """The keys and partials in the tree, or those after more partials of a number of keys have come."""
         held = int(self._sizes.sum()) + sum(len(each) for each in self._waiting)
         keys = max(keys, self.number_of_keys)
         return Crowd(keys, held + partials, self._fragments(), self._capacity, self._dense_key, self._sparse_partial)
 
     def _fragments(self) -> int:
-        """About how many fragments have partials: those in the windows, and those that partials wait for."""
+        """About the number of fragments with partials, in the kernels and among those that wait."""
         waiting = [int(each.slices.max()) for each in self._waiting if len(each)]
         if not waiting:
             return len(self._begins)
@@ -165,7 +164,7 @@ class WindowTree:
         return len(self._begins) + most_partials(self._edges, max(1, max(waiting) - since))
 
     def bytes_for(self, crowd: Crowd) -> int:
-        """About the memory that the tree needs for so many, in the form that it will have."""
+        """About the memory that the tree needs for these keys and partials, in the form that it will have."""
         sparse = self._frugal or crowd.is_better_sparse(self.is_sparse)
         return crowd.sparse_bytes if sparse else crowd.dense_bytes
 
@@ -174,7 +173,7 @@ class WindowTree:
         return not self.is_sparse and crowd.is_better_sparse(sparse_now=False)
 
     def save_memory(self) -> bool:
-        """Be sparse from now on, whatever it costs in time. Gives whether everything had to be forgotten for it."""
+        """Be sparse from now on, whatever it costs in time; True if all partials had to be forgotten for it."""
         self._frugal = True
         if self.is_sparse:
             return False
@@ -182,7 +181,7 @@ class WindowTree:
         return True
 
     def _settle(self, waiting: SlicePartials) -> None:
-        """Become dense if that is better with what is waiting to come in."""
+        """Become dense if that is better with the partials that wait."""
         if not isinstance(self._windows, SparseWindows) or self._frugal:
             return
         if self.crowd(len(np.unique(waiting.keys))).is_better_sparse(sparse_now=True):
@@ -195,7 +194,7 @@ class WindowTree:
     # --- taking in and answering -------------------------------------------------------------------------------------
 
     def take(self, arrived: SlicePartials | None, before: int | None, until: int | None) -> InstanceGroups | None:
-        """Take in partials and go on to a watermark; `before` is what it was. Gives the groups that have closed.
+        """Take in partials and advance to a watermark; `before` is the previous one. Returns the groups that closed.
 
         Instances that end before `before`, or with it, have closed already and are not answered again.
         """
@@ -206,7 +205,7 @@ class WindowTree:
         if until is None or not (self._waiting or self._front is not None):
             return None
         waiting = _joined(self._waiting, self._statistics).by_cell()
-        # Partials that are kept come piece by piece, up to where the watermark has been all the time.
+        # Stored partials come piece by piece, up to a watermark that was reached long before.
         known = until if before is None else max(before, until)
         self._set_off(waiting, known)
         self._settle(waiting)
@@ -228,7 +227,7 @@ class WindowTree:
         return oldest_open_start(self.ranges, self._slides, self._phases, watermark)
 
     def _set_off(self, waiting: SlicePartials, watermark: int) -> None:
-        """Choose the first fragment: not after anything that is there, or that can still come for an open window."""
+        """Choose the first fragment: not after any partial that has come, or can still come for an open window."""
         if self._front is None and len(waiting):
             oldest = min(int(waiting.slices.min()), self._oldest_open(watermark))
             self._front = slice_start(self._edges, oldest)
@@ -237,7 +236,7 @@ class WindowTree:
         """The ends of the next fragments that are complete at an instant, which is the watermark or before it."""
         assert self._front is not None
         if self._windows.is_empty and len(waiting):
-            # Nothing is in the kernels: what lies before the next partial need not be walked through.
+            # The kernels are empty: fragments before the next partial are skipped.
             oldest = min(int(waiting.slices.min()), self._oldest_open(watermark))
             start = slice_start(self._edges, oldest)
             if start > self._front:
@@ -251,7 +250,7 @@ class WindowTree:
         return np.asarray(edges[:_AT_ONCE])
 
     def _amended(self, arrived: SlicePartials) -> SlicePartials:
-        """Combine what is late into the fragments that the kernels hold; the rest comes back."""
+        """Combine late partials into the fragments that the kernels have; returns the others."""
         if self._front is None:
             return arrived
         late = arrived.slices < self._front
@@ -266,7 +265,7 @@ class WindowTree:
     def _push(self, edges: NDArray[np.int64], partials: SlicePartials, before: int | None) -> InstanceGroups:
         begins = np.concatenate([[self._front], edges[:-1]])
         self._begins = np.concatenate([self._begins, begins])
-        # Between a hopping window's instances nothing is asked, and the newest fragment is as good a start as any.
+        # Between the instances of a hopping window no answer is due, and any start will do: the newest fragment.
         newest = np.arange(len(self._begins) - len(edges), len(self._begins))[:, None]
         starts = np.minimum(np.searchsorted(self._begins, edges[:, None] - self._reaches), newest) + self._first
         due = ((edges[:, None] - self._phases) % self._slides == 0) & self._wanted
@@ -288,7 +287,7 @@ class WindowTree:
     def _folded(
         self, fragments: NDArray[np.intp], partials: SlicePartials
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[str, Columns]]:
-        """Partials by fragment and key, one record for each."""
+        """Partials by fragment and key, one record for each pair."""
         width = int(partials.keys.max()) + 1 if len(partials) else 1
         codes, records = folded(fragments * width + partials.keys, partials.records, self._statistics)
         return codes // width, codes % width, records
@@ -296,7 +295,7 @@ class WindowTree:
     def _whole_rows(
         self, found: Answers, answers: NDArray[np.intp], windows: NDArray[np.intp], ends: NDArray[np.int64]
     ) -> InstanceGroups:
-        """The groups of some windows, window by window, from answers for all keys; groups without rows are none."""
+        """The groups of some windows, window by window, from answers for all keys, without groups that have no rows."""
         (counted,) = found.records[self.spec.measures[0]]
         counted = counted[answers]
         # Whole rows of all keys are moved, and single entries only if some group is missing.
@@ -323,15 +322,15 @@ def _single_rows(
 
 
 class Folding:
-    """How records are brought together by code: found once, used for every statistic."""
+    """How records are combined by code: computed once, used for every statistic."""
 
     def __init__(self, codes: NDArray[np.int64]) -> None:
         self._order: NDArray[np.intp] | None = None
-        #: The codes that there are, ascending.
+        #: The present codes, ascending.
         self.codes = codes
         self._is_first = np.ones(len(codes), dtype=bool)
         if (codes[1:] > codes[:-1]).all():
-            # Partials mostly come in order, each by itself.
+            # Partials mostly come in order, one for each code.
             return
         self._order = np.argsort(codes, kind="stable")
         ordered = codes[self._order]

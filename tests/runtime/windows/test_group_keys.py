@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.runtime.stages.windows.numbering import KeyNumbers
+from weft.runtime.stages.windows.rollup import GroupKeys
 
 Key = tuple[str | None, int | None, bool]
 
@@ -17,7 +17,7 @@ _KEYS = st.tuples(st.sampled_from(["a", "b", "", None]), st.sampled_from([None, 
 @given(st.lists(st.lists(_KEYS, min_size=1, max_size=8), max_size=5))
 @settings(deadline=None, derandomize=True, max_examples=60)
 def test_equal_keys_have_equal_numbers_and_come_back_from_them(batches: list[list[Key]]) -> None:
-    numbering, known = KeyNumbers(3), {}
+    numbering, known = GroupKeys(3), {}
     for batch in batches:
         columns = [pa.chunked_array([pa.array(list(column))]) for column in zip(*batch, strict=True)]
         columns[0] = columns[0].cast(pa.string())
@@ -31,14 +31,14 @@ def test_equal_keys_have_equal_numbers_and_come_back_from_them(batches: list[lis
 
 
 def test_without_columns_there_is_one_key() -> None:
-    numbering = KeyNumbers(0)
+    numbering = GroupKeys(0)
     assert numbering.numbers([], 3).tolist() == [0, 0, 0]
     assert numbering.values(numbering.numbers([], 3)) == []
 
 
 @pytest.mark.parametrize("times", [1, 2, 63, 64, 65, 200])
 def test_keys_come_back_as_often_as_they_are_asked_for(times: int) -> None:
-    numbering = KeyNumbers(2)
+    numbering = GroupKeys(2)
     keys = [("a", 1), (None, 2), ("", None)]
     columns = [pa.chunked_array([list(column)]) for column in zip(*keys, strict=True)]
     found = numbering.values(numbering.numbers(columns, len(keys)), times)
