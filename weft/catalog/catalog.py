@@ -204,7 +204,7 @@ class Catalog(Definitions):
     ) -> None:
         """Keep what a cycle measured, for each key; a replayed cycle replaces what it had recorded.
 
-        With `keep`, only so many cycles stay, this one included. Later ones go too: cycles are counted from the start
+        With `keep`, that many cycles stay, this one included. Later ones go too: cycles are counted from the start
         again when a project's state is removed, and what was recorded before is of a life that is over.
         """
         self._database.require_writable()

@@ -1,7 +1,7 @@
 """Frozen values as JSON, and back, exactly.
 
 A value is written as a table of rows, children first; the last row is the value itself. A row is a class name followed
-by the fields in order, and `[n]` stands for the value of row n. `price > 1.5` becomes
+by the fields in order, and `[n]` refers to the value of row n. `price > 1.5` becomes
 
     [["Kind","DOUBLE"], ["DataType",[0]],
      ["Column","trades","price",[1]], ["Literal",1.5,[1]], ["tuple",[2],[3]],
@@ -12,8 +12,8 @@ Why a table and not nested JSON: equal parts are written once (every expression 
 recursion reads it back however deep an expression is, and equal values have equal tables whatever objects they happen
 to share in memory, which is what makes the text usable as a canonical form.
 
-Parts that the reader already has need not be written at all: `given` names them, and a row `["given","trades"]` stands
-for one. Ten thousand queries over a stream of a hundred columns then share one copy of it, on disk and in memory.
+Parts that the reader already has need not be written at all: `given` names them, and a row `["given","trades"]`
+refers to one. Ten thousand queries over a stream of a hundred columns then share one copy of it, on disk and in memory.
 
 There is no code per class: what may be written and read is what is in the registry, which holds the algebra and
 whatever else is passed to `register`. Trailing fields that have their default are left out, so a class may gain fields
@@ -100,7 +100,7 @@ def register(*classes: type) -> None:
 def encode(value: object, given: Mapping[int, str] = _NOTHING_GIVEN) -> Json:
     """The JSON that spells `value`: itself if JSON can spell it, otherwise a table of rows.
 
-    `given` has the names of the parts, by identity, that whoever decodes will be given. TypeError if some part is of a
+    `given` has the names of the parts, by identity, that the decoder will be given. TypeError if some part is of a
     type that is not registered.
     """
     if _is_plain(value):

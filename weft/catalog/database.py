@@ -35,7 +35,7 @@ class Database:
     """A connection that threads may share: each statement, and each transaction, has it to itself.
 
     For writing, the file is created or brought to the newest version. For reading, the file must be there, and nothing
-    of ours is created; beside it SQLite keeps its `-wal` and `-shm` for as long as somebody has it open.
+    of ours is created; beside it SQLite keeps its `-wal` and `-shm` for as long as it is open.
     """
 
     def __init__(self, path: Path, *, write: bool) -> None:
@@ -201,7 +201,7 @@ class Database:
         return self.path.with_name(f"{self.path.name}-wal")
 
     def _look(self) -> object:
-        """Something that differs once anybody has written."""
+        """What differs once the file has been written to."""
         seen = self.path.stat()
         return seen.st_ino, seen.st_size, seen.st_mtime_ns, self._wal().exists()
 

@@ -1,4 +1,4 @@
-"""Streams, tables, views and queries, and who reads whom.
+"""Streams, tables, views and queries, and which of them reads which.
 
 The file is the truth about what exists: every look-up asks it. What is kept in memory is only what has been decoded, by
 number: what is stored under a number never changes and no number is used twice, so none of it can be out of date.
@@ -36,7 +36,7 @@ class Representative:
     """A query that runs for all members of a group of queries, whose answers are published under the group's name.
 
     A group has a new epoch when what runs for it changes, and an epoch has several parts if no single query gives the
-    answers of all members. `about` is what whoever publishes its rows has to know, as plain data.
+    answers of all members. `about` is what the publisher of its rows has to know, as plain data.
     """
 
     name: str
@@ -88,7 +88,7 @@ class Definitions:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._decoded: dict[type[Definition], dict[int, Any]] = {kind: {} for kind in _KINDS}
-        # SQLite would hand out a number again after a rollback, so the only writer counts by itself.
+        # SQLite would hand out a number again after a rollback, so the only writer counts.
         ((last,),) = database.execute("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'names'")
         self._numbers = count(last + 1)
 
@@ -191,7 +191,7 @@ class Definitions:
         return self._find(Table, name)
 
     def find_view(self, name: str) -> Relation | None:
-        """The relation that a view stands for."""
+        """The relation of a view."""
         view = self._find(View, name)
         return view.relation if view else None
 
@@ -263,7 +263,7 @@ class Definitions:
             rows = self._database.execute("SELECT id FROM names WHERE kind = ? ORDER BY id", (_KINDS[kind].word,))
             numbers = [number for (number,) in rows]
             definitions = self._load(kind, numbers)
-            self._decoded[kind] = dict(zip(numbers, definitions, strict=True))  # lets go of what others have dropped
+            self._decoded[kind] = dict(zip(numbers, definitions, strict=True))  # without what others have dropped
             return tuple(definitions)
 
     def _numbers_of(self, kind: type[Definition]) -> dict[str, int]:

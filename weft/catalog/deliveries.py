@@ -1,7 +1,7 @@
-"""What is kept of delivery: who runs for whom, where members find their answers, and how they are grouped.
+"""Delivery's part of the catalog: where members find their answers, and how they are grouped.
 
-Representatives are definitions like queries, with numbers from the same sequence; the rest is plain data that only
-whoever delivers can read.
+Representatives are definitions like queries, with numbers from the same sequence; the rest is plain data that
+delivery alone can read.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Deliveries:
         self._database = database
 
     def itineraries(self) -> tuple[MemberItinerary, ...]:
-        """Those of all members that there are, in the order of their creation."""
+        """Those of all members, in the order of their creation."""
         return tuple(map(_itinerary, self._database.execute(f"{_ITINERARIES} WHERE NOT ended ORDER BY member")))
 
     def itinerary(self, number: int) -> MemberItinerary | None:

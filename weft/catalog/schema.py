@@ -23,7 +23,7 @@ APPLICATION_ID: Final = 0x77656674
 VERSION: Final = 9
 
 #: Tables without a sum: no answer depends on statistics, other processes write requests, a commit has the digest of its
-#: plan, and the index of computations is checked when it is read, and planned anew.
+#: plan, and the index of computations is checked when it is read, and planned again.
 _UNCHECKED: Final = frozenset(
     {"checksums", "computations", "conditions", "found", "next_computation", "plans", "requests", "statistics"}
 )

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, TypeAlias
 
 import typer
 from rich.console import Console
@@ -17,9 +17,10 @@ from rich.text import Text
 from weft.algebra.secrets import shown
 from weft.catalog import CATALOG_FILE, CatalogError
 from weft.catalog.copies import refuse_lost
-from weft.loom import Loom, Outcome
+from weft.loom import Loom, Outcome, Registration
 from weft.runtime.failures.errors import EngineError
 from weft.sql import Problem
+from weft.sql.check import CheckReport
 
 #: What the directory of a federation's site has in it: see `weft/federation/live/site_directory.py`.
 SITE_FILE = "federation.json"
@@ -34,19 +35,8 @@ ProjectOption = Annotated[Path, typer.Option("--project", metavar="DIR", help="T
 ScriptArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A file of SQL statements; - reads from stdin.")]
 
 
-class Findings(Protocol):
-    """What a check of a script found, or a registration."""
-
-    @property
-    def ok(self) -> bool: ...
-    @property
-    def problems(self) -> tuple[Problem, ...]: ...
-    @property
-    def good_count(self) -> int: ...
-    @property
-    def skipped(self) -> int: ...
-    @property
-    def notes(self) -> tuple[Problem, ...]: ...
+#: What a check of a script found, or a registration.
+Findings: TypeAlias = CheckReport | Registration
 
 
 class CommandFailure(Exception):
@@ -59,8 +49,7 @@ def failing_clearly(as_json: bool) -> Iterator[None]:
     try:
         yield
     except (CommandFailure, CatalogError, EngineError, OSError) as failure:
-        sentence = _said_by_the_system(failure) if isinstance(failure, OSError) else str(failure)
-        sentence = shown(sentence)
+        sentence = shown(_sentence(failure) if isinstance(failure, OSError) else str(failure))
         if as_json:
             print_json({"ok": False, "error": sentence})
         else:
@@ -68,7 +57,7 @@ def failing_clearly(as_json: bool) -> Iterator[None]:
         raise typer.Exit(FAILURE) from None
 
 
-def _said_by_the_system(error: OSError) -> str:
+def _sentence(error: OSError) -> str:
     said = error.strerror or str(error) or type(error).__name__
     return said if error.filename is None else f"{error.filename}: {said}"
 
@@ -155,25 +144,39 @@ def print_report(report: Findings, script: str, file: str) -> None:
     """Every problem and note with its line and caret, and a line that counts."""
     console = stdout()
     for problem in (*report.problems, *report.notes):
-        console.print(_coloured(problem.render(script, file)), soft_wrap=True)
+        text = Text(problem.render(script, file))
+        text.highlight_regex(r"\Aerror\[W\d+\]", "bold red")
+        text.highlight_regex(r"\Anote\[W\d+\]", "bold yellow")
+        text.highlight_regex(r"(?m)^ *\d* \||^ *-->", "blue")
+        text.highlight_regex(r"\^+.*\Z", "red")
+        console.print(text, soft_wrap=True)
         console.print()
-    console.print(Text(summary(report), style="green" if report.ok else "red"))
-
-
-def summary(report: Findings) -> str:
-    """The line that counts what a check found."""
     good, problems, notes = report.good_count, len(report.problems), len(report.notes)
     counted = f"{good} statement{'s' * (good != 1)} good, {problems} problem{'s' * (problems != 1)}"
-    return f"{counted}, {report.skipped} skipped" + f", {notes} note{'s' * (notes != 1)}" * (notes > 0)
+    counted += f", {report.skipped} skipped" + f", {notes} note{'s' * (notes != 1)}" * (notes > 0)
+    console.print(Text(counted, style="green" if report.ok else "red"))
 
 
-def _coloured(rendered: str) -> Text:
-    text = Text(rendered)
-    text.highlight_regex(r"\Aerror\[W\d+\]", "bold red")
-    text.highlight_regex(r"\Anote\[W\d+\]", "bold yellow")
-    text.highlight_regex(r"(?m)^ *\d* \||^ *-->", "blue")
-    text.highlight_regex(r"\^+.*\Z", "red")
-    return text
+def show_report(report: Findings, script: str, file: Path, as_json: bool) -> None:
+    """What a check found, for people or machines. The command ends here if there are problems."""
+    if as_json:
+        print_json(report_document(report, script, file))
+    else:
+        print_report(report, script, str(file))
+    if not report.ok:
+        raise typer.Exit(PROBLEMS)
+
+
+def report_document(report: Findings, script: str, file: Path) -> dict[str, Any]:
+    """What a check found, for machines."""
+    return {
+        "ok": report.ok,
+        "file": str(file),
+        "good": report.good_count,
+        "skipped": report.skipped,
+        "problems": [problem_document(problem, script) for problem in report.problems],
+        "notes": [problem_document(note, script) for note in report.notes],
+    }
 
 
 def problem_document(problem: Problem, script: str) -> dict[str, Any]:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from weft.algebra import Query
 from weft.algebra.properties import leaves, name_of
 from weft.catalog import CATALOG_FILE, Catalog
 from weft.cli.output import (
     PROBLEMS,
     SITE_FILE,
     CommandFailure,
-    Findings,
     JsonOption,
     ProjectOption,
     ScriptArgument,
@@ -26,13 +24,16 @@ from weft.cli.output import (
     print_report,
     print_table,
     print_text,
-    problem_document,
     read_script,
+    report_document,
     require_project,
+    show_report,
 )
-from weft.explain.query_text import query_document, window_text
+from weft.explain.query_text import query_document
 from weft.loom import Loom, Registration, change
+from weft.loom.inspection import window_of
 from weft.sql.check import check as check_script
+from weft.sql.declarations import kind_of
 from weft.sql.problems import did_you_mean
 
 #: What a new project's `app.sql` says. It needs no data: Spark's rate source makes rows by itself.
@@ -124,24 +125,7 @@ def check(
         script = read_script(file)
         with open_project(project, write=False) if project is not None else nullcontext() as loom:
             report = check_script(script, loom.catalog if loom is not None else None)
-    if as_json:
-        print_json(report_document(report, script, str(file)))
-    else:
-        print_report(report, script, str(file))
-    if not report.ok:
-        raise typer.Exit(PROBLEMS)
-
-
-def report_document(report: Findings, script: str, file: str) -> dict[str, Any]:
-    """What a check found, for machines."""
-    return {
-        "ok": report.ok,
-        "file": file,
-        "good": report.good_count,
-        "skipped": report.skipped,
-        "problems": [problem_document(problem, script) for problem in report.problems],
-        "notes": [problem_document(note, script) for note in report.notes],
-    }
+    show_report(report, script, file, as_json)
 
 
 def register(file: ScriptArgument, project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
@@ -159,7 +143,7 @@ def register(file: ScriptArgument, project: ProjectOption = Path(), as_json: Jso
 def _show(report: Registration, script: str, file: Path, as_json: bool) -> None:
     if as_json:
         results = [{"message": each.message, "columns": each.columns, "rows": each.rows} for each in report.outcomes]
-        print_json({**report_document(report, script, str(file)), "outcomes": results})
+        print_json({**report_document(report, script, file), "outcomes": results})
     elif report.ok:
         print_outcomes(report.outcomes)
     else:
@@ -220,15 +204,9 @@ def _kind_in_federation(site: Path, name: str) -> str:
 
 
 def _kind(catalog: Catalog, name: str) -> str:
-    found = {
-        "CONTINUOUS QUERY": catalog.find_query(name),
-        "STREAM": catalog.find_stream(name),
-        "TABLE": catalog.find_table(name),
-        "VIEW": catalog.find_view(name),
-    }
-    for kind, definition in found.items():
-        if definition is not None:
-            return kind
+    kind = kind_of(name, catalog)
+    if kind is not None:
+        return "CONTINUOUS QUERY" if kind == "query" else kind.upper()
     hint = did_you_mean(name, catalog.known_names(), "weft queries lists the queries")
     raise CommandFailure(f"nothing is called '{name}'; {hint}")
 
@@ -238,36 +216,18 @@ def queries(project: ProjectOption = Path(), as_json: JsonOption = False) -> Non
     with failing_clearly(as_json), open_project(project, write=False) as loom:
         registered = loom.catalog.queries()
         errors = loom.errors()
+    reads = {each.name: list(dict.fromkeys(map(name_of, leaves(each.relation)))) for each in registered}
     if as_json:
         print_json(
-            [{**query_document(each), "reads": _reads(each), "error": errors.get(each.name)} for each in registered]
+            [{**query_document(each), "reads": reads[each.name], "error": errors.get(each.name)} for each in registered]
         )
     elif registered:
-        rows = [
-            (
-                each.name,
-                "error" if each.name in errors else "good",
-                _window(each),
-                ", ".join(_reads(each)),
-                _columns(each),
-            )
-            for each in registered
-        ]
+        rows = []
+        for each in registered:
+            state, columns = "error" if each.name in errors else "good", (field.name for field in each.relation.fields)
+            rows.append((each.name, state, window_of(each), ", ".join(reads[each.name]), ", ".join(columns)))
         print_table(("query", "state", "window", "reads", "columns"), rows)
         for name, sentence in errors.items():
             print_text(f"query {name} is in error: {sentence}")
     else:
         print_text("no queries yet; register a file with: weft register app.sql")
-
-
-def _window(query: Query) -> str:
-    window = query.relation.window
-    return "-" if window is None else window_text(window, query.relation.clock_type)
-
-
-def _reads(query: Query) -> list[str]:
-    return list(dict.fromkeys(name_of(leaf) for leaf in leaves(query.relation)))
-
-
-def _columns(query: Query) -> str:
-    return ", ".join(field.name for field in query.relation.fields)

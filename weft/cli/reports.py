@@ -15,19 +15,17 @@ import typer
 from weft.algebra import Query, Stream
 from weft.algebra.properties import clock_type
 from weft.cli.output import (
-    PROBLEMS,
     CommandFailure,
     JsonOption,
     ProjectOption,
     failing_clearly,
     open_project,
     print_json,
-    print_report,
     print_table,
     print_text,
     read_script,
+    show_report,
 )
-from weft.cli.projects import report_document
 from weft.cli.subscribers import delivering_clearly
 from weft.explain.documents import measured_document
 from weft.explain.query_text import clock_text
@@ -322,11 +320,7 @@ def _queries_of_file(file: Path, as_json: bool) -> Sequence[Query]:
     script = read_script(file)
     report = check(script)
     if not report.ok:
-        if as_json:
-            print_json(report_document(report, script, str(file)))
-        else:
-            print_report(report, script, str(file))
-        raise typer.Exit(PROBLEMS)
+        show_report(report, script, file, as_json)
     return report.queries
 
 

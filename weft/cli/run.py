@@ -119,7 +119,9 @@ def _run(
     from weft.delivery.log.delivery_errors import DeliveryError
     from weft.runtime.failures.errors import EngineError
 
-    _log_to_a_file(loom.directory / "log")
+    # What libraries log stays off the terminal: when Java goes, each connection to it leaves a trace of its own.
+    log = private_folder(loom.directory / "log") / "java.log"
+    logging.basicConfig(filename=log, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     totals = {"cycles": 0, "rows": 0, "answers": 0, "late": 0, "bad": 0, "shed": 0, "missing_files": 0, "bad_files": 0}
     stopped = threading.Event()
     with _interruptible(stopped, console, as_json), _shower(console, as_json) as show:
@@ -155,12 +157,6 @@ def _run(
             markup=False,
         )
     return totals
-
-
-def _log_to_a_file(folder: Path) -> None:
-    """Keep what libraries log off the terminal: when Java goes, each connection to it leaves a trace of its own."""
-    private_folder(folder)
-    logging.basicConfig(filename=folder / "java.log", format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
 
 def progress_line(cycle: Progress, loom: Loom) -> str:

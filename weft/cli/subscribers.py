@@ -95,7 +95,7 @@ def tail(
 
 
 def _show(item: Batch | Dropped, left: int | None, as_json: bool) -> int | None:
-    """Print answers, at most so many; returns how many are still wanted."""
+    """Print at most `left` answers; return how many are still wanted."""
     from weft.delivery import Dropped
 
     if isinstance(item, Dropped):

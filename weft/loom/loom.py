@@ -78,7 +78,7 @@ class Loom:
         return cls(Catalog.open(directory, write=write, patience=PATIENCE))
 
     def close(self) -> None:
-        """Stop, if need be, and let go of the project."""
+        """Stop, if need be, and close the project."""
         self.stop()
         if self._answering is not None:
             self._answering.stop()
@@ -136,7 +136,7 @@ class Loom:
     def stream(self, name: str, frame: DataFrame, *, clock: str, watermark: str) -> Stream:
         """Register a PySpark streaming DataFrame as a stream; `watermark` is how late rows may be, as '5 seconds'.
 
-        The declaration is kept; the DataFrame is not: attach it again after opening the project anew.
+        The declaration is kept; the DataFrame is not: attach it again after the project is opened again.
         """
         from weft.runtime.engine import refuse_other_sources
         from weft.runtime.sources.scan import stream_of
@@ -156,7 +156,7 @@ class Loom:
         """Register a PySpark DataFrame that does not stream, or a pyarrow.Table, as a table to join streams with.
 
         Its rows are read when the loom starts. The declaration is kept, the rows are not: attach them again after
-        opening the project anew.
+        the project is opened again.
         """
         from weft.runtime.sources.table_snapshots import table_of
 
@@ -278,8 +278,8 @@ class Loom:
     ) -> Subscriber:
         """Follow the answers of a query INTO subscribers, as they come: an iterator of batches, also of `async for`.
 
-        Those from now on, unless the `last` so many are wanted first, or what was published `since` a time, or what has
-        been answered for a time or later (`since_clock`).
+        Those from now on; before them the `last` answers, a number of them, or what was published `since` a time, or
+        what has been answered for a time or later (`since_clock`).
         """
         from weft.delivery import subscribe
         from weft.delivery.log.delivery_log import delivery_directory

@@ -30,7 +30,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What came of a script: an outcome for each statement, or the problems because of which nothing was changed.
+    """The result of a script: an outcome for each statement, or the problems because of which nothing was changed.
 
     `notes` say what is worth knowing of good statements.
     `failure` is a sentence that says why it could not be carried out although the SQL is good.

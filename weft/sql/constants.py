@@ -41,7 +41,7 @@ _TYPES = {
 
 
 def bind_type(node: exp.DataType) -> DataType:
-    """The type that a type's name stands for."""
+    """The type that is written."""
     name = str(node.this.value if hasattr(node.this, "value") else node.this).upper()
     if name == "DECIMAL":
         return _decimal_type(node)

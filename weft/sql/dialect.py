@@ -349,7 +349,7 @@ def parse(statement: str) -> exp.Expr:
     except ParseError as bad:
         raise _known_syntax(parser) or _syntax_error(bad, parser, statement) from None
     except RecursionError:
-        # Whoever called has used much of the stack already.
+        # The caller has used much of the stack already.
         raise limits.too_deep(_current_span(parser, statement)) from None
     except Exception as failure:
         # sqlglot stumbles over some malformed texts instead of refusing them; the place it stopped at is a good guess.

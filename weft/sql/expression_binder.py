@@ -81,7 +81,7 @@ def _boolean(node: exp.Expr, scope: Scope, needed: str) -> Expression:
 
 
 def bind(node: exp.Expr, scope: Scope) -> Expression:
-    """The typed expression that a syntax tree stands for. Raises SqlError."""
+    """The typed expression of a syntax tree. Raises SqlError."""
     if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
         return scope.resolve(node)
     for kind in type(node).__mro__:

@@ -1,7 +1,7 @@
 """How large a statement may be.
 
 Trees of statements and queries are walked by recursion in many places, here, in Spark and in between; Python's stack is
-a thousand calls deep. So what is too deep is refused at the door, always at the same depth, whoever calls.
+a thousand calls deep. So what is too deep is refused first, always at the same depth, whatever called.
 """
 
 from __future__ import annotations

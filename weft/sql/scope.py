@@ -73,7 +73,7 @@ class Scope:
     aliases: frozenset[str] = frozenset()
 
     def resolve(self, node: exp.Column) -> Expression:
-        """The column or window bound that a name stands for."""
+        """The column or window bound that a name means."""
         name, qualifier = node.name, node.table
         if len(node.parts) > 2:
             raise refuse(Code.UNKNOWN_COLUMN, f"'{node.sql()}' has too many parts", node, "write alias.column")
