@@ -35,7 +35,8 @@ _FILES, _ROWS = "LogicalRelation", "LocalRelation"
 #: Formats whose rows do not depend on which columns are read. In JSON and CSV, a record is malformed by any of them.
 _COLUMNAR = frozenset({"parquet", "orc", replay.FORMAT})
 
-#: Bytes of files. Spark compiles the plan that writes rows anew in each cycle, whose clocks are constants in it.
+#: Bytes of files up to which compiling does not pay: the plan that writes rows has clocks as constants, and Spark
+#: would compile it in each cycle.
 _SMALL = 30_000_000
 
 
@@ -48,7 +49,7 @@ class StreamFiles:
     frame: DataFrame
     paths: tuple[str, ...]
     in_folders: tuple[str, ...]
-    #: Whether the plan has files twice: Spark takes a name with pattern characters for a pattern, and lists all anew.
+    #: Whether the plan has files twice: Spark takes a name with pattern characters for a pattern, and lists all again.
     is_doubled: bool
 
 

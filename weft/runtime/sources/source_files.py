@@ -129,7 +129,7 @@ def _as_os_error(error: Py4JJavaError, path: str) -> OSError:
     return OSError(5, said, path)
 
 
-#: Decimal digits that the whole part of an integer of so many bits can have, as Spark counts them.
+#: The decimal digits of integers by their bits, as Spark counts them.
 _DIGITS = {8: 10, 16: 10, 32: 10, 64: 20}
 
 _BITS = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.INT: 32, Kind.BIGINT: 64}

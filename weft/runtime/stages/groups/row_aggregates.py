@@ -5,8 +5,8 @@ Every row is one partial. Its statistics are computed when a tree or a running a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -35,9 +35,6 @@ from weft.runtime.stages.windows.partials import SLICE, Layout, Partials
 from weft.runtime.stages.windows.reduction import edges_of
 from weft.runtime.stages.windows.signatures import Condition
 from weft.runtime.stages.windows.woven_queries import Measure, NotWoven, Woven, latest_clock, rows_counted
-from weft.windows.slicing import EdgeSet
-
-_SINCE = "arrived since "
 
 #: Functions whose records are neither numbers nor text.
 _SKETCHES = frozenset({"approx_count_distinct", "approx_percentile"})
@@ -62,7 +59,8 @@ class RowAggregate:
 
     shape: Woven
     keys: Mapping[str, Expression]
-    conditions: Mapping[str, Expression]
+    #: Expressions, or the first cycle that rows must have arrived in.
+    conditions: Mapping[str, Expression | int]
     statistics: Mapping[str, RowStatistic]
 
 
@@ -74,32 +72,27 @@ def row_aggregate(select: Select, log: str, first: int) -> RowAggregate:
     if isinstance(source, Stream):
         raise NotWoven("the rows of a stream are not in the driver")
     keys = {text_of(key): key for key in select.keys}
-    conditions = {text_of(select.where): select.where} if select.where is not None else {}
+    where = [] if select.where is None else [select.where]
+    conditions: dict[str, Expression | int] = {text_of(each): each for each in where}
     statistics = [_statistics_of(each) for each in select.aggregates]
     after = [each.expression for each in select.outputs] + ([select.having] if select.having is not None else [])
-    values = [*conditions.values(), *(arg for each in statistics for one in each for arg in one.arguments)]
+    values = [*where, *(arg for each in statistics for one in each for arg in one.arguments)]
     keyed = [key for key in select.keys if not isinstance(key, Column)]
     if not all(map(can_be_computed, [*keyed, *values, *after])):
         raise NotWoven("it uses functions that are evaluated by Spark")
     assert select.window is not None
-    required = [Condition(text) for text in conditions]
     if isinstance(source, Answers):
         # The log of what another query answers has rows from before this query as well.
-        required.append(Condition(f"{_SINCE}{first}"))
+        conditions[f"arrived since {first}"] = first
     shape = Woven(
         log,
         select,
         select.window,
-        tuple(required),
+        tuple(map(Condition, conditions)),
         tuple(text_of(key) for key in select.keys),
-        tuple(tuple(_measure(one) for one in each) for each in statistics),
+        tuple(tuple(Measure(one.name, one.statistic, (), _not_read) for one in each) for each in statistics),
     )
     return RowAggregate(shape, keys, conditions, {one.name: one for each in statistics for one in each})
-
-
-def first_cycle_in(condition: str) -> int | None:
-    """The cycle that a condition of `derived` says rows must have arrived since; None if it says something else."""
-    return int(condition.removeprefix(_SINCE)) if condition.startswith(_SINCE) else None
 
 
 def _statistics_of(aggregate: Aggregate) -> tuple[RowStatistic, ...]:
@@ -114,32 +107,12 @@ def _statistics_of(aggregate: Aggregate) -> tuple[RowStatistic, ...]:
     )
 
 
-def _measure(of: RowStatistic) -> Measure:
-    def read(columns: object) -> Columns:
-        raise AssertionError(f"{of.name} is computed from rows")
-
-    return Measure(of.name, of.statistic, (), read)
-
-
 #: The conditions in a word, a bit each.
 _WORD = 62
 
 
-@dataclass(frozen=True)
-class RowPartials(Partials):
-    """Partials of single rows."""
-
-    rows: DriverRows = field(repr=False)
-    statistics: Mapping[str, RowStatistic] = field(repr=False)
-
-    def _read(self, measure: Measure) -> Columns:
-        if measure == rows_counted():
-            return measure.statistic.lift(self.rows.all_valid)
-        if measure == latest_clock():
-            return measure.statistic.lift(Values(self.rows.clocks, self.rows.all_valid.valid))
-        of = self.statistics[measure.name]
-        arguments = [self.rows.values(each) for each in of.arguments]
-        return measure.statistic.lift(*(arguments or [self.rows.all_valid]))
+def _not_read(columns: object) -> Columns:
+    raise AssertionError("records are computed from rows")
 
 
 @dataclass(frozen=True)
@@ -172,15 +145,14 @@ class DriverRows:
             return column if column.type == arrow_type(type_) else column.cast(arrow_type(type_))
         return arrow(self.values(expression), type_)
 
-    def holds(self, condition: str, expressions: Mapping[str, Expression]) -> NDArray[np.bool_]:
-        """For which rows a condition holds, given by its text."""
-        first = first_cycle_in(condition)
-        if first is None:
-            found = self.values(expressions[condition])
+    def holds(self, condition: Expression | int) -> NDArray[np.bool_]:
+        """For which rows an expression is true, or which have arrived in a cycle or after it."""
+        if not isinstance(condition, int):
+            found = self.values(condition)
             return np.asarray(found.valid & found.values.astype(bool))
         if ARRIVAL not in self.table.column_names:
             return self.all_valid.valid
-        return np.asarray(np.asarray(self.table[ARRIVAL]) >= first)
+        return np.asarray(np.asarray(self.table[ARRIVAL]) >= condition)
 
     def _leaf(self, expression: Column | KeyRef | AggregateRef | WindowBound) -> Values:
         assert isinstance(expression, Column)
@@ -192,30 +164,31 @@ class DriverRows:
         return self.table.column(position).combine_chunks()
 
 
-def row_partials(rows: DriverRows, queries: Iterable[RowAggregate]) -> RowPartials:
+def row_partials(rows: DriverRows, queries: Iterable[RowAggregate]) -> Partials:
     """Rows as partials for some aggregates."""
     wanted = list(queries)
-    keys: dict[str, Expression] = {text: key for each in wanted for text, key in each.keys.items()}
-    expressions = {text: each for query in wanted for text, each in query.conditions.items()}
-    conditions = list(dict.fromkeys(each.text for query in wanted for each in query.shape.conditions))
-    decoders = {text: (number // _WORD, "bit", number % _WORD) for number, text in enumerate(conditions)}
-    words = [conditions[start : start + _WORD] for start in range(0, len(conditions), _WORD)]
-    edges = edges_of(each.shape.window for each in wanted if not each.shape.is_running)
-    columns: dict[str, Array | pa.Array] = {SLICE: _cells(edges, rows.clocks)}
-    for number, word in enumerate(words):
-        columns[f"g{number}"] = _bits([rows.holds(text, expressions) for text in word])
-    columns |= {f"k{number}": rows.key(key) for number, key in enumerate(keys.values())}
-    layout = Layout(tuple(keys), decoders, len(words), ())
+    keys = {text: key for each in wanted for text, key in each.keys.items()}
+    conditions = {text: each for query in wanted for text, each in query.conditions.items()}
     statistics = {name: each for query in wanted for name, each in query.statistics.items()}
-    return RowPartials(layout, pa.table(columns), rows, statistics)
+    decoders = {text: (number // _WORD, "bit", number % _WORD) for number, text in enumerate(conditions)}
+    words = [list(conditions.values())[start : start + _WORD] for start in range(0, len(conditions), _WORD)]
+    edges, clocks = edges_of(each.shape.window for each in wanted if not each.shape.is_running), rows.clocks
+    # The slice of a row starts at the last edge before its clock.
+    starts = [clocks - np.mod(clocks - each.residue, each.modulus) for each in edges]
+    slices = np.maximum.reduce(starts) if starts else np.zeros(len(clocks), dtype=np.int64)
+    columns: dict[str, Array | pa.Array] = {SLICE: slices}
+    for number, word in enumerate(words):
+        columns[f"g{number}"] = np.asarray(
+            sum(rows.holds(each).astype(np.int64) << bit for bit, each in enumerate(word))
+        )
+    columns |= {f"k{number}": rows.key(key) for number, key in enumerate(keys.values())}
 
+    def lift(measure: Measure) -> Columns:
+        if measure == rows_counted():
+            return measure.statistic.lift(rows.all_valid)
+        if measure == latest_clock():
+            return measure.statistic.lift(Values(clocks, rows.all_valid.valid))
+        arguments = [rows.values(each) for each in statistics[measure.name].arguments]
+        return measure.statistic.lift(*(arguments or [rows.all_valid]))
 
-def _bits(truths: Sequence[NDArray[np.bool_]]) -> NDArray[np.int64]:
-    return np.asarray(sum(truth.astype(np.int64) << place for place, truth in enumerate(truths)))
-
-
-def _cells(edges: EdgeSet, clocks: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The start of the slice that each clock is in: the last edge before it."""
-    if not edges:
-        return np.zeros(len(clocks), dtype=np.int64)
-    return np.asarray(np.maximum.reduce([clocks - np.mod(clocks - each.residue, each.modulus) for each in edges]))
+    return Partials(Layout(tuple(keys), decoders, len(words), ()), pa.table(columns), lift)

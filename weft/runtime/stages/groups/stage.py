@@ -16,10 +16,11 @@ from weft.algebra.properties import leaves
 from weft.plan.event_time import looks_back
 from weft.plan.log_ids import LogId
 from weft.runtime.stages.cycle_state import CycleState
-from weft.runtime.stages.groups.row_aggregates import DriverRows, RowAggregate, RowPartials, row_aggregate, row_partials
+from weft.runtime.stages.groups.row_aggregates import DriverRows, RowAggregate, row_aggregate, row_partials
 from weft.runtime.stages.operators import Operator, StageKind
 from weft.runtime.stages.stage import Scan
 from weft.runtime.stages.windows import total_files
+from weft.runtime.stages.windows.partials import Partials
 from weft.runtime.stages.windows.running_aggregates import RunningAggregates, kept_in_files
 from weft.runtime.stages.windows.stream_weave import StreamWeave
 from weft.runtime.stages.windows.window_answers import answers, with_empty_instances
@@ -51,7 +52,7 @@ class _Group:
         has_history = any(isinstance(leaf, Stream) and leaf.backfill for leaf in leaves(self.source))
         return has_history and looks_back(self.source) and any(cycle <= each.first and each.backlog for each in starts)
 
-    def partials(self, table: pa.Table) -> RowPartials:
+    def partials(self, table: pa.Table) -> Partials:
         return row_partials(DriverRows(self.source.fields, table), self.queries.values())
 
 
@@ -173,7 +174,7 @@ class GroupStage:
         self._cycle = cycle
 
 
-def _kept(group: _Group, log: LogId, kept: KeptRows) -> Iterator[RowPartials]:
+def _kept(group: _Group, log: LogId, kept: KeptRows) -> Iterator[Partials]:
     table = kept(log) if group.weave.windowed else None
     if table is not None and table.num_rows:
         yield group.partials(table)

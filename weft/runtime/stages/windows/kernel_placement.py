@@ -125,7 +125,7 @@ class Placements:
     def __init__(self, settings: PlacementSettings) -> None:
         self.settings = settings
         self.by_stream: dict[str, dict[KeySet, Placement]] = {}
-        #: What the driver had no room for, with the queries that there were then.
+        #: The key sets that the driver had no room for, with the queries of that time.
         self._displaced: dict[tuple[str, KeySet], Mapping[str, object]] = {}
         #: The partials of a key set in a file, by the path of the file.
         self._partials_in: dict[tuple[str, KeySet], int] = {}

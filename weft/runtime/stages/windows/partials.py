@@ -6,8 +6,8 @@ a file does not have came after the file, and its windows need nothing from it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -58,6 +58,8 @@ class Partials:
 
     layout: Layout
     table: pa.Table
+    #: Computes the records of a measure, if they are not read from the table.
+    lift: Callable[[Measure], Columns] | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -139,7 +141,7 @@ class Partials:
         """The records of a measure; identities if these partials do not have it."""
         known = self._records.get(measure.name)
         if known is None:
-            known = self._records[measure.name] = self._read(measure)
+            known = self._records[measure.name] = self._read(measure) if self.lift is None else self.lift(measure)
         return known
 
     @cached_property

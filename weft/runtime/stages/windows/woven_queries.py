@@ -76,7 +76,7 @@ def measures_of(aggregate: Aggregate, leaf: Leaf) -> tuple[Measure, ...]:
 
 
 def rows_counted() -> Measure:
-    """COUNT(*): it also tells which groups there are."""
+    """COUNT(*), which also tells which groups exist."""
     return _count("1")
 
 
@@ -211,7 +211,7 @@ def _flags(column: pa.ChunkedArray) -> Array:
 
 @dataclass(frozen=True)
 class Woven:
-    """An aggregate over one stream, windowed or never closing, as the woven stage sees it."""
+    """What the windows stage needs to know of an aggregate over one stream, windowed or never closing."""
 
     stream: str
     select: Select
@@ -223,22 +223,22 @@ class Woven:
 
     @property
     def is_running(self) -> bool:
-        """Whether its window never closes: groups are answered when they change."""
+        """Whether its window never closes, so that groups are answered when they change."""
         return self.window.is_unbounded
 
     @property
     def all_measures(self) -> tuple[Measure, ...]:
-        """Every measure once, with the count of rows, which tells what groups there are."""
+        """Every measure once, with the count of rows, which tells which groups exist."""
         own = [rows_counted(), *([latest_clock()] if self.is_running else [])]
         return tuple(dict.fromkeys([*own, *(measure for each in self.measures for measure in each)]))
 
 
 class NotWoven(Exception):
-    """A query cannot share partials with others; it runs by itself. The text says why."""
+    """A query cannot share partials with others. The text says why."""
 
 
 def woven(query: Query) -> Woven:
-    """What a query needs of the woven stage. Raises NotWoven."""
+    """What a query needs of the windows stage. Raises NotWoven."""
     select = query.relation
     if not query.sharing:
         raise NotWoven("it was created with SHARING OFF")
