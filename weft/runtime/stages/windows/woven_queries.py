@@ -58,18 +58,18 @@ class Measure:
     read: Callable[[tuple[pa.ChunkedArray, ...]], Columns] = field(compare=False)
 
 
-class NotMeasured(Exception):
-    """An aggregate has no partials of fixed size that Spark computes natively. The text says which."""
+class NotWoven(Exception):
+    """A query cannot share partials with others, or an aggregate has none. The text says why."""
 
 
 def measures_of(aggregate: Aggregate, leaf: Leaf) -> tuple[Measure, ...]:
-    """The measures that an aggregate is lowered from, in the order that its function wants them."""
+    """The measures that an aggregate is lowered from, in the order of its function. Raises NotWoven."""
     function = FUNCTIONS.get(aggregate.function)
     name = aggregate.function.upper()
     if function is None or aggregate.distinct or function.holistic:
-        raise NotMeasured(f"{name}{'(DISTINCT)' * aggregate.distinct} needs the values themselves")
+        raise NotWoven(f"{name}{'(DISTINCT)' * aggregate.distinct} needs the values themselves")
     if function.name == "approx_count_distinct":
-        raise NotMeasured(f"{name} keeps a sketch of the values")
+        raise NotWoven(f"{name} keeps a sketch of the values")
     types = [argument.type for argument in aggregate.args]
     texts = [spark_sql(argument, leaf) for argument in aggregate.args]
     return tuple(_measure(aggregate.function, need, texts, types) for need in function.needs(types))
@@ -123,7 +123,7 @@ def _measure(function: str, need: Need, texts: list[str], types: list[DataType])
         return Measure(f"sum({whole})", statistic, columns, lambda read: tuple(_numbers(each, 0) for each in read))
     if statistic is sum_of_integers(4):
         return _wide_sum(statistic, text, type_)
-    raise NotMeasured(f"{function.upper()} of {type_} has no partials that Spark computes")
+    raise NotWoven(f"{function.upper()} of {type_} has no partials that Spark computes")
 
 
 def _wide_sum(statistic: Statistic, text: str, type_: DataType) -> Measure:
@@ -190,7 +190,7 @@ def _whole(text: str, type_: DataType) -> str:
         return text
     if (type_.is_integer and type_.kind is not Kind.HUGEINT) or type_.kind is Kind.BOOLEAN:
         return f"CAST({text} AS BIGINT)"
-    raise NotMeasured(f"{type_} has no order in 64 bits")
+    raise NotWoven(f"{type_} has no order in 64 bits")
 
 
 def _plain(column: pa.ChunkedArray) -> pa.Array:
@@ -233,10 +233,6 @@ class Woven:
         return tuple(dict.fromkeys([*own, *(measure for each in self.measures for measure in each)]))
 
 
-class NotWoven(Exception):
-    """A query cannot share partials with others. The text says why."""
-
-
 def woven(query: Query) -> Woven:
     """What a query needs of the windows stage. Raises NotWoven."""
     select = query.relation
@@ -251,12 +247,9 @@ def woven(query: Query) -> Woven:
         raise NotWoven("DISTINCT and RETAIN are evaluated from rows")
     assert select.window is not None
     leaf = leaf_of(stream)
-    try:
-        measures = tuple(measures_of(each, leaf) for each in select.aggregates)
-    except NotMeasured as reason:
-        raise NotWoven(str(reason)) from None
-    outputs = [each.expression for each in select.outputs]
-    if not all(can_be_computed(each) for each in [*outputs, *([select.having] if select.having else [])]):
+    measures = tuple(measures_of(each, leaf) for each in select.aggregates)
+    after = [*(each.expression for each in select.outputs), *([select.having] if select.having else [])]
+    if not all(map(can_be_computed, after)):
         raise NotWoven("its select list or HAVING uses functions that are evaluated by Spark")
     return Woven(
         stream.name,
@@ -269,7 +262,7 @@ def woven(query: Query) -> Woven:
 
 
 def leaf_of(stream: Stream) -> Leaf:
-    """The columns of a stream's rows, by position."""
+    """How the columns of a stream's rows are written in Spark SQL: by position."""
     positions = {each.name: position for position, each in enumerate(stream.fields)}
 
     def leaf(expression: object) -> str:
