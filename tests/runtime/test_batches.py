@@ -18,7 +18,7 @@ from tests.runtime.projects import write_rows
 from weft.algebra import Field, Stream
 from weft.algebra.types import BIGINT, DOUBLE, STRING, TIMESTAMP
 from weft.runtime.sources.batches import Batch, BatchReader
-from weft.runtime.sources.scan import sources
+from weft.runtime.sources.stream_sources import sources
 
 pytestmark = pytest.mark.spark
 

@@ -139,7 +139,7 @@ class Loom:
         The declaration is kept; the DataFrame is not: attach it again after the project is opened again.
         """
         from weft.runtime.engine import refuse_other_sources
-        from weft.runtime.sources.scan import stream_of
+        from weft.runtime.sources.stream_sources import stream_of
 
         refuse_other_sources(self.directory, named=False)
         _refuse_bad_name(name)

@@ -56,7 +56,6 @@ from weft.runtime.sources.bad_files import (
     together,
 )
 from weft.runtime.sources.batches import Batch, BatchReader
-from weft.runtime.sources.scan import Sources, sources
 from weft.runtime.sources.shedding import (
     ArrivedRows,
     after_idle,
@@ -66,6 +65,7 @@ from weft.runtime.sources.shedding import (
     with_shed_rows,
     without_shed_rows,
 )
+from weft.runtime.sources.stream_sources import Sources, sources
 from weft.runtime.sources.table_snapshots import GivenRows, TableSnapshots
 from weft.runtime.spark.spark_failures import end_behind, end_of, failure_of
 from weft.runtime.stages.cycle_state import Step

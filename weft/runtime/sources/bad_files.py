@@ -34,8 +34,8 @@ from weft.runtime.columnar.spark_expressions import quoted, spark_type
 from weft.runtime.failures.errors import SourceError
 from weft.runtime.failures.reasons import reason_of
 from weft.runtime.sources.batches import Batch, BatchPart, StreamFiles
-from weft.runtime.sources.scan import TEXTUAL, declared, reading_options, tagging
 from weft.runtime.sources.source_files import FileCheck, FileFindings, source_file
+from weft.runtime.sources.stream_sources import TEXTUAL, declared, reading_options, tagging
 from weft.runtime.spark.spark_failures import failed_file, plain_path
 from weft.sql.declarations import BAD_FILES, SET_ASIDE, STOP
 

@@ -26,7 +26,7 @@ from weft.algebra import Stream
 from weft.runtime.columnar.rows import CORRUPT, STREAM, TICK, column, slots, slots_of
 from weft.runtime.failures.errors import EngineError
 from weft.runtime.sources import replay
-from weft.runtime.sources.scan import Sources, declared, tagging
+from weft.runtime.sources.stream_sources import Sources, declared, tagging
 from weft.runtime.spark.session import union_of
 from weft.runtime.state.storage import local_uri
 

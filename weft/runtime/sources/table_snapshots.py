@@ -33,8 +33,8 @@ from weft.algebra import Field, Table
 from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, CORRUPT, column
 from weft.runtime.columnar.spark_expressions import quoted, spark_type
 from weft.runtime.failures.errors import SourceError, StorageError
-from weft.runtime.sources.scan import PYTHON, TEXTUAL, declared, fields_of
 from weft.runtime.sources.source_files import check_table_files
+from weft.runtime.sources.stream_sources import PYTHON, TEXTUAL, declared, fields_of
 from weft.runtime.spark.session import in_session
 from weft.runtime.state.commits import Segment
 from weft.runtime.state.records import damaged
