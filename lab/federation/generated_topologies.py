@@ -15,7 +15,7 @@ import networkx as nx
 import numpy as np
 from numpy.random import Generator
 
-from weft.federation.distribution.topology import Link, Site, Topology
+from weft.federation.distribution.topology import Site, SiteLink, Topology
 from weft.federation.federation_errors import TopologyError
 
 #: Milliseconds over a link, from and to: within a stub domain, from a stub to its router, within a transit domain,
@@ -85,7 +85,7 @@ def _peopled(
     chosen = random.choice(np.asarray(eligible), sources + providers, replace=False)
     sending, running = set(chosen[:sources].tolist()), set(chosen[sources:].tolist())
     named = tuple(Site(f"n{number}", float(number in running), number in sending) for number in range(sites))
-    return Topology(named, tuple(Link(f"n{a}", f"n{b}", microseconds) for a, b, microseconds in edges))
+    return Topology(named, tuple(SiteLink(f"n{a}", f"n{b}", microseconds) for a, b, microseconds in edges))
 
 
 def _sizes(total: int, parts: int) -> list[int]:

@@ -16,7 +16,8 @@ import numba
 import numpy as np
 from scipy.sparse import csr_array
 
-from weft.federation.distribution.mapping import SLACK, all_providers, mapped
+from lab.federation.initial_distribution import all_providers, mapped
+from weft.federation.distribution.bundles import SLACK
 from weft.federation.distribution.model import NetworkGraph, Placement, QuerySet, Substreams
 from weft.federation.distribution.query_graph import QueryGraph, bundled, by_substream, graph_of
 from weft.federation.federation_errors import FederationError

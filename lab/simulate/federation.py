@@ -137,7 +137,7 @@ class Simulation:
             way = [
                 int(new.home[number]),
                 root,
-                *(self.coordinator.network.number[step.chosen] for step in decision.steps),
+                *(self.coordinator.network.number[step.candidates[0].target] for step in decision.steps),
             ]
             for a, b in pairwise(way):
                 self.wires.send("route", a, b, _nothing)

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from weft.cli.app import app
-from weft.federation.live.site_directory import Membership, write_membership
+from weft.federation.live.site_directory import SiteMembership, write_membership
 
 _NOBODY = "nats://127.0.0.1:9/market"
 
@@ -27,7 +27,7 @@ def test_a_directory_that_is_no_site_is_said_so(tmp_path: Path, command: tuple[s
 
 
 def test_a_broker_that_is_away_is_said_so(tmp_path: Path) -> None:
-    write_membership(tmp_path, Membership("n1", _NOBODY))
+    write_membership(tmp_path, SiteMembership("n1", _NOBODY))
     assert "cannot be reached" in _fails("federation", "status", "--project", str(tmp_path))
     script = tmp_path / "q.sql"
     script.write_text("CREATE CONTINUOUS QUERY q AS SELECT n FROM trades")
@@ -45,6 +45,6 @@ def test_an_address_says_which_federation(tmp_path: Path) -> None:
 
 
 def test_a_directory_belongs_to_one_site(tmp_path: Path) -> None:
-    write_membership(tmp_path, Membership("n1", _NOBODY))
+    write_membership(tmp_path, SiteMembership("n1", _NOBODY))
     given = ("--project", str(tmp_path), "--source-only", "--federation", _NOBODY)
     assert "is the directory of site 'n1'" in _fails("provider", "n2", *given)

@@ -16,7 +16,7 @@ from tests.delivery.dashboards import dashboards
 from tests.delivery.delivered_run import DeliveredRun
 from tests.runtime.workload_run import UNCOMMITTED
 from tests.support.generator import Workload
-from weft.delivery.groups.epochs import runners
+from weft.delivery.groups.epochs import running_epochs
 from weft.delivery.log.delivery_log import delivery_directory, read_parcel
 
 pytestmark = [pytest.mark.spark]
@@ -114,7 +114,7 @@ def test_windows_of_two_schedules_are_parts_of_one_epoch_and_no_instance_is_publ
     run.restart()
     for cycle in range(6):
         assert run.take(trades=[(7 * cycle + n, "ab"[n % 2], n) for n in range(7)]) == ""
-    (parts,) = {each.stream: each.names for each in runners(run.loom.catalog).values()}.values()
+    (parts,) = {each.stream: each.names for each in running_epochs(run.loom.catalog).values()}.values()
     assert len(parts) == 2
     published: list[tuple[int, str]] = []
     for cycle in range(6):
@@ -140,9 +140,9 @@ def test_a_join_that_comes_later_is_evaluated_by_itself_until_its_group_lacks_no
         "WHERE t.sym = q.sym AND t.qty > 0"
     )
     assert run.take(trades=[(3, "a", 1)], quotes=[(4, "a")]) == ""
-    assert {each.stream for each in runners(run.loom.catalog).values()} >= {"g1"}
-    assert len(runners(run.loom.catalog)) == 2
+    assert {each.stream for each in running_epochs(run.loom.catalog).values()} >= {"g1"}
+    assert len(running_epochs(run.loom.catalog)) == 2
     for cycle in range(2, 7):
         assert run.take(trades=[(5 * cycle, "a", cycle % 2)], quotes=[(5 * cycle + 1, "a")]) == ""
     # By now the group has answered all that the new query needs of it, and its own evaluation has ended.
-    assert [each.stream for each in runners(run.loom.catalog).values()] == ["g1"]
+    assert [each.stream for each in running_epochs(run.loom.catalog).values()] == ["g1"]

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.runtime.projects import rows_of, run_to_the_end, write_rows
-from weft.delivery.groups.epochs import runners
+from weft.delivery.groups.epochs import running_epochs
 from weft.delivery.nats.connection import subject_token
 from weft.loom import Loom
 
@@ -26,7 +26,7 @@ def test_queries_that_are_called_like_groups_are_queries_like_others(spark: Spar
         )
         write_rows(tmp_path / "in", "0.json", [{"x": n} for n in range(1, 8)])
         run_to_the_end(loom)
-        (runner,) = runners(loom.catalog).values()
+        (runner,) = running_epochs(loom.catalog).values()
         assert (runner.stream, runner.epoch) == ("g1", 1)
         loom.execute(
             "CREATE CONTINUOUS QUERY g1 INTO subscribers AS SELECT x FROM t WHERE x > 10;"

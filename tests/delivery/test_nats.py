@@ -229,7 +229,7 @@ def test_every_row_that_is_taken_is_in_a_bucket_that_is_met(
         for value in rows["n"].to_pylist():
             if takes(subscription, {"n": value, "m": 5}):
                 assert any(first <= bucket <= last for bucket in met)
-    assert Buckets.from_json(buckets.as_json()) == buckets
+    assert Buckets.decode(buckets.encode()) == buckets
 
 
 def test_rows_are_divided_by_the_column_that_most_members_restrict() -> None:
@@ -327,7 +327,7 @@ def test_accounts_of_nats_decide_who_reads_a_project(tmp_path: Path) -> None:
                 subscribe(address + "/p", "hot")
         reader = NatsBroker(as_("reader", "r"), "p")
         with pytest.raises(BrokerError):
-            reader.held()
+            reader.newest()
         reader.close()
         publisher.close()
     finally:

@@ -6,13 +6,13 @@ import pyarrow as pa
 import pytest
 
 from tests.optimizer.group_results.drawn import bound
-from weft.delivery.groups.published_statistics import Observed
+from weft.delivery.groups.published_statistics import PublishedStatistics
 from weft.optimizer.group_results import Groups
 
 
 def test_widths_and_values_are_those_of_published_rows() -> None:
     relation = bound("g1", "SELECT sym, qty, price * 2 AS twice FROM trades").relation
-    observed = Observed()
+    observed = PublishedStatistics()
     texts = ["a" * 100, "b" * 100]
     observed.rows(relation, pa.table({"sym": texts, "qty": [1, 2], "twice": [0.5, None]}))
     found = observed.statistics({"trades": 0.25})
@@ -28,7 +28,7 @@ def test_widths_and_values_are_those_of_published_rows() -> None:
 
 def test_columns_with_nulls_tell_nothing_of_conditions() -> None:
     relation = bound("g1", "SELECT sym, qty FROM trades").relation
-    observed = Observed()
+    observed = PublishedStatistics()
     observed.rows(relation, pa.table({"sym": ["a", "b"], "qty": [1, None]}))
     assert observed.statistics({}).values == {"trades.sym": ["a", "b"]}
 
@@ -36,7 +36,7 @@ def test_columns_with_nulls_tell_nothing_of_conditions() -> None:
 @pytest.mark.parametrize(("wide", "groups"), [(1.0, 1), (1_000.0, 2)])
 def test_a_wide_column_that_only_one_wants_keeps_two_apart(wide: float, groups: int) -> None:
     """What a broker carries has the columns of all: merging does not pay if one of them is wide and rarely wanted."""
-    observed = Observed(widths={"trades.sym": wide})
+    observed = PublishedStatistics(widths={"trades.sym": wide})
     found = Groups(observed.statistics({"trades": 1.0}))
     found.insert("all", bound("all", "SELECT qty FROM trades WHERE qty > 0"))
     found.insert("few", bound("few", "SELECT qty, sym FROM trades WHERE qty > 1000"))
@@ -44,7 +44,7 @@ def test_a_wide_column_that_only_one_wants_keeps_two_apart(wide: float, groups: 
 
 
 def test_the_benefit_of_a_group_grows_with_the_latency_of_its_hop() -> None:
-    near, far = (Observed(latency=seconds) for seconds in (1.0, 3.0))
+    near, far = (PublishedStatistics(latency=seconds) for seconds in (1.0, 3.0))
     benefits = []
     for each in (near, far):
         groups = Groups(each.statistics({}))

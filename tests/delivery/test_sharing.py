@@ -130,7 +130,7 @@ def test_who_is_told_whose_rows_are_needs_no_columns_of_conditions() -> None:
     shared = share(parcel, members, tell=True)
     assert shared is not None
     assert [each.rows.column_names for each in shared.messages] == [["a"], ["a", "c"]]
-    assert [set().union(*each.told.sets) for each in shared.messages if each.told] == [
+    assert [set().union(*each.takers.sets) for each in shared.messages if each.takers] == [
         {("q1", 1)},
         {("q1", 1), ("q2", 2)},
     ]
@@ -143,7 +143,7 @@ def test_who_is_told_whose_rows_are_needs_no_columns_of_conditions() -> None:
     # What few rows would save is not worth naming who takes them.
     few = share(Parcel("p", 1, 0, messages=(Message("g", 0, 0, None, rows.slice(0, 3)),)), members, tell=True)
     assert few is not None
-    assert all(each.told is None for each in few.messages)
+    assert all(each.takers is None for each in few.messages)
 
 
 @pytest.mark.parametrize("told", [False, True])

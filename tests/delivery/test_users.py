@@ -31,7 +31,7 @@ from weft.delivery import (
 from weft.delivery.log.access import grant, revoke
 from weft.delivery.log.delivery_log import cycles, parcel_path, read_parcel
 from weft.delivery.log.itinerary import as_json, from_clock, from_json
-from weft.delivery.subscribers.hub import Missed
+from weft.delivery.subscribers.hub import MissedRows
 from weft.plan.subscription import Comparison, Subscription
 
 
@@ -103,7 +103,7 @@ def test_who_was_away_is_told_which_cycles_are_gone_and_that_nobody_counted(tmp_
 
 
 def test_missed_rows_are_counted_or_not_at_all() -> None:
-    missed = Missed(4)
+    missed = MissedRows(4)
     for cycle in (5, 7, 8, 12):
         missed.saw(cycle, 10 * cycle)
     missed.compact(place=5, oldest=10)
@@ -111,7 +111,7 @@ def test_missed_rows_are_counted_or_not_at_all() -> None:
     assert missed.between(5, 12) == 270
     assert missed.between(5, 7) is None
     assert missed.between(3, 8) is None
-    missed.lost_sight(10)
+    missed.seen_after = 10
     assert missed.between(5, 12) is None
     assert missed.between(10, 12) == 120
 

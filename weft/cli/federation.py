@@ -43,7 +43,7 @@ def federating_clearly(as_json: bool) -> Iterator[None]:
 def ask(kind: str, address: str | None, site: Path, **fields: Any) -> dict[str, Any]:
     """What the coordinator of a federation answers."""
     from weft.federation.live.coordinator_requests import asked
-    from weft.federation.live.nats_transport import NatsWire
+    from weft.federation.live.nats_transport import NatsTransport
     from weft.federation.live.site_directory import checked_address, find_membership
 
     if address is None:
@@ -54,11 +54,11 @@ def ask(kind: str, address: str | None, site: Path, **fields: Any) -> dict[str, 
             )
         address = known.address
     server, name = checked_address(address)
-    wire = NatsWire(server, name)
+    transport = NatsTransport(server, name)
     try:
-        return asked(wire, kind, **fields)
+        return asked(transport, kind, **fields)
     finally:
-        wire.close()
+        transport.close()
 
 
 @federation.command()
@@ -175,20 +175,20 @@ def provider(
 ) -> None:
     """Take part in a federation: run the queries that it gives to this site, and bring its users their answers."""
     with federating_clearly(as_json=False):
-        from weft.federation.live.nats_transport import NatsWire
+        from weft.federation.live.nats_transport import NatsTransport
         from weft.federation.live.site import SiteProcess, SiteSettings
-        from weft.federation.live.site_directory import Membership, checked_address, write_membership
+        from weft.federation.live.site_directory import SiteMembership, checked_address, write_membership
 
         server, name = checked_address(federation)
         settings = spark_settings(conf or [])
-        write_membership(directory, Membership(site, federation))
+        write_membership(directory, SiteMembership(site, federation))
         make_engine = None
         if not source_only:
             from weft.federation.live.spark_engine import spark_engines
 
             make_engine = spark_engines(master, settings)
         process = SiteProcess(
-            SiteSettings(site, directory, lambda: NatsWire(server, name), heartbeat), make_engine, print_text
+            SiteSettings(site, directory, lambda: NatsTransport(server, name), heartbeat), make_engine, print_text
         )
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: process.stop())
@@ -211,7 +211,7 @@ def coordinator(
     with federating_clearly(as_json=False):
         from weft.federation.distribution.topology import read_topology
         from weft.federation.live.coordination import Coordination
-        from weft.federation.live.nats_transport import NatsWire
+        from weft.federation.live.nats_transport import NatsTransport
         from weft.federation.live.site import run_role
         from weft.federation.live.site_directory import checked_address
 
@@ -219,7 +219,7 @@ def coordinator(
         coordination = Coordination(
             read_topology(topology),
             directory,
-            NatsWire(server, name),
+            NatsTransport(server, name),
             patience=patience,
             every=every or None,
             say=print_text,
@@ -228,4 +228,4 @@ def coordinator(
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stopped.set())
         print_text(f"coordinating {name}; Ctrl-C stops it")
-        run_role(coordination, stopped, print_text)
+        run_role(lambda: coordination, stopped, print_text)

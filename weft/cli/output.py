@@ -87,9 +87,9 @@ def open_project(directory: Path, *, write: bool) -> Loom:
 
 def project_of_site(directory: Path) -> Path:
     """Where the engine of a federation's provider has its project. Raises CommandFailure if the site has none."""
-    from weft.federation.live.site_directory import engine_directory
+    from weft.federation.live.site_directory import engine_project
 
-    found = engine_directory(directory)
+    found = engine_project(directory)
     if found is None:
         raise CommandFailure(
             f"{directory} is the directory of a site that runs no queries; see what the federation does with: "

@@ -198,7 +198,7 @@ def token(
 
         directory = delivery_of(project)
         if name is None:
-            _list(access.Access.of(directory), as_json)
+            _list(access.Access.read(directory / access.ACCESS), as_json)
         elif revoke:
             access.revoke(directory, name)
             print_json({"revoked": name}) if as_json else print_text(f"the token of {name} is worthless now")

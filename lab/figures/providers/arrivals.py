@@ -10,12 +10,13 @@ import numpy as np
 from numpy.random import Generator
 
 from bench import report
+from lab.federation.initial_distribution import distribute
 from lab.federation.multicast import true_cost
 from lab.federation.synthetic import drawn_queries
 from lab.figures.providers.setting import SEED, setting
 from lab.simulate.events import Events, seconds
 from lab.simulate.federation import Moment, Simulation, World
-from weft.federation.distribution.coordinator import Coordinator, Decision
+from weft.federation.distribution.coordinator import Coordinator, RoutedQuery
 from weft.federation.distribution.model import QuerySet, edge_cut
 
 QUERIES, NEW, ROUNDS = 30_000, 1_500, 10
@@ -26,10 +27,10 @@ SCHEMES = ("Random", "Online", "Online-Adaptive")
 class RoutedAtRandom(Coordinator):
     """A coordinator that throws dice: the scheme that the others are compared with."""
 
-    def register(self, names: Sequence[str], queries: QuerySet) -> tuple[Decision, ...]:
+    def register(self, names: Sequence[str], queries: QuerySet) -> tuple[RoutedQuery, ...]:
         placed = np.random.default_rng([SEED, len(self.names)]).integers(len(self.network.providers), size=len(queries))
         self._add(names, queries, placed)
-        return tuple(Decision(name, self.network.providers[at], ()) for name, at in zip(names, placed, strict=True))
+        return tuple(RoutedQuery(name, self.network.providers[at], ()) for name, at in zip(names, placed, strict=True))
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def measure(quick: bool) -> list[Course]:
         report.progress(f"  {scheme}")
         kind = RoutedAtRandom if scheme == "Random" else Coordinator
         coordinator = kind(given.network, given.substreams, SEED)
-        coordinator.distribute(names, queries)
+        distribute(coordinator, names, queries)
         # The start is the same for all, and settled: what follows is what the newcomers do.
         for _ in range(2):
             coordinator.moved(coordinator.plan().moves)

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from bench import report
+from lab.federation.initial_distribution import centrally, greedily, hierarchically
 from lab.federation.partitioned import by_partition
 from lab.figures.providers.setting import Clock, Judged, Setting, judged, setting
 from weft.federation.distribution.coordinator_tree import Cluster
-from weft.federation.distribution.mapping import centrally, greedily, hierarchically
 from weft.federation.distribution.model import chosen
 
 SIZES = (5_000, 15_000, 30_000, 60_000)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bench import report
+from lab.federation.initial_distribution import centrally, hierarchically
 from lab.federation.synthetic import BYTES_PER_SECOND_OF_WORK
 from lab.figures.providers.setting import SEED, Clock, Setting, judged, setting
-from weft.federation.distribution.mapping import centrally, hierarchically
-from weft.federation.distribution.model import Placement, QuerySet, Substreams, input_rates
+from weft.federation.distribution.model import Placement, QuerySet, Substreams
 from weft.federation.distribution.rounds import adapted, migration
 
 QUERIES, STEPS, CHANGED, FACTOR = 10_000, 6, 800, 5.0
@@ -90,3 +91,10 @@ def show(found: list[Change], quick: bool) -> None:
         "migrations."
     )
     report.table("Rates change (Figure 3.12)", columns, rows, note)
+
+
+def input_rates(queries: QuerySet, substreams: Substreams) -> NDArray[np.float64]:
+    """The bytes per second that each query reads."""
+    rates = np.concatenate([[0.0], np.cumsum(substreams.rate[queries.wanted])])
+    found: NDArray[np.float64] = rates[queries.starts[1:]] - rates[queries.starts[:-1]]
+    return found

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from bench import report
+from lab.federation.initial_distribution import hierarchically
 from lab.figures.providers.setting import SEED, Judged, judged, setting
-from weft.federation.distribution.mapping import hierarchically
 from weft.federation.distribution.rounds import adapted, migration
 
 QUERIES, ROUNDS = 10_000, 10

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from bench import report
+from lab.federation.initial_distribution import hierarchically
 from lab.figures.providers.setting import Clock, judged, setting
 from weft.federation.distribution.coordinator_tree import height, tree_over
-from weft.federation.distribution.mapping import hierarchically
 from weft.federation.distribution.model import chosen
 from weft.federation.distribution.routing import choices, learn, routed, routing_table
 

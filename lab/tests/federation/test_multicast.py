@@ -10,7 +10,7 @@ from lab.federation.generated_topologies import power_law, transit_stub
 from lab.federation.multicast import trees_of, true_cost
 from lab.federation.synthetic import drawn_queries, workload
 from weft.federation.distribution.model import network_of
-from weft.federation.distribution.topology import Link, Site, Topology
+from weft.federation.distribution.topology import Site, SiteLink, Topology
 
 
 @pytest.mark.parametrize("make", [transit_stub, power_law])
@@ -36,7 +36,7 @@ def test_a_link_carries_a_substream_once(make) -> None:
 
 
 def test_a_source_that_also_runs_queries_gets_its_own_data_for_nothing() -> None:
-    topology = Topology((Site("both", 1.0, True), Site("other", 1.0)), (Link("both", "other", 4000),))
+    topology = Topology((Site("both", 1.0, True), Site("other", 1.0)), (SiteLink("both", "other", 4000),))
     network, trees = network_of(topology), trees_of(topology)
     drawn = workload(1, sources=1, substreams=5, groups=1, fewest=2, most=2, result=0)
     queries, _ = drawn_queries(drawn, np.random.default_rng(1), 1, 2)

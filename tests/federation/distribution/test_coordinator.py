@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from lab.federation.generated_topologies import transit_stub
+from lab.federation.initial_distribution import distribute
 from lab.federation.synthetic import drawn_queries, workload
 from tests.federation.examples import FOUR_QUERIES, FOUR_SUBSTREAMS, TWO_PROVIDERS
-from weft.federation.distribution.coordinator import Coordinator, explained, summed_up, told
+from weft.federation.distribution.coordinator import Coordinator, explained, plan_text, route_text
 from weft.federation.distribution.model import chosen, edge_cut, network_of
 from weft.federation.federation_errors import FederationError
 
@@ -18,20 +21,20 @@ def federation(queries: int = 400) -> Coordinator:
     drawn = workload(2, sources=10, substreams=500, groups=6, fewest=20, most=40)
     found, _ = drawn_queries(drawn, np.random.default_rng(3), queries, 30)
     coordinator = Coordinator(network, drawn.substreams, seed=1)
-    coordinator.distribute([f"q{number}" for number in range(queries)], found)
+    distribute(coordinator, [f"q{number}" for number in range(queries)], found)
     return coordinator
 
 
 def four() -> Coordinator:
     coordinator = Coordinator(TWO_PROVIDERS, FOUR_SUBSTREAMS)
-    coordinator.distribute(["Q1", "Q2", "Q3", "Q4"], FOUR_QUERIES)
+    distribute(coordinator, ["Q1", "Q2", "Q3", "Q4"], FOUR_QUERIES)
     return coordinator
 
 
 def test_the_coordinator_places_the_four_queries() -> None:
     coordinator = four()
     assert [coordinator.provider_of(each) for each in ("Q1", "Q2", "Q3", "Q4")] == ["n1", "n2", "n1", "n2"]
-    assert coordinator.standing().edge_cut == pytest.approx(110)
+    assert coordinator.quality().edge_cut == pytest.approx(110)
 
 
 def test_what_a_move_saves_is_what_the_edge_cut_loses() -> None:
@@ -39,9 +42,9 @@ def test_what_a_move_saves_is_what_the_edge_cut_loses() -> None:
     # From scheme 3 with Q4 at n1 as well: 110 − (60 + 0) + (20 + 5).
     move = coordinator.move("Q4", "n1")
     assert (move.source, move.target, move.milliseconds) == ("n2", "n1", 5.0)
-    before = coordinator.standing().edge_cut
+    before = coordinator.quality().edge_cut
     coordinator.moved([move])
-    assert coordinator.standing().edge_cut == pytest.approx(before - move.saves)
+    assert coordinator.quality().edge_cut == pytest.approx(before - move.saves)
     assert move.saves == pytest.approx(35)
     assert coordinator.move("Q4", "n1").saves == 0
 
@@ -59,11 +62,11 @@ def test_a_new_query_is_routed_and_the_way_is_told() -> None:
     coordinator = federation()
     new = chosen(coordinator.queries, [5])
     (decision,) = coordinator.register(["again"], new)
-    assert coordinator.provider_of("again") == decision.provider == decision.steps[-1].chosen
+    assert coordinator.provider_of("again") == decision.provider == decision.steps[-1].candidates[0].target
     assert decision.steps[0].coordinator == coordinator.network.providers[coordinator.tree.leader]
     for step in decision.steps:
-        assert [each.cost for each in step.choices] == sorted(each.cost for each in step.choices)
-    text = told(decision)
+        assert [each.cost for each in step.candidates] == sorted(each.cost for each in step.candidates)
+    text = route_text(decision)
     assert text.startswith(f"again goes to {decision.provider}")
     assert f"chose {decision.provider}:" in text
 
@@ -74,11 +77,11 @@ def test_a_plan_moves_nothing_until_it_is_carried_out() -> None:
     before = coordinator.placement.copy()
     plan = coordinator.plan()
     assert (coordinator.placement == before).all()
-    assert plan.before == coordinator.standing()
+    assert plan.before == coordinator.quality()
     coordinator.moved(plan.moves)
-    assert coordinator.standing() == plan.after
+    assert coordinator.quality() == plan.after
     assert plan.after.fullest < 1.3 < plan.before.fullest
-    assert f"{len(plan.moves)} queries move" in summed_up(plan)
+    assert f"{len(plan.moves)} queries move" in plan_text(plan)
 
 
 def test_a_plan_within_a_budget_carries_no_more_and_still_saves() -> None:
@@ -89,7 +92,7 @@ def test_a_plan_within_a_budget_carries_no_more_and_still_saves() -> None:
     assert 0 < sum(move.carries * move.milliseconds for move in plan.moves) <= budget
     assert plan.after.edge_cut < plan.before.edge_cut
     coordinator.moved(plan.moves)
-    assert coordinator.standing() == plan.after
+    assert coordinator.quality() == plan.after
 
 
 def test_a_provider_that_leaves_loses_all_queries_and_one_that_joins_gets_some() -> None:
@@ -111,10 +114,11 @@ def test_loads_and_rates_are_taken_up() -> None:
     coordinator = federation()
     coordinator.measured({"q3": 7.5})
     assert coordinator.queries.load[3] == 7.5
-    before = coordinator.standing().edge_cut
-    coordinator.flowing(coordinator.substreams.rate * 2)
+    before = coordinator.quality().edge_cut
+    substreams = replace(coordinator.substreams, rate=coordinator.substreams.rate * 2)
+    coordinator.described(substreams, coordinator.queries)
     cut = edge_cut(coordinator.network, coordinator.substreams, coordinator.queries, coordinator.placement)
-    assert coordinator.standing().edge_cut == pytest.approx(cut.total)
+    assert coordinator.quality().edge_cut == pytest.approx(cut.total)
     assert cut.total > 1.9 * before
 
 

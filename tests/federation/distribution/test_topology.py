@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.federation.distribution.topology import Link, Site, read_topology
+from weft.federation.distribution.topology import Site, SiteLink, read_topology
 from weft.federation.federation_errors import TopologyError
 
 GOOD = """
@@ -25,29 +25,37 @@ def test_a_file(tmp_path: Path) -> None:
     path.write_text(GOOD)
     topology = read_topology(path)
     assert topology.sites == (Site("zurich", 8.0), Site("feed", 0.0, True), Site("exchange"))
-    assert topology.links == (Link("zurich", "exchange", 3500), Link("feed", "exchange", 200))
+    assert topology.links == (SiteLink("zurich", "exchange", 3500), SiteLink("feed", "exchange", 200))
 
 
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
         ("zurich, exchange]", "zurich, basel]", r"links\[0\]: there is no site 'basel'"),
-        ("zurich, exchange]", "zurich]", r"links\[0\]: `between` names two sites"),
+        (
+            "zurich, exchange]",
+            "zurich]",
+            r"`array` of length 2, got 1 - at `\$\.links\[0\]\.between`",
+        ),
         ("zurich, exchange]", "zurich, zurich]", r"links\[0\]: a link leads from one site to another"),
-        ("[zurich, exchange], milliseconds: 3.5", "[zurich, exchange]", r"links\[0\]: say how long"),
-        ("3.5", "0", r"links\[0\]: a message takes 0.001 milliseconds at least"),
-        ("3.5", "-1", r"links\[0\]: milliseconds must be a number, zero or more; found -1"),
-        ("3.5", ".nan", r"links\[0\]: milliseconds must be a number"),
-        ("capability: 8", "capability: much", r"sites\[0\] \(zurich\): capability must be a number"),
-        ("capability: 8", "cores: 8", r"sites\[0\]: unknown key 'cores'; known are capability, name, source"),
+        (
+            "[zurich, exchange], milliseconds: 3.5",
+            "[zurich, exchange]",
+            r"missing required field `milliseconds` - at `\$\.links\[0\]`",
+        ),
+        ("3.5", "0", r">= 0.001 - at `\$\.links\[0\]\.milliseconds`"),
+        ("3.5", "-1", r">= 0.001 - at `\$\.links\[0\]\.milliseconds`"),
+        ("3.5", ".nan", r">= 0.001 - at `\$\.links\[0\]\.milliseconds`"),
+        ("capability: 8", "capability: much", r"Expected `float`, got `str` - at `\$\.sites\[0\]\.capability`"),
+        ("capability: 8", "cores: 8", r"unknown field `cores` - at `\$\.sites\[0\]`"),
         (", capability: 8", "", "no site has a capability"),
         (", source: true", "", "no site is a source"),
-        ("source: true", "source: 1", r"sites\[1\] \(feed\): source is true or false"),
+        ("source: true", "source: 1", r"Expected `bool`, got `int` - at `\$\.sites\[1\]\.source`"),
         ("name: exchange", "name: feed", r"sites\[2\]: there is a site 'feed' already"),
-        ("{name: exchange}", "{}", r"sites\[2\]: a site needs a name"),
-        ("links:", "wires:", "unknown key 'wires'"),
+        ("{name: exchange}", "{}", r"missing required field `name` - at `\$\.sites\[2\]`"),
+        ("links:", "transports:", "unknown field `transports`"),
         ("  - {between: [zurich, exchange], milliseconds: 3.5}\n", "", "no links lead from 'zurich' to 'feed'"),
-        ("sites:", "sites: 3\nrest:", "unknown key 'rest'"),
+        ("sites:", "sites: 3\nrest:", "unknown field `rest`|Expected `array`"),
         ("{name: zurich", "{name: zurich: 1", "line 3 is not YAML"),
     ],
 )

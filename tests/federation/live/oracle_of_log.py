@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from tests.oracle_script import Script
-from weft.federation.live.messages import Batch, Created, Declared, Dropped, Entry
+from weft.federation.live.messages import BatchPublished, Declared, Entry, QueryCreated, QueryDropped
 
 
 def answers_of_log(entries: Iterable[tuple[int, Entry]], incoming: Path) -> dict[str, list[list[tuple[Any, ...]]]]:
@@ -21,12 +21,12 @@ def answers_of_log(entries: Iterable[tuple[int, Entry]], incoming: Path) -> dict
         match entry:
             case Declared(text=text):
                 script.run(text)
-            case Created(query=query, text=text):
+            case QueryCreated(query=query, text=text):
                 script.run(text)
                 names[query] = f"{query}@{place}"
-            case Dropped(query=query):
+            case QueryDropped(query=query):
                 script.run(f"DROP CONTINUOUS QUERY {query}")
-            case Batch(stream=stream, number=number):
+            case BatchPublished(stream=stream, number=number):
                 rows = pq.read_table(incoming / stream / f"{number:05d}.parquet").to_pylist()
                 for name, answers in script.cycle(**{stream: [tuple(row.values()) for row in rows]}).items():
                     if answers:

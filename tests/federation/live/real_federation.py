@@ -22,7 +22,7 @@ from weft.delivery.log.delivery_log import cycles, delivery_directory, read_parc
 from weft.federation.live.coordinator_requests import asked
 from weft.federation.live.ledger import Follower
 from weft.federation.live.messages import entry_of
-from weft.federation.live.nats_transport import NatsWire
+from weft.federation.live.nats_transport import NatsTransport
 
 _ROOT = Path(__file__).parents[3]
 _PATIENCE = 400.0
@@ -55,7 +55,7 @@ class RealFederation:
     def __enter__(self) -> RealFederation:
         self._nats.start()
         self.address = f"{self._nats.url}/proof"
-        self.wire = NatsWire(self._nats.url, "proof")
+        self.transport = NatsTransport(self._nats.url, "proof")
         (self.directory / "topology.yaml").write_text(yaml.safe_dump(TOPOLOGY))
         self._start_coordinator()
         for site in ("feed", "tape"):
@@ -70,7 +70,7 @@ class RealFederation:
     def __exit__(self, *_: object) -> None:
         for site in list(self._processes):
             self.kill(site)
-        self.wire.close()
+        self.transport.close()
         self._nats.stop()
 
     # --- processes -----------------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ class RealFederation:
     # --- requests ------------------------------------------------------------------------------------------------
 
     def ask(self, kind: str, **fields: Any) -> dict[str, Any]:
-        return asked(self.wire, kind, timeout=_PATIENCE, **fields)
+        return asked(self.transport, kind, timeout=_PATIENCE, **fields)
 
     def execute(self, site: str, text: str) -> None:
         self.ask("statement", at=site, text=text)
@@ -173,7 +173,7 @@ class RealFederation:
 
     def differences(self) -> list[str]:
         """Where what users were given is not what the oracle says, which is given the log with whole batches."""
-        follower = Follower(self.wire)
+        follower = Follower(self.transport)
         expected = answers_of_log(follower.read(), self.directory / "incoming")
         actual = self.delivered()
         relations = {f"{each.name}@{birth}": each.query.relation for birth, each in follower.ledger.queries.items()}
@@ -189,6 +189,6 @@ class RealFederation:
         return found
 
 
-def entries_of_kind(wire: NatsWire, kind: type[Any]) -> list[Any]:
+def entries_of_kind(transport: NatsTransport, kind: type[Any]) -> list[Any]:
     """The entries of the log of one kind."""
-    return [entry for _, data in wire.entries(0) if isinstance(entry := entry_of(data), kind)]
+    return [entry for _, data in transport.entries(0) if isinstance(entry := entry_of(data), kind)]

@@ -7,24 +7,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.federation.live.memory_transport import MemoryBroker, MemoryWire
+from tests.federation.live.memory_transport import MemoryBroker, MemoryTransport
 from tests.federation.live.oracle_engine import Crash, OracleEngine
 from tests.federation.live.oracle_of_log import answers_of_log
 from weft.delivery.log.delivery_log import cycles, delivery_directory, read_parcel
 from weft.federation.distribution.topology import topology_from
 from weft.federation.live.coordination import Coordination
 from weft.federation.live.engine_incarnation import EngineMaker
-from weft.federation.live.messages import Letter, entry_of, letter_bytes, letter_of
+from weft.federation.live.messages import SiteMessage, entry_of, message_bytes, message_of
 from weft.federation.live.provider import Provider, last_left
-from weft.federation.live.result_inbox import Home
+from weft.federation.live.result_inbox import ResultInbox
 from weft.federation.live.source_agent import SourceAgent
-from weft.federation.live.transport import COORDINATOR, reply_box
+from weft.federation.live.transport import COORDINATOR, reply_mailbox
 
 TOPOLOGY = topology_from(
     {
@@ -89,25 +90,25 @@ class SmallFederation:
         self.sources = {site: self._source(site) for site in ("feed", "tape")}
         self.coordination = self._coordination()
         self.providers: dict[str, Provider] = {}
-        self.homes = {site: Home(site, directory / site, self.wire()) for site in PROVIDERS}
+        self.homes = {site: ResultInbox(site, directory / site, self.transport()) for site in PROVIDERS}
         for site in PROVIDERS:
             self.start(site)
         for name, site in OWNERS.items():
             self.ask("statement", at=site, text=stream_statement(name, directory / "incoming"))
 
-    def wire(self) -> MemoryWire:
-        return MemoryWire(self.broker, self._largest)
+    def transport(self) -> MemoryTransport:
+        return MemoryTransport(self.broker, self._largest)
 
     # --- processes -----------------------------------------------------------------------------------------------
 
     def _source(self, site: str) -> SourceAgent:
-        return SourceAgent(site, self.directory / site, self.wire())
+        return SourceAgent(site, self.directory / site, self.transport())
 
     def _coordination(self) -> Coordination:
         return Coordination(
             TOPOLOGY,
             self.directory / "coordinator",
-            self.wire(),
+            self.transport(),
             patience=30.0,
             release_every=3,
             clock=lambda: self.now,
@@ -116,10 +117,12 @@ class SmallFederation:
     def start(self, site: str) -> None:
         """Start a provider, as `weft provider` does."""
         while True:
-            provider = Provider(site, self.directory / site, self.wire(), self._engine(site), idle=self._serve)
+            rejoin = partial(self._join, site, is_new=False)
+            make = self._engine(site)
+            provider = Provider(site, self.directory / site, self.transport(), make, idle=self._serve, rejoin=rejoin)
             self._join(site, is_new=provider.is_new)
             try:
-                provider.begin_anew(last_left(self.wire(), site))
+                provider.start_over(last_left(self.transport(), site))
             except Crash:
                 continue
             self.providers[site] = provider
@@ -127,7 +130,7 @@ class SmallFederation:
 
     def _join(self, site: str, *, is_new: bool) -> None:
         self.requests += 1
-        self._tell(Letter("join", {"id": f"join-{self.requests}", "site": site, "new": is_new}))
+        self._tell(SiteMessage("join", {"id": f"join-{self.requests}", "site": site, "new": is_new}))
         self._coordinate()
 
     def kill(self, site: str) -> None:
@@ -144,12 +147,14 @@ class SmallFederation:
 
     def restart_home(self, site: str) -> None:
         self.homes[site].close()
-        self.homes[site] = Home(site, self.directory / site, self.wire())
+        self.homes[site] = ResultInbox(site, self.directory / site, self.transport())
 
     def lose_rows(self, is_lost: Callable[[], bool] = lambda: True) -> None:
-        """Let the broker lose rows on their way to providers: all letters, or those of which a draw says so."""
+        """Let the broker lose rows on their way to providers: all messages, or those of which a draw says so."""
         self.broker.lost |= {
-            number for number, (box, _) in enumerate(self.broker.letters, 1) if box.startswith("rows.") and is_lost()
+            number
+            for number, (mailbox, _) in enumerate(self.broker.messages, 1)
+            if mailbox.startswith("rows.") and is_lost()
         }
 
     def bury(self, site: str) -> None:
@@ -157,7 +162,7 @@ class SmallFederation:
         self._coordinate()
         self.now += 31
         for other in set(self.providers) - {site}:
-            self._tell(Letter("alive", {"site": other}))
+            self._tell(SiteMessage("alive", {"site": other}))
         self._coordinate()
         assert site not in self.coordination.present
 
@@ -174,8 +179,8 @@ class SmallFederation:
 
     # --- steps ---------------------------------------------------------------------------------------------------
 
-    def _tell(self, letter: Letter) -> None:
-        self.wire().put(COORDINATOR, f"letter-{len(self.broker.letters)}", letter_bytes(letter))
+    def _tell(self, message: SiteMessage) -> None:
+        self.transport().put(COORDINATOR, f"message-{len(self.broker.messages)}", message_bytes(message))
 
     def _coordinate(self) -> None:
         while self.coordination.step():
@@ -185,17 +190,17 @@ class SmallFederation:
         for each in self.sources.values():
             each.step()
 
-    def ask(self, kind: str, **fields: Any) -> Letter:
+    def ask(self, kind: str, **fields: Any) -> SiteMessage:
         """Ask the coordinator, and have it answer."""
         self.requests += 1
         identity = f"request-{self.requests}"
-        self._tell(Letter(kind, {"id": identity, **fields}))
+        self._tell(SiteMessage(kind, {"id": identity, **fields}))
         self._coordinate()
-        found = self.wire().take(reply_box(identity), 0)
+        found = self.transport().take(reply_mailbox(identity), 0)
         assert found is not None
-        return letter_of(found[1])
+        return message_of(found[1])
 
-    def execute(self, site: str, text: str) -> Letter:
+    def execute(self, site: str, text: str) -> SiteMessage:
         answer = self.ask("statement", at=site, text=text)
         assert answer["ok"], answer["error"]
         return answer
@@ -215,10 +220,7 @@ class SmallFederation:
                 except Crash:
                     self.start(site)
                     continue
-                if self.providers[site].has_left:
-                    self.providers[site].has_left = False
-                    self._join(site, is_new=False)
-                elif not worked:
+                if not worked:
                     break
         self._coordinate()
 

@@ -9,17 +9,17 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tests.federation.live.memory_transport import MemoryBroker, MemoryWire
+from tests.federation.live.memory_transport import MemoryBroker, MemoryTransport
 from tests.federation.live.small_federation import SmallFederation
 from weft.delivery import Batch, Dropped, subscribe
 from weft.delivery.log.delivery_log import cycles, delivery_directory, parcel_path
 from weft.federation.federation_errors import FederationError
-from weft.federation.live.answer_outbox import Address, Outbox
-from weft.federation.live.messages import letter_of
-from weft.federation.live.result_inbox import Home
-from weft.federation.live.role_store import Store
-from weft.federation.live.row_inbox import Landing
-from weft.federation.live.site_directory import generation_number
+from weft.federation.live.answer_outbox import Address, AnswerOutbox
+from weft.federation.live.messages import message_of
+from weft.federation.live.result_inbox import ResultInbox
+from weft.federation.live.role_store import RoleStore
+from weft.federation.live.row_inbox import RowInbox
+from weft.federation.live.site_directory import engine_number
 
 CYCLES = range(4)
 
@@ -42,9 +42,9 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 }
 
 
-def _outbox(folder: Path, broker: MemoryBroker) -> Outbox:
+def _outbox(folder: Path, broker: MemoryBroker) -> AnswerOutbox:
     addresses = {"q": Address(birth=1, home="n1", after=0, since=1)}
-    return Outbox(folder, "n2", MemoryWire(broker), addresses, lambda cycle: cycle + 2)
+    return AnswerOutbox(folder, "n2", MemoryTransport(broker), addresses, lambda cycle: cycle + 2)
 
 
 def _send_all(folder: Path, broker: MemoryBroker) -> None:
@@ -54,7 +54,7 @@ def _send_all(folder: Path, broker: MemoryBroker) -> None:
 
 
 def _sent(broker: MemoryBroker) -> list[int]:
-    return [letter_of(data)["place"] for _, data in broker.letters]
+    return [message_of(data)["place"] for _, data in broker.messages]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -103,33 +103,33 @@ def test_answers_are_sent_once_whatever_came_before_a_start(tmp_path: Path) -> N
 @pytest.mark.parametrize("file", ["mark.json", "rows.parquet"])
 def test_a_cycle_is_not_run_again_on_damaged_rows(tmp_path: Path, file: str, damage: str) -> None:
     rows = pa.table({"n": [1, 2]})
-    Landing(tmp_path).land(5, "trades", rows, {"trades": 2})
+    RowInbox(tmp_path).put(5, "trades", rows, {"trades": 2})
     path = tmp_path / "000000000000" / file
     DAMAGES[damage](path)
     with pytest.raises(FederationError, match=f"{file} (is|has) .*; restore it from a copy"):
-        Landing(tmp_path).land(5, "trades", rows, {"trades": 2})
+        RowInbox(tmp_path).put(5, "trades", rows, {"trades": 2})
 
 
 @pytest.mark.parametrize("damage", [each for each in DAMAGES if each != "deleted"])
 def test_a_provider_does_not_begin_with_a_damaged_directory(tmp_path: Path, damage: str) -> None:
     federation = SmallFederation(tmp_path)
     federation.kill("n1")
-    assert generation_number(tmp_path / "n1") == 0
-    DAMAGES[damage](tmp_path / "n1" / "generation.json")
-    with pytest.raises(FederationError, match=r"generation.json is damaged .*; restore it from a copy"):
+    assert engine_number(tmp_path / "n1") == 0
+    DAMAGES[damage](tmp_path / "n1" / "engine.json")
+    with pytest.raises(FederationError, match=r"engine.json is damaged .*; restore it from a copy"):
         federation.start("n1")
 
 
 @pytest.mark.parametrize("damage", ["cut", "zeroed", "flipped 0"])
 def test_a_damaged_database_is_named(tmp_path: Path, damage: str) -> None:
-    path = tmp_path / "home.db"
-    store = Store(path, ["things (name TEXT)"])
+    path = tmp_path / "results.db"
+    store = RoleStore(path, ["things (name TEXT)"])
     for number in range(300):
         store.rows("INSERT INTO things VALUES (?)", f"thing {number}")
     store.close()
     DAMAGES[damage](path)
-    with pytest.raises(FederationError, match=r"home.db is damaged or cannot be written \("):
-        Store(path).rows("SELECT count(*) FROM things")
+    with pytest.raises(FederationError, match=r"results.db is damaged or cannot be written \("):
+        RoleStore(path).rows("SELECT count(*) FROM things")
 
 
 @pytest.mark.parametrize("damage", ["cut", "deleted", "all deleted"])
@@ -147,11 +147,12 @@ def test_a_home_begins_a_damaged_delivery_log_anew_and_tells_users(tmp_path: Pat
     else:
         DAMAGES[damage](parcel_path(directory, newest))
     said: list[str] = []
-    federation.homes["n1"] = Home("n1", tmp_path / "n1", federation.wire(), said.append)
+    federation.homes["n1"] = ResultInbox("n1", tmp_path / "n1", federation.transport(), said.append)
     federation.publish("trades", [(7, "A", 7, 7)])
     federation.settle()
     assert len(said) == 1
-    assert "begins anew; users are told that they lack the answers before" in said[0]
+    assert "begins anew after cycle" in said[0]
+    assert "users are told that they lack the cycles before" in said[0]
     with subscribe(directory, "q", after=0) as answers:
         assert answers.next(5) == Dropped("q", 0, newest)
         item = answers.next(5)

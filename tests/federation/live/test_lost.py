@@ -12,17 +12,17 @@ from typing import Any
 import nats
 import pytest
 
-from tests.federation.live.memory_transport import MemoryBroker, MemoryWire
+from tests.federation.live.memory_transport import MemoryBroker, MemoryTransport
 from tests.federation.live.small_federation import SmallFederation
 from tests.support.processes import NatsServer
 from weft.delivery.log.delivery_errors import BrokerError
 from weft.federation.federation_errors import FederationError
 from weft.federation.live.ledger import LOG_TABLE, Follower
-from weft.federation.live.messages import Joined, Letter, entry_bytes, letter_bytes, letter_of
-from weft.federation.live.nats_transport import MailLimits, NatsWire
-from weft.federation.live.result_inbox import Home
-from weft.federation.live.role_store import Mailbox, Store
-from weft.federation.live.transport import LostError, Wire
+from weft.federation.live.messages import SiteJoined, SiteMessage, entry_bytes, message_bytes, message_of
+from weft.federation.live.nats_transport import MessageLimits, NatsTransport
+from weft.federation.live.result_inbox import ResultInbox
+from weft.federation.live.role_store import Mailbox, RoleStore
+from weft.federation.live.transport import LostError, Transport
 
 BOX = "home.n1"
 
@@ -46,14 +46,14 @@ def at_the_broker(server: NatsServer, work: Callable[[Any], Coroutine[Any, Any, 
     asyncio.run(connected())
 
 
-def letter(number: int) -> bytes:
-    return letter_bytes(Letter("answers", {"n": number, "filling": "x" * 400}))
+def message(number: int) -> bytes:
+    return message_bytes(SiteMessage("answers", {"n": number, "filling": "x" * 400}))
 
 
-def put(wire: Wire, number: int) -> bool:
-    """Whether the broker takes a letter."""
+def put(transport: Transport, number: int) -> bool:
+    """Whether the broker takes a message."""
     try:
-        wire.put(BOX, str(number), letter(number))
+        transport.put(BOX, str(number), message(number))
     except BrokerError:
         return False
     return True
@@ -67,57 +67,57 @@ def read_all(mailbox: Mailbox) -> list[int]:
     return found
 
 
-def mailbox(wire: Wire, directory: Path) -> Mailbox:
-    return Mailbox(wire, Store(directory / "reader.db"), BOX)
+def mailbox(transport: Transport, directory: Path) -> Mailbox:
+    return Mailbox(transport, RoleStore(directory / "reader.db"), BOX)
 
 
 def test_a_box_that_is_full_takes_no_more_and_keeps_what_it_has(server: NatsServer, tmp_path: Path) -> None:
-    wire = NatsWire(server.url, "f", MailLimits(kept_bytes=10_000))
-    sent = list(takewhile(lambda number: put(wire, number), range(60)))
+    transport = NatsTransport(server.url, "f", MessageLimits(kept_bytes=10_000))
+    sent = list(takewhile(lambda number: put(transport, number), range(60)))
     assert 0 < len(sent) < 60
-    with pytest.raises(BrokerError, match="no room for more letters of federation 'f'"):
-        wire.put(BOX, "one more", letter(60))
-    reader = mailbox(wire, tmp_path)
+    with pytest.raises(BrokerError, match="no room for more messages of federation 'f'"):
+        transport.put(BOX, "one more", message(60))
+    reader = mailbox(transport, tmp_path)
     assert read_all(reader) == sent
     # What was read makes room.
-    assert all(put(wire, number) for number in range(100, 105))
+    assert all(put(transport, number) for number in range(100, 105))
     assert read_all(reader) == list(range(100, 105))
-    wire.close()
+    transport.close()
 
 
 def test_a_letter_that_is_gone_is_missed(server: NatsServer, tmp_path: Path) -> None:
-    wire = NatsWire(server.url, "f")
-    numbers = [wire.put(BOX, str(number), letter(number)) for number in range(3)]
+    transport = NatsTransport(server.url, "f")
+    numbers = [transport.put(BOX, str(number), message(number)) for number in range(3)]
     at_the_broker(server, lambda stream: stream.delete_msg("WEFT_FED_f_MAIL", numbers[1]))
-    reader = mailbox(wire, tmp_path)
+    reader = mailbox(transport, tmp_path)
     first = reader.next()
     assert first is not None
     reader.read(first[0])
-    with pytest.raises(LostError, match=r"lost letters of the box 'home.n1': letter 1, .* came after letter 2"):
+    with pytest.raises(LostError, match=r"lost messages of the mailbox 'home.n1': message 1, .* came after message 2"):
         reader.next()
-    wire.close()
+    transport.close()
 
 
 def test_a_box_that_lost_all_is_missed_by_a_reader_that_had_read_nothing(server: NatsServer, tmp_path: Path) -> None:
-    wire = NatsWire(server.url, "f")
-    assert mailbox(wire, tmp_path).next() is None
-    wire.put(BOX, "a", letter(1))
+    transport = NatsTransport(server.url, "f")
+    assert mailbox(transport, tmp_path).next() is None
+    transport.put(BOX, "a", message(1))
     at_the_broker(server, lambda stream: stream.purge_stream("WEFT_FED_f_MAIL"))
-    wire.close()
-    wire = NatsWire(server.url, "f")
+    transport.close()
+    transport = NatsTransport(server.url, "f")
     with pytest.raises(LostError, match="is not there any more"):
-        mailbox(wire, tmp_path).next()
-    wire.put(BOX, "b", letter(2))
-    with pytest.raises(LostError, match="came after letter 0"):
-        mailbox(wire, tmp_path).next()
-    wire.close()
+        mailbox(transport, tmp_path).next()
+    transport.put(BOX, "b", message(2))
+    with pytest.raises(LostError, match="came after message 0"):
+        mailbox(transport, tmp_path).next()
+    transport.close()
 
 
 def test_a_log_whose_broker_began_anew_is_missed_at_once(server: NatsServer) -> None:
-    wire = NatsWire(server.url, "f")
+    transport = NatsTransport(server.url, "f")
     for place in range(3):
-        wire.append(entry_bytes(Joined(str(place), "n1")), place)
-    follower = Follower(wire)
+        transport.append(entry_bytes(SiteJoined(str(place), "n1")), place)
+    follower = Follower(transport)
     assert follower.catch_up()
 
     at_the_broker(server, lambda stream: stream.delete_stream("WEFT_FED_f"))
@@ -125,7 +125,7 @@ def test_a_log_whose_broker_began_anew_is_missed_at_once(server: NatsServer) -> 
     server.start()
     with pytest.raises(LostError, match=r"ends at entry 0, and 3 was read before"):
         follower.catch_up()
-    wire.close()
+    transport.close()
 
 
 @pytest.mark.parametrize(
@@ -139,8 +139,8 @@ def test_a_log_whose_broker_began_anew_is_missed_at_once(server: NatsServer) -> 
 )
 def test_the_next_process_finds_the_same_log_or_stops(tmp_path: Path, after_it: list[str], what: str) -> None:
     def following(names: list[str]) -> Follower:
-        log = [entry_bytes(Joined(name, "n1")) for name in names]
-        return Follower(MemoryWire(MemoryBroker(log=log)), Store(tmp_path / "reader.db", [LOG_TABLE]))
+        log = [entry_bytes(SiteJoined(name, "n1")) for name in names]
+        return Follower(MemoryTransport(MemoryBroker(log=log)), RoleStore(tmp_path / "reader.db", [LOG_TABLE]))
 
     assert following(["a", "b"]).catch_up()
     assert following(["a", "b", "c"]).catch_up()
@@ -149,12 +149,12 @@ def test_the_next_process_finds_the_same_log_or_stops(tmp_path: Path, after_it: 
 
 
 def test_an_append_to_a_log_that_was_cut_ends(tmp_path: Path) -> None:
-    broker = MemoryBroker(log=[entry_bytes(Joined("a", "n1"))])
-    follower = Follower(MemoryWire(broker))
+    broker = MemoryBroker(log=[entry_bytes(SiteJoined("a", "n1"))])
+    follower = Follower(MemoryTransport(broker))
     follower.catch_up()
     broker.log.clear()
     with pytest.raises(LostError, match="takes no entry behind that one"):
-        follower.append(lambda: Joined("b", "n2"))
+        follower.append(lambda: SiteJoined("b", "n2"))
 
 
 def test_a_home_that_lacks_answers_stops(tmp_path: Path) -> None:
@@ -166,8 +166,8 @@ def test_a_home_that_lacks_answers_stops(tmp_path: Path) -> None:
     federation.work()
     answers = [
         number
-        for number, (box, data) in enumerate(federation.broker.letters, 1)
-        if box == BOX and letter_of(data).kind == "answers"
+        for number, (mailbox, data) in enumerate(federation.broker.messages, 1)
+        if mailbox == BOX and message_of(data).kind == "answers"
     ]
     assert len(answers) == 4
     federation.broker.lost.add(answers[1])
@@ -183,9 +183,11 @@ def test_other_rows_under_the_numbers_of_a_batch_are_not_taken_for_its_own(tmp_p
     federation.execute("n1", "CREATE CONTINUOUS QUERY q AS SELECT n, price FROM trades")
     for n in range(2):
         federation.publish("trades", [(n, "A", n, n)])
-    first, second = (number for number, (box, _) in enumerate(federation.broker.letters) if box.startswith("rows."))
-    letters = federation.broker.letters
-    letters[first], letters[second] = letters[second], letters[first]
+    first, second = (
+        number for number, (mailbox, _) in enumerate(federation.broker.messages) if mailbox.startswith("rows.")
+    )
+    messages = federation.broker.messages
+    messages[first], messages[second] = messages[second], messages[first]
     federation.settle()
     assert list(federation.delivered().values()) == [[[(0, 0)], [(1, 1)]]]
 
@@ -193,7 +195,7 @@ def test_other_rows_under_the_numbers_of_a_batch_are_not_taken_for_its_own(tmp_p
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"kind": "rows"}\nno table'])
 def test_a_damaged_letter_is_said_so(data: bytes) -> None:
     with pytest.raises(FederationError, match="at the broker is damaged"):
-        letter_of(data)
+        message_of(data)
 
 
 def test_a_coordinator_begins_with_an_empty_directory_and_a_home_does_not(tmp_path: Path) -> None:
@@ -207,4 +209,4 @@ def test_a_coordinator_begins_with_an_empty_directory_and_a_home_does_not(tmp_pa
     federation.coordination = federation._coordination()
     assert [each["name"] for each in federation.ask("status")["status"]["queries"]] == ["q"]
     with pytest.raises(LostError, match="were read before, into another directory of this site"):
-        Home("n1", tmp_path / "empty", federation.wire()).step()
+        ResultInbox("n1", tmp_path / "empty", federation.transport()).step()

@@ -1,4 +1,4 @@
-"""Landing, handing over, homes and the coordinator: each by itself."""
+"""RowInbox, handing over, homes and the coordinator: each by itself."""
 
 from __future__ import annotations
 
@@ -12,79 +12,79 @@ from tests.federation.live.small_federation import SmallFederation, stream_state
 from weft.federation.live.handover import feeding_begins, feeding_from
 from weft.federation.live.ledger import Ledger, Stay
 from weft.federation.live.messages import (
-    Batch,
-    Created,
+    BatchPart,
+    BatchPublished,
     Declared,
-    Dropped,
     Handover,
-    Joined,
-    Left,
-    Letter,
-    Moved,
-    Part,
+    QueriesMoved,
+    QueryCreated,
+    QueryDropped,
+    SiteJoined,
+    SiteLeft,
+    SiteMessage,
     entry_bytes,
     entry_of,
-    letter_bytes,
-    letter_of,
+    message_bytes,
+    message_of,
     small_enough,
 )
-from weft.federation.live.role_store import Store
-from weft.federation.live.row_inbox import Landing
+from weft.federation.live.role_store import RoleStore
+from weft.federation.live.row_inbox import RowInbox
 from weft.federation.live.source_batches import TABLES, BatchFiles
 from weft.loom.registration import Registration
 
 ENTRIES = (
-    Joined("j", "n1"),
+    SiteJoined("j", "n1"),
     Declared("d", "feed", "CREATE …"),
-    Created("c", "q", "n1", "n2", "CREATE …"),
-    Dropped("e", "q"),
-    Moved("m", (Handover("q", 3, "n1", "n2"),)),
-    Left("n2", (Handover("q", 3, "n2", "n1", 7),)),
-    Batch("trades", 3, 17, 5, (Part(("n1", "n2"), (4, 5), 3),)),
+    QueryCreated("c", "q", "n1", "n2", "CREATE …"),
+    QueryDropped("e", "q"),
+    QueriesMoved("m", (Handover("q", 3, "n1", "n2"),)),
+    SiteLeft("n2", (Handover("q", 3, "n2", "n1", 7),)),
+    BatchPublished("trades", 3, 17, 5, (BatchPart(("n1", "n2"), (4, 5), 3),)),
 )
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: type(entry).__name__)
-def test_entries_are_read_as_they_were_written(entry: Batch) -> None:
+def test_entries_are_read_as_they_were_written(entry: BatchPublished) -> None:
     assert entry_of(entry_bytes(entry)) == entry
 
 
 def test_letters_are_read_as_they_were_written_and_large_ones_are_divided() -> None:
     draw = random.Random(1)
     rows = pa.table({"x": pa.array(draw.randbytes(20) for _ in range(5000)), "s": ["ä\n"] * 5000})
-    letter = letter_of(letter_bytes(Letter("rows", {"number": 3, "text": "ä\n"}, rows)))
-    assert (letter.kind, letter["number"], letter["text"]) == ("rows", 3, "ä\n")
-    assert letter.rows == rows
+    message = message_of(message_bytes(SiteMessage("rows", {"number": 3, "text": "ä\n"}, rows)))
+    assert (message.kind, message["number"], message["text"]) == ("rows", 3, "ä\n")
+    assert message.rows == rows
     pieces = list(small_enough(rows, 60_000, "a broker"))
     assert len(pieces) > 1
     assert pa.concat_tables(pieces) == rows
 
 
-# --- landing -------------------------------------------------------------------------------------------------------
+# --- inbox -------------------------------------------------------------------------------------------------------
 
 
 def test_a_batch_that_comes_again_lands_once(tmp_path: Path) -> None:
-    landing = Landing(tmp_path)
+    inbox = RowInbox(tmp_path)
     rows = pa.table({"n": [1, 2]})
-    assert landing.land(5, "trades", rows, {"trades": 2}).cycle == 0
-    assert landing.land(5, "trades", rows, {"trades": 2}).cycle == 0
+    assert inbox.put(5, "trades", rows, {"trades": 2}).cycle == 0
+    assert inbox.put(5, "trades", rows, {"trades": 2}).cycle == 0
     # Without rows, it is a cycle all the same: windows close by it.
-    empty = landing.land(6, "trades", rows.slice(0, 0), {"trades": 9})
+    empty = inbox.put(6, "trades", rows.slice(0, 0), {"trades": 9})
     assert (empty.cycle, empty.place, empty.rows) == (1, 6, {})
-    again = Landing(tmp_path)
-    assert again.land(6, "trades", rows.slice(0, 0), {"trades": 9}).cycle == 1
-    assert again.land(6, None, None, {"trades": 9, "quotes": 3}).cycle == 2
-    assert [again.place_of(cycle) for cycle in range(3)] == [5, 6, 6]
+    again = RowInbox(tmp_path)
+    assert again.put(6, "trades", rows.slice(0, 0), {"trades": 9}).cycle == 1
+    assert again.put(6, None, None, {"trades": 9, "quotes": 3}).cycle == 2
+    assert [again.at(cycle).place for cycle in range(3)] == [5, 6, 6]
 
 
 def test_what_was_half_written_is_not_there(tmp_path: Path) -> None:
-    landing = Landing(tmp_path)
-    landing.land(5, "trades", pa.table({"n": [1]}), {})
+    inbox = RowInbox(tmp_path)
+    inbox.put(5, "trades", pa.table({"n": [1]}), {})
     (tmp_path / "000000000001.draft").mkdir()
-    again = Landing(tmp_path)
+    again = RowInbox(tmp_path)
     assert again.last is not None
     assert again.last.cycle == 0
-    assert again.land(6, "trades", pa.table({"n": [1]}), {}).cycle == 1
+    assert again.put(6, "trades", pa.table({"n": [1]}), {}).cycle == 1
 
 
 # --- sources -------------------------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ def ledger_with_streams(folder: Path) -> Ledger:
 def test_files_become_numbered_batches_and_stay_until_nobody_needs_them(tmp_path: Path) -> None:
     stream = ledger_with_streams(tmp_path).streams["trades"].stream
     write_batch(tmp_path, "trades", 0, [(3, "A", 1, 1), (None, "B", 1, 1), (2**62 + 1, "C", 1, 1)])
-    store = Store(tmp_path / "db", TABLES)
+    store = RoleStore(tmp_path / "db", TABLES)
     files = BatchFiles(stream, tmp_path / "mine", store)
     assert files.take() == 0
     assert files.take() is None
@@ -111,7 +111,7 @@ def test_files_become_numbered_batches_and_stay_until_nobody_needs_them(tmp_path
     assert again.take() == 1
     # A late batch does not turn the stream's clock back.
     assert (again.clock(0), again.clock(1)) == (3, 3)
-    again.let_go(1)
+    again.delete(1)
     assert again.rows(0) is None
     assert again.rows(1).num_rows == 1
 
@@ -122,10 +122,10 @@ def test_files_become_numbered_batches_and_stay_until_nobody_needs_them(tmp_path
 def ledger_at(folder: Path, text: str) -> Ledger:
     """Two streams, a query at place 3, and batches of trades at 4, 5, … whose clocks go 10, 20, … 80."""
     ledger = ledger_with_streams(folder)
-    ledger.apply(3, Created("c", "q", "n1", "n1", f"CREATE CONTINUOUS QUERY q AS {text}"))
+    ledger.apply(3, QueryCreated("c", "q", "n1", "n1", f"CREATE CONTINUOUS QUERY q AS {text}"))
     for number in range(8):
-        ledger.apply(4 + 2 * number, Batch("trades", number, 10 * (number + 1), 1))
-        ledger.apply(5 + 2 * number, Batch("quotes", number, 10 * (number + 1), 1))
+        ledger.apply(4 + 2 * number, BatchPublished("trades", number, 10 * (number + 1), 1))
+        ledger.apply(5 + 2 * number, BatchPublished("quotes", number, 10 * (number + 1), 1))
     return ledger
 
 
@@ -154,21 +154,21 @@ def test_queries_that_read_one_another_are_fed_from_their_birth(tmp_path: Path) 
     ledger = ledger_at(tmp_path, "SELECT SUM(qty) AS s FROM trades [ROWS 20 SLIDE 10]")
     assert feeding_begins(ledger, {3: 14}) == {3: 9}
     text = "CREATE CONTINUOUS QUERY above AS SELECT MAX(s) AS m FROM q [ROWS 20 SLIDE 20]"
-    ledger.apply(20, Created("d", "above", "n1", "n1", text))
+    ledger.apply(20, QueryCreated("d", "above", "n1", "n1", text))
     assert feeding_begins(ledger, {3: 20, 20: 20}) == {3: 3, 20: 20}
     assert [each.name for each in ledger.family("q")] == ["q", "above"]
 
 
 def test_who_dies_before_it_has_handed_over_is_made_good_for(tmp_path: Path) -> None:
     ledger = ledger_at(tmp_path, "SELECT n FROM trades")
-    ledger.apply(20, Moved("m", (Handover("q", 3, "n1", "n2"),)))
+    ledger.apply(20, QueriesMoved("m", (Handover("q", 3, "n1", "n2"),)))
     assert ledger.query("q").stays == (Stay("n1", 3, 3, 20), Stay("n2", 20, 20))
     # n1 has answered up to place 9 only, and the query is with n2 by now.
     assert [(stay.provider, reached) for stay, reached in ledger.query("q").unfinished({"n1": 9, "n2": 20})] == [
         ("n1", 9),
         ("n2", 20),
     ]
-    ledger.apply(21, Left("n1", (Handover("q", 3, "n1", "n2", 9),)))
+    ledger.apply(21, SiteLeft("n1", (Handover("q", 3, "n1", "n2", 9),)))
     assert ledger.query("q").stays == (Stay("n1", 3, 3, 9, broken_off=True), Stay("n2", 9, 21))
     # That n2 was at place 20 says nothing of what it was given at 21.
     assert [reached for _, reached in ledger.query("q").unfinished({"n2": 20})] == [9]
@@ -230,7 +230,7 @@ def test_the_plan_that_was_shown_is_the_one_that_is_applied(tmp_path: Path) -> N
     assert shown["moves"]
     assert federation.ask("plan", apply=False)["moves"] == shown["moves"]
     # What is measured changes all the time; the plan that somebody has looked at does not.
-    federation.coordination.placing.brain.measured({"q0": 3.0})
+    federation.coordination.placing.coordinator.measured({"q0": 3.0})
     assert federation.ask("plan", apply=True)["moves"] == shown["moves"]
     at = {each["name"]: each["provider"] for each in federation.ask("status")["status"]["queries"]}
     assert {each["query"]: at[each["query"]] for each in shown["moves"]} == {
@@ -250,7 +250,7 @@ def test_loads_are_those_of_a_provider_of_capability_one(tmp_path: Path) -> None
     placing.network.capability[placing.network.number["n1"]] = 8.0
     placing.worked("n1", 10.0, 0.0)
     placing.worked("n1", 14.0, 10.0)
-    assert placing.brain.queries.load.tolist() == [pytest.approx(3.2)]
+    assert placing.coordinator.queries.load.tolist() == [pytest.approx(3.2)]
 
 
 def test_a_site_that_nobody_knows_is_told_so(federation: SmallFederation) -> None:
@@ -263,8 +263,8 @@ def test_a_coordinator_that_starts_again_knows_all_and_does_nothing_twice(federa
     federation.execute("n1", "CREATE CONTINUOUS QUERY kept AS SELECT n FROM quotes WHERE bid > 3")
     before, entries = federation.ask("status")["status"], len(federation.broker.log)
     federation.restart_coordinator()
-    # It died before it had noted that it had read its box: every letter comes again.
-    federation.coordination._store.rows("DELETE FROM boxes")
+    # It died before it had noted that it had read its mailbox: every message comes again.
+    federation.coordination._store.rows("DELETE FROM mailboxes")
     while federation.coordination.step():
         pass
     after = federation.ask("status")["status"]

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tests.federation.live.memory_transport import MemoryBroker, MemoryWire
+from tests.federation.live.memory_transport import MemoryBroker, MemoryTransport
 from tests.federation.live.small_federation import SmallFederation, stream_statement
 from weft.cli.app import app
 from weft.delivery.log.checked_file import write_checked
 from weft.federation.federation_errors import FederationError
 from weft.federation.live.coordination import Coordination
 from weft.federation.live.coordinator_requests import asked
-from weft.federation.live.messages import Entry, Letter
+from weft.federation.live.messages import Entry, SiteMessage
 from weft.federation.live.site import SiteProcess, SiteSettings
 from weft.loom.registration import Registration
 
@@ -30,7 +30,7 @@ def federation(tmp_path: Path) -> SmallFederation:
     return SmallFederation(tmp_path)
 
 
-def outcomes(answer: Letter) -> list[str]:
+def outcomes(answer: SiteMessage) -> list[str]:
     return [each.message for each in Registration.from_text(answer["registration"]).outcomes]
 
 
@@ -118,14 +118,14 @@ def test_a_site_that_stops_says_why_and_one_that_is_silent_is_shown(federation: 
     broken = federation.directory / "incoming" / "trades" / "00000.parquet"
     broken.parent.mkdir(parents=True)
     broken.write_bytes(b"no parquet")
-    site = SiteProcess(SiteSettings("feed", federation.directory / "feed", federation.wire, 60.0), None)
+    site = SiteProcess(SiteSettings("feed", federation.directory / "feed", federation.transport, 60.0), None)
     site._join = lambda **_: None  # type: ignore[method-assign]
     with pytest.raises(FederationError, match=r"00000.parquet is no batch of stream 'trades': .* start this"):
         site.run()
     assert "is no batch of stream 'trades'" in states(federation)["feed"]
     federation.now += 95
-    federation._tell(Letter("alive", {"site": "n1"}))
-    federation._tell(Letter("alive", {"site": "feed"}))
+    federation._tell(SiteMessage("alive", {"site": "n1"}))
+    federation._tell(SiteMessage("alive", {"site": "feed"}))
     federation.coordination._patience = 1e9
     while federation.coordination.step():
         pass
@@ -134,23 +134,23 @@ def test_a_site_that_stops_says_why_and_one_that_is_silent_is_shown(federation: 
 
 
 def test_who_asks_a_coordinator_that_is_away_is_told_soon() -> None:
-    wire = MemoryWire(MemoryBroker())
+    transport = MemoryTransport(MemoryBroker())
     with pytest.raises(FederationError, match=r"has not answered for 0 s\. Is it running\? Start it with"):
-        asked(wire, "status", timeout=0.1)
+        asked(transport, "status", timeout=0.1)
     with pytest.raises(FederationError, match=r"for 0 s; what was asked waits for it, and will be done"):
-        asked(wire, "statement", timeout=0.1)
+        asked(transport, "statement", timeout=0.1)
 
 
 def test_the_commands_of_a_project_work_in_the_directory_of_a_provider(tmp_path: Path) -> None:
     """Nothing runs: it is what the provider has on its disk that is read."""
-    from weft.federation.live.site_directory import Membership, write_membership
+    from weft.federation.live.site_directory import SiteMembership, write_membership
     from weft.loom import Loom
 
     site = tmp_path / "n1"
-    write_membership(site, Membership("n1", "nats://127.0.0.1:9/market"))
+    write_membership(site, SiteMembership("n1", "nats://127.0.0.1:9/market"))
     assert "runs no queries" in run("queries", "--project", str(site), code=2)
-    write_checked(site / "generation.json", {"number": 3})
-    with Loom.open(site / "generations" / "3" / "engine") as loom:
+    write_checked(site / "engine.json", {"number": 3})
+    with Loom.open(site / "engines" / "3" / "engine") as loom:
         loom.execute(stream_statement("trades", tmp_path))
         loom.execute("CREATE CONTINUOUS QUERY hot AS SELECT n FROM trades")
     assert "hot" in run("queries", "--project", str(site))

@@ -112,7 +112,7 @@ def test_many_random_lives(tmp_path: Path, seed: int) -> None:
 
 
 def live_at_random(tmp_path: Path, seed: int) -> None:
-    """Queries come and go, move, providers die and return, letters are lost, everybody is restarted, at random."""
+    """Queries come and go, move, providers die and return, messages are lost, everybody is restarted, at random."""
     draw = random.Random(seed)
     federation = SmallFederation(tmp_path, largest=1 << 16)
     created, live = 0, []

@@ -1,4 +1,4 @@
-"""weft's engine in the place of the oracle's: parts of streams, clocks of whole ones, generations."""
+"""weft's engine in the place of the oracle's: parts of streams, clocks of whole ones, incarnations."""
 
 from __future__ import annotations
 

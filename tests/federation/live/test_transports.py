@@ -7,26 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from tests.federation.live.memory_transport import MemoryBroker, MemoryWire
+from tests.federation.live.memory_transport import MemoryBroker, MemoryTransport
 from tests.support.processes import NatsServer
 from weft.delivery.log.delivery_errors import BrokerError
-from weft.federation.live.nats_transport import NatsWire
-from weft.federation.live.transport import Wire
+from weft.federation.live.nats_transport import NatsTransport
+from weft.federation.live.transport import Transport
 
 
 @pytest.fixture(params=["memory", "nats"])
-def connect(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], Wire]]:
+def connect(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], Transport]]:
     if request.param == "memory":
         broker = MemoryBroker()
-        yield lambda: MemoryWire(broker)
+        yield lambda: MemoryTransport(broker)
         return
     server = NatsServer(tmp_path / "store")
     server.start()
-    yield lambda: NatsWire(server.url, "a federation")
+    yield lambda: NatsTransport(server.url, "a federation")
     server.stop()
 
 
-def test_an_entry_is_appended_only_behind_the_last_one(connect: Callable[[], Wire]) -> None:
+def test_an_entry_is_appended_only_behind_the_last_one(connect: Callable[[], Transport]) -> None:
     one, other = connect(), connect()
     assert one.entries(0) == []
     assert one.append(b"a", 0) == 1
@@ -39,42 +39,42 @@ def test_an_entry_is_appended_only_behind_the_last_one(connect: Callable[[], Wir
     other.close()
 
 
-def test_letters_stay_in_their_boxes_in_order_and_once(connect: Callable[[], Wire]) -> None:
-    wire = connect()
-    first = wire.put("home.n1", "x", b"one")
-    assert wire.put("home.n1", "x", b"one") == first
-    second = wire.put("home.n2", "y", b"two")
-    third = wire.put("home.n1", "z", b"three")
+def test_letters_stay_in_their_boxes_in_order_and_once(connect: Callable[[], Transport]) -> None:
+    transport = connect()
+    first = transport.put("home.n1", "x", b"one")
+    assert transport.put("home.n1", "x", b"one") == first
+    second = transport.put("home.n2", "y", b"two")
+    third = transport.put("home.n1", "z", b"three")
     assert first < second < third
-    assert wire.take("home.n1", 0) == (first, b"one")
-    assert wire.take("home.n1", first) == (third, b"three")
-    assert wire.take("home.n1", third) is None
-    assert wire.take("home.n.1", 0) is None
-    passing = wire.put("rows.s", "r", b"rows")
-    assert wire.get(passing) == b"rows"
-    assert wire.largest > 100_000
-    wire.close()
+    assert transport.take("home.n1", 0) == (first, b"one")
+    assert transport.take("home.n1", first) == (third, b"three")
+    assert transport.take("home.n1", third) is None
+    assert transport.take("home.n.1", 0) is None
+    passing = transport.put("rows.s", "r", b"rows")
+    assert transport.get(passing) == b"rows"
+    assert transport.largest > 100_000
+    transport.close()
 
 
 def test_nats_that_is_away_is_said_so() -> None:
-    wire = NatsWire("nats://127.0.0.1:9", "f")
+    transport = NatsTransport("nats://127.0.0.1:9", "f")
     with pytest.raises(BrokerError, match="cannot be reached"):
-        wire.entries(0)
-    wire.close()
+        transport.entries(0)
+    transport.close()
 
 
 def test_a_broker_that_died_has_all_when_it_is_back(tmp_path: Path) -> None:
     server = NatsServer(tmp_path / "store")
     server.start()
-    wire = NatsWire(server.url, "f")
-    wire.append(b"a", 0)
-    number = wire.put("home.n1", "x", b"one")
+    transport = NatsTransport(server.url, "f")
+    transport.append(b"a", 0)
+    number = transport.put("home.n1", "x", b"one")
     server.stop(kill=True)
     with pytest.raises(BrokerError):
-        wire.entries(0)
+        transport.entries(0)
     server.start()
-    assert wire.entries(0) == [(1, b"a")]
-    assert wire.take("home.n1", 0) == (number, b"one")
-    assert wire.append(b"b", 1) == 2
-    wire.close()
+    assert transport.entries(0) == [(1, b"a")]
+    assert transport.take("home.n1", 0) == (number, b"one")
+    assert transport.append(b"b", 1) == 2
+    transport.close()
     server.stop()

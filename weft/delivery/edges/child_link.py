@@ -16,7 +16,7 @@ from weft.delivery.subscribers.edge_protocol import (
     HEARTBEAT,
     LARGEST_REQUEST,
     PARCEL,
-    Change,
+    LinkChange,
     change_of,
     frame,
     json_frame,
@@ -35,8 +35,8 @@ class ChildLink:
         self._hub = hub
         self._members = Members()
         self._event = asyncio.Event()
-        self._asked: asyncio.Queue[Change | DeliveryError | None] = asyncio.Queue()
-        self._held: dict[str, contextlib.AsyncExitStack] = {}
+        self._changes: asyncio.Queue[LinkChange | DeliveryError | None] = asyncio.Queue()
+        self._covers: dict[str, contextlib.AsyncExitStack] = {}
         self._loop = asyncio.get_running_loop()
         self._parcels: Reader[Parcel | Gone] = Reader(
             hub,
@@ -58,13 +58,13 @@ class ChildLink:
         try:
             while True:
                 self._event.clear()
-                while not self._asked.empty():
-                    change = self._asked.get_nowait()
+                while not self._changes.empty():
+                    change = self._changes.get_nowait()
                     if change is None:
                         return
                     if isinstance(change, DeliveryError):
                         raise change
-                    if change == Change():
+                    if change.ready is not None:
                         is_ready = True
                     else:
                         writer.write(await self._changed(change, cover))
@@ -74,7 +74,7 @@ class ChildLink:
         finally:
             listening.cancel()
             self._parcels.close()
-            for each in self._held.values():
+            for each in self._covers.values():
                 await each.aclose()
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
@@ -82,16 +82,16 @@ class ChildLink:
         try:
             while True:
                 _, content = await read_frame(reader, LARGEST_REQUEST)
-                self._asked.put_nowait(change_of(content))
+                self._changes.put_nowait(change_of(content))
                 self._event.set()
         except OSError:
-            self._asked.put_nowait(None)
+            self._changes.put_nowait(None)
             self._event.set()
         except DeliveryError as error:
-            self._asked.put_nowait(error)
+            self._changes.put_nowait(error)
             self._event.set()
 
-    async def _changed(self, change: Change, cover: Cover) -> bytes:
+    async def _changed(self, change: LinkChange, cover: Cover) -> bytes:
         """Send a query's rows too, or not any more; returns the answer."""
         # What waits was cut for the queries of before: it is cut again, from the place up to which all was sent.
         self._parcels.go_back()
@@ -100,8 +100,8 @@ class ChildLink:
         if query is None:
             assert change.remove is not None
             self._members.remove(change.remove)
-            if (held := self._held.pop(change.remove, None)) is not None:
-                await held.aclose()
+            if (stack := self._covers.pop(change.remove, None)) is not None:
+                await stack.aclose()
             return b""
         stack = contextlib.AsyncExitStack()
         try:
@@ -110,7 +110,7 @@ class ChildLink:
             return json_frame(added=query, route=None, through=place)
         except DeliveryError as error:
             return json_frame(added=query, route=None, through=place, refused=str(error))
-        self._held[query] = stack
+        self._covers[query] = stack
         newest, _ = self._hub.route(query)
         self._members.put(newest or covered.route)
         route = itinerary.as_json(self._members.route(query))

@@ -43,7 +43,7 @@ _COVER_SECONDS = 25.0
 
 @dataclass(frozen=True, slots=True)
 class EdgeSettings:
-    """How an edge is set up. Nothing but this machine reaches it unless `host` says so.
+    """How an edge is set up. NoParcels but this machine reaches it unless `host` says so.
 
     `upstream` is where rows come from: nats://…, weft://… or a delivery directory. `access` is a file of grants;
     without it, those of a delivery directory hold. `linger` is how many seconds a query's rows are still taken after
@@ -63,7 +63,7 @@ class EdgeSettings:
 class Edge:
     """Serves users and other edges until it is closed. Raises DeliveryError if the grants cannot be read.
 
-    `say` is given a sentence when nobody can be let in any more, since the grants cannot be read, and when they can.
+    `say` is given a sentence when no user can be let in any more, since the grants cannot be read, and when they can.
     """
 
     def __init__(self, settings: EdgeSettings, say: Callable[[str], None] = lambda sentence: None) -> None:
@@ -80,15 +80,13 @@ class Edge:
         self._open: set[asyncio.Task[None]] = set()
 
     async def start(self) -> int:
-        """Begin to listen; returns the port."""
         for query in list(self._relay.covered):
-            # Of those who were here before; they may come back.
-            asyncio.get_running_loop().call_later(self._settings.linger, self._let_go, query)
+            # Of users of the last process; they may come back.
+            asyncio.get_running_loop().call_later(self._settings.linger, self._stop_covering, query)
         self._server = await asyncio.start_server(self._welcome, self._settings.host, self._settings.port)
         return int(self._server.sockets[0].getsockname()[1])
 
     async def close(self) -> None:
-        """Hang up, and keep the place."""
         if self._server is not None:
             self._server.close()
         for task in list(self._open):
@@ -108,7 +106,7 @@ class Edge:
             "links": [asdict(each) for each in self._links],
         }
 
-    # -- who connects -------------------------------------------------------------------------------------------------
+    # -- connections --------------------------------------------------------------------------------------------------
 
     async def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -159,21 +157,20 @@ class Edge:
 
     @contextlib.asynccontextmanager
     async def _covered(self, query: str) -> AsyncIterator[Covered]:
-        """Have a query's rows here as long as somebody wants them, and a while longer."""
+        """Have a query's rows here as long as a user or a link wants them, and a while longer."""
         self._users[query] = self._users.get(query, 0) + 1
         try:
-            yield await self._cover(query)
+            try:
+                covered = await asyncio.wait_for(asyncio.wrap_future(self._relay.cover(query)), _COVER_SECONDS)
+            except TimeoutError as error:
+                problem = self._relay.problem or "nothing answers"
+                raise BrokerError(f"this edge cannot get rows now: {problem}") from error
+            yield covered
         finally:
             self._users[query] -= 1
             if not self._users[query]:
                 loop = asyncio.get_running_loop()
-                loop.call_later(self._settings.linger, self._let_go, query)
-
-    async def _cover(self, query: str) -> Covered:
-        try:
-            return await asyncio.wait_for(asyncio.wrap_future(self._relay.cover(query)), _COVER_SECONDS)
-        except TimeoutError as error:
-            raise BrokerError(f"this edge cannot get rows now: {self._relay.problem or 'nothing answers'}") from error
+                loop.call_later(self._settings.linger, self._stop_covering, query)
 
     @contextlib.asynccontextmanager
     async def _covered_for(self, token: str | None, query: str) -> AsyncIterator[Covered]:
@@ -182,7 +179,7 @@ class Edge:
         async with self._covered(query) as covered:
             yield covered
 
-    def _let_go(self, query: str) -> None:
+    def _stop_covering(self, query: str) -> None:
         if not self._users.get(query):
             self._users.pop(query, None)
             self._relay.uncover(query)
@@ -190,11 +187,12 @@ class Edge:
     # -- users --------------------------------------------------------------------------------------------------------
 
     async def _serve_user(self, request: UserRequest, writer: asyncio.StreamWriter) -> None:
+        start = request.start
         self._check(request.token, request.query)
         while True:
             try:
                 async with self._covered(request.query) as covered:
-                    await self._serve_covered(request.query, request.start, covered, writer)
+                    await self._serve_covered(request.query, start, covered, writer)
                 return
             except UnknownQuery:
                 if not request.wait:
@@ -212,7 +210,7 @@ class Edge:
             or (start.after is not None and start.after < covered.after)
         )
         place = here if needs_history or start.after is None else start.after
-        # Who is cut off before anything came goes on from the beginning of what it asked for.
+        # A user that is cut off before anything came goes on from the beginning of what it asked for.
         first = start.after if start.after is not None else BEGINNING if needs_history else here
         writer.write(json_frame(ok=first))
         self._served["users"] += 1

@@ -1,78 +1,32 @@
-"""Where parcels can be had from, in the order of their cycles: the log of this machine, or a broker."""
+"""Feeds: what comes to an edge over the one link that it has to where its rows come from.
+
+A feed gives parcels with the rows that the added queries need, each row once:
+
+    add, remove    ask for a query's rows, or for them no more; `Added` comes when they do
+    items          what comes after a cycle, for some queries and those that are added, until the feed is closed;
+                   without a cycle, what comes from now on: how far that is comes first
+"""
 
 from __future__ import annotations
 
-import json
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event
-from typing import Protocol
+from typing import Final, Protocol
 
 from weft.delivery.log import itinerary
 from weft.delivery.log.delivery_errors import AccessDenied, BrokerError, DeliveryError, LogError
 from weft.delivery.log.delivery_log import BEGINNING, cycles, listen, read_parcel, read_routes
 from weft.delivery.log.itinerary import Itinerary
-from weft.delivery.log.parcel import Gone, Nothing, Parcel, decode
+from weft.delivery.log.parcel import Gone, NoParcels, Parcel, decode
 from weft.delivery.matching.members import Members
 from weft.delivery.matching.sharing import share
-from weft.delivery.subscribers.edge_protocol import PARCEL, VERSION, FrameSocket, error_of, json_frame, split_host
+from weft.delivery.subscribers.edge_protocol import PARCEL, VERSION, FrameSocket, document_of, json_frame, split_host
 
-_LOOK_EVERY = 0.05
-
-
-class Source(Protocol):
-    """Gives parcels, as far as they are of use to some members."""
-
-    def route(self, query: str) -> Itinerary | None:
-        """The newest itinerary of a query."""
-
-    def newest(self) -> int:
-        """The newest cycle whose parcel is there."""
-
-    def next(self, after: int, members: Members, timeout: float) -> Parcel | Gone | Nothing | None:
-        """What comes after a cycle; None if nothing does within so many seconds. Members are amended on the way."""
-
-    def close(self) -> None:
-        """Let go of it."""
-
-
-class LogSource:
-    """The log in a directory of this machine."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._new = Event()
-        self._unlisten = listen(directory, self._new.set)
-
-    def route(self, query: str) -> Itinerary | None:
-        return read_routes(self._directory).get(query)
-
-    def newest(self) -> int:
-        return max(cycles(self._directory), default=BEGINNING)
-
-    def next(self, after: int, members: Members, timeout: float) -> Parcel | Gone | Nothing | None:
-        waited = 0.0
-        while True:
-            for cycle in cycles(self._directory):
-                parcel = read_parcel(self._directory, cycle) if cycle > after else None
-                if parcel is not None:
-                    if parcel.previous is not None and parcel.previous > after:
-                        return Gone(parcel.previous)
-                    return share(parcel, members) or Nothing(cycle)
-            if waited >= timeout:
-                return None
-            self._new.wait(_LOOK_EVERY)
-            self._new.clear()
-            waited += _LOOK_EVERY
-
-    def close(self) -> None:
-        self._unlisten()
-
-
-_PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0)
+_LOOK_EVERY: Final = 0.05
+_PAUSES: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,34 +42,62 @@ class Added:
     refused: str | None = None
 
 
-Came = Added | Parcel | Gone | Nothing
+Came = Added | Parcel | Gone | NoParcels
 
 
-class Feed(Protocol):
-    """Gives parcels with the rows that the queries need that were added, each row once."""
+class ParcelSource(Protocol):
+    """Gives parcels in the order of their cycles, as far as they are of use to some members."""
 
-    problem: str | None
+    def route(self, query: str) -> Itinerary | None:
+        """The newest itinerary of a query."""
 
-    def add(self, query: str) -> None:
-        """Ask for a query's rows; `Added` comes when they do."""
+    def newest(self) -> int:
+        """The newest cycle with a parcel."""
 
-    def remove(self, query: str) -> None:
-        """Ask for a query's rows no more."""
-
-    def items(self, after: int | None, queries: Iterable[str]) -> Iterator[Came]:
-        """What comes after a cycle, for these queries and those that are added, until the feed is closed.
-
-        Without a cycle: what comes from now on; how far that is comes first.
-        """
+    def next(self, after: int, members: Members, timeout: float) -> Parcel | Gone | NoParcels | None:
+        """What comes after a cycle; None if nothing does within `timeout` seconds. Members are amended on the way."""
 
     def close(self) -> None:
-        """Let go."""
+        """Close the source."""
+
+
+class LogSource:
+    """The log in a directory of this machine."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._new = threading.Event()
+        self._unlisten = listen(directory, self._new.set)
+
+    def route(self, query: str) -> Itinerary | None:
+        return read_routes(self._directory).get(query)
+
+    def newest(self) -> int:
+        return max(cycles(self._directory), default=BEGINNING)
+
+    def next(self, after: int, members: Members, timeout: float) -> Parcel | Gone | NoParcels | None:
+        waited = 0.0
+        while True:
+            for cycle in cycles(self._directory):
+                parcel = read_parcel(self._directory, cycle) if cycle > after else None
+                if parcel is not None:
+                    if parcel.previous is not None and parcel.previous > after:
+                        return Gone(parcel.previous)
+                    return share(parcel, members) or NoParcels(cycle)
+            if waited >= timeout:
+                return None
+            self._new.wait(_LOOK_EVERY)
+            self._new.clear()
+            waited += _LOOK_EVERY
+
+    def close(self) -> None:
+        self._unlisten()
 
 
 class SourceFeed:
     """Takes parcels from the log of this machine, or from a broker."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ParcelSource) -> None:
         self._source = source
         self._changes: deque[tuple[bool, str]] = deque()
         self._closing = threading.Event()
@@ -136,7 +118,7 @@ class SourceFeed:
             try:
                 if place is None:
                     place = self._source.newest()
-                    yield Nothing(place)
+                    yield NoParcels(place)
                 while waiting:
                     yield from self._change(*waiting[0], members, place)
                     waiting.pop(0)
@@ -149,18 +131,16 @@ class SourceFeed:
                 continue
             if item is not None:
                 place = _place(item)
-            yield item or Nothing(place)
+            yield item or NoParcels(place)
 
     def close(self) -> None:
         self._closing.set()
 
     @property
     def bytes_from_broker(self) -> int:
-        """What has come from a broker."""
         return int(getattr(self._source, "bytes_received", 0))
 
     def finish(self) -> None:
-        """Let go of the source, when nobody takes items any more."""
         self._source.close()
 
     def _change(self, is_wanted: bool, query: str, members: Members, place: int) -> Iterator[Added]:
@@ -206,12 +186,13 @@ class LinkFeed:
             self._queries.update(queries)
         while not self._closing.is_set():
             try:
-                began = self._connect(place)
+                socket, began = self._connect(place)
                 failures, self.problem = 0, None
                 if place is None:
                     place = began
-                    yield Nothing(place)
-                for item in self._received():
+                    yield NoParcels(place)
+                while not self._closing.is_set():
+                    item = _received(*socket.receive())
                     if not isinstance(item, Added):
                         place = _place(item)
                     yield item
@@ -227,14 +208,13 @@ class LinkFeed:
 
     @property
     def bytes_from_broker(self) -> int:
-        """Nothing comes from a broker."""
         return 0
 
     def finish(self) -> None:
-        """Nothing is left to let go of."""
+        """Nothing is left to close."""
 
-    def _connect(self, place: int | None) -> int:
-        """Make the connection; returns the cycle after which it goes on."""
+    def _connect(self, place: int | None) -> tuple[FrameSocket, int]:
+        """Make the connection; returns it and the cycle after which it goes on."""
         opened = FrameSocket(*self._address)
         with self._lock:
             if self._socket is not None:
@@ -244,39 +224,19 @@ class LinkFeed:
             for query in sorted(self._queries):
                 self._say(add=query)
             self._say(ready="")
-        return int(opened.receive_json()["ok"])
+        return opened, int(opened.receive_json()["ok"])
 
     def _say(self, **document: str) -> None:
-        """Tell the other edge, if it is there; if it is not, it is told when it is."""
+        """Send something to the other edge, if it is there; if not, it is sent with the next connection."""
         if self._socket is not None:
             try:
                 self._socket.send(json_frame(**document))
             except OSError:
                 self._socket.close()
 
-    def _received(self) -> Iterator[Came]:
-        assert self._socket is not None
-        while not self._closing.is_set():
-            kind, content = self._socket.receive()
-            if kind == PARCEL:
-                yield decode(content)
-                continue
-            document = json.loads(content)
-            if "error" in document:
-                raise error_of(document)
-            if "added" in document:
-                route = document["route"] and itinerary.from_json(document["route"])
-                yield Added(document["added"], route, document["through"], document.get("refused"))
-            elif "gone" in document:
-                yield Gone(document["gone"])
-            else:
-                yield Nothing(document["through"])
-
 
 def feed_from(upstream: str, token: str | None) -> SourceFeed | LinkFeed:
     """The feed from an address: another edge, NATS, or a delivery directory of this machine."""
-    from pathlib import Path
-
     if upstream.startswith("weft://"):
         return LinkFeed(upstream, token)
     if upstream.startswith("nats://"):
@@ -288,7 +248,18 @@ def feed_from(upstream: str, token: str | None) -> SourceFeed | LinkFeed:
     return SourceFeed(LogSource(Path(upstream)))
 
 
-def _place(item: Parcel | Gone | Nothing) -> int:
+def _received(kind: bytes, content: bytes) -> Came:
+    """What a frame of another edge says."""
+    if kind == PARCEL:
+        return decode(content)
+    document = document_of(content)
+    if "added" in document:
+        route = document["route"] and itinerary.from_json(document["route"])
+        return Added(document["added"], route, document["through"], document.get("refused"))
+    return Gone(document["gone"]) if "gone" in document else NoParcels(document["through"])
+
+
+def _place(item: Parcel | Gone | NoParcels) -> int:
     if isinstance(item, Parcel):
         return item.cycle
     return item.until if isinstance(item, Gone) else item.through

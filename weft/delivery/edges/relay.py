@@ -18,7 +18,7 @@ from weft.delivery.log import itinerary
 from weft.delivery.log.delivery_errors import BrokerError, DamagedLog, DeliveryError, LogError, UnknownQuery
 from weft.delivery.log.delivery_log import BEGINNING, Limits, LogWriter, read_document, wake, write_document
 from weft.delivery.log.itinerary import Itinerary
-from weft.delivery.log.parcel import Gone, Nothing, Parcel
+from weft.delivery.log.parcel import Gone, NoParcels, Parcel
 from weft.delivery.subscribers.hub import borrow_hub, return_hub
 
 STATE: Final = "relay.json"
@@ -35,7 +35,6 @@ class LinkCount:
     bytes: int = 0
 
     def add(self, parcel: Parcel, size: int) -> None:
-        """Count a parcel that crosses."""
         self.parcels += 1
         self.messages += len(parcel.messages)
         self.rows += sum(each.rows.num_rows for each in parcel.messages)
@@ -58,7 +57,7 @@ class Relay:
         self._feed = feed
         self.count = LinkCount()
         self.covered: dict[str, Covered] = {}
-        self._asked: dict[str, list[Future[Covered]]] = {}
+        self._promises: dict[str, list[Future[Covered]]] = {}
         self._place, self._gone = BEGINNING, BEGINNING
         try:
             self._log = LogWriter(directory, limits)
@@ -90,24 +89,22 @@ class Relay:
         return self._feed.bytes_from_broker
 
     def cover(self, query: str) -> Future[Covered]:
-        """Have a query's rows brought here. What is returned fails with UnknownQuery if nobody has them."""
+        """Have a query's rows brought here. The future fails with UnknownQuery if they are not known upstream."""
         promise: Future[Covered] = Future()
         with self._lock:
             if query in self.covered:
                 promise.set_result(self.covered[query])
             else:
-                self._asked.setdefault(query, []).append(promise)
+                self._promises.setdefault(query, []).append(promise)
                 self._feed.add(query)
         return promise
 
     def uncover(self, query: str) -> None:
-        """Have a query's rows brought here no more."""
         with self._lock:
             if self.covered.pop(query, None) is not None:
                 self._feed.remove(query)
 
     def close(self) -> None:
-        """Stop, and keep the place."""
         self._closing.set()
         self._feed.close()
         self._thread.join(20)
@@ -133,7 +130,7 @@ class Relay:
                     self._closing.wait(1.0)
 
     def _take(self, item: Came) -> None:
-        self._has_changed |= not isinstance(item, Nothing) or item.through > self._place
+        self._has_changed |= not isinstance(item, NoParcels) or item.through > self._place
         if isinstance(item, Added):
             self._added(item)
         elif isinstance(item, Parcel):
@@ -146,7 +143,7 @@ class Relay:
 
     def _added(self, item: Added) -> None:
         with self._lock:
-            promises = self._asked.pop(item.query, [])
+            promises = self._promises.pop(item.query, [])
             known = self.covered.pop(item.query, None)
             if item.route is None:
                 problem = item.refused or f"query '{item.query}' is not known where this edge takes its rows from"
@@ -158,8 +155,8 @@ class Relay:
                 # The same feed goes on at our place, so that what was covered before still is.
                 after = known.after
             elif known is not None:
-                # The other side has begun anew, and what came meanwhile is not in the log here. Those who are here must
-                # ask again from where they are: they are then given it from where it can be had.
+                # The other side has begun again, and what came meanwhile is not in the log here. Users must ask again
+                # from where they are: they are then given it from where it can be had.
                 self.hub.turn_out(item.query, BrokerError("the edge has begun anew; ask again"))
             self.covered[item.query] = covered = Covered(after, item.route)
             self.hub.learn(item.route)
@@ -172,7 +169,7 @@ class Relay:
         self._log.write(written)
         self._log.commit(parcel.cycle)
         self._place = parcel.cycle
-        self.count.add(parcel, self._log.kept[parcel.cycle].size)
+        self.count.add(parcel, self._log.heads[parcel.cycle].size)
         with self._lock:
             for each in parcel.routes:
                 if each.query in self.covered:
@@ -189,10 +186,8 @@ class Relay:
             return
         self._has_changed = False
         with self._lock:
-            queries = {
-                query: {"after": each.after, "route": itinerary.as_json(each.route)}
-                for query, each in self.covered.items()
-            }
+            covered = self.covered.items()
+            queries = {query: {"after": each.after, "route": itinerary.as_json(each.route)} for query, each in covered}
         write_document(self._directory / STATE, {"place": self._place, "gone": self._gone, "queries": queries})
         self._kept_at = time.monotonic()
         self._keeping_took = self._kept_at - now

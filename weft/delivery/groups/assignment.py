@@ -4,8 +4,8 @@
     representatives, in epochs    what is evaluated for a group; a new epoch begins when it no longer serves a member
     itineraries, in spans         which rows of which epoch are a member's, see `switching.py`
 
-All of it changes in one transaction, together with what is registered. What a cycle goes by is in the catalog before
-the cycle is decided on, so a cycle that is run again finds it as it was.
+All of it changes in one transaction, together with what is registered. What a cycle is decided by is in the catalog
+before it, so a cycle that is run again finds it as it was.
 """
 
 from __future__ import annotations
@@ -15,7 +15,15 @@ from dataclasses import replace
 
 from weft.algebra import Query
 from weft.catalog import Catalog, MemberItinerary, decode, encode
-from weft.delivery.groups.epochs import Moment, Runner, is_past, joins_at, run, runners, switch_place
+from weft.delivery.groups.epochs import (
+    Moment,
+    RunningEpoch,
+    begin_epoch,
+    is_past,
+    joins_at,
+    running_epochs,
+    switch_place,
+)
 from weft.delivery.log.itinerary import Itinerary, Span, as_json, from_json
 from weft.optimizer.group_results import Change, Groups, Statistics, members_in
 from weft.plan.subscription import Subscription
@@ -38,7 +46,7 @@ class Assignment:
         self._most_delay = most_delay
         self._groups = _kept_groups(catalog, statistics, most_delay, told)
         placed = {int(member) for group in self._groups.names() for member in self._groups.members(group)}
-        self._runners = runners(catalog)
+        self._epochs = running_epochs(catalog)
         self._itineraries = {each.number: from_json(dict(each.document)) for each in catalog.deliveries.itineraries()}
 
         #: Members whose groups could not be taken up, since others in them went while nothing ran.
@@ -46,16 +54,16 @@ class Assignment:
         self._broken = catalog.deliveries.groups().keys() - {_NUMBERS, *self._groups.names()}
 
     @property
-    def runners(self) -> Mapping[tuple[str, int], Runner]:
+    def epochs(self) -> Mapping[tuple[str, int], RunningEpoch]:
         """What is evaluated for groups, by stream and epoch."""
-        return self._runners
+        return self._epochs
 
     @property
     def groups(self) -> Groups:
         return self._groups
 
     def settle(self, moment: Moment, statistics: Statistics | None = None) -> None:
-        """Bring everything in line with the members that there are; with statistics, regroup what does not pay."""
+        """Bring everything in line with the present members; with statistics, regroup what does not pay."""
         numbers = frozenset(self._catalog.members().values())
         with self._catalog.transaction():
             if statistics is not None or self._unplaced or numbers != self._itineraries.keys():
@@ -97,34 +105,34 @@ class Assignment:
             running, wanted = self._current(group), self._groups.representative(group)
             if running is not None and (running.epoch == wanted.epoch or not (regrouping or group in needed)):
                 continue
-            runner = run(self._catalog, wanted, group, wanted.epoch)
-            self._runners[group, wanted.epoch] = runner
+            running = begin_epoch(self._catalog, wanted, group, wanted.epoch)
+            self._epochs[group, wanted.epoch] = running
             begun.add(group)
         return begun
 
-    def _current(self, group: str) -> Runner | None:
-        epochs = [epoch for stream, epoch in self._runners if stream == group]
-        return self._runners[group, max(epochs)] if epochs else None
+    def _current(self, group: str) -> RunningEpoch | None:
+        epochs = [epoch for stream, epoch in self._epochs if stream == group]
+        return self._epochs[group, max(epochs)] if epochs else None
 
     def _route(self, number: int, query: Query, begun: set[str], moment: Moment) -> None:
         """Say where a member's answers are found from now on."""
         group = self._groups.group_of(str(number))
-        runner = self._current(group)
-        assert runner is not None
+        running = self._current(group)
+        assert running is not None
         known = self._itineraries.get(number)
         subscriptions = {group: self._groups.subscription(str(number))}
-        whole = Span(group, runner.epoch, runner.by, clock=runner.clock)
+        whole = Span(group, running.epoch, running.by, clock=running.clock)
         if known is not None:
-            spans = _switched(known.spans, whole, switch_place(runner.kind, runner.relation, runner.reach, moment))
+            spans = _switched(known.spans, whole, switch_place(running.kind, running.relation, running.reach, moment))
             subscriptions = {each.stream: each for each in known.subscriptions} | subscriptions
         elif group in begun:
             spans = (whole,)
         else:
-            at_once, since = joins_at(runner.kind, runner.relation, moment)
+            at_once, since = joins_at(running.kind, running.relation, moment)
             spans = (replace(whole, since=since),)
             if not at_once:
                 bridge, subscription = self._bridge(number, query)
-                spans = _switched((bridge,), whole, switch_place(runner.kind, runner.relation, runner.reach, moment))
+                spans = _switched((bridge,), whole, switch_place(running.kind, running.relation, running.reach, moment))
                 subscriptions[bridge.stream] = subscription
         spans, complete_from = self._without_oldest(spans, known, moment)
         needed = {each.stream for each in spans}
@@ -139,22 +147,22 @@ class Assignment:
     ) -> tuple[tuple[Span, ...], int | None]:
         """Spans without the oldest, if they are many, and the cycle from which on they are all there is.
 
-        Only those go whose epochs are not evaluated any more: no row of them comes again.
+        A span goes only if its epoch is not evaluated any more: no row of it comes again.
         """
         complete_from = known.complete_from if known is not None else None
-        while len(spans) > _MOST_SPANS and (spans[0].stream, spans[0].epoch) not in self._runners:
+        while len(spans) > _MOST_SPANS and (spans[0].stream, spans[0].epoch) not in self._epochs:
             spans, complete_from = spans[1:], moment.cycle
         return spans, complete_from
 
     def _bridge(self, number: int, query: Query) -> tuple[Span, Subscription]:
-        """Evaluate a new member by itself until the representative of its group lacks none of its answers."""
+        """Evaluate a new member alone until the representative of its group lacks none of its answers."""
         alone = Groups(most_delay=self._most_delay)
         alone.insert(str(number), query)
         (group,) = alone.names()
         stream = f"m{number}"
-        runner = run(self._catalog, alone.representative(group), stream, 1)
-        self._runners[stream, 1] = runner
-        return Span(stream, 1, runner.by, clock=runner.clock), replace(alone.subscription(str(number)), stream=stream)
+        running = begin_epoch(self._catalog, alone.representative(group), stream, 1)
+        self._epochs[stream, 1] = running
+        return Span(stream, 1, running.by, clock=running.clock), replace(alone.subscription(str(number)), stream=stream)
 
     def _end(self, number: int, moment: Moment) -> None:
         """A member is gone: of the next cycle it takes nothing any more."""
@@ -164,10 +172,10 @@ class Assignment:
     # -- epochs that are over -----------------------------------------------------------------------------------------
 
     def _retire(self, moment: Moment) -> None:
-        """Let go of epochs that no member takes rows from any more."""
+        """End epochs that no member takes rows from any more."""
         current = {group: self._current(group) for group in self._groups.names()}
-        in_use = {(group, runner.epoch) for group, runner in current.items() if runner is not None}
-        past = {key: each for key, each in self._runners.items() if key not in in_use}
+        in_use = {(group, running.epoch) for group, running in current.items() if running is not None}
+        past = {key: each for key, each in self._epochs.items() if key not in in_use}
         if not past:
             return
         ends: dict[tuple[str, int], list[int | None]] = {}
@@ -175,14 +183,15 @@ class Assignment:
             for span in itinerary.spans:
                 if (span.stream, span.epoch) in past:
                     ends.setdefault((span.stream, span.epoch), []).append(span.until)
-        for key, runner in past.items():
+        for key, running in past.items():
             waiting = (
-                until is None or not is_past(runner.kind, runner.relation, until, moment) for until in ends.get(key, ())
+                until is None or not is_past(running.kind, running.relation, until, moment)
+                for until in ends.get(key, ())
             )
             if not any(waiting):
-                for name in runner.names:
+                for name in running.names:
                     self._catalog.drop_representative(name)
-                del self._runners[key]
+                del self._epochs[key]
 
 
 def forget_all(catalog: Catalog) -> None:

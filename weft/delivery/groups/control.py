@@ -20,12 +20,12 @@ import pyarrow as pa
 from weft.algebra.relations import WINDOW_END
 from weft.catalog import Catalog
 from weft.delivery.groups.assignment import Assignment, forget_all
-from weft.delivery.groups.epochs import Moment, Runner
-from weft.delivery.groups.published_statistics import Observed
-from weft.delivery.log.delivery_errors import DamagedLog, DeliveryError
-from weft.delivery.log.delivery_log import Limits, clear, cycles, delivery_directory, put_aside
+from weft.delivery.groups.epochs import Moment, RunningEpoch
+from weft.delivery.groups.published_statistics import PublishedStatistics
+from weft.delivery.log.delivery_errors import DeliveryError
+from weft.delivery.log.delivery_log import Limits, clear, cycles, delivery_directory
 from weft.delivery.log.itinerary import from_json
-from weft.delivery.log.publisher import Broker, Published, Publisher
+from weft.delivery.log.publisher import Broker, Published, Publisher, open_publisher
 from weft.optimizer.group_results import Statistics
 from weft.runtime.engine import Engine
 from weft.runtime.sinks.publishing import PublishedRows
@@ -41,13 +41,13 @@ class Control:
         self._say = say
         self._assignment: Assignment | None = None
         self._publisher: Publisher | None = None
-        #: Whether the log has begun anew, and its first parcel must have all itineraries.
+        #: Whether the log is a new one, and its first parcel must have all itineraries.
         self._lacks_routes = False
-        self._observed = Observed()
+        self._observed = PublishedStatistics()
         self._next_round = time.monotonic() + self._catalog.settings().delivery_every / 1e6
 
     def settle(self, last: Commit) -> None:
-        """Group the members that there are for the cycle after `last`."""
+        """Group the members for the cycle after `last`."""
         if self._assignment is None and not self._catalog.members() and not self._catalog.deliveries.itineraries():
             return
         assignment = self._opened(last)
@@ -55,7 +55,9 @@ class Control:
         statistics = self._statistics() if due else None
         if due:
             self._next_round = time.monotonic() + self._catalog.settings().delivery_every / 1e6
-        assignment.settle(_moment(self._catalog, last), statistics)
+        numbers = self._catalog.stream_numbers()
+        largest = {name: state.largest for name, state in last.streams.items() if numbers.get(name) == state.number}
+        assignment.settle(Moment(last.cycle + 1, largest), statistics)
 
     def regroup(self) -> None:
         """Ask before the next cycle whether groups still pay, and not only when it is time to."""
@@ -80,7 +82,6 @@ class Control:
         self._publisher.write(cycle, rows, routes)
 
     def committed(self, cycle: int) -> None:
-        """Show readers what the cycle has published."""
         if self._publisher is not None:
             self._publisher.committed(cycle)
             self._lacks_routes = False
@@ -104,36 +105,24 @@ class Control:
         if self._assignment is not None:
             return self._assignment
         directory = delivery_directory(self._catalog.path.parent)
-        if _is_of_another_life(self._catalog, directory, last):
+        if _state_was_removed(self._catalog, directory, last):
             forget_all(self._catalog)
             clear(directory)
-        self._publisher = self._publishing(directory, last)
+        self._publisher, self._lacks_routes = open_publisher(
+            directory, self._publisher_of, lambda publisher: self._is_whole(publisher, last), last.cycle, self._say
+        )
         delay = self._catalog.settings().delivery_delay
         is_told = self._catalog.settings().broker is None
         self._assignment = Assignment(self._catalog, self._statistics(), delay, is_told)
         return self._assignment
 
-    def _publishing(self, directory: Path, last: Commit) -> Publisher:
-        """The publisher of the log as it is; or of a new one, if the log is damaged or lacks what was published."""
-        try:
-            publisher = self._publisher_of(directory)
-            publisher.committed(last.cycle)
-            published = [each for each in self._catalog.deliveries.itineraries() if each.cycle <= last.cycle]
-            if all(from_json(dict(each.document)).query in publisher.routes() for each in published):
-                return publisher
-            publisher.close()
-            problem = f"{directory} lacks what was published"
-        except DamagedLog as error:
-            problem = str(error).partition(";")[0]
-        aside = put_aside(directory)
-        self._say(
-            f"{problem}: the delivery log was put aside, in {aside}, and begins anew after cycle {last.cycle}; "
-            "users are told that they lack the cycles before"
-        )
-        self._lacks_routes = True
-        return self._publisher_of(directory, last.cycle)
+    def _is_whole(self, publisher: Publisher, last: Commit) -> bool:
+        """Whether a log has the itineraries of all that was published."""
+        publisher.committed(last.cycle)
+        published = [each for each in self._catalog.deliveries.itineraries() if each.cycle <= last.cycle]
+        return all(from_json(dict(each.document)).query in publisher.routes() for each in published)
 
-    def _publisher_of(self, directory: Path, begins_after: int | None = None) -> Publisher:
+    def _publisher_of(self, directory: Path, begins_after: int | None) -> Publisher:
         most = self._catalog.settings().max_delivery
         limits = Limits(bytes=most, waiting_bytes=most)
         broker, project = _broker(self._catalog), self._catalog.project
@@ -142,13 +131,13 @@ class Control:
     def _as_published(self, parts: Sequence[PublishedRows]) -> list[Published]:
         """The rows of one epoch: what several parts answer is published by the first of them alone."""
         assert self._assignment is not None
-        runner = self._assignment.runners.get((parts[0].stream, parts[0].epoch))
+        running = self._assignment.epochs.get((parts[0].stream, parts[0].epoch))
         found = []
         for each in parts:
             if each.rows is not None and each.rows.num_rows:
-                if runner is not None:
-                    self._observed.rows(runner.relation, each.rows)
-                rows = each.rows if runner is None else _without_others(each.rows, each.part, runner)
+                if running is not None:
+                    self._observed.rows(running.relation, each.rows)
+                rows = each.rows if running is None else _without_others(each.rows, each.part, running)
                 found.append(Published(each.stream, each.epoch, rows, each.watermark))
         return found
 
@@ -166,9 +155,9 @@ def _by_epoch(published: Sequence[PublishedRows]) -> Mapping[tuple[str, int], li
     return found
 
 
-def _without_others(rows: pa.Table, part: int, runner: Runner) -> pa.Table:
+def _without_others(rows: pa.Table, part: int, running: RunningEpoch) -> pa.Table:
     """The rows of window instances that no part before this one answers."""
-    earlier = [ends for ends in runner.ends[:part] if ends is not None]
+    earlier = [ends for ends in running.ends[:part] if ends is not None]
     if not earlier:
         return rows
     ends = rows[WINDOW_END].combine_chunks().cast(pa.int64()).to_numpy(zero_copy_only=False)
@@ -178,13 +167,7 @@ def _without_others(rows: pa.Table, part: int, runner: Runner) -> pa.Table:
     return rows.filter(pa.array(own))
 
 
-def _moment(catalog: Catalog, last: Commit) -> Moment:
-    numbers = catalog.stream_numbers()
-    largest = {name: state.largest for name, state in last.streams.items() if numbers.get(name) == state.number}
-    return Moment(last.cycle + 1, largest)
-
-
-def _is_of_another_life(catalog: Catalog, directory: Path, last: Commit) -> bool:
+def _state_was_removed(catalog: Catalog, directory: Path, last: Commit) -> bool:
     """Whether what is kept was made before the project's state was removed, and cycles counted from the start again."""
     changed = (each.cycle > last.cycle + 1 for each in catalog.deliveries.itineraries())
     return any(changed) or any(cycle > last.cycle for cycle in cycles(directory))

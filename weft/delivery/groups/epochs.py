@@ -1,7 +1,7 @@
-"""From which row on a member takes its answers from another representative.
+"""Epochs of representatives: which are evaluated, and from which row on a member takes its answers from another one.
 
 A representative begins with a cycle, like every query, and lacks what came before it. A member that is older than it
-must not miss that, and one that is younger must not get it. What they go by is the *place* of a row:
+must not miss that, and one that is younger must not get it. What decides is the *place* of a row:
 
     selections     the cycle that publishes the row: rows pass at once
     aggregates     the start of the window instance: a query answers the instances that start after all rows so far
@@ -18,7 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+
+import msgspec
 
 from weft.algebra import Relation, Stream
 from weft.algebra.properties import leaves
@@ -106,7 +107,7 @@ def is_past(kind: Kind, relation: Relation, until: int, moment: Moment) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Runner:
+class RunningEpoch:
     """An epoch that is evaluated. `names` are those of its parts; `ends` the ends of windows that each part publishes.
 
     `by` are the columns whose largest value is the place of a row; none if that is the cycle. `clock` are those whose
@@ -124,52 +125,48 @@ class Runner:
     clock: tuple[str, ...] = ()
 
 
-def runners(catalog: Catalog) -> dict[tuple[str, int], Runner]:
-    """All that run, by stream and epoch."""
+class _About(msgspec.Struct):
+    """What the catalog keeps of a part, besides its query."""
+
+    kind: Kind
+    reach: int
+    by: tuple[str, ...]
+    ends: tuple[int, int] | None
+    clock: tuple[str, ...]
+
+
+def running_epochs(catalog: Catalog) -> dict[tuple[str, int], RunningEpoch]:
+    """All epochs that are evaluated, by stream and number."""
     parts: dict[tuple[str, int], list[Representative]] = {}
     for each in catalog.representatives():
         parts.setdefault((each.stream, each.epoch), []).append(each)
-    return {key: _runner(found) for key, found in parts.items()}
+    return {key: _running(found) for key, found in parts.items()}
 
 
-def run(catalog: Catalog, found: group_results.Representative, stream: str, epoch: int) -> Runner:
-    """Let a representative be evaluated from the next cycle on."""
+def begin_epoch(catalog: Catalog, found: group_results.Representative, stream: str, epoch: int) -> RunningEpoch:
+    """Have a representative evaluated from the next cycle on."""
+    shown = found.parts[0].query.clock
     by: tuple[str, ...] = ()
+    clock: tuple[str, ...] = (shown,) if shown is not None and shown in found.columns else ()
     if found.kind is Kind.AGGREGATE:
         by = (WINDOW_START,)
     elif found.kind is Kind.JOIN:
-        by = found.clocks
+        by = clock = found.clocks
     parts = []
     for number, part in enumerate(found.parts):
         name = f"{OWN}{stream}.{epoch}" + f".{number}" * (number > 0)
         query = replace(part.query, name=name, text="", sink=publishing_sink(stream, epoch, number))
-        ends = None if part.ends is None else [part.ends.modulus, part.ends.residue]
-        about = {"kind": found.kind.value, "reach": found.reach, "by": by, "ends": ends, "clock": _clock(found)}
+        ends = None if part.ends is None else (part.ends.modulus, part.ends.residue)
+        about = msgspec.to_builtins(_About(found.kind, found.reach, by, ends, clock))
         parts.append(Representative(name, stream, epoch, number, query, about))
         catalog.add_representative(parts[-1])
-    return _runner(parts)
+    return _running(parts)
 
 
-def _runner(parts: Iterable[Representative]) -> Runner:
+def _running(parts: Iterable[Representative]) -> RunningEpoch:
     listed = sorted(parts, key=lambda each: each.part)
-    first = listed[0]
-    about: Mapping[str, Any] = first.about
-    return Runner(
-        first.stream,
-        first.epoch,
-        Kind(about["kind"]),
-        first.query.relation,
-        about["reach"],
-        tuple(about["by"]),
-        tuple(each.name for each in listed),
-        tuple(None if each.about["ends"] is None else ResidueClass(*each.about["ends"]) for each in listed),
-        tuple(about.get("clock", ())),
-    )
-
-
-def _clock(found: group_results.Representative) -> tuple[str, ...]:
-    """The published columns that show an answer's clock, if they do."""
-    if found.kind is Kind.JOIN:
-        return found.clocks
-    shown = found.parts[0].query.clock
-    return (shown,) if shown is not None and shown in found.columns else ()
+    first, abouts = listed[0], [msgspec.convert(each.about, _About) for each in listed]
+    about, names = abouts[0], tuple(each.name for each in listed)
+    ends = tuple(None if each.ends is None else ResidueClass(*each.ends) for each in abouts)
+    kind, relation = about.kind, first.query.relation
+    return RunningEpoch(first.stream, first.epoch, kind, relation, about.reach, about.by, names, ends, about.clock)

@@ -21,7 +21,7 @@ _SAMPLE: Final = 1024
 
 
 @dataclass
-class Observed:
+class PublishedStatistics:
     """The newest widths and values, by "stream.column", and the seconds that the first hop takes."""
 
     widths: dict[str, float] = field(default_factory=dict)

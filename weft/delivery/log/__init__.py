@@ -1,1 +1,1 @@
-"""The delivery log: what cycles publish, kept on disk for those who take it."""
+"""The delivery log: what cycles publish, kept on disk for subscribers, edges and brokers."""

@@ -1,33 +1,34 @@
-"""Access: who may take which queries' answers.
+"""Access: which queries' answers the holder of a token may take.
 
 A project without `access.json` in its delivery directory lets everyone who can reach it take everything. With one, a
 subscription needs a token, and a token allows the queries whose names match one of its patterns ('hot', 'sales_*').
 The file has no tokens, only their hashes. A token is 256 random bits, so that it cannot be guessed from a plain hash.
 
-Who can read the directory can read the rows, whatever this file says: that is for the operating system to prevent.
+A user that can read the directory can read the rows, whatever this file says: that is for the operating system to
+prevent.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 import secrets
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+
+import msgspec
 
 from weft.delivery.log.delivery_errors import AccessDenied, LogError
-from weft.delivery.log.delivery_log import write_json
+from weft.delivery.log.delivery_log import write_file
 from weft.files.private_files import private_folder
 
 ACCESS: Final = "access.json"
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(msgspec.Struct, frozen=True):
     """What the holder of a token may see. `name` is for people, to tell grants apart."""
 
     name: str
@@ -42,33 +43,26 @@ class Access:
     grants: tuple[Grant, ...] | None = None
 
     @classmethod
-    def of(cls, directory: Path) -> Access:
-        """The grants in a directory."""
-        return cls.read(directory / ACCESS)
-
-    @classmethod
     def read(cls, path: Path) -> Access:
         """The grants in a file; none are needed if it does not exist. Raises LogError if it cannot be read."""
         try:
-            return cls.from_data(json.loads(path.read_bytes()))
+            return cls.decode(path.read_bytes())
         except FileNotFoundError:
             return cls()
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError) as error:
             # A file that cannot be read must not open the door.
             raise LogError(
                 f"{path} cannot be read as a list of grants ({error}); nobody is let in until it can"
             ) from error
 
     @classmethod
-    def from_data(cls, documents: list[dict[str, Any]] | None) -> Access:
-        """The grants that plain data have; None if no token is needed."""
-        if documents is None:
-            return cls()
-        return cls(tuple(Grant(each["name"], each["hash"], tuple(each["queries"])) for each in documents))
+    def decode(cls, data: bytes) -> Access:
+        """The grants that bytes hold, as `encode` wrote them: hashes, and no tokens."""
+        return cls(msgspec.json.decode(data, type=tuple[Grant, ...] | None))
 
-    def as_data(self) -> list[dict[str, Any]] | None:
-        """Grants as plain data: hashes, and no tokens."""
-        return None if self.grants is None else [asdict(each) for each in self.grants]
+    def encode(self) -> bytes:
+        """Grants as JSON; null if no token is needed."""
+        return msgspec.json.encode(self.grants)
 
     def check(self, token: str | None, query: str) -> None:
         """Raises AccessDenied unless a token allows a query."""
@@ -76,20 +70,17 @@ class Access:
             return
         if token is None:
             raise AccessDenied("a token is needed to take answers here; ask who runs the project for one")
-        if not any(fnmatchcase(query, pattern) for pattern in self._allowed(token)):
-            raise AccessDenied(f"the token does not allow query '{query}', or is none that is known here")
-
-    def _allowed(self, token: str) -> Sequence[str]:
         hashed = _hash(token)
         # Each is compared, and in constant time, so that how long it takes says nothing of the hashes.
-        found = [each.queries for each in self.grants or () if hmac.compare_digest(each.hash, hashed)]
-        return found[0] if found else ()
+        allowed = [each.queries for each in self.grants if hmac.compare_digest(each.hash, hashed)]
+        if not any(fnmatchcase(query, pattern) for queries in allowed[:1] for pattern in queries):
+            raise AccessDenied(f"the token does not allow query '{query}', or is none that is known here")
 
 
 class AccessFile:
     """The grants in a file, read again each time.
 
-    While a file that is required is missing nobody is let in; nor while one is missing that was there before.
+    While a file that is required is missing no user is let in; nor while one is missing that was there before.
     """
 
     def __init__(self, path: Path, *, is_required: bool = False) -> None:
@@ -97,7 +88,7 @@ class AccessFile:
         self._is_required = is_required
 
     def read(self) -> Access:
-        """The grants that the file has now. Raises LogError if nobody can be let in."""
+        """The grants that the file has now. Raises LogError if no user can be let in."""
         found = Access.read(self._path)
         if found.grants is None and self._is_required:
             raise LogError(f"{self._path} does not exist; nobody is let in until it does: put the file of grants there")
@@ -107,7 +98,7 @@ class AccessFile:
 
 def grant(directory: Path, name: str, queries: Sequence[str]) -> str:
     """Make a token that allows the queries that match a pattern. It is shown this once, and kept nowhere."""
-    known = Access.of(directory).grants or ()
+    known = Access.read(directory / ACCESS).grants or ()
     if any(each.name == name for each in known):
         raise LogError(f"there is a grant '{name}' already; revoke it first")
     token = secrets.token_urlsafe(32)
@@ -116,8 +107,8 @@ def grant(directory: Path, name: str, queries: Sequence[str]) -> str:
 
 
 def revoke(directory: Path, name: str) -> None:
-    """Make a token worthless. When none are left a token is still needed, and there is none."""
-    known = Access.of(directory).grants or ()
+    """Make a token worthless. When none is left, a token is still needed."""
+    known = Access.read(directory / ACCESS).grants or ()
     if all(each.name != name for each in known):
         raise LogError(f"there is no grant '{name}'")
     _write(directory, tuple(each for each in known if each.name != name))
@@ -125,7 +116,7 @@ def revoke(directory: Path, name: str) -> None:
 
 def _write(directory: Path, grants: Sequence[Grant]) -> None:
     private_folder(directory)
-    write_json(directory / ACCESS, Access(tuple(grants)).as_data())
+    write_file(directory / ACCESS, Access(tuple(grants)).encode())
 
 
 def _hash(token: str) -> str:

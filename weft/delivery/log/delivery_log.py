@@ -1,8 +1,21 @@
-"""Who is told at once, inside this process, when a directory has a new parcel. Other processes look for themselves."""
+"""The delivery log: the parcels of the newest cycles, one file each, in one directory.
+
+    000000000017.pending         written before its cycle commits, and not there yet for readers
+    000000000016.parcel          of a committed cycle; it never changes again
+    000000000016.newest          an empty file, whose name says which parcel is the newest
+    000000000015.acknowledged    likewise, how far a broker has come, see `publisher.py`
+    routes.json                  the itineraries of deleted parcels, and how many changes of them these were
+
+One process writes, any number read. A file gets its name when it is whole. The oldest parcels are deleted when there
+are too many rows or bytes; their itineraries are gathered in `routes.json` first, so that a reader needs nothing else.
+
+Each parcel names the one before it, so that readers notice one that is missing between two others, and says how many
+changes of itineraries were published before it. When the log is opened, and when itineraries are read, it is checked
+that no change is missing, and not the newest parcel.
+"""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import threading
@@ -15,44 +28,26 @@ from weft.delivery.log import itinerary
 from weft.delivery.log.checked_file import Damaged, marker, move_marker, read_checked, write_checked
 from weft.delivery.log.delivery_errors import DamagedLog, LogError
 from weft.delivery.log.itinerary import Itinerary
-from weft.delivery.log.parcel import Head, Parcel, checked_head, decode, encode, read_head
+from weft.delivery.log.parcel import Parcel, ParcelHead, checked_head, decode, encode, read_head
 from weft.files.atomic import write_atomically
 from weft.files.private_files import private_folder
 
-_lock = threading.Lock()
-_waiting: dict[Path, list[Callable[[], None]]] = {}
-
-
-def listen(directory: Path, wake: Callable[[], None]) -> Callable[[], None]:
-    """Have `wake` called after each commit in a directory; what is returned ends that."""
-    path = directory.resolve()
-    with _lock:
-        _waiting.setdefault(path, []).append(wake)
-
-    def end() -> None:
-        with _lock:
-            _waiting[path].remove(wake)
-
-    return end
-
-
-def wake(directory: Path) -> None:
-    """Tell those who listen that a directory has something new."""
-    with _lock:
-        waiting = list(_waiting.get(directory.resolve(), ()))
-    for each in waiting:
-        each()
-
-
-Found = TypeVar("Found")
+_Found = TypeVar("_Found")
 
 #: The place before all cycles.
 BEGINNING: Final = -1
-ROUTES: Final = "routes.json"
-#: How far a broker has come, see `forwarder.py`.
-ACKNOWLEDGED: Final = "acknowledged.json"
+
+#: The kind of the marker that says how far a broker has come.
+ACKNOWLEDGED: Final = "acknowledged"
+_ROUTES: Final = "routes.json"
+_KINDS: Final = ("parcel", "pending", "newest", ACKNOWLEDGED)
 _PARCEL = re.compile(r"(\d{12})\.parcel")
 _PENDING = re.compile(r"(\d{12})\.pending")
+
+_ADVICE: Final = (
+    "restore it from a copy, or start what writes it again: that puts the log aside and begins a new one, and tells "
+    "users which cycles they lack"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +69,8 @@ def delivery_directory(project: Path) -> Path:
     return project / "delivery"
 
 
-_ADVICE: Final = (
-    "restore it from a copy, or start what writes it again: that puts the log aside and begins a new one, and tells "
-    "users which cycles they lack"
-)
+def parcel_path(directory: Path, cycle: int) -> Path:
+    return directory / f"{cycle:012d}.parcel"
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
@@ -90,21 +83,57 @@ def cycles(directory: Path) -> list[int]:
 
 def read_parcel(directory: Path, cycle: int) -> Parcel | None:
     """The parcel of a cycle; None if it is not there, or not any more. Raises DamagedLog if it is damaged."""
-    return _read(parcel_path(directory, cycle), lambda file: _of_cycle(cycle, decode(file.read())))
+    return _read(parcel_path(directory, cycle), lambda file: _checked_cycle(cycle, decode(file.read())))
 
 
-def head_of(directory: Path, cycle: int, read: Callable[[BinaryIO], Head] = read_head) -> Head | None:
+def head_of(directory: Path, cycle: int, read: Callable[[BinaryIO], ParcelHead] = read_head) -> ParcelHead | None:
     """A parcel without its rows; None if it is not there. Raises DamagedLog if it is damaged."""
 
-    def head(file: BinaryIO) -> Head:
+    def head(file: BinaryIO) -> ParcelHead:
         found = read(file)
-        _of_cycle(cycle, found.parcel)
+        _checked_cycle(cycle, found.parcel)
         return found
 
     return _read(parcel_path(directory, cycle), head)
 
 
-def _read(path: Path, read: Callable[[BinaryIO], Found]) -> Found | None:
+def read_routes(directory: Path) -> dict[str, Itinerary]:
+    """The newest itinerary of every query."""
+    # A parcel may be deleted meanwhile; its itineraries are then in a newer routes.json, which is read again.
+    while True:
+        newest, before = marker(directory, "newest"), _stamp(directory)
+        changes, routes = _gathered(directory)
+        heads = {cycle: head for cycle in cycles(directory) if (head := head_of(directory, cycle)) is not None}
+        for head in heads.values():
+            routes.update({each.query: each for each in head.parcel.routes})
+        if _stamp(directory) == before:
+            _check_whole(directory, heads, newest, changes)
+            return routes
+
+
+def check_published(directory: Path, query: str) -> None:
+    """Raise DamagedLog if the log does not know a query whose answers were published."""
+    if query not in read_routes(directory):
+        raise DamagedLog(f"{directory} lacks what query '{query}' published; {_ADVICE}")
+
+
+def _check_whole(directory: Path, heads: Mapping[int, ParcelHead], newest: int | None, changes: int) -> None:
+    """Raise DamagedLog if the newest parcel is missing, or one that changed itineraries.
+
+    The gathered itineraries are the result of a number of `changes`.
+    """
+    if newest is not None and max(heads, default=BEGINNING) < newest:
+        raise missing(parcel_path(directory, newest))
+    for number, (_, head) in enumerate(sorted(heads.items())):
+        previous = head.parcel.previous
+        if head.parcel.changes > changes:
+            if number == 0 or previous is None:
+                raise _damaged(directory / _ROUTES, ValueError("it lacks itineraries, or is an older copy"))
+            raise missing(parcel_path(directory, previous))
+        changes = max(changes, head.parcel.changes + len(head.parcel.routes))
+
+
+def _read(path: Path, read: Callable[[BinaryIO], _Found]) -> _Found | None:
     try:
         with path.open("rb") as file:
             return read(file)
@@ -116,51 +145,10 @@ def _read(path: Path, read: Callable[[BinaryIO], Found]) -> Found | None:
         raise _unreadable(path, error) from error
 
 
-def _of_cycle(cycle: int, parcel: Parcel) -> Parcel:
+def _checked_cycle(cycle: int, parcel: Parcel) -> Parcel:
     if parcel.cycle != cycle:
         raise Damaged(f"it is the parcel of cycle {parcel.cycle}")
     return parcel
-
-
-def read_routes(directory: Path) -> dict[str, Itinerary]:
-    """The newest itinerary of every query."""
-    # A parcel may go while we look; its itineraries are then in a newer routes.json, which is read again.
-    while True:
-        newest, before = marker(directory, "newest"), _stamp(directory)
-        changes, routes = _gathered(directory)
-        heads = {cycle: head for cycle in cycles(directory) if (head := head_of(directory, cycle)) is not None}
-        for head in heads.values():
-            routes.update({each.query: each for each in head.parcel.routes})
-        if _stamp(directory) == before:
-            check_whole(directory, heads, newest, changes)
-            return routes
-
-
-def check_published(directory: Path, query: str) -> None:
-    """Raise DamagedLog if the log does not know a query whose answers were published."""
-    if query not in read_routes(directory):
-        raise DamagedLog(f"{directory} lacks what query '{query}' published; {_ADVICE}")
-
-
-def check_whole(directory: Path, heads: Mapping[int, Head], newest: int | None, changes: int) -> None:
-    """Raise DamagedLog if the newest parcel is missing, or one that changed itineraries.
-
-    The itineraries that were gathered have so many `changes` in them.
-    """
-    if newest is not None and max(heads, default=-1) < newest:
-        raise missing(parcel_path(directory, newest))
-    for number, (_, head) in enumerate(sorted(heads.items())):
-        previous = head.parcel.previous
-        if head.parcel.changes > changes:
-            if number == 0 or previous is None:
-                raise _damaged(directory / ROUTES, ValueError("it lacks itineraries, or is an older copy"))
-            raise missing(parcel_path(directory, previous))
-        changes = max(changes, head.parcel.changes + len(head.parcel.routes))
-
-
-def parcel_path(directory: Path, cycle: int) -> Path:
-    """The file of a committed cycle."""
-    return directory / f"{cycle:012d}.parcel"
 
 
 def _numbered(directory: Path, pattern: re.Pattern[str]) -> list[int]:
@@ -173,7 +161,7 @@ def _numbered(directory: Path, pattern: re.Pattern[str]) -> list[int]:
 
 def _gathered(directory: Path) -> tuple[int, dict[str, Itinerary]]:
     """How many changes of itineraries were gathered, and the newest itinerary of each query among them."""
-    document = read_document(directory / ROUTES)
+    document = read_document(directory / _ROUTES)
     if document is None:
         return 0, {}
     return document["changes"], {each["query"]: itinerary.from_json(each) for each in document["routes"]}
@@ -181,43 +169,40 @@ def _gathered(directory: Path) -> tuple[int, dict[str, Itinerary]]:
 
 def _stamp(directory: Path) -> tuple[int, int] | None:
     try:
-        found = (directory / ROUTES).stat()
+        found = (directory / _ROUTES).stat()
     except FileNotFoundError:
         return None
     return found.st_ino, found.st_mtime_ns
 
 
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
 def clear(directory: Path) -> None:
-    """Let go of all that a log has. Whatever else is in its directory stays."""
-    for name in (ROUTES, ACKNOWLEDGED):
-        (directory / name).unlink(missing_ok=True)
-    for cycle in cycles(directory):
-        parcel_path(directory, cycle).unlink(missing_ok=True)
-    for kind in ("pending", "newest"):
-        for path in directory.glob(f"*.{kind}"):
-            path.unlink(missing_ok=True)
+    """Delete the files of a log. Other files in its directory stay."""
+    for path in _files(directory):
+        path.unlink(missing_ok=True)
 
 
 def put_aside(directory: Path) -> Path:
     """Move all files of a damaged log into a directory of their own; returns that directory."""
-    number = 1 + sum(1 for _ in directory.glob("damaged-*"))
-    aside = directory / f"damaged-{number}"
+    aside = directory / f"damaged-{1 + sum(1 for _ in directory.glob('damaged-*'))}"
     private_folder(aside)
-    names = [ROUTES, ACKNOWLEDGED]
-    names += [path.name for kind in ("parcel", "pending", "newest") for path in directory.glob(f"*.{kind}")]
-    for name in names:
-        if (directory / name).exists():
-            os.replace(directory / name, aside / name)
+    for path in _files(directory):
+        os.replace(path, aside / path.name)
     return aside
 
 
-# -- writing ----------------------------------------------------------------------------------------------------------
+def _files(directory: Path) -> list[Path]:
+    routes = directory / _ROUTES
+    found = [path for kind in _KINDS for path in directory.glob(f"*.{kind}")]
+    return [*([routes] if routes.exists() else []), *found]
 
 
 class LogWriter:
     """The one writer of a log. It knows the sizes of all files, so that trimming need not look.
 
-    A log that begins anew `begins_after` a cycle tells readers that all up to there is gone. Raises DamagedLog.
+    A new log that `begins_after` a cycle tells readers that all up to there is gone. Raises DamagedLog.
     """
 
     def __init__(self, directory: Path, limits: Limits, begins_after: int | None = None) -> None:
@@ -228,40 +213,40 @@ class LogWriter:
             private_folder(directory)
         except OSError as error:
             raise _unwritable(directory, error) from error
-        self.kept: dict[int, Head] = {}
+        self.heads: dict[int, ParcelHead] = {}
         for cycle in cycles(directory):
             if (head := head_of(directory, cycle, checked_head)) is not None:
-                self.kept[cycle] = head
+                self.heads[cycle] = head
         self._changes, self._gathered = _gathered(directory)
         self._marked = marker(directory, "newest")
-        check_whole(directory, self.kept, self._marked, self._changes)
+        _check_whole(directory, self.heads, self._marked, self._changes)
 
     @property
     def newest(self) -> int | None:
         """The newest committed cycle that published something."""
-        return max(self.kept, default=None)
+        return max(self.heads, default=None)
 
     def routes(self) -> dict[str, Itinerary]:
         """The newest committed itinerary of every query."""
-        amended = {each.query: each for _, head in sorted(self.kept.items()) for each in head.parcel.routes}
+        amended = {each.query: each for _, head in sorted(self.heads.items()) for each in head.parcel.routes}
         return {**self._gathered, **amended}
 
     def write(self, parcel: Parcel) -> None:
-        """Keep a parcel until its cycle is committed. One of the same cycle takes its place."""
+        """Keep a parcel until its cycle is committed. It replaces one of the same cycle."""
         before = self.before(parcel.cycle)
-        changes = self._changes_up_to(before) if before in self.kept else self._changes
-        _write(self._pending_path(parcel.cycle), encode(replace(parcel, changes=changes)))
+        changes = self._changes_up_to(before) if before in self.heads else self._changes
+        write_file(self._pending_path(parcel.cycle), encode(replace(parcel, changes=changes)))
 
     def forget(self, cycle: int) -> None:
-        """Let go of what was written for a cycle that is not committed, if anything was."""
+        """Delete what was written for a cycle that is not committed, if anything was."""
         self._pending_path(cycle).unlink(missing_ok=True)
 
-    def commit(self, cycle: int) -> list[int]:
-        """Show readers what was written up to a cycle; returns the cycles that are new to them.
+    def commit(self, cycle: int) -> bool:
+        """Show readers what was written up to a cycle; whether there was anything new to them.
 
-        What was written for later cycles is forgotten: after a crash they are run again.
+        What was written for later cycles is deleted: after a crash they are run again.
         """
-        shown = []
+        shown: int | None = None
         for found in _numbered(self.directory, _PENDING):
             pending = self._pending_path(found)
             try:
@@ -273,60 +258,60 @@ class LogWriter:
                 raise _unwritable(pending, error) from error
             head = head_of(self.directory, found)
             assert head is not None
-            self.kept[found] = head
-            shown.append(found)
-        if shown:
-            self._mark(shown[-1])
-        return shown
+            self.heads[found] = head
+            shown = found
+        if shown is None:
+            return False
+        try:
+            move_marker(self.directory, "newest", self._marked, shown)
+        except OSError as error:
+            raise _unwritable(self.directory, error) from error
+        self._marked = shown
+        return True
 
     def before(self, cycle: int) -> int | None:
         """The cycle of the parcel before a cycle; None if nothing was ever published before it."""
-        return max((each for each in self.kept if each < cycle), default=self.begins_after)
-
-    def _mark(self, cycle: int) -> None:
-        """Say by the name of an empty file that the parcel of a cycle is the newest."""
-        try:
-            move_marker(self.directory, "newest", self._marked, cycle)
-        except OSError as error:
-            raise _unwritable(self.directory, error) from error
-        self._marked = cycle
+        return max((each for each in self.heads if each < cycle), default=self.begins_after)
 
     def trim(self, keep_after: int | None = None) -> None:
-        """Let the oldest parcels go while there are too many; those after the cycle `keep_after` stay, if given."""
-        rows, size = (sum(getattr(each, key) for each in self.kept.values()) for key in ("rows", "size"))
+        """Delete the oldest parcels while there are too many; those after the cycle `keep_after` stay, if given."""
+        rows, size = (sum(getattr(each, key) for each in self.heads.values()) for key in ("rows", "size"))
         gone = []
-        for cycle in sorted(self.kept)[:-1]:
+        for cycle in sorted(self.heads)[:-1]:
             fits = rows <= self._limits.rows and size <= self._limits.bytes
             if fits or (keep_after is not None and cycle > keep_after):
                 break
-            rows, size = rows - self.kept[cycle].rows, size - self.kept[cycle].size
+            rows, size = rows - self.heads[cycle].rows, size - self.heads[cycle].size
             gone.append(cycle)
-        routes = [each for cycle in gone for each in self.kept[cycle].parcel.routes]
+        routes = [each for cycle in gone for each in self.heads[cycle].parcel.routes]
         if routes:
             self._changes = max(self._changes, self._changes_up_to(gone[-1]))
             self._gather(routes, gone[-1])
         for cycle in gone:
             parcel_path(self.directory, cycle).unlink(missing_ok=True)
-            del self.kept[cycle]
+            del self.heads[cycle]
 
     def _gather(self, routes: Sequence[Itinerary], until: int) -> None:
         """Keep itineraries whose parcels go. Of a query that ended by the cycle `until` no rows are left."""
         known = self._gathered | {each.query: each for each in routes}
         self._gathered = {name: each for name, each in known.items() if each.ended is None or each.ended > until}
         documents = [itinerary.as_json(each) for each in self._gathered.values()]
-        write_document(self.directory / ROUTES, {"changes": self._changes, "routes": documents})
+        write_document(self.directory / _ROUTES, {"changes": self._changes, "routes": documents})
 
     def _changes_up_to(self, cycle: int) -> int:
         """How many changes of itineraries were published up to a parcel, with its own."""
-        parcel = self.kept[cycle].parcel
+        parcel = self.heads[cycle].parcel
         return parcel.changes + len(parcel.routes)
 
     def _pending_path(self, cycle: int) -> Path:
         return self.directory / f"{cycle:012d}.pending"
 
 
+# -- small files, and errors ------------------------------------------------------------------------------------------
+
+
 def write_document(path: Path, document: object) -> None:
-    """Write a small file with a checksum, so that it is there whole, or as it was. Raises LogError."""
+    """Write a small file with a checksum, whole or not at all. Raises LogError."""
     try:
         write_checked(path, document)
     except OSError as error:
@@ -343,22 +328,23 @@ def read_document(path: Path) -> dict[str, Any] | None:
         raise _unreadable(path, error) from error
 
 
-def write_json(path: Path, document: object) -> None:
-    """Write a small file without a checksum, so that it is there whole, or as it was. Raises LogError."""
-    _write(path, json.dumps(document, separators=(",", ":")).encode())
-
-
-def _write(path: Path, data: bytes) -> None:
+def write_file(path: Path, data: bytes) -> None:
+    """Write a small file, whole or not at all. Raises LogError."""
     try:
         write_atomically(path, data)
     except OSError as error:
         raise _unwritable(path, error) from error
 
 
+def missing(path: Path) -> DamagedLog:
+    """The error for a parcel that should be there and is not."""
+    return DamagedLog(f"{path} is missing; {_ADVICE}")
+
+
 def _unwritable(path: Path, error: OSError) -> LogError:
     return LogError(
         f"{path} could not be written: {error.strerror}; make room or the directory writable. "
-        "Nothing of this cycle was published"
+        "NoParcels of this cycle was published"
     )
 
 
@@ -370,6 +356,28 @@ def _damaged(path: Path, error: Exception) -> DamagedLog:
     return DamagedLog(f"{path} is damaged ({error}); {_ADVICE}")
 
 
-def missing(path: Path) -> DamagedLog:
-    """What to say of a parcel that should be there and is not."""
-    return DamagedLog(f"{path} is missing; {_ADVICE}")
+# -- waking readers of this process -----------------------------------------------------------------------------------
+
+_lock = threading.Lock()
+_waiting: dict[Path, list[Callable[[], None]]] = {}
+
+
+def listen(directory: Path, wake: Callable[[], None]) -> Callable[[], None]:
+    """Have `wake` called after each commit in a directory by this process; what is returned ends that."""
+    path = directory.resolve()
+    with _lock:
+        _waiting.setdefault(path, []).append(wake)
+
+    def end() -> None:
+        with _lock:
+            _waiting[path].remove(wake)
+
+    return end
+
+
+def wake(directory: Path) -> None:
+    """Wake the listeners of a directory that has something new."""
+    with _lock:
+        waiting = list(_waiting.get(directory.resolve(), ()))
+    for each in waiting:
+        each()

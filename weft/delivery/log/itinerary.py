@@ -15,8 +15,11 @@ of them are kept anywhere. So the newest itinerary is right for all rows that we
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
+
+import msgspec
 
 from weft.delivery.log.delivery_errors import DeliveryError
 from weft.plan import subscription
@@ -80,12 +83,12 @@ def from_clock(itinerary: Itinerary, least: int) -> Itinerary:
             f"the answers of query '{itinerary.query}' do not show their clock; let the query select it, or begin by "
             "the time of publication (since)"
         )
-    legs = [_leg_from_clock(each, span, least) for each, span in itinerary.legs]
+    legs = [_from_clock(each, span, least) for each, span in itinerary.legs]
     subscriptions = {each.stream: each for each, _ in legs}
     return replace(itinerary, subscriptions=tuple(subscriptions.values()), spans=tuple(span for _, span in legs))
 
 
-def _leg_from_clock(wanted: Subscription, span: Span, least: int) -> tuple[Subscription, Span]:
+def _from_clock(wanted: Subscription, span: Span, least: int) -> tuple[Subscription, Span]:
     if span.clock == span.by:
         return wanted, replace(span, since=least if span.since is None else max(span.since, least))
     (column,) = span.clock
@@ -99,50 +102,25 @@ def needed(subscription_: Subscription, span: Span) -> frozenset[str]:
 
 
 def as_json(itinerary: Itinerary) -> dict[str, Any]:
-    """An itinerary as plain data."""
     document: dict[str, Any] = {
         "query": itinerary.query,
         "subscriptions": [subscription.as_json(each) for each in itinerary.subscriptions],
-        "spans": [_span_document(each) for each in itinerary.spans],
+        "spans": [
+            {
+                name: list(value) if isinstance(value, tuple) else value
+                for name, value in asdict(span).items()
+                if value is not None and value != ()
+            }
+            for span in itinerary.spans
+        ],
     }
-    if itinerary.ended is not None:
-        document["ended"] = itinerary.ended
-    if itinerary.number:
-        document["number"] = itinerary.number
-    if itinerary.complete_from is not None:
-        document["complete_from"] = itinerary.complete_from
-    return document
+    further = {"ended": itinerary.ended, "number": itinerary.number or None, "complete_from": itinerary.complete_from}
+    return document | {name: value for name, value in further.items() if value is not None}
 
 
-def from_json(document: dict[str, Any]) -> Itinerary:
-    """The itinerary that plain data describe."""
-    return Itinerary(
-        document["query"],
-        tuple(subscription.from_json(each) for each in document["subscriptions"]),
-        tuple(
-            Span(
-                each["stream"],
-                each["epoch"],
-                tuple(each.get("by", ())),
-                each.get("since"),
-                each.get("until"),
-                tuple(each.get("clock", ())),
-            )
-            for each in document["spans"]
-        ),
-        document.get("ended"),
-        document.get("number", 0),
-        document.get("complete_from"),
-    )
-
-
-def _span_document(span: Span) -> dict[str, Any]:
-    document: dict[str, Any] = {"stream": span.stream, "epoch": span.epoch}
-    if span.by:
-        document["by"] = list(span.by)
-    for bound in ("since", "until"):
-        if (value := getattr(span, bound)) is not None:
-            document[bound] = value
-    if span.clock:
-        document["clock"] = list(span.clock)
-    return document
+def from_json(document: Mapping[str, Any]) -> Itinerary:
+    read = {
+        "subscriptions": tuple(subscription.from_json(each) for each in document["subscriptions"]),
+        "spans": tuple(msgspec.convert(each, Span) for each in document["spans"]),
+    }
+    return Itinerary(**{**document, **read})

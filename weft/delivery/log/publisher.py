@@ -1,12 +1,19 @@
-"""What a broker must be able to do for the publisher.
+"""The publisher: the engine's side of delivery, a transactional outbox, and how a broker gets what it holds.
 
-Users of the same machine need none: they read the delivery log. A broker takes parcels from the log to where users of
-other machines can get at them. It must hold a parcel durably when `send` returns, and may be given one twice.
+    publisher.wait_for_room()
+    publisher.write(cycle, [Published("g17", 3, rows, watermark)], control=[itinerary])      before the commit
+    publisher.committed(cycle)                                                               after it
+
+Readers see a cycle when it is committed, whole. A cycle that is run again writes its file again. At the start,
+`committed(last)` shows what the last process had committed and not shown, and forgets what it had not.
+
+Users of the same machine read the delivery log. For users of other machines a thread takes committed parcels from the
+log to a broker, in order, and notes how far it came. After a restart, of this process or of the broker, the broker is
+asked what it holds: if that is less, it has lost something, and is given again what the log still has.
 """
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -16,19 +23,23 @@ from typing import Final, Protocol
 
 import pyarrow as pa
 
-from weft.delivery.log.delivery_errors import BrokerError, LogError
+from weft.delivery.log.checked_file import marker, move_marker
+from weft.delivery.log.delivery_errors import BrokerError, DamagedLog, LogError
 from weft.delivery.log.delivery_log import (
     ACKNOWLEDGED,
     Limits,
     LogWriter,
     cycles,
+    put_aside,
     read_parcel,
     read_routes,
     wake,
-    write_json,
 )
 from weft.delivery.log.itinerary import Itinerary
-from weft.delivery.log.parcel import Message, Parcel
+from weft.delivery.log.parcel import Message, Parcel, renumbered
+
+_PATIENCE: Final = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+_SAY_EVERY: Final = 10.0
 
 
 class Broker(Protocol):
@@ -39,31 +50,16 @@ class Broker(Protocol):
         """What to call it, without what is secret in its address."""
 
     def learn(self, routes: Iterable[Itinerary]) -> None:
-        """Tell it the itineraries of before the first parcel that it is sent."""
+        """Take the itineraries of before the first parcel that is sent."""
 
-    def held(self) -> int | None:
+    def newest(self) -> int | None:
         """The newest cycle whose parcel it holds whole. Raises BrokerError when it cannot be asked."""
 
     def send(self, parcel: Parcel) -> None:
-        """Give it a parcel; when this returns, it holds it. Raises BrokerError, and is then tried again."""
+        """Hold a parcel durably when this returns; it may come twice. Raises BrokerError, and then it comes again."""
 
     def close(self) -> None:
-        """Let go of it."""
-
-
-_PATIENCE: Final = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
-
-
-def acknowledged(directory: Path) -> int | None:
-    """The newest cycle that the broker has acknowledged."""
-    try:
-        found = json.loads((directory / ACKNOWLEDGED).read_bytes())
-        return int(found["cycle"])
-    except FileNotFoundError:
-        return None
-    except (ValueError, KeyError, TypeError):
-        # It is damaged; the broker is asked anyway before anything is sent.
-        return None
+        """Close the connection."""
 
 
 class Forwarder:
@@ -78,17 +74,16 @@ class Forwarder:
         self.problem: str | None = None
         #: Seconds that a parcel takes, the newest ones counting most.
         self.latency: float | None = None
-        self.acknowledged = acknowledged(directory)
+        self.acknowledged = self._noted = marker(directory, ACKNOWLEDGED)
         broker.learn(read_routes(directory).values())
         self._thread = threading.Thread(target=self._run, name="weft-forwarder", daemon=True)
         self._thread.start()
 
     def wake(self) -> None:
-        """There may be something new in the log."""
         self._wanted.set()
 
     def close(self, timeout: float) -> None:
-        """Stop when all is forwarded, or after so many seconds."""
+        """Stop when all is forwarded, or after a number of seconds."""
         self._closing = True
         self._wanted.set()
         self._thread.join(timeout)
@@ -100,10 +95,11 @@ class Forwarder:
         while True:
             try:
                 if not asked:
-                    self._ask()
+                    # More than was noted is what was stored when the answer got lost; less, what the broker has lost.
+                    self.acknowledged = self._broker.newest()
                     asked = True
                 self._forward_all()
-            except (BrokerError, LogError) as error:
+            except (BrokerError, LogError, OSError) as error:
                 # A broker that came back may have lost what it held.
                 asked = False
                 self.problem = str(error)
@@ -117,10 +113,6 @@ class Forwarder:
             self._wanted.wait(pause)
             self._wanted.clear()
 
-    def _ask(self) -> None:
-        # More than was acknowledged is what was stored when the answer got lost; less is what the broker has lost.
-        self.acknowledged = self._broker.held()
-
     def _forward_all(self) -> None:
         for cycle in cycles(self._directory):
             if self.acknowledged is not None and cycle <= self.acknowledged:
@@ -131,12 +123,9 @@ class Forwarder:
                 self._broker.send(parcel)
                 taken = time.monotonic() - begun
                 self.latency = taken if self.latency is None else 0.8 * self.latency + 0.2 * taken
-                write_json(self._directory / ACKNOWLEDGED, {"cycle": cycle})
-                self.acknowledged = cycle
+                move_marker(self._directory, ACKNOWLEDGED, self._noted, cycle)
+                self.acknowledged = self._noted = cycle
                 self._on_change()
-
-
-_SAY_EVERY = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +166,9 @@ class Publisher:
 
     def write(self, cycle: int, published: Sequence[Published], control: Sequence[Itinerary] = ()) -> None:
         """Keep what a cycle publishes until it is committed. Raises LogError; the cycle must then not commit."""
-        messages = _numbered([each for each in published if each.table.num_rows])
+        messages = renumbered(
+            Message(each.group, each.epoch, 0, each.watermark, each.table) for each in published if each.table.num_rows
+        )
         if not messages and not control:
             self._log.forget(cycle)
             return
@@ -234,16 +225,16 @@ class Publisher:
             return self._changed.wait_for(lambda: not self._waiting_bytes(), timeout)
 
     def close(self, timeout: float = 5.0) -> None:
-        """Let go; what the broker has not taken within so many seconds waits in the log for the next start."""
+        """Close the log; what the broker has not taken within `timeout` seconds waits in it for the next start."""
         if self._forwarder is not None:
             self._forwarder.close(timeout)
 
     def _waiting_bytes(self) -> int:
         taken = self._forwarder.acknowledged if self._forwarder is not None else None
-        return sum(head.size for cycle, head in list(self._log.kept.items()) if taken is None or cycle > taken)
+        return sum(head.size for cycle, head in list(self._log.heads.items()) if taken is None or cycle > taken)
 
     def _noticed(self) -> None:
-        """The forwarder has come further, or has not."""
+        """Note that the forwarder has come further, or has not."""
         with self._changed:
             problem = self._forwarder.problem if self._forwarder is not None else None
             if problem != self._problem:
@@ -252,12 +243,29 @@ class Publisher:
             self._changed.notify_all()
 
 
-def _numbered(published: Sequence[Published]) -> tuple[Message, ...]:
-    count: dict[tuple[str, int], int] = {}
-    messages = []
-    for each in published:
-        key = each.group, each.epoch
-        ordinal = count.get(key, 0)
-        count[key] = ordinal + 1
-        messages.append(Message(each.group, each.epoch, ordinal, each.watermark, each.table))
-    return tuple(messages)
+def open_publisher(
+    directory: Path,
+    make: Callable[[Path, int | None], Publisher],
+    is_whole: Callable[[Publisher], bool],
+    begins_after: int | None,
+    say: Callable[[str], None],
+) -> tuple[Publisher, bool]:
+    """The publisher of the log as it is; or of a new one, if the log is damaged or not whole. Whether it is a new one.
+
+    `make` opens the log in a directory, and lets a new one begin after a cycle.
+    """
+    try:
+        publisher = make(directory, None)
+        if is_whole(publisher):
+            return publisher, False
+        publisher.close()
+        problem = f"{directory} lacks what was published"
+    except DamagedLog as error:
+        problem = str(error).partition(";")[0]
+    aside = put_aside(directory)
+    after = "" if begins_after is None else f" after cycle {begins_after}"
+    say(
+        f"{problem}: the delivery log was put aside, in {aside}, and begins anew{after}; users are told that they lack "
+        "the cycles before"
+    )
+    return make(directory, begins_after), True

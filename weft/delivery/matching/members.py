@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from weft.delivery.log.itinerary import Itinerary
-from weft.delivery.log.parcel import Batch, Message, Parcel, Told
+from weft.delivery.log.parcel import Batch, Message, Parcel, RowTakers
 from weft.delivery.matching.index import Index
 from weft.plan.subscription import Subscription
 
@@ -56,7 +56,7 @@ class Members:
             self._indexes.pop(group, None)
 
     def remove(self, query: str) -> None:
-        """Let go of a query, if it is there."""
+        """Remove a query, if it is there."""
         known = self._routes.pop(query, None)
         for group in {span.stream for span in known.spans} if known else ():
             del self._of_group[group][query]
@@ -68,8 +68,8 @@ class Members:
         members = self._of_group.get(message.group, {})
         if not members:
             return rows, []
-        if message.told is not None:
-            return rows, list(_told(message.group, message.told, members, cycle))
+        if message.takers is not None:
+            return rows, list(_with_takers(message.group, message.takers, members, cycle))
         index = self._indexes.get(message.group)
         if index is None:
             index = self._indexes[message.group] = Index(
@@ -99,10 +99,10 @@ class Members:
             yield Batch(query, parcel.cycle, parcel.at, min(marks, default=None), table)
 
 
-def _told(group: str, told: Told, members: Mapping[str, Itinerary], cycle: int) -> Iterator[Found]:
-    """The members that take rows which are told apart already."""
+def _with_takers(group: str, takers: RowTakers, members: Mapping[str, Itinerary], cycle: int) -> Iterator[Found]:
+    """The members among the takers that came with the rows."""
     for query, route in members.items():
-        positions = told.rows_of((query, route.number))
+        positions = takers.rows_of((query, route.number))
         if len(positions) and not _has_ended(route, cycle):
             yield Found(query, _subscription(route, group), positions)
 

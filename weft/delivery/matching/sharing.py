@@ -26,11 +26,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from weft.delivery.log.itinerary import Itinerary, needed
-from weft.delivery.log.parcel import Message, Parcel, Taker, Told
+from weft.delivery.log.parcel import Message, Parcel, RowTakers, Taker, renumbered
 from weft.delivery.matching.members import Found, Members
 
 #: Among more members than that, those who take a row are not named.
-MOST_TOLD: Final = 256
+MOST_NAMED: Final = 256
 
 #: Bytes that a number of a set of takers has, and that a name costs in the head of a parcel beside its letters.
 _TAG, _NAME = 2, 24
@@ -38,36 +38,36 @@ _MOST_SETS: Final = 1 << 16
 
 
 def share(parcel: Parcel, members: Members, tell: bool = False) -> Parcel | None:
-    """What of a parcel goes to a neighbour; None if nothing does. To `tell` it whose rows are, they go over a link."""
+    """What of a parcel goes to a neighbour; None if nothing does. With `tell`, takers may go with their rows."""
     routes = tuple(each for each in parcel.routes if each.query in members)
     for each in routes:
         members.put(each)
     shared = [piece for message in parcel.messages for piece in _pieces(message, parcel.cycle, members, tell)]
     if not shared and not routes:
         return None
-    return replace(parcel, routes=routes, messages=tuple(_numbered(shared)))
+    return replace(parcel, routes=routes, messages=renumbered(shared))
 
 
 def _pieces(message: Message, cycle: int, members: Members, tell: bool) -> list[Message]:
-    """The rows that somebody takes, as they cross a link with the fewest bytes."""
+    """The rows that some member takes, as they cross a link with the fewest bytes."""
     rows, found = members.found(message, cycle)
     if not found:
         return []
     takers = {each.query: (each.query, members.route(each.query).number) for each in found}
-    if message.told is not None:
-        return list(_told(message, rows, found, takers))
+    if message.takers is not None:
+        return list(_with_takers(message, rows, found, takers))
     needs = {each.query: _needed(members.route(each.query), message) for each in found}
     plain = list(_plain(message, rows, found, needs))
-    if not tell or len(found) > MOST_TOLD:
+    if not tell or len(found) > MOST_NAMED:
         return plain
-    told = list(_told(message, rows, found, takers))
-    return told if sum(map(_size, told)) < sum(map(_size, plain)) else plain
+    named = list(_with_takers(message, rows, found, takers))
+    return named if sum(map(_size, named)) < sum(map(_size, plain)) else plain
 
 
 def _plain(
     message: Message, rows: pa.RecordBatch, found: list[Found], needs: Mapping[str, frozenset[str]]
 ) -> Iterator[Message]:
-    """Rows with the columns that those who take them need to show and to tell them."""
+    """Rows with the columns that their takers need to find and to show them."""
     takers: dict[frozenset[str], list[Found]] = {}
     for each in found:
         takers.setdefault(needs[each.query], []).append(each)
@@ -76,8 +76,10 @@ def _plain(
         yield replace(message, rows=_taken(rows, wanted, places))
 
 
-def _told(message: Message, rows: pa.RecordBatch, found: list[Found], takers: Mapping[str, Taker]) -> Iterator[Message]:
-    """Rows with the columns that those who take them show, and who they are."""
+def _with_takers(
+    message: Message, rows: pa.RecordBatch, found: list[Found], takers: Mapping[str, Taker]
+) -> Iterator[Message]:
+    """Rows with the columns that their takers show, and with their takers."""
     patterns, of_row = _patterns(rows.num_rows, [[each] for each in found])
     shown = [frozenset(published for _, published in each.subscription.columns) for each in found]
     named = [takers[each.query] for each in found]
@@ -85,11 +87,11 @@ def _told(message: Message, rows: pa.RecordBatch, found: list[Found], takers: Ma
         number = np.zeros(patterns.shape[1], dtype=np.uint16)
         number[chosen] = np.arange(len(chosen))
         sets = tuple(frozenset(named[at] for at in np.flatnonzero(patterns[:, each])) for each in chosen)
-        yield replace(message, rows=_taken(rows, wanted, places), told=Told(sets, number[of_row[places]]))
+        yield replace(message, rows=_taken(rows, wanted, places), takers=RowTakers(sets, number[of_row[places]]))
 
 
 def _patterns(rows: int, takers: Collection[list[Found]]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.intp]]:
-    """The sets of takers that there are, one in a column, and which of them each row has."""
+    """The sets of takers, one in a column, and which of them each row has."""
     taken = np.zeros((len(takers), rows), dtype=bool)
     for number, several in enumerate(takers):
         for each in several:
@@ -101,12 +103,12 @@ def _patterns(rows: int, takers: Collection[list[Found]]) -> tuple[npt.NDArray[n
 def _by_columns(
     patterns: npt.NDArray[np.bool_], of_row: npt.NDArray[np.intp], needs: Sequence[frozenset[str]]
 ) -> Iterator[tuple[frozenset[str], npt.NDArray[np.intp], npt.NDArray[np.intp]]]:
-    """Rows that somebody takes, those with the same columns together, and the patterns that these have."""
+    """Rows that are taken, those with the same columns together, and the patterns that these have."""
     columns = [frozenset().union(*(needs[int(at)] for at in np.flatnonzero(pattern))) for pattern in patterns.T]
     taken = [bool(each.any()) for each in patterns.T]
     for wanted in sorted({each for each, is_taken in zip(columns, taken, strict=True) if is_taken}, key=sorted):
         chosen = np.array([at for at, each in enumerate(columns) if each == wanted and taken[at]])
-        # Two bytes can tell so many sets apart, and no more.
+        # Two bytes can number no more sets.
         for start in range(0, len(chosen), _MOST_SETS):
             some = chosen[start : start + _MOST_SETS]
             yield wanted, np.flatnonzero(np.isin(of_row, some)), some
@@ -119,9 +121,9 @@ def _taken(rows: pa.RecordBatch, wanted: frozenset[str], places: npt.NDArray[np.
 
 def _size(piece: Message) -> int:
     """About how many bytes a piece has."""
-    if piece.told is None:
+    if piece.takers is None:
         return int(piece.rows.nbytes)
-    named: frozenset[Taker] = frozenset().union(*piece.told.sets)
+    named: frozenset[Taker] = frozenset().union(*piece.takers.sets)
     names = sum(len(query) + _NAME for query, _ in named)
     return int(piece.rows.nbytes + _TAG * piece.rows.num_rows) + names
 
@@ -131,11 +133,3 @@ def _needed(route: Itinerary, message: Message) -> frozenset[str]:
     here = (message.group, message.epoch)
     legs = [needed(subscription, span) for subscription, span in route.legs if (span.stream, span.epoch) == here]
     return frozenset().union(*legs)
-
-
-def _numbered(messages: list[Message]) -> Iterator[Message]:
-    count: dict[tuple[str, int], int] = {}
-    for each in messages:
-        ordinal = count.get((each.group, each.epoch), 0)
-        count[each.group, each.epoch] = ordinal + 1
-        yield replace(each, ordinal=ordinal)

@@ -82,23 +82,20 @@ class NatsConnection:
 
     @property
     def bytes_received(self) -> int:
-        """What has come over the connection."""
         return int(self._client.stats["in_bytes"]) if self._client is not None else 0
 
     @property
     def largest_payload(self) -> int:
-        """The most bytes that a message may have."""
         return int(self._client.max_payload)
 
     def close(self) -> None:
-        """Let go of the connection."""
         self._is_closed = True
 
         async def end() -> None:
             if self._client is not None:
                 await self._client.close()
 
-        # Nobody is left to whom a failure to say goodbye would matter.
+        # A failure to say goodbye has no consequence.
         with contextlib.suppress(Exception):
             asyncio.run_coroutine_threadsafe(end(), self._loop).result(_CALL_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -128,7 +125,7 @@ class NatsConnection:
             raise BrokerError("NATS needs the package nats-py; install it with: pip install 'weft[nats]'") from error
 
         async def silent(error: Exception) -> None:
-            """What fails is said by who asked for it."""
+            """Failures are raised where the call was made."""
 
         try:
             return await nats.connect(
@@ -145,3 +142,32 @@ class NatsConnection:
                 f"NATS at {self.shown} cannot be reached ({error or type(error).__name__}); "
                 "start it with JetStream: nats-server -js"
             ) from error
+
+
+# -- what both sides do with JetStream, in the connection's thread -----------------------------------------------------
+
+
+async def have_streams(stream: Any, *configs: Any, update: bool = False) -> None:
+    """Make the streams that are not there; with `update`, the others get these limits."""
+    import nats.js.errors
+
+    for config in configs:
+        try:
+            await stream.stream_info(config.name)
+            if update:
+                await stream.update_stream(config)
+        except nats.js.errors.NotFoundError:
+            await stream.add_stream(config)
+        except nats.js.errors.ServiceUnavailableError as error:
+            raise BrokerError("this NATS server has no JetStream; start it with: nats-server -js") from error
+
+
+async def find(stream: Any, name: str, number: int | None = None, subject: str | None = None) -> Any:
+    """A message of a stream, or None: the one with a number, the newest one of a subject, or the next from a number."""
+    import nats.js.errors
+
+    follows = number is not None and subject is not None
+    try:
+        return await stream.get_msg(name, seq=number, subject=subject, direct=True, next=follows)
+    except nats.js.errors.NotFoundError:
+        return None

@@ -4,23 +4,27 @@
                                     mark.<project>                     one for each parcel, after its rows
     stream WEFT_<project>_routes    route.<project>.<query>            the newest itinerary of a query
                                     buckets.<project>.<name>           how rows are put into buckets
-                                    access.<project>                   who may take what: hashes of tokens
+                                    access.<project>                   the grants: hashes of tokens
 
 A mark says which messages make up its parcel: by the numbers that NATS gave them. So a message that was stored twice,
 because the publisher did not hear that it had been stored, is in the parcel once; and a reader takes from a parcel just
 the messages that it needs, whichever order or bucket they are in. A parcel without its mark is not there yet.
+
+**Buckets** are coarse routing by content, since a broker knows subjects and nothing of rows. A group's rows are put
+into buckets by one column, the one that most of its members restrict. A reader that wants only some of its values takes
+only the buckets that these can be in. Buckets are no promise: every row is still tested exactly.
 """
 
 from __future__ import annotations
 
-import json
 import zlib
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -67,8 +71,7 @@ class Subjects:
         return f"{kind}.{subject_token(self.project)}.>"
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(msgspec.Struct, frozen=True, array_like=True):
     """A message of a parcel as NATS has it, under a number of its own, with rows of buckets from a first to a last.
 
     Without buckets it has rows of all of them.
@@ -83,8 +86,7 @@ class Stored:
     last: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class ParcelMark(msgspec.Struct, frozen=True):
     """What a parcel consists of. `before` is the number of the mark before it, `buckets` names those of each group."""
 
     cycle: int
@@ -96,32 +98,12 @@ class Mark:
     stored: tuple[Stored, ...]
 
 
-def mark_bytes(mark: Mark) -> bytes:
-    """A mark as NATS keeps it."""
-    document = {
-        "cycle": mark.cycle,
-        "at": mark.at,
-        "previous": mark.previous,
-        "before": mark.before,
-        "routes": mark.routes,
-        "buckets": mark.buckets,
-        "stored": [astuple(each) for each in mark.stored],
-    }
-    return zlib.compress(json.dumps(document, separators=(",", ":")).encode(), 1)
+def mark_bytes(mark: ParcelMark) -> bytes:
+    return zlib.compress(msgspec.json.encode(mark), 1)
 
 
-def mark_of(data: bytes) -> Mark:
-    """The mark that NATS keeps as bytes."""
-    document: dict[str, Any] = json.loads(zlib.decompress(data))
-    return Mark(
-        document["cycle"],
-        document["at"],
-        document["previous"],
-        document["before"],
-        tuple(document["routes"]),
-        document["buckets"],
-        tuple(Stored(*each) for each in document["stored"]),
-    )
+def mark_of(data: bytes) -> ParcelMark:
+    return msgspec.json.decode(zlib.decompress(data), type=ParcelMark)
 
 
 #: n bounds make 2n + 1 buckets, and there is one for NULL: 64 in all.
@@ -138,7 +120,7 @@ class Buckets:
     bounds: tuple[Value, ...]
 
     def split(self, rows: pa.Table, at_least: int) -> Iterator[tuple[tuple[int, int], pa.Table]]:
-        """Rows by buckets, from a first to a last: neighbours are put together until they have so many rows."""
+        """Rows by buckets, from a first to a last: neighbours are put together until they have enough rows."""
         found = pieces(rows.column(self.column).combine_chunks(), constants(self.bounds))
         buckets, counts = np.unique(found, return_counts=True)
         first, gathered = 0, 0
@@ -183,13 +165,12 @@ class Buckets:
         (constant,) = constants([value])
         return bisect_left(among, constant) + bisect_right(among, constant)
 
-    def as_json(self) -> dict[str, Any]:
-        """Buckets as plain data."""
-        return {"column": self.column, "bounds": [constant_as_json(each) for each in self.bounds]}
+    def encode(self) -> bytes:
+        return msgspec.json.encode({"column": self.column, "bounds": [constant_as_json(each) for each in self.bounds]})
 
     @classmethod
-    def from_json(cls, document: dict[str, Any]) -> Buckets:
-        """The buckets that plain data describe."""
+    def decode(cls, data: bytes) -> Buckets:
+        document = msgspec.json.decode(data)
         return cls(document["column"], tuple(constant_from_json(each) for each in document["bounds"]))
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import pyarrow as pa
 
 from weft.delivery.log import itinerary
@@ -17,10 +17,10 @@ from weft.delivery.log.access import ACCESS, Access, AccessFile
 from weft.delivery.log.delivery_errors import BrokerError, LogError
 from weft.delivery.log.itinerary import Itinerary
 from weft.delivery.log.parcel import Message, Parcel, stream_of
-from weft.delivery.nats.connection import NatsConnection
-from weft.delivery.nats.layout import Buckets, Mark, Stored, Subjects, choose, mark_bytes, mark_of
+from weft.delivery.nats.connection import NatsConnection, find, have_streams
+from weft.delivery.nats.layout import Buckets, ParcelMark, Stored, Subjects, choose, mark_bytes, mark_of
 
-# Bytes that a message has at least, if there are so many: it costs some hundred bytes, and a journey, by itself.
+# Bytes that a message has at least, if the rows suffice: each costs some hundred bytes and a journey.
 _WORTHWHILE: Final = 32 << 10
 _HEADROOM: Final = 4 << 10
 _AT_ONCE: Final = 64
@@ -28,7 +28,7 @@ _AT_ONCE: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class NatsLimits:
-    """How much NATS keeps for those who come late. Bytes, and the seconds within which it knows a message again."""
+    """How much NATS keeps for late readers, in bytes; and the seconds within which it recognises a message."""
 
     bytes: int = 1 << 30
     routes_bytes: int = 256 << 20
@@ -38,7 +38,7 @@ class NatsLimits:
 class NatsBroker:
     """Publishes a project's parcels to a NATS server with JetStream.
 
-    `grants` is the directory with the project's grants: readers are told of them, and refuse who has no token.
+    `grants` is the directory with the project's grants: readers are sent them, and refuse users without a token.
     """
 
     def __init__(self, server: str, project: str, limits: NatsLimits | None = None, grants: Path | None = None) -> None:
@@ -66,7 +66,7 @@ class NatsBroker:
                 if route.ended is not None:
                     del members[route.query]
 
-    def held(self) -> int | None:
+    def newest(self) -> int | None:
         self._is_ready = False
         last = self._connection.call(self._newest_mark)
         return None if last is None else last.cycle
@@ -80,20 +80,13 @@ class NatsBroker:
 
     # -- in the connection's thread -----------------------------------------------------------------------------------
 
-    async def _newest_mark(self, stream: Any) -> Mark | None:
-        import nats.js.errors
-
+    async def _newest_mark(self, stream: Any) -> ParcelMark | None:
         await self._make_ready(stream)
-        try:
-            found = await stream.get_last_msg(self._subjects.rows_stream, self._subjects.mark, direct=True)
-        except nats.js.errors.NotFoundError:
-            self._last_mark = None
-            return None
-        self._last_mark = int(found.seq)
-        return mark_of(found.data)
+        found = await find(stream, self._subjects.rows_stream, subject=self._subjects.mark)
+        self._last_mark = None if found is None else int(found.seq)
+        return None if found is None else mark_of(found.data)
 
     async def _make_ready(self, stream: Any) -> None:
-        """Have the two streams there."""
         from nats.js.api import StorageType, StreamConfig
 
         subjects, limits = self._subjects, self._limits
@@ -113,8 +106,7 @@ class NatsBroker:
             storage=StorageType.FILE,
             allow_direct=True,
         )
-        for config in (rows, routes):
-            await _have_stream(stream, config)
+        await have_streams(stream, rows, routes, update=True)
         self._known_buckets.clear()
         self._known_access = None
         self._is_ready = True
@@ -126,24 +118,27 @@ class NatsBroker:
         await self._send_routes(stream, parcel)
         names = await self._send_buckets(stream, parcel)
         messages = list(self._divided(parcel))
-        numbers = await _in_portions(self._publish(stream, parcel, *each) for each in messages)
+        numbers: list[int] = []
+        for start in range(0, len(messages), _AT_ONCE):
+            portion = (self._publish(stream, parcel, *each) for each in messages[start : start + _AT_ONCE])
+            numbers += await asyncio.gather(*portion)
         stored = tuple(
             Stored(each.group, each.epoch, each.ordinal, each.watermark, number, *(bucket or ()))
             for (each, bucket, _), number in zip(messages, numbers, strict=True)
         )
         changed = tuple(each.query for each in parcel.routes)
-        mark = Mark(parcel.cycle, parcel.at, parcel.previous, self._last_mark, changed, names, stored)
+        mark = ParcelMark(parcel.cycle, parcel.at, parcel.previous, self._last_mark, changed, names, stored)
         identity = f"{self._project}/mark/{parcel.cycle}"
         self._last_mark = await self._put(stream, self._subjects.mark, mark_bytes(mark), identity)
 
     async def _send_access(self, stream: Any, cycle: int) -> None:
-        """Tell readers who may take what, if that is something else than they were told."""
+        """Publish the grants, if they have changed."""
         try:
             grants = Access() if self._grants is None else self._grants.read()
         except LogError:
-            # Rows go on to those who read already; without grants nobody new is let in.
+            # Rows go on to the readers of before; without grants no new one is let in.
             grants = Access(())
-        data = json.dumps(grants.as_data(), separators=(",", ":")).encode()
+        data = grants.encode()
         if data != self._known_access:
             identity = f"{self._project}/access/{zlib.crc32(data):08x}/{cycle}"
             await self._put(stream, self._subjects.access, data, identity)
@@ -151,17 +146,17 @@ class NatsBroker:
 
     async def _send_routes(self, stream: Any, parcel: Parcel) -> None:
         for each in parcel.routes:
-            data = json.dumps(itinerary.as_json(each), separators=(",", ":")).encode()
+            data = msgspec.json.encode(itinerary.as_json(each))
             identity = f"{self._project}/route/{each.query}/{zlib.crc32(data):08x}/{parcel.cycle}"
             await self._put(stream, self._subjects.route(each.query), data, identity)
 
     async def _send_buckets(self, stream: Any, parcel: Parcel) -> dict[str, str]:
-        """The names of the buckets of the groups whose rows are divided; NATS is told what a new name means."""
+        """The names of the buckets of the groups whose rows are divided; new ones are published."""
         names = {}
         for group in {each.group for each in parcel.messages}:
             buckets = self._buckets_of(group)
             if buckets is not None:
-                data = json.dumps(buckets.as_json(), separators=(",", ":")).encode()
+                data = buckets.encode()
                 names[group] = f"{zlib.crc32(data):08x}{len(data):x}"
                 if names[group] not in self._known_buckets:
                     identity = f"{self._project}/buckets/{names[group]}"
@@ -170,7 +165,7 @@ class NatsBroker:
         return names
 
     def _buckets_of(self, group: str) -> Buckets | None:
-        """How a group is divided: decided anew when it has twice, or half, as many members as when it was decided."""
+        """How a group is divided: decided again when it has twice, or half, as many members as when it was decided."""
         members = self._routes.get(group, {})
         decided, buckets = self._buckets.get(group, (0, None))
         if not decided or not decided // 2 < len(members) < 2 * decided:
@@ -209,7 +204,7 @@ class NatsBroker:
     async def _publish(
         self, stream: Any, parcel: Parcel, each: Message, buckets: tuple[int, int] | None, data: bytes
     ) -> int:
-        # With the checksum, since rows that are divided anew after a restart are other messages.
+        # With the checksum, since rows that are divided again after a restart are other messages.
         place = f"{each.group}/{each.epoch}/{parcel.cycle}/{each.ordinal}"
         identity = f"{self._project}/{place}/{zlib.crc32(data):08x}"
         subject = self._subjects.rows(each.group, None if buckets is None else buckets[0])
@@ -221,23 +216,3 @@ class NatsBroker:
 
         acknowledged = await stream.publish(subject, data, headers={Header.MSG_ID.value: identity})
         return int(acknowledged.seq)
-
-
-async def _in_portions(work: Iterable[Any]) -> list[int]:
-    """What coroutines return, some of them at a time."""
-    waiting, done = list(work), []
-    for start in range(0, len(waiting), _AT_ONCE):
-        done += await asyncio.gather(*waiting[start : start + _AT_ONCE])
-    return done
-
-
-async def _have_stream(stream: Any, config: Any) -> None:
-    import nats.js.errors
-
-    try:
-        await stream.stream_info(config.name)
-        await stream.update_stream(config)
-    except nats.js.errors.NotFoundError:
-        await stream.add_stream(config)
-    except nats.js.errors.ServiceUnavailableError as error:
-        raise BrokerError("this NATS server has no JetStream; start it with: nats-server -js") from error

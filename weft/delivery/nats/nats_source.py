@@ -1,22 +1,23 @@
-"""NATS with JetStream as a source of parcels: the reader's side. It keeps nothing for a reader, who may come and go."""
+"""NATS with JetStream as a source of parcels: the reader's side. It keeps no state for a reader."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 from typing import Any
+
+import msgspec
 
 from weft.delivery.log import itinerary
 from weft.delivery.log.access import Access
 from weft.delivery.log.delivery_errors import BrokerError, LogError
 from weft.delivery.log.delivery_log import BEGINNING
 from weft.delivery.log.itinerary import Itinerary
-from weft.delivery.log.parcel import Gone, Message, Nothing, Parcel, table_of
+from weft.delivery.log.parcel import Gone, Message, NoParcels, Parcel, table_of
 from weft.delivery.matching.members import Members
 from weft.delivery.matching.sharing import share
-from weft.delivery.nats.connection import NatsConnection, split_address
-from weft.delivery.nats.layout import Buckets, Mark, Stored, Subjects, mark_of
+from weft.delivery.nats.connection import NatsConnection, find, split_address
+from weft.delivery.nats.layout import Buckets, ParcelMark, Stored, Subjects, mark_of
 
 _LOOK_EVERY = 1.0
 _AT_ONCE = 64
@@ -25,8 +26,8 @@ _AT_ONCE = 64
 class NatsSource:
     """The parcels of a project in NATS; of each, the messages are fetched that members can have rows in.
 
-    Where the project has tokens, one is needed here too. Who reads NATS with another program is not asked for it: what
-    that may read is for the accounts of NATS to say.
+    Where the project has tokens, one is needed here too. Another program that reads NATS is not asked for it: what that
+    may read is for the accounts of NATS to say.
     """
 
     def __init__(self, address: str, token: str | None = None) -> None:
@@ -43,7 +44,6 @@ class NatsSource:
 
     @property
     def bytes_received(self) -> int:
-        """What has come from NATS."""
         return self._connection.bytes_received
 
     def route(self, query: str) -> Itinerary | None:
@@ -62,7 +62,7 @@ class NatsSource:
         found = self._connection.call(self._newest)
         return BEGINNING if found is None else found[1].cycle
 
-    def next(self, after: int, members: Members, timeout: float) -> Parcel | Gone | Nothing | None:
+    def next(self, after: int, members: Members, timeout: float) -> Parcel | Gone | NoParcels | None:
         waited = 0.0
         while True:
             self._new.clear()
@@ -75,8 +75,7 @@ class NatsSource:
 
     def before(self, cycle: int) -> int:
         """The cycle of the newest parcel before a cycle that is still there, or BEGINNING."""
-        found = self._connection.call(lambda stream: self._locate(stream, cycle - 1))
-        return found[0]
+        return self._connection.call(lambda stream: self._locate(stream, cycle - 1))[0]
 
     def published_before(self, at: int) -> int:
         """The cycle of the newest parcel that was published before a time, or BEGINNING."""
@@ -88,28 +87,27 @@ class NatsSource:
     # -- in the connection's thread -----------------------------------------------------------------------------------
 
     async def _listen(self, client: Any) -> None:
-        async def told(message: Any) -> None:
+        async def wake(message: Any) -> None:
             self._new.set()
 
         # A server that lost its store counts from the beginning again.
         self._place = None
-
-        await client.subscribe(self._subjects.mark, cb=told)
+        await client.subscribe(self._subjects.mark, cb=wake)
 
     async def _access(self, stream: Any) -> Access | None:
         """The grants that the publisher has sent; None if there are none, since it has sent nothing yet, say."""
-        found = await self._get(stream, self._subjects.routes_stream, subject=self._subjects.access)
-        return None if found is None else Access.from_data(json.loads(found.data))
+        found = await find(stream, self._subjects.routes_stream, subject=self._subjects.access)
+        return None if found is None else Access.decode(found.data)
 
     async def _route(self, stream: Any, query: str) -> Itinerary | None:
-        found = await self._get(stream, self._subjects.routes_stream, subject=self._subjects.route(query))
-        return None if found is None else itinerary.from_json(json.loads(found.data))
+        found = await find(stream, self._subjects.routes_stream, subject=self._subjects.route(query))
+        return None if found is None else itinerary.from_json(msgspec.json.decode(found.data))
 
-    async def _newest(self, stream: Any) -> tuple[int, Mark] | None:
-        found = await self._get(stream, self._subjects.rows_stream, subject=self._subjects.mark)
+    async def _newest(self, stream: Any) -> tuple[int, ParcelMark] | None:
+        found = await find(stream, self._subjects.rows_stream, subject=self._subjects.mark)
         return None if found is None else (int(found.seq), mark_of(found.data))
 
-    async def _next(self, stream: Any, after: int, members: Members) -> Parcel | Gone | Nothing | None:
+    async def _next(self, stream: Any, after: int, members: Members) -> Parcel | Gone | NoParcels | None:
         if self._place is None or self._place[0] != after:
             self._place = after, (await self._locate(stream, after))[1]
         number = self._place[1]
@@ -126,9 +124,9 @@ class NatsSource:
         self._place = mark.cycle, number
         if parcel is None:
             return Gone(mark.cycle)
-        return share(parcel, members) or Nothing(mark.cycle)
+        return share(parcel, members) or NoParcels(mark.cycle)
 
-    async def _parcel(self, stream: Any, mark: Mark, members: Members) -> Parcel | None:
+    async def _parcel(self, stream: Any, mark: ParcelMark, members: Members) -> Parcel | None:
         """A parcel with the messages that members can have rows in; None if one of these is gone."""
         routes = []
         for query in mark.routes:
@@ -143,7 +141,7 @@ class NatsSource:
         for start in range(0, len(wanted), _AT_ONCE):
             portion = wanted[start : start + _AT_ONCE]
             rows = self._subjects.rows_stream
-            fetched = await asyncio.gather(*(self._get(stream, rows, number=each.number) for each in portion))
+            fetched = await asyncio.gather(*(find(stream, rows, number=each.number) for each in portion))
             for each, message in zip(portion, fetched, strict=True):
                 if message is None:
                     return None
@@ -151,12 +149,13 @@ class NatsSource:
                 messages.append(Message(each.group, each.epoch, each.ordinal, each.watermark, table))
         return Parcel(self._project, mark.cycle, mark.at, mark.previous, tuple(routes), tuple(messages))
 
-    async def _wanted(self, stream: Any, mark: Mark, members: Members) -> list[Stored]:
+    async def _wanted(self, stream: Any, mark: ParcelMark, members: Members) -> list[Stored]:
         """The messages of the epochs that members take rows of, in the buckets that these rows can be in."""
         conjunctions: dict[tuple[str, int], list[Any]] = {}
         for route in members.routes():
             for subscription, span in route.legs:
-                if not span.by and not _has(span.since, span.until, mark.cycle):
+                since, until = span.since or mark.cycle, mark.cycle + 1 if span.until is None else span.until
+                if not span.by and not since <= mark.cycle < until:
                     continue
                 conjunctions.setdefault((span.stream, span.epoch), []).extend(subscription.any_of)
         met: dict[tuple[str, int], frozenset[int]] = {}
@@ -174,10 +173,10 @@ class NatsSource:
 
     async def _buckets_named(self, stream: Any, name: str) -> Buckets:
         if name not in self._buckets:
-            found = await self._get(stream, self._subjects.routes_stream, subject=self._subjects.buckets(name))
+            found = await find(stream, self._subjects.routes_stream, subject=self._subjects.buckets(name))
             if found is None:
                 raise self._lost("how rows are divided")
-            self._buckets[name] = Buckets.from_json(json.loads(found.data))
+            self._buckets[name] = Buckets.decode(found.data)
         return self._buckets[name]
 
     def _lost(self, what: str) -> LogError:
@@ -209,20 +208,7 @@ class NatsSource:
                 high = middle - 1
         return best
 
-    async def _mark_from(self, stream: Any, number: int) -> tuple[int, Mark] | None:
+    async def _mark_from(self, stream: Any, number: int) -> tuple[int, ParcelMark] | None:
         """The first mark with a number or a later one."""
-        found = await self._get(stream, self._subjects.rows_stream, number, self._subjects.mark)
+        found = await find(stream, self._subjects.rows_stream, number, self._subjects.mark)
         return None if found is None else (int(found.seq), mark_of(found.data))
-
-    async def _get(self, stream: Any, name: str, number: int | None = None, subject: str | None = None) -> Any:
-        import nats.js.errors
-
-        follows = number is not None and subject is not None
-        try:
-            return await stream.get_msg(name, seq=number, subject=subject, direct=True, next=follows)
-        except nats.js.errors.NotFoundError:
-            return None
-
-
-def _has(since: int | None, until: int | None, cycle: int) -> bool:
-    return (since is None or since <= cycle) and (until is None or cycle < until)

@@ -1,4 +1,11 @@
-"""A place in the log, from where a user or a link takes what comes."""
+"""The hub: reads each parcel of a log once, and gives all readers in this process their parts of it.
+
+A reader has a place in the log, a cycle. It is either *behind*, and reads the log on its own, or *live*, and is given
+its items by the hub. It goes live when it has caught up, and falls behind when it lets its queue fill up. So a reader
+that comes late, one that comes back and one that is slow are the same thing, none takes more memory than its queue, and
+none holds up another. What the log deletes before a reader comes to it is dropped for it, with a notice of how many
+rows these were, if the hub has seen them: it goes on looking up the rows of readers that are behind, to count them.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from weft.delivery.log.delivery_errors import DeliveryError
 from weft.delivery.log.delivery_log import BEGINNING, cycles, listen, read_parcel, read_routes
@@ -17,25 +24,27 @@ from weft.delivery.matching.members import Members
 
 Item = TypeVar("Item")
 
+#: How often the log is looked at for what other processes have put there.
+_LOOK_EVERY: Final = 0.05
 
-class Missed:
-    """How many rows a reader that is behind has not taken yet, by cycle, so that it can be told if they are let go.
+#: Nanoseconds within which file systems may give two changes the same time.
+_SAME_INSTANT: Final = 100_000_000
+
+
+class MissedRows:
+    """How many rows a reader that is behind has not taken yet, by cycle: they are counted if they are deleted.
 
     All rows of cycles after `after` were seen. Cycles whose parcels have gone are put together: they will be missed
-    together. So there is no more to keep than the log has parcels.
+    together. So there are no more counts than the log has parcels.
     """
 
     def __init__(self, after: int) -> None:
-        self._after = after
+        self.seen_after = after
         self._seen: deque[tuple[int, int, int]] = deque()
 
     def saw(self, cycle: int, rows: int) -> None:
-        """A cycle had rows for the reader."""
+        """Note that a cycle had rows for the reader."""
         self._seen.append((cycle, cycle, rows))
-
-    def lost_sight(self, until: int) -> None:
-        """What was published up to a cycle was not seen."""
-        self._after = max(self._after, until)
 
     def compact(self, place: int, oldest: int) -> None:
         """Forget what the reader has taken, and put together what is gone."""
@@ -49,16 +58,16 @@ class Missed:
         """The rows of cycles after one, up to another; None if they were not all seen, or one by one."""
         inside = [rows for first, last, rows in self._seen if first > after and last <= until]
         is_cut = any(first <= after < last or first <= until < last for first, last, _ in self._seen)
-        return None if after < self._after or is_cut else sum(inside)
+        return None if after < self.seen_after or is_cut else sum(inside)
 
 
 class Reader(Generic[Item]):
-    """A place in the log of a hub, and what is to be had from there on.
+    """A place in the log of a hub, from where a user or a link takes what comes.
 
     `cut` says what of a parcel is the reader's. `dropped` makes the notice that cycles after one, up to another, are
-    gone, and with them so many rows, or nobody knows how many.
-    `wake` is called, from another thread, when there may be something new. At most `limit` items wait in memory. A
-    `query` is what the hub looks its users' rows up by; a reader without one has a `cut` that is always asked.
+    gone, and how many rows with them, if that is known. `wake` is called, from another thread, when there may be
+    something new. At most `limit` items wait in memory. A `query` is what the hub looks its users' rows up by; a reader
+    without one has a `cut` that is always asked.
     """
 
     def __init__(
@@ -81,7 +90,7 @@ class Reader(Generic[Item]):
         self.queue: deque[tuple[int, Item]] = deque()
         self.is_live = False
         #: What the hub has seen of its rows while it is behind.
-        self.missed: Missed | None = None
+        self.missed: MissedRows | None = None
         self.through = after
         self.failure: DeliveryError | None = None
         hub.enter(self)
@@ -116,12 +125,11 @@ class Reader(Generic[Item]):
                     return None
 
     def go_back(self) -> None:
-        """Let go of what waits, to cut it anew: what `cut` gives has changed."""
+        """Drop the waiting items, to cut them again: what `cut` gives has changed."""
         self._hub.leave(self)
         self.queue.clear()
 
     def close(self) -> None:
-        """Take nothing more."""
         self._hub.leave(self)
         self._hub.exit(self)
 
@@ -141,13 +149,6 @@ class Reader(Generic[Item]):
             self.place = cycle
             return True, self.cut(parcel)
         return False, None
-
-
-# How often the log is looked at for what other processes have put there.
-_LOOK_EVERY = 0.05
-
-# Nanoseconds within which file systems may give two changes the same time.
-_SAME_INSTANT = 100_000_000
 
 
 class Hub:
@@ -178,20 +179,19 @@ class Hub:
                 self._of_query.setdefault(reader.query, []).append(reader)
                 if reader.query not in self._members and reader.query in self.routes:
                     self._members.put(self.routes[reader.query])
-            reader.missed = Missed(self.through)
+            reader.missed = MissedRows(self.through)
             self.go_live(reader)
 
     def exit(self, reader: Reader[Any]) -> None:
-        """Let go of a reader."""
         with self._lock:
             reader.is_live = False
             if reader.query is None:
                 self._links = [each for each in self._links if each is not reader]
                 return
-            left = [each for each in self._of_query.get(reader.query, ()) if each is not reader]
-            self._of_query[reader.query] = left
-            if not left:
-                del self._of_query[reader.query]
+            left = [each for each in self._of_query.pop(reader.query, ()) if each is not reader]
+            if left:
+                self._of_query[reader.query] = left
+            else:
                 self._members.remove(reader.query)
 
     def turn_out(self, query: str, error: DeliveryError) -> None:
@@ -220,7 +220,8 @@ class Hub:
         with self._lock:
             if reader.is_live:
                 reader.is_live = False
-                reader.missed = Missed(reader.queue[-1][0] if reader.queue else max(reader.place, reader.through))
+                last = reader.queue[-1][0] if reader.queue else max(reader.place, reader.through)
+                reader.missed = MissedRows(last)
 
     def missed_by(self, reader: Reader[Any], until: int) -> int | None:
         """How many rows a reader misses if it goes on after a cycle; None if that is not known."""
@@ -233,17 +234,16 @@ class Hub:
             return self.routes.get(query), self.through
 
     def learn(self, route: Itinerary) -> None:
-        """Know a query's itinerary that no parcel here has."""
+        """Take a query's itinerary that no parcel here has."""
         with self._lock:
             self._amend([route])
 
     def advance(self, cycle: int) -> None:
-        """Know that up to a cycle there is nothing but what the log has by now."""
+        """Note that up to a cycle nothing more will come than the log has by now."""
         self._horizon = max(self._horizon, cycle)
         self._new.set()
 
     def close(self) -> None:
-        """Stop following."""
         self._closed = True
         self._unlisten()
         self._new.set()
@@ -252,17 +252,17 @@ class Hub:
     # -- the thread ---------------------------------------------------------------------------------------------------
 
     def _follow(self) -> None:
-        seen, told = None, True
+        seen, was_woken = None, True
         while not self._closed:
             try:
                 stamp = self._stamp()
-                if told or stamp is None or stamp != seen:
+                if was_woken or stamp is None or stamp != seen:
                     self._read_new()
                     seen = stamp
             except DeliveryError as error:
                 self._fail(error)
                 return
-            told = self._new.wait(_LOOK_EVERY)
+            was_woken = self._new.wait(_LOOK_EVERY)
             self._new.clear()
 
     def _stamp(self) -> int | None:
@@ -288,18 +288,18 @@ class Hub:
 
     def _reach(self, cycle: int) -> None:
         self.through = cycle
-        for reader in self._readers():
+        for reader in self._live():
             reader.through = cycle
 
     def _distribute(self, parcel: Parcel) -> None:
         with self._lock:
             if parcel.previous is not None and parcel.previous > self.through:
-                # Readers that are live read on by themselves: they come to the gap, and are told of it.
-                for reader in self._readers():
+                # Live readers read on without the hub: they come to the gap, and notice it.
+                for reader in self._live():
                     self.leave(reader)
                     reader.wake()
                 for _, missed in self._behind():
-                    missed.lost_sight(parcel.previous)
+                    missed.seen_after = max(missed.seen_after, parcel.previous)
             self._amend(parcel.routes)
             for batch in self._members.batches(parcel):
                 for reader in self._of_query.get(batch.query, ()):
@@ -325,7 +325,7 @@ class Hub:
             # It had caught up further than the hub had come, and has taken this from the log.
             return
         if reader.is_live and len(reader.queue) >= reader.limit:
-            # What is in the queue comes first; from there the reader goes on by itself.
+            # What is in the queue comes first; from there the reader reads the log.
             self.leave(reader)
         if reader.is_live:
             reader.queue.append((cycle, item))
@@ -333,20 +333,19 @@ class Hub:
             reader.missed.saw(cycle, rows)
         reader.wake()
 
-    def _readers(self) -> list[Reader[Any]]:
-        """Those who are live."""
-        everyone = [*self._links, *(reader for readers in self._of_query.values() for reader in readers)]
-        return [reader for reader in everyone if reader.is_live]
+    def _live(self) -> list[Reader[Any]]:
+        readers = [*self._links, *(reader for readers in self._of_query.values() for reader in readers)]
+        return [reader for reader in readers if reader.is_live]
 
-    def _behind(self) -> list[tuple[Reader[Any], Missed]]:
-        """Those who are not, with what they miss."""
-        everyone = (reader for readers in self._of_query.values() for reader in readers)
-        return [(reader, reader.missed) for reader in everyone if reader.missed is not None]
+    def _behind(self) -> list[tuple[Reader[Any], MissedRows]]:
+        """The other readers, with what they miss."""
+        readers = (reader for readers in self._of_query.values() for reader in readers)
+        return [(reader, reader.missed) for reader in readers if reader.missed is not None]
 
     def _fail(self, error: DeliveryError) -> None:
         with self._lock:
             self._failure = error
-            for reader in self._readers():
+            for reader in self._live():
                 reader.failure = error
                 self.leave(reader)
                 reader.wake()
@@ -368,7 +367,6 @@ def borrow_hub(directory: Path) -> Hub:
 
 
 def return_hub(hub: Hub) -> None:
-    """Say that one user less needs a hub."""
     with _hubs_lock:
         _, users = _hubs[hub.directory]
         if users > 1:

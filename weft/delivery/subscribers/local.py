@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from weft.delivery.log.access import Access
+from weft.delivery.log.access import ACCESS, Access
 from weft.delivery.log.delivery_errors import UnknownQuery
 from weft.delivery.log.delivery_log import (
     BEGINNING,
@@ -33,7 +33,7 @@ class LocalSubscriber(Subscriber):
         self, directory: Path, query: str, start: Start, token: str | None, limits: Limits, wait: bool = False
     ) -> None:
         super().__init__(query)
-        Access.of(directory).check(token, query)
+        Access.read(directory / ACCESS).check(token, query)
         self._hub = borrow_hub(directory)
         self._is_closed = False
         route, self._as_of = self._hub.route(query)
@@ -60,15 +60,11 @@ class LocalSubscriber(Subscriber):
         if self._is_closed:
             raise StopIteration
         item = self._reader.take()
-        if self._is_past(item) or (item is None and self._has_ended()):
+        if item is None and self._has_ended():
+            raise StopIteration
+        if self._until is not None and (self.position > self._until or (item is None and self.position == self._until)):
             raise StopIteration
         return item
-
-    def _is_past(self, item: Batch | Dropped | None) -> bool:
-        """Whether all that was asked for has been taken."""
-        return self._until is not None and (
-            self.position > self._until or (item is None and self.position == self._until)
-        )
 
     def _takes_long(self) -> bool:
         return not self._reader.is_live
@@ -160,7 +156,7 @@ def _is_unknown(cycle: int, route: Itinerary) -> bool:
 
 
 def unknown(query: str, known: dict[str, Itinerary]) -> str:
-    """What to say of a query that has no itinerary."""
+    """The sentence for a query that has no itinerary."""
     names = ", ".join(sorted(name for name, each in known.items() if each.ended is None)[:10]) or "none yet"
     return f"query '{query}' does not deliver its answers here; queries that do: {names}"
 

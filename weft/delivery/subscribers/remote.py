@@ -1,8 +1,7 @@
-"""Users of an edge. One that loses its edge asks again, from where it was, until it is closed."""
+"""Subscribers of an edge, and of NATS without an edge. They reconnect, from where they were, until they are closed."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, replace
 
 from weft.delivery.log.delivery_errors import BrokerError, DeliveryError, UnknownQuery
@@ -16,7 +15,7 @@ from weft.delivery.subscribers.edge_protocol import (
     VERSION,
     FrameSocket,
     batch_of,
-    error_of,
+    document_of,
     json_frame,
     split_host,
 )
@@ -88,9 +87,7 @@ class RemoteSubscriber(FedSubscriber):
                 self._put(batch.cycle, batch)
                 self._go_on_after(batch.cycle)
                 continue
-            document = json.loads(content)
-            if "error" in document:
-                raise error_of(document)
+            document = document_of(content)
             if "end" in document:
                 return True
             if "until" in document:
@@ -98,7 +95,7 @@ class RemoteSubscriber(FedSubscriber):
                 self._put(dropped.until, dropped)
             else:
                 self._put(document["through"], None)
-            self._go_on_after(document.get("until", document.get("through")))
+            self._go_on_after(document["until"] if "until" in document else document["through"])
         return True
 
     def _go_on_after(self, cycle: int) -> None:

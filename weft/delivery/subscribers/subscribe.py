@@ -27,7 +27,8 @@ def subscribe(
 
     `source` is the delivery directory of a project on this machine, an edge (weft://host:port), or a project in NATS
     (nats://host:port/project).
-    `last`: the newest so many answers first. `since`: what was published at a time (in UTC, or microseconds) or later.
+    `last`: a number of the newest answers first.
+    `since`: what was published at a time (in UTC, or microseconds) or later.
     `since_clock`: first, of what has been published, the answers whose own clock is at a time or later, be it a time or
     the number of a row.
     `after`: what comes after a cycle, to go on at the `position` of an earlier subscriber.

@@ -1,4 +1,4 @@
-"""Where a user begins to take a query's answers."""
+"""Subscribers: where a user begins, and what it holds in hand, in threads as well as in coroutines."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """With what comes from now on, unless one of these is given.
+    """Where a user begins to take a query's answers: with what comes from now on, unless one of these is given.
 
-    `last`: the newest so many answers first. `since`: what was published at a time, in microseconds, or later.
+    `last`: a number of the newest answers first. `since`: what was published at a time, in microseconds, or later.
     `since_clock`: of what has been published, the answers whose own clock is at a time or later; then all that come.
-    `after`: what comes after a cycle, as one goes on with who kept its position.
-    `until` is where it ends again: at a cycle, which is still taken.
+    `after`: what comes after a cycle: the `position` of an earlier subscriber.
+    `until`: the last cycle that is taken.
     """
 
     last: int | None = None
@@ -45,7 +45,7 @@ class Start:
 
 
 def not_known_before(route: Itinerary) -> DeliveryError:
-    """What to say to one who asks for answers from before the time that an itinerary still tells of."""
+    """The error for answers from before the time that an itinerary still covers."""
     assert route.complete_from is not None
     return DeliveryError(
         f"query '{route.query}' has changed its group so often that nobody knows which rows before cycle "
@@ -91,7 +91,7 @@ class Subscriber(ABC):
         return False
 
     def next(self, timeout: float | None = None) -> Batch | Dropped | None:
-        """The next item; None if there is none within so many seconds. Raises StopIteration when the query ended."""
+        """The next item; None if there is none within `timeout` seconds. Raises StopIteration when the query ended."""
         end = None if timeout is None else time.monotonic() + timeout
         while True:
             self._woken.clear()
@@ -203,7 +203,7 @@ class FedSubscriber(Subscriber):
         return None
 
     def _put(self, position: int, item: Batch | Dropped | None) -> bool:
-        """Hand something to the user, or only that there is nothing up to a position; false if it wants no more."""
+        """Hand an item to the user, or None for nothing up to a position; false if it wants no more."""
         while len(self._queue) >= self._limit and not self._closing.is_set():
             self._room.clear()
             if len(self._queue) >= self._limit:

@@ -1,4 +1,15 @@
-"""What a coordinator answers: where a query goes and why, what a move would cost, and what a round would move."""
+"""The coordinator: it takes providers, queries, rates and loads, and answers where queries go.
+
+It decides and carries nothing out: the caller does, a simulator or real providers, and reports it. All coordinators of
+a tree are one object here; which of them decided what is in the answers (`RoutingStep.coordinator`).
+
+    coordinator = Coordinator(network, substreams)
+    routed = coordinator.register(["q1", "q2"], queries)        # where new queries go
+    coordinator.measured({"q1": 0.02})                          # what they turned out to cost
+    plan = coordinator.plan()                                   # what a round of redistribution would move
+    coordinator.moved(plan.moves)                               # … and that it was moved
+    print(explained(coordinator, "q1"))
+"""
 
 from __future__ import annotations
 
@@ -17,7 +28,6 @@ from weft.federation.distribution.coordinator_tree import (
     providers_below,
     tree_over,
 )
-from weft.federation.distribution.mapping import hierarchically
 from weft.federation.distribution.model import (
     NetworkGraph,
     Placement,
@@ -31,13 +41,13 @@ from weft.federation.distribution.model import (
     query_set,
     together,
 )
-from weft.federation.distribution.rounds import Terms, adapted, bounded, migration
+from weft.federation.distribution.rounds import adapted, bounded, migration
 from weft.federation.distribution.routing import RoutingTable, costs_at, learn, routed, routing_table
 from weft.federation.federation_errors import FederationError
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Candidate:
     """What a query would cost at one target of a coordinator, in bytes per second times milliseconds."""
 
     target: str
@@ -45,24 +55,20 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RoutingStep:
     """One coordinator on the way from the root to a provider: what it could choose from, the cheapest first."""
 
     coordinator: str
-    choices: tuple[Choice, ...]
-
-    @property
-    def chosen(self) -> str:
-        return self.choices[0].target
+    candidates: tuple[Candidate, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """Where a query goes, step by step."""
+class RoutedQuery:
+    """The provider of a new query, and the steps that led there."""
 
     query: str
     provider: str
-    steps: tuple[Step, ...]
+    steps: tuple[RoutingStep, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,24 +93,20 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """How a placement stands: its edge cut, and the most loaded provider against its fair load."""
+class PlacementQuality:
+    """The edge cut of a placement, and the load of its fullest provider relative to a fair one."""
 
     edge_cut: float
     fullest: float
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RoundPlan:
     """Moves that were decided and not carried out. They are carried out all together, or one by one."""
 
     moves: tuple[Move, ...]
-    before: Standing
-    after: Standing
-
-
-#: Members per cluster are k to 3k − 1.
-CLUSTER = 4
+    before: PlacementQuality
+    after: PlacementQuality
 
 
 class Coordinator:
@@ -115,59 +117,46 @@ class Coordinator:
         network: NetworkGraph,
         substreams: Substreams,
         seed: int = 0,
-        k: int = CLUSTER,
-        terms: Terms | None = None,
         present: Iterable[str] | None = None,
     ) -> None:
         """`present` are the providers that take part already; all of them unless given."""
         self.network = network
         self.substreams = substreams
-        self.k = k
-        self.terms = terms or Terms()
+        self.seed = seed
         there = network.providers if present is None else present
-        self.tree: Cluster = tree_over([network.number[name] for name in there], network.between, k)
+        self.tree: Cluster = tree_over([network.number[name] for name in there], network.between)
         self.names: list[str] = []
         self.queries: QuerySet = query_set([], [], [], [])
         self.placement: Placement = np.empty(0, np.int32)
         self._number: dict[str, int] = {}
-        self._seed = seed
         self._table: RoutingTable | None = None
 
-    # --- what it is told -----------------------------------------------------------------------------------------
+    # --- what happened -------------------------------------------------------------------------------------------
 
-    def distribute(self, names: Sequence[str], queries: QuerySet) -> Plan:
-        """Places many queries at once, better than one by one would: for the start. They are placed when it returns."""
-        self._add(names, queries, queries.home)
-        before = self.standing()
-        placed = hierarchically(self.tree, self.network, self.substreams, self.queries, self._seed, self.terms.slack)
-        moves = self._moves(placed)
-        self._place(placed)
-        return Plan(moves, before, self.standing())
-
-    def register(self, names: Sequence[str], queries: QuerySet) -> tuple[Decision, ...]:
-        """Routes new queries. They are placed when it returns; the next ones see them."""
+    def register(self, names: Sequence[str], queries: QuerySet) -> tuple[RoutedQuery, ...]:
+        """Route new queries. They are placed when it returns; the next ones see them."""
         table = self.table
         placed = routed(table, queries)
-        decisions = tuple(
-            Decision(name, self.network.providers[placed[number]], tuple(self._steps(queries, number)))
+        found = tuple(
+            RoutedQuery(name, self.network.providers[placed[number]], tuple(self._steps(queries, number)))
             for number, name in enumerate(names)
         )
         learn(table, self.substreams, queries, placed)
         self._add(names, queries, placed)
         self._table = table
-        return decisions
+        return found
 
     def settled(self, names: Sequence[str], queries: QuerySet, providers: Sequence[str]) -> None:
-        """Queries run already, at these providers: what a coordinator that starts again is told."""
+        """Take over queries that run already at these providers."""
         self._add(names, queries, np.array([self._provider(each) for each in providers], np.int32))
         self._table = None
 
     def described(self, substreams: Substreams, queries: QuerySet) -> None:
-        """The data are cut into other substreams; what the queries, in the order of `names`, want of them, and cost."""
+        """Replace the substreams, and what the queries, in the order of `names`, want of them and cost."""
         self.substreams, self.queries, self._table = substreams, queries, None
 
     def dropped(self, names: Iterable[str]) -> None:
-        """Queries have ended."""
+        """Remove queries that have ended."""
         gone = {self._known(name) for name in names}
         kept = np.array([number for number in range(len(self.names)) if number not in gone], np.int64)
         self.names = [self.names[number] for number in kept]
@@ -176,34 +165,29 @@ class Coordinator:
         self._place(self.placement[kept])
 
     def measured(self, found: Mapping[str, float]) -> None:
-        """By query the processor seconds per second that it takes, as measured on a provider of capability 1."""
+        """Take the processor seconds per second of queries, as measured on a provider of capability 1."""
         load = self.queries.load.copy()
         for name, value in found.items():
             load[self._known(name)] = value
         self.queries = replace(self.queries, load=load)
 
-    def flowing(self, rate: NDArray[np.float64]) -> None:
-        """The sources have measured their substreams again."""
-        self.substreams = replace(self.substreams, rate=np.asarray(rate, np.float64))
-        self._table = None
-
     def provider_joined(self, name: str) -> None:
-        """A provider of the network is there again, or for the first time. The next round will use it."""
+        """Add a provider of the network to the tree. The next round will use it."""
         number = self._provider(name)
         if number in providers_below(self.tree):
             raise FederationError(f"provider {name!r} is in the federation already")
-        self.tree = joined(self.tree, number, self.network.between, self.k)
+        self.tree = joined(self.tree, number, self.network.between)
         self._table = None
 
-    def provider_left(self, name: str) -> Plan:
-        """A provider leaves, or has failed: its queries go elsewhere, each on the way that a new one would take."""
+    def provider_left(self, name: str) -> RoundPlan:
+        """Remove a provider: each of its queries goes elsewhere, on the way that a new one would take."""
         number = self._provider(name)
         if number not in providers_below(self.tree):
             raise FederationError(f"provider {name!r} is not in the federation")
-        smaller = left(self.tree, number, self.network.between, self.k)
+        smaller = left(self.tree, number, self.network.between)
         if smaller is None:
             raise FederationError(f"provider {name!r} is the last one: without it there is nobody to run queries")
-        before = self.standing()
+        before = self.quality()
         self.tree, self._table = smaller, None
         stranded = np.flatnonzero(self.placement == number)
         stay = np.flatnonzero(self.placement != number)
@@ -212,10 +196,10 @@ class Coordinator:
         after[stranded] = routed(table, chosen(self.queries, stranded))
         moves = self._moves(after)
         self._place(after)
-        return Plan(moves, before, self.standing())
+        return RoundPlan(moves, before, self.quality())
 
     def moved(self, moves: Iterable[Move]) -> None:
-        """Moves have been carried out."""
+        """Note that moves have been carried out."""
         after = self.placement.copy()
         for move in moves:
             after[self._known(move.query)] = self._provider(move.target)
@@ -230,13 +214,13 @@ class Coordinator:
             self._table = routing_table(self.tree, self.network, self.substreams, self.queries, self.placement)
         return self._table
 
-    def plan(self, budget: float | None = None) -> Plan:
-        """What a round of redistribution would move. Nothing is moved by asking, and asking again gives the same plan.
+    def plan(self, budget: float | None = None) -> RoundPlan:
+        """Plan a round of redistribution. Nothing is moved by asking, and asking again gives the same plan.
 
         With a budget, in bytes of state times milliseconds, only the moves that save most for what carrying them costs.
         """
-        random = np.random.default_rng(self._seed)
-        after = adapted(self.tree, self.network, self.substreams, self.queries, self.placement, random, self.terms)
+        random = np.random.default_rng(self.seed)
+        after = adapted(self.tree, self.network, self.substreams, self.queries, self.placement, random)
         moves = self._moves(after)
         if budget is not None:
             saved = np.array([move.saves for move in moves])
@@ -244,9 +228,10 @@ class Coordinator:
             after = self.placement.copy()
             after[kept.query] = kept.target
             moves = tuple(move for move in moves if after[self._number[move.query]] == self.network.number[move.target])
-        return Plan(moves, self.standing(), self.standing(after))
+        return RoundPlan(moves, self.quality(), self.quality(after))
 
     def provider_of(self, query: str) -> str:
+        """The name of the provider that a query is placed at."""
         return self.network.providers[int(self.placement[self._known(query)])]
 
     def move(self, query: str, target: str) -> Move:
@@ -258,30 +243,33 @@ class Coordinator:
             return Move(query, target, target, 0.0, 0.0, 0.0)
         return self._moves(after)[0]
 
-    def standing(self, placement: Placement | None = None) -> Standing:
-        """How a placement stands, the present one if none is given."""
+    def quality(self, placement: Placement | None = None) -> PlacementQuality:
+        """The quality of a placement, the present one if none is given."""
         at = self.placement if placement is None else placement
         if not len(at):
-            return Standing(0.0, 0.0)
-        load = loads(self.queries, at, len(self.network.providers))
+            return PlacementQuality(0.0, 0.0)
+        load = self.loads(at)
         there = list(providers_below(self.tree))
         fair = self.network.capability[there] * load.sum() / self.network.capability[there].sum()
         cut = edge_cut(self.network, self.substreams, self.queries, at)
-        return Standing(cut.total, float((load[there] / fair).max()))
+        return PlacementQuality(cut.total, float((load[there] / fair).max()))
+
+    def loads(self, placement: Placement | None = None) -> NDArray[np.float64]:
+        at = self.placement if placement is None else placement
+        return loads(self.queries, at, len(self.network.providers))
 
     def costs(self, query: str) -> NDArray[np.float64]:
         """By provider what the edges of a query would cost there."""
         number = self._known(query)
-        at = counts(self.queries, self.placement, len(self.substreams), len(self.network.providers))
+        at = self._counts()
         wanted = self.queries.interest(number)
         at[wanted, self.placement[number]] -= 1
         sharing = (self.substreams.rate[wanted] @ at[wanted]) @ self.network.between
         pull = pulls(self.network, self.substreams, chosen(self.queries, [number]))[0]
-        nodes = np.concatenate([self.network.from_source, self.network.between])
-        found: NDArray[np.float64] = sharing + pull @ nodes
+        found: NDArray[np.float64] = sharing + pull @ self.network.nodes
         return found
 
-    def coordinators(self) -> tuple[str, ...]:
+    def leaders(self) -> tuple[str, ...]:
         """The providers that lead a cluster, the root's leader first."""
         return tuple(dict.fromkeys(self.network.providers[each.leader] for each in clusters(self.tree)))
 
@@ -309,35 +297,37 @@ class Coordinator:
             raise FederationError(f"there is no provider {name!r}; known are {', '.join(self.network.providers[:8])} …")
         return self.network.number[name]
 
+    def _counts(self) -> NDArray[np.float64]:
+        return counts(self.queries, self.placement, len(self.substreams), len(self.network.providers))
+
     def _moves(self, after: Placement) -> tuple[Move, ...]:
         """The moves to another placement. What each saves is what it would save alone."""
         moves = migration(self.queries, self.placement, after)
-        at = counts(self.queries, self.placement, len(self.substreams), len(self.network.providers))
-        nodes = np.concatenate([self.network.from_source, self.network.between])
-        pull = pulls(self.network, self.substreams, chosen(self.queries, moves.query)) if len(moves) else None
+        at, network = self._counts(), self.network
+        pull = pulls(network, self.substreams, chosen(self.queries, moves.query))
         found = []
         for place, (query, a, b) in enumerate(zip(moves.query, moves.source, moves.target, strict=True)):
             wanted = self.queries.interest(int(query))
             rate = self.substreams.rate[wanted]
-            nearer = self.network.between[a] - self.network.between[b]
             # Its own copy stays behind in the count matrix, at a distance of the whole way.
-            sharing = float((rate @ at[wanted]) @ nearer + rate.sum() * self.network.between[a, b])
-            assert pull is not None
-            saves = sharing + float(pull[place] @ (nodes[:, a] - nodes[:, b]))
-            way = float(self.network.between[a, b])
-            source, target = self.network.providers[a], self.network.providers[b]
+            sharing = (rate @ at[wanted]) @ (network.between[a] - network.between[b]) + rate.sum() * network.between[
+                a, b
+            ]
+            saves = float(sharing) + float(pull[place] @ (network.nodes[:, a] - network.nodes[:, b]))
+            way = float(network.between[a, b])
+            source, target = network.providers[a], network.providers[b]
             found.append(Move(self.names[query], source, target, saves, float(moves.state[place]), way))
         return tuple(found)
 
-    def _steps(self, queries: QuerySet, number: int) -> Iterable[Step]:
+    def _steps(self, queries: QuerySet, number: int) -> Iterable[RoutingStep]:
         table: RoutingTable | None = self.table
         while table is not None:
             costs = costs_at(table, queries, number)
             members = [self.network.providers[each] for each in table.cluster.members]
             order = np.argsort(costs, kind="stable")
-            yield Step(
+            yield RoutingStep(
                 self.network.providers[table.cluster.leader],
-                tuple(Choice(members[each], float(costs[each])) for each in order),
+                tuple(Candidate(members[each], float(costs[each])) for each in order),
             )
             table = table.below[order[0]] if table.below else None
 
@@ -346,7 +336,7 @@ def explained(coordinator: Coordinator, query: str, others: int = 3) -> str:
     """Why a query runs where it runs: what it reads and shares, and what it would cost at the next best providers."""
     network, substreams, queries = coordinator.network, coordinator.substreams, coordinator.queries
     number, here = coordinator.names.index(query), coordinator.provider_of(query)
-    provider, wanted = network.number[here], queries.interest(coordinator.names.index(query))
+    provider, wanted = network.number[here], queries.interest(number)
     rate = substreams.rate[wanted]
     beside = counts(queries, coordinator.placement, len(substreams), len(network.providers))[wanted, provider] - 1
     neighbours = np.flatnonzero(coordinator.placement == provider)
@@ -355,7 +345,7 @@ def explained(coordinator: Coordinator, query: str, others: int = 3) -> str:
         for each in neighbours
         if each != number
     )
-    load = loads(queries, coordinator.placement, len(network.providers))
+    load = coordinator.loads()
     above = [network.providers[each.leader] for each in coordinators_above(coordinator.tree, provider)]
     lines = [
         f"{query} runs at {here}; its user is at {network.providers[queries.home[number]]}",
@@ -377,17 +367,18 @@ def explained(coordinator: Coordinator, query: str, others: int = 3) -> str:
     return "\n".join(lines)
 
 
-def told(decision: Decision) -> str:
+def route_text(routed: RoutedQuery) -> str:
     """The way of a new query from the root to its provider."""
-    lines = [f"{decision.query} goes to {decision.provider}"]
-    for step in decision.steps:
-        listed = ", ".join(f"{each.target} {each.cost:,.0f}" for each in step.choices[:4])
-        lines.append(f"  {step.coordinator} chose {step.chosen}: {listed}{' …' if len(step.choices) > 4 else ''}")
+    lines = [f"{routed.query} goes to {routed.provider}"]
+    for step in routed.steps:
+        listed = ", ".join(f"{each.target} {each.cost:,.0f}" for each in step.candidates[:4])
+        more = " …" if len(step.candidates) > 4 else ""
+        lines.append(f"  {step.coordinator} chose {step.candidates[0].target}: {listed}{more}")
     return "\n".join(lines)
 
 
-def summed_up(plan: Plan) -> str:
-    """A plan in a few lines: how many move, what they carry, what that changes."""
+def plan_text(plan: RoundPlan) -> str:
+    """A plan in a few lines: how many queries move, what they carry, what that changes."""
     carried = sum(move.carries for move in plan.moves)
     return (
         f"{len(plan.moves)} queries move, {carried:,.0f} bytes of state with them\n"

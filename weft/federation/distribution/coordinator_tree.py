@@ -1,4 +1,4 @@
-"""The coordinator tree as data.
+"""The coordinator tree, and providers that come and go.
 
 A cluster is led by one of its members, the one in its middle. A leaf's members are providers; above that a cluster's
 members are the leaders of the clusters below it. So every coordinator is also a provider, and knows no more than its
@@ -7,6 +7,14 @@ own few members: k to 3k − 1 of them (the root may have fewer). All leaves are
                       [ b ]                        b leads the root, which has a member for each cluster below
                ┌────────┴────────┐
            [a (b) c]         [d (e) f g]           leaders in parentheses
+
+Functions that change a tree take it and return another one; only the clusters on the way to the change are new.
+
+    join     down from the root, each time to the nearest leader, into a leaf
+    leave    out of its leaf; whatever it led gets another leader
+    split    a cluster of 3k or more becomes two of at least ⌊3k/2⌋, so that the farthest member is as near as can be
+    merge    a cluster of fewer than k goes to its nearest sibling, which may have to split then
+    leader   always the member with the least total latency to the others
 """
 
 from __future__ import annotations
@@ -75,7 +83,6 @@ def tree_over(providers: Sequence[int], latency: Latencies, k: int = 4) -> Clust
 
 
 def joined(tree: Cluster, provider: int, latency: Latencies, k: int = 4) -> Cluster:
-    """The tree with one more provider."""
     if k < 2:
         raise FederationError(f"clusters of {k} cannot be split into clusters: let k be 2 or more")
     grown = _with(tree, provider, latency, k)
@@ -94,13 +101,6 @@ def left(tree: Cluster, provider: int, latency: Latencies, k: int = 4) -> Cluste
     while len(smaller.children) == 1:
         smaller = smaller.children[0]
     return smaller
-
-
-def recentred(tree: Cluster, latency: Latencies) -> Cluster:
-    """The same clusters, each led by the member that is in its middle now."""
-    if tree.is_leaf:
-        return _leaf(tree.providers, latency)
-    return _over([recentred(child, latency) for child in tree.children], latency)
 
 
 def centre(members: Sequence[int], latency: Latencies) -> int:
@@ -134,7 +134,7 @@ def _without(cluster: Cluster, provider: int, latency: Latencies, k: int) -> Clu
     holder = next(child for child in cluster.children if _holds(child, provider))
     smaller = _without(holder, provider, latency, k)
     others = [child for child in cluster.children if child is not holder]
-    if _size(smaller) >= k or not others:
+    if len(smaller.members) >= k or not others:
         return _over([*others, smaller], latency)
     nearest = min(others, key=lambda child: (latency[smaller.leader, child.leader], child.leader))
     merged = _fitting(_adopted(nearest, smaller, latency), latency, k)
@@ -143,10 +143,6 @@ def _without(cluster: Cluster, provider: int, latency: Latencies, k: int) -> Clu
 
 def _holds(cluster: Cluster, provider: int) -> bool:
     return provider in cluster.providers or any(_holds(child, provider) for child in cluster.children)
-
-
-def _size(cluster: Cluster) -> int:
-    return len(cluster.members)
 
 
 def _adopted(cluster: Cluster, other: Cluster, latency: Latencies) -> Cluster:
@@ -168,8 +164,10 @@ def _fitting(cluster: Cluster, latency: Latencies, k: int) -> list[Cluster]:
 
 
 def _halves(members: Sequence[int], latency: Latencies, least: int) -> tuple[list[int], list[int]]:
-    """The members, by place, in two parts of at least so many, such that the larger radius is as small as can be found:
-    for each two members as poles, all by how much nearer they are to the one, cut in two where it is best."""
+    """The members, by place, in two parts of at least `least`, such that the larger radius is as small as can be found.
+
+    For each two members as poles, all are ordered by how much nearer they are to the one, and cut where it is best.
+    """
     listed = list(members)
     between = latency[np.ix_(listed, listed)]
     best: tuple[float, list[int], list[int]] | None = None

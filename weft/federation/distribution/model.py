@@ -1,4 +1,18 @@
-"""The network graph: providers with capabilities, sources, and how many milliseconds lie between them."""
+"""What is decided about: the network graph, the data in substreams, the queries, and what a placement costs.
+
+A placement costs its **weighted edge cut**. The query graph has an edge from a query to each source it reads (weight:
+the rate it reads from there), one to its home (the rate of its answers), and one to every query that wants some of the
+same data (the rate of what both want). A placement pays for each edge its weight times the latency between its ends.
+
+Edges between queries are far too many to list: nearly all pairs overlap. But they need not be listed. Let c[x, k] be
+the number of queries at provider k that want substream x. All pairs that share x cost together
+
+    rate[x] · ½ Σ_kl c[x, k] · c[x, l] · latency[k, l]
+
+so the **count matrix** says it all, and what moving a query would change is a sum over the substreams it wants.
+
+The edge cut is an estimate: queries side by side that want the same data get it once, and are charged one by one.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +42,12 @@ class NetworkGraph:
 
     @cached_property
     def number(self) -> dict[str, int]:
-        """The number of each provider by its name."""
         return {name: number for number, name in enumerate(self.providers)}
+
+    @cached_property
+    def nodes(self) -> NDArray[np.float64]:
+        """The latencies from all nodes, sources first, to each provider."""
+        return np.concatenate([self.from_source, self.between])
 
 
 def network_of(topology: Topology) -> NetworkGraph:
@@ -74,7 +92,6 @@ class QuerySet:
         return len(self.load)
 
     def interest(self, query: int) -> NDArray[np.int32]:
-        """The substreams that a query wants."""
         return self.wanted[self.starts[query] : self.starts[query + 1]]
 
 
@@ -126,21 +143,9 @@ def rows(starts, picked):  # type: ignore[no-untyped-def]
 
 def together(first: QuerySet, second: QuerySet) -> QuerySet:
     """The queries of both, those of the first before those of the second."""
-    return QuerySet(
-        starts=np.concatenate([first.starts, second.starts[1:] + first.starts[-1]]),
-        wanted=np.concatenate([first.wanted, second.wanted]),
-        load=np.concatenate([first.load, second.load]),
-        home=np.concatenate([first.home, second.home]),
-        result=np.concatenate([first.result, second.result]),
-        state=np.concatenate([first.state, second.state]),
-    )
-
-
-def input_rates(queries: QuerySet, substreams: Substreams) -> NDArray[np.float64]:
-    """The bytes per second that each query reads."""
-    rates = np.concatenate([[0.0], np.cumsum(substreams.rate[queries.wanted])])
-    found: NDArray[np.float64] = rates[queries.starts[1:]] - rates[queries.starts[:-1]]
-    return found
+    starts = np.concatenate([first.starts, second.starts[1:] + first.starts[-1]])
+    names = ("wanted", "load", "home", "result", "state")
+    return QuerySet(starts, *(np.concatenate([getattr(first, each), getattr(second, each)]) for each in names))
 
 
 #: By query the number of its provider.
@@ -168,7 +173,6 @@ def counts(queries: QuerySet, placement: Placement, substreams: int, providers: 
 
 
 def edge_cut(network: NetworkGraph, substreams: Substreams, queries: QuerySet, placement: Placement) -> EdgeCut:
-    """The edge cut of a placement."""
     at = counts(queries, placement, len(substreams), len(network.providers))
     # All that is wanted of a substream, copy by copy, comes from its source; that of overlaps goes between providers.
     overlap = 0.5 * float(substreams.rate @ np.einsum("xk,xk->x", at @ network.between, at))
@@ -188,5 +192,4 @@ def pulls(network: NetworkGraph, substreams: Substreams, queries: QuerySet) -> N
 
 
 def loads(queries: QuerySet, placement: Placement, providers: int) -> NDArray[np.float64]:
-    """By provider the load of the queries there."""
     return np.asarray(np.bincount(placement, queries.load, minlength=providers), np.float64)

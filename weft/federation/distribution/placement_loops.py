@@ -1,4 +1,4 @@
-"""The loops of mapping, compiled.
+"""The compiled loops of redistribution.
 
 The **field** of a placement has for each substream and target what one query that wants the substream would pay there
 for sharing it with all queries that want it too: rate[x] · Σ_k latency[j, k] · count[x, k]. A vertex sees its whole row
@@ -7,17 +7,13 @@ of costs by summing a few rows of the field, and a move changes no others than t
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
-
 import numba
 import numpy as np
-
-_FLAT = 1e-9
 
 
 @numba.njit(cache=True)
 def place(v, b, sign, starts, substream, count, rates, latency, field):  # type: ignore[no-untyped-def]
-    """Adds vertex v at target b to the field, or takes it away (sign −1)."""
+    """Add vertex v at target b to the field, or take it away (sign −1)."""
     for i in range(starts[v], starts[v + 1]):
         row, part = field[substream[i]], sign * rates[substream[i]] * count[i]
         for j in range(len(row)):
@@ -26,7 +22,7 @@ def place(v, b, sign, starts, substream, count, rates, latency, field):  # type:
 
 @numba.njit(cache=True)
 def shift(v, a, b, starts, substream, count, rates, latency, field):  # type: ignore[no-untyped-def]
-    """Moves vertex v from target a to b in the field."""
+    """Move vertex v from target a to b in the field."""
     change = latency[b] - latency[a]
     for i in range(starts[v], starts[v + 1]):
         row, part = field[substream[i]], rates[substream[i]] * count[i]
@@ -66,7 +62,7 @@ def field_of(targets, at, starts, substream, count, rates, latency):  # type: ig
 
 @numba.njit(cache=True)
 def greedy(order, weight, caps, load, at, starts, substream, count, rates, latency, fixed, field):  # type: ignore[no-untyped-def]
-    """Places vertices in the given order, each where it costs least; if none has room, where the least is lacking."""
+    """Place vertices in the given order, each where it costs least; if none has room, where the least is lacking."""
     found = np.empty(len(caps))
     for v in order:
         costs(v, starts, substream, count, fixed, field, found)
@@ -74,7 +70,7 @@ def greedy(order, weight, caps, load, at, starts, substream, count, rates, laten
         for j in range(len(caps)):
             if load[j] + weight[v] <= caps[j] and (best < 0 or found[j] < found[best]):
                 best = j
-            if least < 0 or _excess(load[j] + weight[v], caps[j]) < _excess(load[least] + weight[v], caps[least]):
+            if least < 0 or excess(load[j] + weight[v], caps[j]) < excess(load[least] + weight[v], caps[least]):
                 least = j
         chosen = best if best >= 0 else least
         at[v] = chosen
@@ -83,95 +79,9 @@ def greedy(order, weight, caps, load, at, starts, substream, count, rates, laten
 
 
 @numba.njit(cache=True)
-def _excess(load, cap):  # type: ignore[no-untyped-def]
+def excess(load, cap):  # type: ignore[no-untyped-def]
+    """By how much of its cap a target is too full; negative if it has room."""
     return (load - cap) / cap if cap > 0 else np.inf
-
-
-@numba.njit(cache=True)
-def best_move(v, a, weight, caps, load, itself, latency, found):  # type: ignore[no-untyped-def]
-    """The target with the largest gain that keeps its cap or lessens a violation, and the gain; −1 if there is none.
-
-    `found` has the costs of v by target, with its own part in the field.
-    """
-    best, gain = -1, -np.inf
-    too_much = _excess(load[a], caps[a])
-    for b in range(len(caps)):
-        if b == a:
-            continue
-        gained = found[a] - found[b] + itself * (latency[a, b] - latency[a, a])
-        if gained <= gain:
-            continue
-        after = _excess(load[b] + weight, caps[b])
-        if after <= 0 or after < too_much:
-            best, gain = b, gained
-    return best, gain
-
-
-@numba.njit(cache=True)
-def refine(at, weight, caps, load, starts, substream, count, rates, latency, fixed, field, passes, patience):  # type: ignore[no-untyped-def]
-    """Moves vertices, each at most once per pass, the largest gain first and also if it is negative; a pass ends after
-    `patience` moves without a new best, and goes back to the best. Returns the gain of all passes.
-
-    Gains are looked at again before they are believed: a move changes nearly all others a little, and to keep all of
-    them up to date would cost more than the moves.
-    """
-    vertices, targets = len(at), len(caps)
-    itself = own(starts, substream, count, rates)
-    found = np.empty(targets)
-    gained = 0.0
-    for _ in range(passes):
-        heap = [(0.0, 0)]
-        heap.pop()
-        for v in range(vertices):
-            costs(v, starts, substream, count, fixed, field, found)
-            b, gain = best_move(v, at[v], weight[v], caps, load, itself[v], latency, found)
-            if b >= 0:
-                heap.append((-gain, v))
-        heapify(heap)
-        moved = [(0, 0)]
-        moved.pop()
-        now, best, kept = 0.0, 0.0, 0
-        while heap and len(moved) - kept < patience:
-            v = heappop(heap)[1]
-            costs(v, starts, substream, count, fixed, field, found)
-            a = at[v]
-            b, gain = best_move(v, a, weight[v], caps, load, itself[v], latency, found)
-            if b < 0:
-                continue
-            if heap and gain < -heap[0][0] - _FLAT * abs(gain):
-                heappush(heap, (-gain, v))
-                continue
-            shift(v, a, b, starts, substream, count, rates, latency, field)
-            at[v], load[a], load[b] = b, load[a] - weight[v], load[b] + weight[v]
-            moved.append((v, a))
-            now += gain
-            if now > best + _FLAT * abs(best):
-                best, kept = now, len(moved)
-        while len(moved) > kept:
-            v, a = moved.pop()
-            b = at[v]
-            shift(v, b, a, starts, substream, count, rates, latency, field)
-            at[v], load[a], load[b] = a, load[a] + weight[v], load[b] - weight[v]
-        gained += best
-        if kept == 0:
-            break
-    return gained
-
-
-@numba.njit(cache=True)
-def relieve(order, at, weight, caps, load, starts, substream, count, rates, latency, fixed, field):  # type: ignore[no-untyped-def]
-    """Takes vertices away from targets above their caps to where there is room, each at the least cost."""
-    itself = own(starts, substream, count, rates)
-    found = np.empty(len(caps))
-    for v in order:
-        a = at[v]
-        if load[a] <= caps[a]:
-            continue
-        costs(v, starts, substream, count, fixed, field, found)
-        b, _ = best_move(v, a, weight[v], caps, load, itself[v], latency, found)
-        if b >= 0:
-            shift(v, a, b, starts, substream, count, rates, latency, field)
-            at[v], load[a], load[b] = b, load[a] - weight[v], load[b] + weight[v]
 
 
 #: A vertex follows a flow if the flow is more than so much of its load: a little too far is better than not at all.
@@ -182,7 +92,7 @@ _OVERSHOOT = 0.9
 def rebalance(  # type: ignore[no-untyped-def]
     flow, draws, at, origin, weight, state, load, starts, substream, count, rates, latency, fixed, field, band
 ):
-    """Moves vertices along flows. A random flow each time; of the vertices that lose least by it (within the band)
+    """Move vertices along flows. A random flow each time; of the vertices that lose least by it (within the band)
     those that have been moved before, which costs nothing more, or else all; of these the one with most load for its
     state."""
     itself = own(starts, substream, count, rates)
@@ -246,7 +156,7 @@ def improve(  # type: ignore[no-untyped-def]
     field,
     interval,
 ):
-    """Visits vertices once: back to where they were if that loses nothing, or else where they cost less, if it pays.
+    """Visit vertices once: back to where they were if that loses nothing, or else where they cost less, if it pays.
 
     A move keeps the cap of its target and the floor of where it comes from, or lessens the larger violation.
     """

@@ -1,9 +1,18 @@
-"""The query graph of a coordinator: vertices that are queries, or bundles of queries.
+"""The query graph of a coordinator, and its coarsening.
 
-A vertex keeps how many of its queries want each substream. So an edge between two vertices need not be kept: its weight
-is the sum of the edges between their queries, Σ_x rate[x] · count[x] · count'[x], and the edge cut of bundles is
-exactly that of the queries in them, but for the edges inside bundles. Edges to sources and homes lead to nodes that do
-not move; `pull` has their weights, a column for each node. So the nodes of the network are here, and never merged.
+Vertices are queries, or bundles of queries. A vertex keeps how many of its queries want each substream. So an edge
+between two vertices need not be kept: its weight is the sum of the edges between their queries,
+Σ_x rate[x] · count[x] · count'[x], and the edge cut of bundles is exactly that of the queries in them, but for the
+edges inside bundles. Edges to sources and homes lead to nodes that do not move; `pull` has their weights, a column for
+each node. So the nodes of the network are here, and never merged.
+
+**Coarsening** makes bundles of queries that overlap much, so that a coordinator decides about hundreds and not
+thousands. It is heavy-edge matching: visit the vertices in random order and merge each with the neighbour it shares
+most with, until the graph is small. Two things are different from the textbook.
+
+- Edges are compared **per pair of queries** (weight divided by the sizes of both ends). By total weight large bundles
+  attract all others, whatever they want, and hot spots melt into one another.
+- A bundle never grows beyond a **cap**. Bundles as heavy as a provider's share cannot be placed within the load limit.
 """
 
 from __future__ import annotations
@@ -39,6 +48,9 @@ class QueryGraph:
         return len(self.weight)
 
 
+_PER_VERTEX = ("size", "weight", "state", "pull")
+
+
 def graph_of(network: NetworkGraph, substreams: Substreams, queries: QuerySet) -> QueryGraph:
     """The query graph in which each vertex is a query."""
     return QueryGraph(
@@ -55,30 +67,17 @@ def graph_of(network: NetworkGraph, substreams: Substreams, queries: QuerySet) -
 def selected(graph: QueryGraph, vertices: NDArray[np.int64]) -> QueryGraph:
     """Some of the vertices, in the given order."""
     starts, cells = rows(graph.starts, vertices)
-    return QueryGraph(
-        starts,
-        graph.substream[cells],
-        graph.count[cells],
-        graph.size[vertices],
-        graph.weight[vertices],
-        graph.state[vertices],
-        graph.pull[vertices],
-    )
+    per_vertex = (getattr(graph, each)[vertices] for each in _PER_VERTEX)
+    return QueryGraph(starts, graph.substream[cells], graph.count[cells], *per_vertex)
 
 
 def joined(graphs: Sequence[QueryGraph]) -> QueryGraph:
     """The vertices of several graphs, one graph after the other."""
     offsets = np.cumsum([0, *(each.starts[-1] for each in graphs)])
     starts = [each.starts[:-1] + offset for each, offset in zip(graphs, offsets[:-1], strict=True)]
-    return QueryGraph(
-        np.concatenate([*starts, offsets[-1:]]).astype(np.int64),
-        np.concatenate([each.substream for each in graphs]),
-        np.concatenate([each.count for each in graphs]),
-        np.concatenate([each.size for each in graphs]),
-        np.concatenate([each.weight for each in graphs]),
-        np.concatenate([each.state for each in graphs]),
-        np.concatenate([each.pull for each in graphs]),
-    )
+    names = ("substream", "count", *_PER_VERTEX)
+    columns = (np.concatenate([getattr(each, name) for each in graphs]) for name in names)
+    return QueryGraph(np.concatenate([*starts, offsets[-1:]]).astype(np.int64), *columns)
 
 
 def bundled(graph: QueryGraph, bundle: NDArray[np.int64], substreams: int) -> QueryGraph:
@@ -134,7 +133,7 @@ def _summed(
     return found
 
 
-#: A bundle may be so many times as heavy as bundles are on average when the graph is as small as asked for.
+#: How many times as heavy as an average bundle of the smallest graph a bundle may be.
 HEAVIEST = 1.5
 
 
@@ -149,7 +148,7 @@ class Coarse:
 def coarsened(
     graph: QueryGraph, rates: NDArray[np.float64], most: int, random: Generator, heaviest: float | None = None
 ) -> Coarse:
-    """A graph of at most so many vertices, or as few as the cap on their weight lets it have."""
+    """A graph of at most `most` vertices, or as few as the cap on their weight allows."""
     bundle = np.arange(len(graph))
     if len(graph) <= most:
         return Coarse(graph, bundle)

@@ -1,8 +1,12 @@
-"""How much load must flow between whom, so that everyone has a fair part and as little as possible flows.
+"""A round of redistribution, down the tree: load first, then cost.
 
-Hu and Blake's diffusion: flows are differences of potentials, m[i, j] = λ[i] − λ[j] where that is positive, and the
-potentials solve L·λ = b with the Laplacian L of who is linked to whom and b what each has beyond its part. Of all flows
-that balance the load these have the least sum of squares.
+Each coordinator looks at the bundles of its children, which have bundled what runs at their providers. If one of them
+has more load than its limit, or much less than its part, diffusion says what must flow between which of them, and
+bundles that lose least (or gain) by it go along. Then all bundles are visited once: those that can go back to where
+they were at no loss do so, others move where they cost less. Children get their bundles and do the same, one level
+finer. Queries migrate once, when all is decided.
+
+A move in the second part has to pay: what it saves until the next round must be more than carrying the state costs.
 """
 
 from __future__ import annotations
@@ -13,10 +17,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from weft.federation.distribution import placement_loops as kernels
-from weft.federation.distribution import placement_loops as moving
-from weft.federation.distribution.coordinator_tree import Cluster, height
-from weft.federation.distribution.mapping import (
+from weft.federation.distribution.bundles import (
     MOST_BUNDLES,
     SLACK,
     Targets,
@@ -29,24 +30,10 @@ from weft.federation.distribution.mapping import (
     taken_apart,
     targets_of,
 )
+from weft.federation.distribution.coordinator_tree import Cluster, height
 from weft.federation.distribution.model import NetworkGraph, Placement, QuerySet, Substreams, chosen
+from weft.federation.distribution.placement_loops import field_of, greedy, improve, rebalance
 from weft.federation.distribution.query_graph import QueryGraph, graph_of, selected
-
-
-def flows(
-    load: NDArray[np.float64], fair: NDArray[np.float64], linked: NDArray[np.bool_] | None = None
-) -> NDArray[np.float64]:
-    """By pair the load that has to go from the one to the other. Without `linked` all are linked with one another."""
-    size = len(load)
-    # What is asked for adds up to what is there, whatever the scale of the fair parts.
-    excess = load - fair * (load.sum() / fair.sum())
-    if linked is None:
-        potential = excess / size
-    else:
-        laplacian = np.diag(linked.sum(axis=1)) - linked.astype(np.float64)
-        potential = np.linalg.lstsq(laplacian, excess, rcond=None)[0]
-    through = np.maximum(potential[:, None] - potential, 0.0)
-    return through if linked is None else np.where(linked, through, 0.0)
 
 
 @dataclass(frozen=True)
@@ -68,11 +55,6 @@ def migration(queries: QuerySet, before: Placement, after: Placement) -> Migrati
     return Migration(moving, before[moving], after[moving], queries.state[moving])
 
 
-def cost_of(network: NetworkGraph, moves: Migration) -> float:
-    """Bytes of state times the milliseconds that they travel."""
-    return float(moves.state @ network.between[moves.source, moves.target])
-
-
 def bounded(network: NetworkGraph, moves: Migration, gain: NDArray[np.float64], budget: float) -> Migration:
     """The moves that gain most for what carrying them costs, as many as a budget of bytes times milliseconds allows."""
     each = moves.state * network.between[moves.source, moves.target]
@@ -82,7 +64,7 @@ def bounded(network: NetworkGraph, moves: Migration, gain: NDArray[np.float64], 
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class RoundTerms:
     """How rounds are held.
 
     `slack`     how far a provider may be from its fair load
@@ -103,7 +85,7 @@ def adapted(
     queries: QuerySet,
     placement: Placement,
     random: Generator,
-    terms: Terms = Terms(),  # noqa: B008 (frozen)
+    terms: RoundTerms = RoundTerms(),  # noqa: B008 (frozen)
 ) -> Placement:
     """By query its provider after a round."""
     levels = gathered(tree, network, substreams, queries, placement, random, terms.most)
@@ -119,17 +101,14 @@ def adapted(
             graph, owner = selected(levels[level - 1].graph, vertices), levels[level - 1].owner[vertices]
             members = np.array(children_places(tree, level + 1)[places[id(cluster)]])
         else:
-            graph, owner = (
-                graph_of(network, substreams, chosen(queries, vertices)),
-                placement[vertices].astype(np.int64),
-            )
+            graph = graph_of(network, substreams, chosen(queries, vertices))
+            owner = placement[vertices].astype(np.int64)
             members = np.array(cluster.providers)
         origin = np.full(len(vertices), -1, np.int32)
         for number, member in enumerate(members):
             origin[owner == member] = number
-        at = settled(
-            graph, substreams.rate, targets_of(cluster, network, fair, terms.slack, heaviest), origin, random, terms
-        )
+        targets = targets_of(cluster, network, fair, terms.slack, heaviest)
+        at = _settled(graph, substreams.rate, targets, origin, random, terms)
         if cluster.is_leaf:
             decided[vertices] = np.asarray(cluster.providers, np.int32)[at]
         for number, child in enumerate(cluster.children):
@@ -140,30 +119,43 @@ def adapted(
     return decided
 
 
-def settled(
+def _settled(
     graph: QueryGraph,
     rates: NDArray[np.float64],
     targets: Targets,
     origin: NDArray[np.int32],
     random: Generator,
-    terms: Terms,
+    terms: RoundTerms,
 ) -> Placement:
     """What one coordinator decides: by vertex its target. Vertices from elsewhere have an origin of −1."""
     at = origin.copy()
     arrays = arrays_of(graph, rates, targets)
     starts, substream, count, _, latency, _ = arrays
-    field = kernels.field_of(len(targets), at, starts, substream, count, rates, latency)
+    field = field_of(len(targets), at, starts, substream, count, rates, latency)
     load = load_at(targets, at, graph)
     new = np.flatnonzero(at < 0)
     order = new[np.argsort(-graph.weight[new], kind="stable")]
-    kernels.greedy(order, graph.weight, targets.caps, load, at, *arrays, field)
+    greedy(order, graph.weight, targets.caps, load, at, *arrays, field)
     if ((load > targets.caps) | (load < targets.floors)).any():
-        moving.rebalance(
+        rebalance(
             flows(load, targets.fair), random.random(4 * len(graph) + 64), at, origin, graph.weight, graph.state, load,
             *arrays, field, terms.band,
         )  # fmt: skip
-    moving.improve(
+    improve(
         random.permutation(len(graph)), at, origin, graph.weight, graph.state, targets.caps, targets.floors, load,
         *arrays, field, terms.interval,
     )  # fmt: skip
     return at
+
+
+def flows(load: NDArray[np.float64], fair: NDArray[np.float64]) -> NDArray[np.float64]:
+    """By pair of targets the load that has to go from the one to the other.
+
+    Hu and Blake's diffusion: flows are differences of potentials, m[i, j] = λ[i] − λ[j] where that is positive. Where
+    all targets are linked with one another, the potentials are what each has beyond its part, divided by how many there
+    are. Of all flows that balance the load these have the least sum of squares.
+    """
+    # What is asked for adds up to what is there, whatever the scale of the fair parts.
+    potential = (load - fair * (load.sum() / fair.sum())) / len(load)
+    found: NDArray[np.float64] = np.maximum(potential[:, None] - potential, 0.0)
+    return found

@@ -2,7 +2,7 @@
 
 Each coordinator keeps a **routing table**: by substream and child what one more query that wants the substream would
 cost there, sharing and fetching together. A new query's costs are the sum of its substreams' rows and of one row for
-its home; it goes to the cheapest child, and on from there, down to a provider. Nobody looks at load here: that a query
+its home; it goes to the cheapest child, and on from there, down to a provider. Load plays no role here: that a query
 finds its place at once is worth more, and the next redistribution sees to the balance.
 """
 
@@ -14,8 +14,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.federation.distribution.bundles import Targets, targets_of
 from weft.federation.distribution.coordinator_tree import Cluster
-from weft.federation.distribution.mapping import Targets, targets_of
 from weft.federation.distribution.model import NetworkGraph, Placement, QuerySet, Substreams, chosen, counts
 
 

@@ -20,13 +20,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from weft.algebra import Answers, Query, Relation, Select, SetOperation, Stream, Table
+from weft.algebra import Answers, Column, Expression, Input, Query, Relation, Select, SetOperation, Stream, Table
 from weft.predicates.intervals import EVERYTHING, Place, Span, ValueSet, below, union
-from weft.predicates.normal_forms import by_sources, conjunctive_form, disjunctive_form
+from weft.predicates.normal_forms import Box, by_sources, conjunctive_form, disjunctive_form
 from weft.predicates.operations import under
-from weft.predicates.terms import Subject
+from weft.predicates.terms import Subject, Sum, Term
 
-#: A stream is cut into so many substreams at most; of more cuts some are left out, and queries want a little more.
+#: The most substreams of a stream; of more cuts some are left out, and queries want a little more.
 MOST_SUBSTREAMS = 1_000
 
 _ALL = ValueSet(EVERYTHING.spans, null=True)
@@ -75,8 +75,8 @@ def wanted_of(query: Query, others: Mapping[str, Query] | None = None) -> dict[s
     `others` are the queries whose answers it may read: then it wants what they want.
     """
     found: dict[str, list[Wanted]] = {}
-    for stream, wanted in _reads(query.relation, others or {}):
-        found.setdefault(stream, []).append(wanted)
+    for select, item, stream, _ in stream_reads(query.relation, others or {}):
+        found.setdefault(stream.name, []).append(_wanted(boxes_of(select, item.alias, stream)))
     return {stream: tuple(each) for stream, each in found.items()}
 
 
@@ -106,26 +106,42 @@ def interest_in(split: StreamSplit, wanted: Sequence[Wanted]) -> tuple[int, ...]
     return split.interest(union(each.get(split.subject, _ALL) for each in wanted))
 
 
-def _reads(relation: Relation, others: Mapping[str, Query]) -> Iterator[tuple[str, Wanted]]:
+def stream_reads(
+    relation: Relation, others: Mapping[str, Query], emits_empty: bool = False
+) -> Iterator[tuple[Select, Input, Stream, bool]]:
+    """Each time that a stream is read: by which select, as which input, and whether for a window that may be empty."""
     if isinstance(relation, SetOperation):
-        yield from _reads(relation.left, others)
-        yield from _reads(relation.right, others)
+        yield from stream_reads(relation.left, others, emits_empty)
+        yield from stream_reads(relation.right, others, emits_empty)
         return
+    counted = emits_empty or relation.emit_empty
     for each in relation.inputs:
         if isinstance(each.source, Stream):
-            yield each.source.name, _selected(relation, each.alias, each.source.name)
+            yield relation, each, each.source, counted
         elif isinstance(each.source, Answers):
             if each.source.query in others:
-                yield from _reads(others[each.source.query].relation, others)
+                yield from stream_reads(others[each.source.query].relation, others)
         elif not isinstance(each.source, Table):
-            yield from _reads(each.source, others)
+            yield from stream_reads(each.source, others, counted)
 
 
-def _selected(select: Select, alias: str, stream: str) -> Wanted:
-    """What a select wants of one of its inputs: the conditions on that input alone."""
-    parts = by_sources(conjunctive_form(select.where))
-    alone = parts.get(frozenset({alias}))
-    boxes = None if alone is None else disjunctive_form(under({alias: stream}, alone))
+def boxes_of(select: Select, alias: str, stream: Stream) -> tuple[Box, ...] | None:
+    """The conditions of a select on one of its inputs alone, as boxes; None if they cannot be read."""
+    alone = by_sources(conjunctive_form(select.where)).get(frozenset({alias}))
+    return None if alone is None else disjunctive_form(under({alias: stream.name}, alone))
+
+
+def column_of(subject: Subject | None) -> Column | None:
+    """The column that a subject is, if it is one."""
+    expression: Expression | None = None
+    if isinstance(subject, Sum) and subject.atom is not None:
+        expression = subject.atom.expression
+    elif isinstance(subject, Term):
+        expression = subject.expression
+    return expression if isinstance(expression, Column) else None
+
+
+def _wanted(boxes: tuple[Box, ...] | None) -> Wanted:
     if boxes is None:
         return {}
     subjects = {subject for box in boxes for subject in box}

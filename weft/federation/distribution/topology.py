@@ -1,14 +1,27 @@
-"""Sites and links as data, and the shortest ways between sites."""
+"""Where things are: sites, the links between them, and the shortest ways; as data, and from a YAML file.
+
+sites:
+  - name: zurich
+    capability: 8          # cores, say: what counts is the ratio between sites; without it a site runs no queries
+  - name: feed
+    source: true           # data come from here
+  - name: exchange         # forwards, no more
+links:
+  - between: [zurich, exchange]
+    milliseconds: 3.5
+  - between: [feed, exchange]
+    milliseconds: 0.2
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 import yaml
 from numpy.typing import NDArray
@@ -18,20 +31,18 @@ from scipy.sparse.csgraph import dijkstra
 from weft.federation.federation_errors import TopologyError
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"is_source": "source"}):
     """A place in the network. One with a capability runs queries, one that is a source sends data; most only forward.
 
     Capability is relative: a site of 2 does in a second what a site of 1 does in two.
     """
 
-    name: str
-    capability: float = 0.0
+    name: Annotated[str, msgspec.Meta(min_length=1)]
+    capability: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 0.0
     is_source: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class SiteLink(msgspec.Struct, frozen=True):
     """A connection between two sites, both ways, and how long a message takes over it."""
 
     a: str
@@ -44,11 +55,10 @@ class Topology:
     """Sites and links. Sites are known by their numbers in `sites` wherever there are many of them."""
 
     sites: tuple[Site, ...]
-    links: tuple[Link, ...]
+    links: tuple[SiteLink, ...]
 
     @cached_property
     def number(self) -> dict[str, int]:
-        """The number of each site by its name."""
         return {site.name: number for number, site in enumerate(self.sites)}
 
     @cached_property
@@ -89,6 +99,16 @@ def ways_from(topology: Topology, starts: Sequence[int]) -> Ways:
     return Ways(distances, np.maximum(before, -1).astype(np.int32))
 
 
+class _LinkEntry(msgspec.Struct, forbid_unknown_fields=True):
+    between: tuple[str, str]
+    milliseconds: Annotated[float, msgspec.Meta(ge=0.001, le=1e9)]
+
+
+class _TopologyFile(msgspec.Struct, forbid_unknown_fields=True):
+    sites: tuple[Site, ...]
+    links: tuple[_LinkEntry, ...]
+
+
 def read_topology(path: Path) -> Topology:
     """The topology that a file describes. Raises TopologyError, which names the place in the file."""
     try:
@@ -101,20 +121,19 @@ def read_topology(path: Path) -> Topology:
         mark = getattr(problem, "problem_mark", None)
         place = f", line {mark.line + 1}" if mark else ""
         raise TopologyError(f"{path}{place} is not YAML: {getattr(problem, 'problem', problem)}") from problem
-    except TopologyError as problem:
+    except (TopologyError, msgspec.ValidationError) as problem:
         raise TopologyError(f"{path}: {problem}") from None
 
 
 def topology_from(described: Any) -> Topology:
-    """The topology that parsed YAML describes."""
-    top = _mapping(described, "the file", {"sites", "links"})
-    sites = tuple(_site(each, f"sites[{place}]") for place, each in enumerate(_listed(top, "sites")))
-    names = {site.name for site in sites}
-    for place, site in enumerate(sites):
-        if site.name in {other.name for other in sites[:place]}:
+    found = msgspec.convert(described, _TopologyFile)
+    names: set[str] = set()
+    for place, site in enumerate(found.sites):
+        if site.name in names:
             raise TopologyError(f"sites[{place}]: there is a site {site.name!r} already; names must differ")
-    links = tuple(_link(each, f"links[{place}]", names) for place, each in enumerate(_listed(top, "links")))
-    topology = Topology(sites, links)
+        names.add(site.name)
+    links = tuple(_link(each, f"links[{place}]", names) for place, each in enumerate(found.links))
+    topology = Topology(found.sites, links)
     if not topology.providers:
         raise TopologyError("no site has a capability, so none can run queries: give one `capability: 1`")
     if not topology.sources:
@@ -123,53 +142,11 @@ def topology_from(described: Any) -> Topology:
     return topology
 
 
-def _site(described: Any, place: str) -> Site:
-    given = _mapping(described, place, {"name", "capability", "source"})
-    name = given.get("name")
-    if not isinstance(name, str) or not name:
-        raise TopologyError(f"{place}: a site needs a name, a text; found {name!r}")
-    capability = _number(given.get("capability", 0), f"{place} ({name}): capability")
-    is_source = given.get("source", False)
-    if not isinstance(is_source, bool):
-        raise TopologyError(f"{place} ({name}): source is true or false; found {is_source!r}")
-    return Site(name, capability, is_source)
-
-
-def _link(described: Any, place: str, names: set[str]) -> Link:
-    given = _mapping(described, place, {"between", "milliseconds"})
-    ends = given.get("between")
-    if not isinstance(ends, list) or len(ends) != 2:
-        raise TopologyError(f"{place}: `between` names two sites, as in [a, b]; found {ends!r}")
-    for end in ends:
+def _link(given: _LinkEntry, place: str, names: set[str]) -> SiteLink:
+    for end in given.between:
         if end not in names:
             raise TopologyError(f"{place}: there is no site {end!r}; add it to `sites`, or correct the name")
-    if ends[0] == ends[1]:
-        raise TopologyError(f"{place}: a link leads from one site to another; both are {ends[0]!r}")
-    if "milliseconds" not in given:
-        raise TopologyError(f"{place}: say how long a message takes, as in `milliseconds: 20`")
-    microseconds = round(_number(given["milliseconds"], f"{place}: milliseconds") * 1000)
-    if microseconds < 1:
-        raise TopologyError(f"{place}: a message takes 0.001 milliseconds at least; found {given['milliseconds']!r}")
-    return Link(ends[0], ends[1], microseconds)
-
-
-def _mapping(described: Any, place: str, known: set[str]) -> Mapping[str, Any]:
-    if not isinstance(described, dict):
-        raise TopologyError(f"{place}: expected {', '.join(sorted(known))}; found {described!r}")
-    for key in described:
-        if key not in known:
-            raise TopologyError(f"{place}: unknown key {key!r}; known are {', '.join(sorted(known))}")
-    return described
-
-
-def _listed(given: Mapping[str, Any], key: str) -> list[Any]:
-    found = given.get(key)
-    if not isinstance(found, list):
-        raise TopologyError(f"`{key}` must be a list; found {found!r}")
-    return found
-
-
-def _number(given: Any, place: str) -> float:
-    if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given) or given < 0:
-        raise TopologyError(f"{place} must be a number, zero or more; found {given!r}")
-    return float(given)
+    a, b = given.between
+    if a == b:
+        raise TopologyError(f"{place}: a link leads from one site to another; both are {a!r}")
+    return SiteLink(a, b, round(given.milliseconds * 1000))

@@ -1,12 +1,12 @@
-"""Answers on their way to the homes of users.
+"""Answers on their way to the users' sites.
 
 What a cycle answers is written down before it commits, and sent when it has: so an answer is sent if and only if its
 cycle is true, perhaps twice, never not. A home knows an answer again by the query and the batch that it is of.
 
-    outbox/000000000012.pending    of a cycle that may still be run again
-    outbox/000000000012.ready      of one that is committed, and not sent yet
-    outbox/000000000012.written    an empty file, whose name says which cycle was the last with answers
-    outbox/000000000011.sent       likewise, whose answers were sent last
+    answers/000000000012.pending    of a cycle that may still be run again
+    answers/000000000012.ready      of one that is committed, and not sent yet
+    answers/000000000012.written    an empty file, whose name says which cycle was the last with answers
+    answers/000000000011.sent       likewise, whose answers were sent last
 
 Each file has a checksum, and names the one before it. So a provider stops with a sentence when one is damaged or
 missing, and sends nothing behind it.
@@ -14,7 +14,6 @@ missing, and sends nothing behind it.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import struct
@@ -24,14 +23,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from weft.delivery.log.checked_file import marker, move_marker
 from weft.delivery.log.parcel import stream_of, table_of
 from weft.federation.federation_errors import FederationError
-from weft.federation.live.messages import Letter, letter_bytes, small_enough
+from weft.federation.live.messages import send, small_enough
 from weft.federation.live.site_directory import FEED_AGAIN
-from weft.federation.live.transport import Wire, home_box
+from weft.federation.live.transport import Transport, results_mailbox
 from weft.files.atomic import write_atomically
 from weft.files.private_files import private_folder
 
@@ -53,7 +53,7 @@ class Address:
     since: int
 
 
-class Outbox:
+class AnswerOutbox:
     """The answers of one engine that are not with the broker yet.
 
     `addresses` are those of the queries in the engine, by name. `place_of` says which batch a cycle is.
@@ -63,13 +63,13 @@ class Outbox:
         self,
         folder: Path,
         provider: str,
-        wire: Wire,
+        transport: Transport,
         addresses: Mapping[str, Address],
         place_of: Callable[[int], int],
     ) -> None:
         self._folder = folder
         self._provider = provider
-        self._wire = wire
+        self._transport = transport
         self._addresses = addresses
         self._place_of = place_of
         private_folder(folder)
@@ -85,7 +85,7 @@ class Outbox:
                 continue
             whose = {"query": name, "birth": address.birth, "home": address.home, "since": address.since}
             head = {**whose, "place": place, "watermark": watermark}
-            line, data = json.dumps(head).encode(), stream_of(rows)
+            line, data = msgspec.json.encode(head), stream_of(rows)
             chunks += [_LENGTH.pack(len(line)), line, _LENGTH.pack(len(data)), data]
         path = self._folder / f"{cycle:012d}.pending"
         before = max((number for number, _ in self._numbered() if number < cycle), default=self._sent)
@@ -122,11 +122,11 @@ class Outbox:
                 continue
             for head, rows in self._read(number, path):
                 home = head.pop("home")
-                pieces = list(small_enough(rows, self._wire.largest, self._wire.name))
+                pieces = list(small_enough(rows, self._transport.largest, self._transport.name))
                 for ordinal, piece in enumerate(pieces):
                     fields = {**head, "provider": self._provider, "ordinal": ordinal, "pieces": len(pieces)}
                     identity = f"answers/{self._provider}/{head['birth']}/{head['since']}/{head['place']}/{ordinal}"
-                    self._wire.put(home_box(home), identity, letter_bytes(Letter("answers", fields, piece)))
+                    send(self._transport, results_mailbox(home), identity, "answers", fields, piece)
             move_marker(self._folder, "sent", self._sent, number)
             self._sent = number
             path.unlink()
@@ -166,4 +166,4 @@ def _answers(data: bytes) -> list[tuple[dict[str, Any], pa.Table]]:
         (length,) = _LENGTH.unpack_from(data, start)
         chunks.append(data[start + _LENGTH.size : start + _LENGTH.size + length])
         start += _LENGTH.size + length
-    return [(json.loads(head), table_of(rows)) for head, rows in zip(chunks[::2], chunks[1::2], strict=True)]
+    return [(msgspec.json.decode(head), table_of(rows)) for head, rows in zip(chunks[::2], chunks[1::2], strict=True)]

@@ -2,19 +2,19 @@
 
 What it decides comes from `weft.federation.distribution.coordinator`, which the simulator asks too, through
 `placing.py`. All that it has decided is in the log, so a coordinator that starts again reads the log and knows it; of
-its own it keeps only how far its box was read, and how far providers have answered. A request has an identity that its
-entry carries: one that is read again, because the coordinator died between appending and noting it, is found in the log
-and not carried out again.
+its own it keeps only how far its mailbox was read, and how far providers have answered. A request has an identity that
+its entry carries: one that is read again, because the coordinator died between appending and noting it, is found in the
+log and not carried out again.
 
-    join       a site is there              -> Joined (and Left before it, if it has lost what it had)
-    statement  CREATE …, DROP … at a site   -> Declared, Created, Dropped
-    move       a query shall go elsewhere   -> Moved
-    plan       what a round would move      -> Moved, if it is to be carried out
+    join       a site is there              -> SiteJoined (and SiteLeft before it, if it has lost what it had)
+    statement  CREATE …, DROP … at a site   -> Declared, QueryCreated, QueryDropped
+    move       a query shall go elsewhere   -> QueriesMoved
+    plan       what a round would move      -> QueriesMoved, if it is to be carried out
     explain, status, picture                   answered, nothing changes
     progress   how far a provider is, alive, stopped, sample: heard and remembered
 
-A provider that is not heard for so long, three heartbeats, has failed. Its queries are routed like new ones, from where
-its answers are with the broker. What it may still do has no effect: homes take answers from who the log says.
+A provider that is silent for three heartbeats has failed. Its queries are routed like new ones, from where its answers
+are with the broker. What it may still do has no effect: users' sites take answers from the provider in the log.
 """
 
 from __future__ import annotations
@@ -26,50 +26,44 @@ from pathlib import Path
 from typing import Any
 
 from weft.algebra import Query
-from weft.federation.distribution.coordinator import Move, explained, summed_up
+from weft.federation.distribution.coordinator import Move, explained, plan_text
 from weft.federation.distribution.model import network_of
 from weft.federation.distribution.topology import Topology
 from weft.federation.federation_errors import FederationError
 from weft.federation.live.coordinator_requests import ScriptRefused, check_script, refused_kind
 from weft.federation.live.federation_view import picture, status_of
 from weft.federation.live.handover import feeding_begins
-from weft.federation.live.ledger import LOG_TABLE, Follower, Standing
+from weft.federation.live.ledger import LOG_TABLE, Follower, StandingQuery
 from weft.federation.live.messages import (
-    Created,
     Declared,
-    Dropped,
     Entry,
     Handover,
-    Joined,
-    Left,
-    Letter,
-    Moved,
-    letter_bytes,
+    QueriesMoved,
+    QueryCreated,
+    QueryDropped,
+    SiteJoined,
+    SiteLeft,
+    SiteMessage,
+    send,
 )
-from weft.federation.live.placing import Measured, Placing
-from weft.federation.live.role_store import Mailbox, Store
-from weft.federation.live.transport import COORDINATOR, Wire, reply_box, source_box
+from weft.federation.live.placing import Placing, StreamSample
+from weft.federation.live.role_store import Mailbox, RoleStore
+from weft.federation.live.transport import COORDINATOR, Transport, reply_mailbox, source_mailbox
 from weft.loom.registration import Outcome, Registration
 from weft.sql import Problem, SqlError, dialect, split, statements
 from weft.sql.binder import bind_or_repeat
 
 
 @dataclass(frozen=True)
-class Shown:
-    """A plan of a round as it was shown, and which providers and queries there were then."""
+class ShownPlan:
+    """A plan of a round as it was shown, with the providers and queries of then."""
 
     budget: float | None
     standing: dict[str, Any]
     summary: str
     moves: list[Move]
 
-    @property
-    def targets(self) -> dict[str, str]:
-        """Where each query goes that moves."""
-        return {each.query: each.target for each in self.moves}
-
     def as_data(self) -> dict[str, Any]:
-        """The plan as an answer to the one who asked for it."""
         moves = [
             {"query": each.query, "source": each.source, "target": each.target, "saves": each.saves}
             for each in self.moves
@@ -84,7 +78,7 @@ class Coordination:
         self,
         topology: Topology,
         directory: Path,
-        wire: Wire,
+        transport: Transport,
         *,
         patience: float = 30.0,
         every: float | None = None,
@@ -94,16 +88,16 @@ class Coordination:
     ) -> None:
         """A provider that is silent for longer than the `patience`, in seconds, has failed.
 
-        With `every`, a round of redistribution is planned and carried out every so many seconds. Whenever there are
-        `release_every` more batches, their owners are told which ones they may let go of.
+        With `every`, a round of redistribution is planned and carried out every `every` seconds. After each
+        `release_every` batches, their owners hear which ones they may delete.
         """
         self.topology = topology
         self.network = network_of(topology)
-        self._wire = wire
+        self._transport = transport
         through = "through (site TEXT PRIMARY KEY, place INTEGER NOT NULL)"
-        self._store = Store(directory / "coordinator.db", [LOG_TABLE, through])
-        self._follower = Follower(wire, self._store)
-        self._box = Mailbox(wire, self._store, COORDINATOR, may_begin_late=True)
+        self._store = RoleStore(directory / "coordinator.db", [LOG_TABLE, through])
+        self._follower = Follower(transport, self._store)
+        self._mailbox = Mailbox(transport, self._store, COORDINATOR, may_begin_late=True)
         self._patience = patience
         self._every = every
         self._release_every = release_every
@@ -115,78 +109,79 @@ class Coordination:
         self._stopped: dict[str, str] = {}
         self._through: dict[str, int] = dict(self._store.rows("SELECT site, place FROM through"))
         self._released = 0
-        self._is_unsure = False
-        self._shown: Shown | None = None
+        self._was_interrupted = False
+        self._shown: ShownPlan | None = None
         self._follower.catch_up()
         self.placing = Placing(self.network, self._follower)
 
     def close(self) -> None:
         self._store.close()
-        self._wire.close()
+        self._transport.close()
 
     def step(self) -> bool:
-        """Answer the next letter, and see to sites that are silent; whether there was a letter."""
+        """Answer the next message, and see to sites that are silent; whether there was a message."""
         self._follower.catch_up()
-        if self._is_unsure:
-            # The broker was away in the middle of something: the log says what has come of it.
-            self.placing.read_anew()
-        self._is_unsure = True
-        found = self._box.next()
+        if self._was_interrupted:
+            # The broker was away in the middle of something: the log says what was done.
+            self.placing.rebuild()
+        self._was_interrupted = True
+        found = self._mailbox.next()
         if found is not None:
-            number, letter = found
-            self._answer(letter)
-            self._box.read(number)
+            number, message = found
+            self._answer(message)
+            self._mailbox.read(number)
         else:
-            self._bury_the_silent()
+            self._give_up_silent_providers()
             self._release()
             self._begin_round()
-        self._is_unsure = False
+        self._was_interrupted = False
         return found is not None
 
-    # --- letters -------------------------------------------------------------------------------------------------
+    # --- messages -------------------------------------------------------------------------------------------------
 
-    def _answer(self, letter: Letter) -> None:
-        match letter.kind:
+    def _answer(self, message: SiteMessage) -> None:
+        match message.kind:
             case "alive":
-                self._hear(letter["site"])
+                self._hear(message["site"])
             case "stopped":
-                self._stopped[letter["site"]] = letter["reason"]
-                self._say(f"{letter['site']} has stopped: {letter['reason']}")
+                self._stopped[message["site"]] = message["reason"]
+                self._say(f"{message['site']} has stopped: {message['reason']}")
             case "progress":
-                self._hear(letter["site"])
-                self._through[letter["site"]] = max(letter["through"], self._through.get(letter["site"], 0))
-                place = self._through[letter["site"]]
-                self._store.rows("INSERT OR REPLACE INTO through VALUES (?, ?)", letter["site"], place)
-                self.placing.worked(letter["site"], letter["seconds"], self._clock())
+                self._hear(message["site"])
+                self._through[message["site"]] = max(message["through"], self._through.get(message["site"], 0))
+                place = self._through[message["site"]]
+                self._store.rows("INSERT OR REPLACE INTO through VALUES (?, ?)", message["site"], place)
+                self.placing.worked(message["site"], message["seconds"], self._clock())
             case "sample":
-                self.placing.sampled(letter["stream"], Measured(letter["rate"], letter.rows))
+                self.placing.sampled(message["stream"], StreamSample(message["rate"], message.rows))
             case "join":
-                self._join(letter["id"], letter["site"], is_new=letter["new"])
+                self._join(message["id"], message["site"], is_new=message["new"])
             case _:
-                self._reply(letter)
+                self._reply(message)
 
-    def _reply(self, letter: Letter) -> None:
+    def _reply(self, message: SiteMessage) -> None:
         """Carry a request out and answer it. What is wrong with it is the answer then."""
-        answers: dict[str, Callable[[Letter], dict[str, Any]]] = {
+        answers: dict[str, Callable[[SiteMessage], dict[str, Any]]] = {
             "statement": self._statement,
             "move": self._move,
             "plan": self._plan,
-            "explain": self._explain,
+            "explain": lambda request: {
+                "said": [explained(self.placing.coordinator, self._follower.ledger.query(request["query"]).name)]
+            },
             "status": lambda _: {"status": self._status()},
-            "picture": lambda _: {"svg": picture(self.topology, self._follower.ledger, self.placing.found_brain)},
+            "picture": lambda _: {"svg": picture(self.topology, self._follower.ledger, self.placing.known_coordinator)},
         }
         try:
-            if letter.kind not in answers:
-                raise FederationError(f"the coordinator does not know what '{letter.kind}' is; is it older than you?")
-            fields = {"ok": True, **answers[letter.kind](letter)}
+            if message.kind not in answers:
+                raise FederationError(f"the coordinator does not know what '{message.kind}' is; is it older than you?")
+            fields = {"ok": True, **answers[message.kind](message)}
         except SqlError as error:
-            fields = {"ok": False, "error": error.render(letter["text"])}
+            fields = {"ok": False, "error": error.render(message["text"])}
         except ScriptRefused as refused:
             fields = {"ok": False, "error": str(refused), "registration": refused.registration.to_text()}
         except FederationError as error:
             fields = {"ok": False, "error": str(error)}
-        box = reply_box(letter["id"])
-        self._wire.put(box, f"reply/{letter['id']}", letter_bytes(Letter("reply", fields)))
+        send(self._transport, reply_mailbox(message["id"]), f"reply/{message['id']}", "reply", fields)
 
     # --- sites ---------------------------------------------------------------------------------------------------
 
@@ -207,14 +202,15 @@ class Coordination:
         if site not in self.topology.number:
             problem = f"there is no site '{site}' in the topology: add it there, and start the coordinator again"
             self._say(problem)
-            refusal = letter_bytes(Letter("reply", {"ok": False, "error": problem}))
-            self._wire.put(reply_box(identity), f"reply/{identity}", refusal)
+            send(
+                self._transport, reply_mailbox(identity), f"reply/{identity}", "reply", {"ok": False, "error": problem}
+            )
             return
         self._hear(site)
         if site in self._follower.ledger.members and is_new and site in self.network.number:
-            # It has lost what it had: whoever takes its queries over feeds them again, perhaps itself.
+            # It has lost what it had: the provider that takes its queries over feeds them again, perhaps itself.
             self._leave(site)
-        self._append(Joined(identity, site))
+        self._append(SiteJoined(identity, site))
         if site in self.network.number:
             self.placing.joined(site)
         self._say(f"{site} has joined")
@@ -224,7 +220,7 @@ class Coordination:
         """The providers that take part."""
         return self.placing.present
 
-    def _bury_the_silent(self) -> None:
+    def _give_up_silent_providers(self) -> None:
         now = self._clock()
         for site in self.present:
             silent = now - self._heard.setdefault(site, now)
@@ -238,28 +234,28 @@ class Coordination:
         That goes for those, too, that it was to hand over, or that were dropped, and that it had not done with.
         """
         targets = self.placing.without(site)
-        somebody = next((each for each in self.present if each != site), site)
+        another = next((each for each in self.present if each != site), site)
         moves = []
         for standing in self._follower.ledger.queries.values():
             mine = [reached for stay, reached in standing.unfinished(self._through) if stay.provider == site]
             if mine:
-                current = standing.provider if standing.provider != site else somebody
+                current = standing.provider if standing.provider != site else another
                 target = current if standing.ended is not None else targets.get(standing.name, current)
                 moves.append(Handover(standing.name, standing.birth, site, target, mine[0]))
-        self._append(Left(site, tuple(moves)))
+        self._append(SiteLeft(site, tuple(moves)))
         self.placing.settle(targets)
 
     # --- statements ----------------------------------------------------------------------------------------------
 
-    def _statement(self, letter: Letter) -> dict[str, Any]:
+    def _statement(self, message: SiteMessage) -> dict[str, Any]:
         """Run the statements of a script: all of them, or none if one cannot be carried out.
 
         A request that was begun, by a coordinator that died, was found good then, and is carried out to its end.
         """
-        site, text = letter["at"], letter["text"]
+        site, text = message["at"], message["text"]
         if site not in self.topology.number:
             raise FederationError(f"there is no site '{site}' in the topology")
-        pieces = [(f"{letter['id']}/{number}", piece) for number, piece in enumerate(split(text))]
+        pieces = [(f"{message['id']}/{number}", piece) for number, piece in enumerate(split(text))]
         done = self._follower.ledger.done
         notes: tuple[Problem, ...] = ()
         if not any(identity in done for identity, _ in pieces):
@@ -294,8 +290,8 @@ class Coordination:
                 return self._create(identity, site, text, query)
             case statements.Drop("QUERY", name):
                 standing = self._follower.ledger.query(name)
-                self._append(Dropped(identity, standing.name))
-                self.placing.brain.dropped([standing.name])
+                self._append(QueryDropped(identity, standing.name))
+                self.placing.coordinator.dropped([standing.name])
                 return f"query {standing.name} dropped"
             case statements.Drop("VIEW", name):
                 self._append(Declared(identity, site, text))
@@ -307,32 +303,32 @@ class Coordination:
     def _create(self, identity: str, site: str, text: str, query: Query) -> str:
         provider, why = self.placing.route(query, site)
         # It reads answers where they are given: whatever it reads comes together, if need be.
-        self._carry_out(f"{identity}/parents", dict.fromkeys(Standing(query, site, 0, ()).parents, provider))
-        self._append(Created(identity, query.name, site, provider, text))
+        self._carry_out(f"{identity}/parents", dict.fromkeys(StandingQuery(query, site, 0, ()).parents, provider))
+        self._append(QueryCreated(identity, query.name, site, provider, text))
         return why
 
     # --- moving --------------------------------------------------------------------------------------------------
 
-    def _move(self, letter: Letter) -> dict[str, Any]:
-        ledger, target = self._follower.ledger, letter["target"]
-        if letter["id"] in ledger.done:
+    def _move(self, message: SiteMessage) -> dict[str, Any]:
+        ledger, target = self._follower.ledger, message["target"]
+        if message["id"] in ledger.done:
             return {"said": ["done already"]}
         if target not in self.present:
             raise FederationError(f"'{target}' is no provider that takes part; there are {', '.join(self.present)}")
-        standing = ledger.query(letter["query"])
+        standing = ledger.query(message["query"])
         if standing.provider == target:
             return {"said": [f"{standing.name} runs at {target} already"]}
-        move = self.placing.brain.move(standing.name, target)
-        self._carry_out(letter["id"], {standing.name: target})
+        move = self.placing.coordinator.move(standing.name, target)
+        self._carry_out(message["id"], {standing.name: target})
         return {"said": [f"{standing.name} goes from {move.source} to {target}; that saves {move.saves:,.0f}"]}
 
-    def _plan(self, letter: Letter) -> dict[str, Any]:
+    def _plan(self, message: SiteMessage) -> dict[str, Any]:
         """Show what a round would move; or carry out what was shown last, if it still fits."""
-        budget = letter.fields.get("budget")
-        if not letter["apply"]:
+        budget = message.fields.get("budget")
+        if not message["apply"]:
             self._shown = self._planned(budget)
             return self._shown.as_data()
-        if letter["id"] in self._follower.ledger.done:
+        if message["id"] in self._follower.ledger.done:
             return {"said": ["done already"], "moves": []}
         shown, self._shown = self._shown, None
         if shown is None or shown.budget != budget:
@@ -342,17 +338,17 @@ class Coordination:
                 "queries or providers have come, gone or moved since the plan was shown, so nothing was moved; "
                 "look at the new plan: weft federation plan"
             )
-        self._carry_out(letter["id"], shown.targets)
+        self._carry_out(message["id"], {each.query: each.target for each in shown.moves})
         return shown.as_data()
 
-    def _planned(self, budget: float | None) -> Shown:
+    def _planned(self, budget: float | None) -> ShownPlan:
         """Plan a round, with the queries that read one another's answers kept together."""
-        brain = self.placing.brain
-        plan = brain.plan(budget)
+        coordinator = self.placing.coordinator
+        plan = coordinator.plan(budget)
         together = self.placing.with_families({each.query: each.target for each in plan.moves})
-        moves = [brain.move(query, target) for query, target in together.items()]
+        moves = [coordinator.move(query, target) for query, target in together.items()]
         moves = [each for each in moves if each.source != each.target]
-        return Shown(budget, self._standing(), summed_up(plan), moves)
+        return ShownPlan(budget, self._standing(), plan_text(plan), moves)
 
     def _standing(self) -> dict[str, Any]:
         """Which providers take part, and where each query runs."""
@@ -363,9 +359,9 @@ class Coordination:
         if self._every is None or not self.present or self._clock() < self._last_round + self._every:
             return
         self._last_round = self._clock()
-        plan = self.placing.brain.plan()
+        plan = self.placing.coordinator.plan()
         if plan.moves:
-            self._say(summed_up(plan))
+            self._say(plan_text(plan))
             self._carry_out(f"round/{self._follower.ledger.place}", {each.query: each.target for each in plan.moves})
 
     def _carry_out(self, identity: str, targets: dict[str, str]) -> None:
@@ -378,17 +374,13 @@ class Coordination:
                 Handover(query, standing[query].birth, standing[query].provider, target)
                 for query, target in going.items()
             )
-            self._append(Moved(identity, moves))
+            self._append(QueriesMoved(identity, moves))
             self.placing.settle(going)
-
-    def _explain(self, letter: Letter) -> dict[str, Any]:
-        standing = self._follower.ledger.query(letter["query"])
-        return {"said": [explained(self.placing.brain, standing.name)]}
 
     def _status(self) -> dict[str, Any]:
         placing = self.placing
         states = {site: self._state_of(site) for site in self._follower.ledger.members}
-        return status_of(self._follower.ledger, placing.found_brain, self._through, placing.measured, states)
+        return status_of(self._follower.ledger, placing.known_coordinator, self._through, placing.measured, states)
 
     # --- knowledge -----------------------------------------------------------------------------------------------
 
@@ -396,7 +388,7 @@ class Coordination:
         self._follower.append(lambda: entry)
 
     def _release(self) -> None:
-        """Tell the owners of streams now and then which batches nobody can need again."""
+        """Tell the owners of streams now and then which batches no query can need again."""
         ledger = self._follower.ledger
         if len(ledger.marks) < self._released + self._release_every:
             return
@@ -413,5 +405,4 @@ class Coordination:
             )
             before = next((mark.number for mark in record.marks if mark.place > needed), len(record.marks))
             fields = {"stream": name, "before": before}
-            letter = letter_bytes(Letter("release", fields))
-            self._wire.put(source_box(record.owner), f"release/{name}/{before}", letter)
+            send(self._transport, source_mailbox(record.owner), f"release/{name}/{before}", "release", fields)

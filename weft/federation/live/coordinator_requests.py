@@ -15,9 +15,9 @@ from weft.algebra.properties import leaves
 from weft.federation.distribution.model import NetworkGraph
 from weft.federation.federation_errors import FederationError
 from weft.federation.live.ledger import Ledger
-from weft.federation.live.messages import Letter, letter_bytes, letter_of
+from weft.federation.live.messages import message_of, send
 from weft.federation.live.source_batches import check_format
-from weft.federation.live.transport import COORDINATOR, Wire, reply_box
+from weft.federation.live.transport import COORDINATOR, Transport, reply_mailbox
 from weft.loom.registration import Registration
 from weft.sql import dialect, split, statements
 from weft.sql.check import CheckReport, check
@@ -116,14 +116,14 @@ _READING = ("status", "explain", "picture")
 _READING_SECONDS = 5.0
 
 
-def asked(wire: Wire, kind: str, timeout: float | None = None, **fields: Any) -> dict[str, Any]:
-    """What the coordinator answers. Raises FederationError if it refuses, or does not answer in so many seconds."""
+def asked(transport: Transport, kind: str, timeout: float | None = None, **fields: Any) -> dict[str, Any]:
+    """What the coordinator answers. Raises FederationError if it refuses, or does not answer in time."""
     if timeout is None:
         timeout = _READING_SECONDS if kind in _READING else 30.0
     identity = uuid.uuid4().hex
-    wire.put(COORDINATOR, identity, letter_bytes(Letter(kind, {"id": identity, **fields})))
+    send(transport, COORDINATOR, identity, kind, {"id": identity, **fields})
     end = time.monotonic() + timeout
-    while (found := wire.take(reply_box(identity), 0)) is None:
+    while (found := transport.take(reply_mailbox(identity), 0)) is None:
         if time.monotonic() > end:
             later = "" if kind in _READING else "; what was asked waits for it, and will be done"
             raise FederationError(
@@ -131,7 +131,7 @@ def asked(wire: Wire, kind: str, timeout: float | None = None, **fields: Any) ->
                 "weft coordinator"
             )
         time.sleep(_LOOK_EVERY)
-    answer = letter_of(found[1])
+    answer = message_of(found[1])
     if "registration" in answer.fields and not answer["ok"]:
         raise ScriptRefused(Registration.from_text(answer["registration"]))
     if not answer["ok"]:

@@ -1,22 +1,25 @@
-"""What a provider needs of an engine: one that runs the cycles it is told to run, on the rows it is told to take.
+"""A provider's engine with its rows and its answers, in one directory.
 
-An engine belongs to a directory and goes on where it was. `applied` is the place in the log up to which it has been
-told everything; it changes together with the queries, or not at all.
+An engine's time cannot be turned back. A provider that takes in queries which have been running elsewhere therefore
+builds a new engine beside the old one, a new *incarnation*: all of its queries, the old ones and those that come, are
+created in it where feeding them must begin, and it is fed the batches since then, as the streams' owners have kept
+them. Answers that were given before are not given again. When it has come as far as the old one, it takes its place.
+So all queries of a provider share one plan, whenever and from wherever they came.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
 from weft.algebra import Query, Stream
-from weft.federation.live.answer_outbox import Address, Outbox
-from weft.federation.live.ledger import Standing
-from weft.federation.live.row_inbox import Landing
-from weft.federation.live.transport import Wire
+from weft.federation.live.answer_outbox import Address, AnswerOutbox
+from weft.federation.live.ledger import StandingQuery
+from weft.federation.live.row_inbox import RowInbox
+from weft.federation.live.transport import Transport
 
 
 class AnswerSink(Protocol):
@@ -30,7 +33,11 @@ class AnswerSink(Protocol):
 
 
 class EngineHandle(Protocol):
-    """An engine in a directory."""
+    """An engine in a directory, which runs the cycles that it is given.
+
+    It goes on where it was. `applied` is the place in the log up to which it has been told everything; it changes
+    together with the queries, or not at all.
+    """
 
     @property
     def applied(self) -> int:
@@ -57,25 +64,25 @@ class EngineHandle(Protocol):
         """
 
     def close(self) -> None:
-        """Let go of the directory."""
+        """Close the directory."""
 
 
-class EngineMaker(Protocol):
-    """Makes or opens the engine of a directory, which gives its answers to a sink."""
-
-    def __call__(self, directory: Path, answers: AnswerSink) -> EngineHandle: ...
+#: Makes or opens the engine of a directory, which gives its answers to a sink.
+EngineMaker: TypeAlias = Callable[[Path, AnswerSink], EngineHandle]
 
 
-class Generation:
-    """One engine of a provider. `addresses` say whose the answers of its queries are, by name."""
+class EngineIncarnation:
+    """One engine of a provider. `addresses` say where the answers of its queries go, by name."""
 
-    def __init__(self, directory: Path, provider: str, wire: Wire, make_engine: EngineMaker) -> None:
+    def __init__(self, directory: Path, provider: str, transport: Transport, make_engine: EngineMaker) -> None:
         self.directory = directory
         self.addresses: dict[str, Address] = {}
-        self._landing = Landing(directory / "landed")
-        self._outbox = Outbox(directory / "outbox", provider, wire, self.addresses, self._landing.place_of)
+        self._inbox = RowInbox(directory / "rows")
+        self._outbox = AnswerOutbox(
+            directory / "answers", provider, transport, self.addresses, lambda cycle: self._inbox.at(cycle).place
+        )
         self._engine = make_engine(directory / "engine", self._outbox)
-        last = self._landing.last
+        last = self._inbox.last
         #: How far the engine knows the clocks to be.
         self._clocks = dict(last.clocks) if last is not None and last.cycle <= self._engine.last_cycle else {}
         self._outbox.committed(self._engine.last_cycle)
@@ -86,11 +93,11 @@ class Generation:
         return self._engine.applied
 
     def begin(
-        self, place: int, streams: Iterable[Stream], queries: Sequence[Standing], clocks: Mapping[str, int]
+        self, place: int, streams: Iterable[Stream], queries: Sequence[StandingQuery], clocks: Mapping[str, int]
     ) -> None:
         """Create queries at a place, where the clocks of streams are these.
 
-        A query that begins must find the clocks as they are, also of streams that nobody here has read so far.
+        A query that begins must find the clocks as they are, also of streams that no query here has read so far.
         """
         self._engine.change(streams=list(streams))
         if any(self._clocks.get(name) != clock for name, clock in clocks.items()):
@@ -98,11 +105,9 @@ class Generation:
         self._engine.change(place, create=[each.query for each in queries])
 
     def end(self, place: int, queries: Sequence[str]) -> None:
-        """Drop queries at a place."""
         self._engine.change(place, drop=queries)
 
     def take_batch(self, place: int, stream: str, rows: pa.Table, clocks: Mapping[str, int]) -> None:
-        """Run the cycle of a batch."""
         self._run(place, stream, rows, clocks)
         self._engine.change(place)
 
@@ -111,14 +116,14 @@ class Generation:
         return self._outbox.send()
 
     def note(self, place: int) -> None:
-        """All up to a place was carried out."""
+        """Note that all up to a place was carried out."""
         self._engine.change(place)
 
     def close(self) -> None:
         self._engine.close()
 
     def _run(self, place: int, stream: str | None, rows: pa.Table | None, clocks: Mapping[str, int]) -> None:
-        landed = self._landing.land(place, stream, rows, clocks)
-        self._engine.cycle(landed.cycle, landed.rows, landed.clocks)
-        self._clocks = dict(landed.clocks)
-        self._landing.let_go(landed.cycle)
+        cycle = self._inbox.put(place, stream, rows, clocks)
+        self._engine.cycle(cycle.cycle, cycle.rows, cycle.clocks)
+        self._clocks = dict(cycle.clocks)
+        self._inbox.delete(cycle.cycle)

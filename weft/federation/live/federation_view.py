@@ -1,4 +1,9 @@
-"""A federation as plain data, for people and machines: who is there, what runs where, how far everybody is."""
+"""A federation as plain data, and as a picture of its network.
+
+In the picture, every stream has a colour. A link shows the streams that cross it, each once: those of the shortest ways
+from a stream's owner to the providers whose queries read it. A provider shows its share of the load as a filled ring,
+and its queries. Dashed lines lead from a coordinator to its members.
+"""
 
 from __future__ import annotations
 
@@ -15,25 +20,25 @@ from weft.federation.distribution.coordinator_tree import clusters
 from weft.federation.distribution.model import loads
 from weft.federation.distribution.topology import Topology, ways_from
 from weft.federation.live.ledger import Ledger
-from weft.federation.live.placing import Measured
+from weft.federation.live.placing import StreamSample
 
 
 def status_of(
     ledger: Ledger,
-    brain: Coordinator | None,
+    coordinator: Coordinator | None,
     through: Mapping[str, int],
-    measured: Mapping[str, Measured],
+    measured: Mapping[str, StreamSample],
     states: Mapping[str, str],
 ) -> dict[str, Any]:
-    """What there is to tell of a federation. `states` says of each site whether it runs."""
+    """The state of a federation. `states` says of each site whether it runs."""
     load = {}
-    if brain is not None and len(brain.queries):
-        found = loads(brain.queries, brain.placement, len(brain.network.providers))
-        load = dict(zip(brain.network.providers, found.tolist(), strict=True))
-    standing = None if brain is None else brain.standing()
+    if coordinator is not None and len(coordinator.queries):
+        found = loads(coordinator.queries, coordinator.placement, len(coordinator.network.providers))
+        load = dict(zip(coordinator.network.providers, found.tolist(), strict=True))
+    standing = None if coordinator is None else coordinator.quality()
     return {
         "place": ledger.place,
-        "coordinators": [] if brain is None else list(brain.coordinators()),
+        "coordinators": [] if coordinator is None else list(coordinator.leaders()),
         "edge_cut": None if standing is None else standing.edge_cut,
         "fullest": None if standing is None else standing.fullest,
         "sites": [
@@ -71,12 +76,11 @@ _FONT = "font-family='Helvetica, Arial, sans-serif'"
 Point = tuple[float, float]
 
 
-def picture(topology: Topology, ledger: Ledger, brain: Coordinator | None) -> str:
-    """The picture as SVG."""
+def picture(topology: Topology, ledger: Ledger, coordinator: Coordinator | None) -> str:
     at = _places(topology)
-    body = [*_links(topology, at), *_streams(topology, ledger, at), *_lines_of_command(brain, at)]
-    body += [part for name in at for part in _site(name, topology, ledger, brain, at[name])]
-    body += _legend(ledger, brain)
+    body = [*_links(topology, at), *_streams(topology, ledger, at), *_lines_of_command(coordinator, at)]
+    body += [part for name in at for part in _site(name, topology, ledger, coordinator, at[name])]
+    body += _legend(ledger, coordinator)
     head = f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {_WIDTH} {_HEIGHT}' width='{_WIDTH}' {_FONT}>"
     return "\n".join([head, f"<rect width='{_WIDTH}' height='{_HEIGHT}' fill='white'/>", *body, "</svg>"])
 
@@ -130,11 +134,11 @@ def _tree(topology: Topology, owner: str, readers: set[str]) -> set[tuple[str, s
     return found
 
 
-def _lines_of_command(brain: Coordinator | None, at: Mapping[str, Point]) -> Iterator[str]:
-    for cluster in clusters(brain.tree) if brain is not None else ():
-        (x, y) = at[brain.network.providers[cluster.leader]]  # type: ignore[union-attr]
+def _lines_of_command(coordinator: Coordinator | None, at: Mapping[str, Point]) -> Iterator[str]:
+    for cluster in clusters(coordinator.tree) if coordinator is not None else ():
+        (x, y) = at[coordinator.network.providers[cluster.leader]]  # type: ignore[union-attr]
         for member in cluster.members:
-            (u, v) = at[brain.network.providers[member]]  # type: ignore[union-attr]
+            (u, v) = at[coordinator.network.providers[member]]  # type: ignore[union-attr]
             if (x, y) != (u, v):
                 bend = f"{(x + u) / 2 + (v - y) / 6:.1f},{(y + v) / 2 - (u - x) / 6:.1f}"
                 yield (
@@ -143,21 +147,23 @@ def _lines_of_command(brain: Coordinator | None, at: Mapping[str, Point]) -> Ite
                 )
 
 
-def _site(name: str, topology: Topology, ledger: Ledger, brain: Coordinator | None, place: Point) -> Iterator[str]:
+def _site(
+    name: str, topology: Topology, ledger: Ledger, coordinator: Coordinator | None, place: Point
+) -> Iterator[str]:
     (x, y), site = place, topology.sites[topology.number[name]]
     owned = [stream for stream, record in ledger.streams.items() if record.owner == name]
     if site.capability <= 0:
         yield f"<rect x='{x - 9:.1f}' y='{y - 9:.1f}' width='18' height='18' rx='3' fill='white' stroke='#555555'/>"
         yield _text(x, y - 16, name, weight="bold")
     else:
-        is_there, share = name in ledger.members, _share(name, brain)
+        is_there, share = name in ledger.members, _share(name, coordinator)
         ring = 2 * math.pi * 20
         yield f"<circle cx='{x:.1f}' cy='{y:.1f}' r='26' fill='white' stroke='#cccccc' stroke-width='1'/>"
         yield (
             f"<circle cx='{x:.1f}' cy='{y:.1f}' r='20' fill='none' stroke='#e4572e' stroke-width='8' "
             f"stroke-dasharray='{ring * min(share, 1.0):.1f} {ring:.1f}' transform='rotate(-90 {x:.1f} {y:.1f})'/>"
         )
-        if brain is not None and name in brain.coordinators():
+        if coordinator is not None and name in coordinator.leaders():
             yield f"<circle cx='{x:.1f}' cy='{y:.1f}' r='30' fill='none' stroke='#444444' stroke-width='1.5'/>"
         yield _text(x, y - 36, name if is_there else f"{name} (away)", weight="bold")
         yield _text(x, y + 4, str(len(ledger.run_by(name))), weight="bold")
@@ -167,16 +173,16 @@ def _site(name: str, topology: Topology, ledger: Ledger, brain: Coordinator | No
         yield _text(x, y + (26 if site.capability <= 0 else 60) + 14 * line, stream, size=12, colour=colour)
 
 
-def _share(name: str, brain: Coordinator | None) -> float:
+def _share(name: str, coordinator: Coordinator | None) -> float:
     """The part of all load that a provider has."""
-    if brain is None or not len(brain.queries) or name not in brain.network.number:
+    if coordinator is None or not len(coordinator.queries) or name not in coordinator.network.number:
         return 0.0
-    load = loads(brain.queries, brain.placement, len(brain.network.providers))
-    return float(load[brain.network.number[name]] / load.sum()) if load.sum() else 0.0
+    load = loads(coordinator.queries, coordinator.placement, len(coordinator.network.providers))
+    return float(load[coordinator.network.number[name]] / load.sum()) if load.sum() else 0.0
 
 
-def _legend(ledger: Ledger, brain: Coordinator | None) -> Iterator[str]:
-    standing = brain.standing() if brain is not None else None
+def _legend(ledger: Ledger, coordinator: Coordinator | None) -> Iterator[str]:
+    standing = coordinator.quality() if coordinator is not None else None
     said = f"{len(ledger.live)} queries, {len(ledger.members)} sites, {len(ledger.streams)} streams"
     if standing is not None:
         said += f"; edge cut {standing.edge_cut:,.0f}, the fullest provider has {standing.fullest:.2f} of its fair load"

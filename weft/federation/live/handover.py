@@ -6,12 +6,12 @@ is needed is that no answer behind the place rests on a row that came earlier th
 
     selections          nothing: every row is answered when it comes
     windows             the oldest instance that is still open begins at w. Up to the last batch that left the stream's
-                        clock below w no row of w or later had come, and what had come is of no more use.
+                        clock below w no row of w or later had come, and what had come is not needed.
     joins of streams    a row that comes later is not below the watermark, and meets rows at most the longest range (and
                         a slide) older than itself; those came after the last batch that left all clocks below that
     anything else       its birth: aggregates and sets over all history, EMIT EMPTY, queries over answers
 
-A query that is created anew in the middle answers the instances that begin after the largest clock it finds (its
+A query that is created again in the middle answers the instances that begin after the largest clock it finds (its
 horizon, see docs/semantics.md). Feeding begins where that clock is below w, so these are the same ones.
 """
 
@@ -28,10 +28,10 @@ from weft.algebra import Select, Stream
 from weft.algebra.properties import leaves
 from weft.delivery.log.delivery_errors import BrokerError
 from weft.federation.federation_errors import FederationError
-from weft.federation.live.ledger import Ledger, Standing
-from weft.federation.live.messages import Letter, letter_bytes, letter_of
+from weft.federation.live.ledger import Ledger, StandingQuery
+from weft.federation.live.messages import message_of, send
 from weft.federation.live.stream_interest import Interest, as_json
-from weft.federation.live.transport import Wire, reply_box, source_box
+from weft.federation.live.transport import Transport, reply_mailbox, source_mailbox
 from weft.plan.event_time import first_open_start, is_windowed, passes_rows
 
 
@@ -49,7 +49,7 @@ def feeding_begins(ledger: Ledger, queries: Mapping[int, int]) -> dict[int, int]
     }
 
 
-def feeding_from(ledger: Ledger, standing: Standing, after: int) -> int:
+def feeding_from(ledger: Ledger, standing: StandingQuery, after: int) -> int:
     """The place behind which a query must be fed all batches to give its answers behind the place `after`."""
     if after <= standing.birth:
         return standing.birth
@@ -102,11 +102,11 @@ _PATIENCE = 10.0
 
 
 class BatchGoneError(FederationError):
-    """The owner of a stream has let go of a batch, since no answer to it is missing."""
+    """The owner of a stream has deleted a batch, since no answer to it is missing."""
 
 
 def fetched(
-    wire: Wire,
+    transport: Transport,
     ledger: Ledger,
     interests: Mapping[str, Interest],
     numbers: Mapping[str, Sequence[int]],
@@ -120,45 +120,45 @@ def fetched(
     found: dict[tuple[str, int], pa.Table] = {}
     for stream, listed in numbers.items():
         identity = uuid.uuid4().hex
-        box = reply_box(identity)
-        fields = {"stream": stream, "numbers": list(listed), "interest": as_json(interests[stream]), "reply": box}
-        wire.put(source_box(ledger.streams[stream].owner), identity, letter_bytes(Letter("replay", fields)))
+        mailbox = reply_mailbox(identity)
+        fields = {"stream": stream, "numbers": list(listed), "interest": as_json(interests[stream]), "reply": mailbox}
+        send(transport, source_mailbox(ledger.streams[stream].owner), identity, "replay", fields)
         owner = ledger.streams[stream].owner
         late = f"waiting for site {owner} to send batches of stream '{stream}' again; is it running?"
-        for number, rows in _answered(wire, box, len(listed), idle, partial(say, late)).items():
+        for number, rows in _answered(transport, mailbox, len(listed), idle, partial(say, late)).items():
             found[stream, number] = rows
     return found
 
 
 def _answered(
-    wire: Wire, box: str, count: int, idle: Callable[[], None], say: Callable[[], None]
+    transport: Transport, mailbox: str, count: int, idle: Callable[[], None], say: Callable[[], None]
 ) -> dict[int, pa.Table]:
     heard, has_said = time.monotonic(), False
     pieces: dict[int, list[pa.Table]] = {}
     whole: set[int] = set()
     place = at = 0
     while len(whole) < count:
-        letter_found = wire.take(box, place)
-        if letter_found is None:
+        found = transport.take(mailbox, place)
+        if found is None:
             if not has_said and time.monotonic() > heard + _PATIENCE:
                 say()
                 has_said = True
             idle()
             continue
         heard, has_said = time.monotonic(), False
-        place, data = letter_found
-        letter = letter_of(data)
-        if letter.kind == "gone":
-            raise BatchGoneError(letter["error"])
-        if letter["at"] > at:
+        place, data = found
+        message = message_of(data)
+        if message.kind == "gone":
+            raise BatchGoneError(message["error"])
+        if message["at"] > at:
             raise BrokerError(
-                f"{wire.name} has dropped rows that were sent again for this site; they are asked for once more"
+                f"{transport.name} has dropped rows that were sent again for this site; they are asked for once more"
             )
-        if letter["at"] < at:
-            # The owner was started again in the middle, and began its answer anew.
+        if message["at"] < at:
+            # The owner was started again in the middle, and began its answer again.
             continue
         at += 1
-        pieces.setdefault(letter["number"], []).append(letter.rows)
-        if letter["left"] == 0:
-            whole.add(letter["number"])
+        pieces.setdefault(message["number"], []).append(message.rows)
+        if message["left"] == 0:
+            whole.add(message["number"])
     return {number: pa.concat_tables(each) for number, each in pieces.items()}

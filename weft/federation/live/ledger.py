@@ -17,21 +17,21 @@ from weft.algebra import Answers, Query, Stream
 from weft.algebra.properties import leaves
 from weft.federation.federation_errors import FederationError
 from weft.federation.live.messages import (
-    Batch,
-    Created,
+    BatchPublished,
     Declared,
-    Dropped,
     Entry,
     Handover,
-    Joined,
-    Left,
-    Moved,
+    QueriesMoved,
+    QueryCreated,
+    QueryDropped,
+    SiteJoined,
+    SiteLeft,
     entry_bytes,
     entry_of,
 )
-from weft.federation.live.role_store import Store
+from weft.federation.live.role_store import RoleStore
 from weft.federation.live.stream_interest import Interest, together, wanted_by
-from weft.federation.live.transport import LostError, Wire
+from weft.federation.live.transport import LostError, Transport
 from weft.sql import NamesInMemory, read, statements
 
 
@@ -41,7 +41,7 @@ class Stay:
 
     `since` is the place of the entry that gave it the query: later than `after` if it has to make good for one that
     died. A stay that the provider did not end itself is `broken_off`: what it has answered by then lies in the home's
-    box before the entry that says so.
+    mailbox before the entry that says so.
     """
 
     provider: str
@@ -59,7 +59,7 @@ class Stay:
 
 
 @dataclass(frozen=True)
-class Standing:
+class StandingQuery:
     """A query of the federation: created at the place `birth`, dropped at `ended` if it was."""
 
     query: Query
@@ -100,7 +100,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class BatchMark:
     """A batch's place in the log, its number, and the largest clock of its stream after it."""
 
     place: int
@@ -114,7 +114,7 @@ class StreamRecord:
 
     stream: Stream
     owner: str
-    marks: list[Mark] = field(default_factory=list)
+    marks: list[BatchMark] = field(default_factory=list)
     is_dropped: bool = False
 
     def clock_at(self, place: int) -> int | None:
@@ -140,31 +140,31 @@ class Ledger:
         self.members: list[str] = []
         self.streams: dict[str, StreamRecord] = {}
         #: All queries by birth, those that were dropped too.
-        self.queries: dict[int, Standing] = {}
+        self.queries: dict[int, StandingQuery] = {}
         self.live: dict[str, int] = {}
         #: The requests that have been carried out.
         self.done: dict[str, int] = {}
         #: The marks of all streams, in order.
-        self.marks: list[tuple[str, Mark]] = []
+        self.marks: list[tuple[str, BatchMark]] = []
 
     # --- reading -------------------------------------------------------------------------------------------------
 
-    def query(self, name: str) -> Standing:
+    def query(self, name: str) -> StandingQuery:
         """A query that runs."""
         known = {each.lower(): birth for each, birth in self.live.items()}
         if name.lower() not in known:
             raise FederationError(f"there is no query '{name}' in the federation; `weft federation status` lists them")
         return self.queries[known[name.lower()]]
 
-    def running(self) -> Iterator[Standing]:
-        """The queries that there are now."""
+    def running(self) -> Iterator[StandingQuery]:
+        """The queries that run now."""
         return (self.queries[birth] for birth in self.live.values())
 
-    def run_by(self, provider: str) -> list[Standing]:
+    def run_by(self, provider: str) -> list[StandingQuery]:
         """The queries that a provider answers from here on, in the order of their creation."""
         return [each for each in self.running() if each.provider == provider]
 
-    def family(self, name: str) -> list[Standing]:
+    def family(self, name: str) -> list[StandingQuery]:
         """A query with all that it reads the answers of, or that read its answers: they run at one place."""
         found = {self.query(name).name}
         grew = True
@@ -186,7 +186,7 @@ class Ledger:
         found = {name: record.clock_at(place) for name, record in self.streams.items()}
         return {name: clock for name, clock in found.items() if clock is not None}
 
-    def marks_between(self, after: int, until: int) -> list[tuple[str, Mark]]:
+    def marks_between(self, after: int, until: int) -> list[tuple[str, BatchMark]]:
         """The batches behind a place up to another, in order."""
         first = bisect_right(self.marks, after, key=lambda each: each[1].place)
         last = bisect_right(self.marks, until, key=lambda each: each[1].place)
@@ -195,32 +195,31 @@ class Ledger:
     # --- following -----------------------------------------------------------------------------------------------
 
     def apply(self, place: int, entry: Entry) -> None:
-        """Take the next entry."""
         if place != self.place + 1:
             raise FederationError(
                 f"the log of this federation goes from entry {self.place} to {place}: its broker has lost entries; "
                 "restore its store"
             )
         match entry:
-            case Joined(site=site):
+            case SiteJoined(site=site):
                 if site not in self.members:
                     self.members.append(site)
-            case Left(site, moves):
+            case SiteLeft(site, moves):
                 self.members = [each for each in self.members if each != site]
                 self._hand_over(moves, place, broken_off=True)
             case Declared():
                 self._declare(entry)
-            case Created():
+            case QueryCreated():
                 self._create(place, entry)
-            case Dropped(query=name):
+            case QueryDropped(query=name):
                 self._drop(name, place)
-            case Moved(moves=moves):
+            case QueriesMoved(moves=moves):
                 self._hand_over(moves, place, broken_off=False)
-            case Batch():
-                mark = Mark(place, entry.number, entry.clock)
+            case BatchPublished():
+                mark = BatchMark(place, entry.number, entry.clock)
                 self.streams[entry.stream].marks.append(mark)
                 self.marks.append((entry.stream, mark))
-        if isinstance(entry, Joined | Declared | Created | Dropped | Moved):
+        if isinstance(entry, SiteJoined | Declared | QueryCreated | QueryDropped | QueriesMoved):
             self.done[entry.id] = place
         self.place = place
 
@@ -237,11 +236,11 @@ class Ledger:
             stream = self.names.streams.pop(statement.name.lower())
             self.streams[stream.name].is_dropped = True
 
-    def _create(self, place: int, entry: Created) -> None:
+    def _create(self, place: int, entry: QueryCreated) -> None:
         statement = read(entry.text, self.names)
         assert isinstance(statement, statements.CreateQuery)
         self.names.queries[entry.query.lower()] = statement.query
-        self.queries[place] = Standing(statement.query, entry.home, place, (Stay(entry.provider, place, place),))
+        self.queries[place] = StandingQuery(statement.query, entry.home, place, (Stay(entry.provider, place, place),))
         self.live[entry.query] = place
 
     def _drop(self, name: str, place: int) -> None:
@@ -261,7 +260,7 @@ class Ledger:
             self.queries[standing.birth] = replace(standing, stays=stays)
 
 
-def interests_of(queries: list[Standing]) -> dict[str, Interest]:
+def interests_of(queries: list[StandingQuery]) -> dict[str, Interest]:
     """By stream what some queries need of it."""
     found: dict[str, list[Interest]] = {}
     for each in queries:
@@ -279,22 +278,22 @@ _PAUSE = 0.02
 
 
 class Follower:
-    """A ledger, and the wire that it is read from."""
+    """A ledger, and the transport that it is read from."""
 
-    def __init__(self, wire: Wire, store: Store | None = None) -> None:
-        self.wire = wire
+    def __init__(self, transport: Transport, store: RoleStore | None = None) -> None:
+        self.transport = transport
         self.ledger = Ledger()
         self._store = store
         known = store.rows("SELECT place, digest FROM log") if store is not None else []
         self._known: tuple[int, bytes] = known[0] if known else (0, b"")
         self._digest = b""
 
-    def read(self, wait: float = 0.0) -> Iterator[tuple[int, Entry]]:
+    def read(self) -> Iterator[tuple[int, Entry]]:
         """The entries that are new, each after it was taken into the ledger.
 
         Raises LostError if they are not those that were read before.
         """
-        while found := self.wire.entries(self.ledger.place, wait):
+        while found := self.transport.entries(self.ledger.place):
             digests = self._digests(found)
             self._note(found[-1][0], digests[-1])
             for (place, data), digest in zip(found, digests, strict=True):
@@ -302,7 +301,6 @@ class Follower:
                 self.ledger.apply(place, entry)
                 self._digest = digest
                 yield place, entry
-            wait = 0.0
         if self.ledger.place < self._known[0]:
             raise self._lost(f"it ends at entry {self.ledger.place}")
 
@@ -311,14 +309,14 @@ class Follower:
         return sum(1 for _ in self.read()) > 0
 
     def append(self, entry: Callable[[], Entry | None]) -> int | None:
-        """Append an entry that is made anew whenever others were faster. None if there is none to append any more."""
+        """Append an entry, which is made again whenever another site was faster; None if it is not wanted any more."""
         refusals = 0
         while True:
             refusals = 0 if self.catch_up() else refusals + 1
             made = entry()
             if made is None:
                 return None
-            place = self.wire.append(entry_bytes(made), self.ledger.place)
+            place = self.transport.append(entry_bytes(made), self.ledger.place)
             if place is not None:
                 self.catch_up()
                 return place
@@ -346,6 +344,6 @@ class Follower:
 
     def _lost(self, what: str) -> LostError:
         return LostError(
-            f"the log at {self.wire.name} was read up to entry {self._known[0]} before, and {what}; restore the "
+            f"the log at {self.transport.name} was read up to entry {self._known[0]} before, and {what}; restore the "
             "broker's store, or begin a federation of another name with new directories"
         )

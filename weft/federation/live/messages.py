@@ -1,33 +1,38 @@
-"""What the log of a federation can say, and as which bytes.
+"""What the log of a federation can say, and what sites send each other.
 
-An entry's place in the log is when it happens. Whatever concerns queries is said between two batches, and holds from
+An **entry**'s place in the log is when it happens. What concerns queries is said between two batches, and holds from
 the next batch on; so all providers cut time at the same batches.
+
+A **message** is plain data, and rows where it has some: as bytes one line of JSON, and after it an Arrow stream. Every
+message can come twice, and be read again after a crash; its reader must be able to tell that it knows it.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import msgspec
 import pyarrow as pa
 
 from weft.delivery.log.delivery_errors import BrokerError
 from weft.delivery.log.parcel import stream_of, table_of
 from weft.federation.federation_errors import FederationError
+from weft.federation.live.transport import Transport
+
+#: What a message has besides its rows, at most.
+_HEADROOM = 8 << 10
 
 
-@dataclass(frozen=True, slots=True)
-class Joined:
+class SiteJoined(msgspec.Struct, frozen=True, tag_field="kind", tag="joined"):
     """A site takes part: from now on it may be given queries, if it has a capability."""
 
     id: str
     site: str
 
 
-@dataclass(frozen=True, slots=True)
-class Declared:
+class Declared(msgspec.Struct, frozen=True, tag_field="kind", tag="declared"):
     """A CREATE or DROP of a stream or view. The stream's owner is the site where it was said."""
 
     id: str
@@ -35,8 +40,7 @@ class Declared:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Created:
+class QueryCreated(msgspec.Struct, frozen=True, tag_field="kind", tag="created"):
     """A continuous query: where its user is, and which provider runs it."""
 
     id: str
@@ -46,16 +50,14 @@ class Created:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Dropped:
+class QueryDropped(msgspec.Struct, frozen=True, tag_field="kind", tag="dropped"):
     """The end of a query."""
 
     id: str
     query: str
 
 
-@dataclass(frozen=True, slots=True)
-class Handover:
+class Handover(msgspec.Struct, frozen=True):
     """A query that goes from one provider to another. The first one's last answers are those up to the place `after`.
 
     Without it that is the place of the entry itself. `birth` is the place of the entry that created the query.
@@ -68,24 +70,21 @@ class Handover:
     after: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Moved:
+class QueriesMoved(msgspec.Struct, frozen=True, tag_field="kind", tag="moved"):
     """Queries migrate."""
 
     id: str
     moves: tuple[Handover, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Left:
-    """A site is not there any more, and who runs its queries now."""
+class SiteLeft(msgspec.Struct, frozen=True, tag_field="kind", tag="left"):
+    """A site takes part no more; other providers run its queries now."""
 
     site: str
     moves: tuple[Handover, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class BatchPart(msgspec.Struct, frozen=True):
     """Rows of a batch that just these sites want: the numbers that the broker has them under, and how many they are."""
 
     sites: tuple[str, ...]
@@ -93,55 +92,40 @@ class Part:
     rows: int
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class BatchPublished(msgspec.Struct, frozen=True, tag_field="kind", tag="batch"):
     """The rows that came to a stream. `number` counts the stream's batches from 0.
 
-    `clock` is the largest clock of the whole stream so far, whoever wants the row that has it; None before the first.
+    `clock` is the largest clock of the whole stream so far, that of unwanted rows included; None before the first row.
     """
 
     stream: str
     number: int
     clock: int | None
     rows: int
-    parts: tuple[Part, ...] = ()
+    parts: tuple[BatchPart, ...] = ()
 
 
-Entry: TypeAlias = Joined | Declared | Created | Dropped | Moved | Left | Batch
+Entry: TypeAlias = SiteJoined | Declared | QueryCreated | QueryDropped | QueriesMoved | SiteLeft | BatchPublished
 
-_KINDS: dict[str, type[Any]] = {
-    each.__name__.lower(): each for each in (Joined, Declared, Created, Dropped, Moved, Left, Batch)
-}
+_ENTRIES: msgspec.json.Decoder[Entry] = msgspec.json.Decoder(Entry)
 
 
 def entry_bytes(entry: Entry) -> bytes:
-    """An entry as the broker keeps it."""
-    document = {"kind": type(entry).__name__.lower(), **asdict(entry)}
-    return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
+    return msgspec.json.encode(entry)
 
 
 def entry_of(data: bytes) -> Entry:
-    """The entry that the broker keeps as bytes."""
-    document: dict[str, Any] = json.loads(data)
-    kind = document.pop("kind")
-    if kind not in _KINDS:
-        raise FederationError(f"the log of this federation has an entry '{kind}': it was written by a newer weft")
-    if "moves" in document:
-        document["moves"] = tuple(Handover(**each) for each in document["moves"])
-    if "parts" in document:
-        document["parts"] = tuple(
-            Part(tuple(each["sites"]), tuple(each["numbers"]), each["rows"]) for each in document["parts"]
-        )
-    entry: Entry = _KINDS[kind](**document)
-    return entry
-
-
-#: What a letter has besides its rows, at most.
-_HEADROOM = 8 << 10
+    try:
+        return _ENTRIES.decode(data)
+    except msgspec.ValidationError as error:
+        raise FederationError(
+            f"the log of this federation has an entry that this weft does not know ({error}): it was written by a "
+            "newer one"
+        ) from error
 
 
 @dataclass(frozen=True)
-class Letter:
+class SiteMessage:
     """`kind` says what the `fields` are."""
 
     kind: str
@@ -152,27 +136,31 @@ class Letter:
         return self.fields[name]
 
 
-def letter_bytes(letter: Letter) -> bytes:
-    """A letter as the broker keeps it."""
-    line = json.dumps({"kind": letter.kind, **letter.fields}, separators=(",", ":"), ensure_ascii=False).encode()
-    return line if letter.rows is None else line + b"\n" + stream_of(letter.rows)
+def message_bytes(message: SiteMessage) -> bytes:
+    line = msgspec.json.encode({"kind": message.kind, **message.fields})
+    return line if message.rows is None else line + b"\n" + stream_of(message.rows)
 
 
-def letter_of(data: bytes) -> Letter:
-    """The letter that the broker keeps as bytes."""
+def message_of(data: bytes) -> SiteMessage:
     line, _, rows = data.partition(b"\n")
     try:
-        fields: dict[str, Any] = json.loads(line)
-        return Letter(fields.pop("kind"), fields, table_of(rows) if rows else None)
-    except (ValueError, KeyError, TypeError, AttributeError, OSError, pa.ArrowException) as error:
+        fields: dict[str, Any] = msgspec.json.decode(line, type=dict[str, Any])
+        return SiteMessage(fields.pop("kind"), fields, table_of(rows) if rows else None)
+    except (ValueError, KeyError, OSError, pa.ArrowException) as error:
         reason = str(error).partition("\n")[0]
         raise FederationError(
-            f"a letter of {len(data)} bytes at the broker is damaged ({reason}); restore the broker's store"
+            f"a message of {len(data)} bytes at the broker is damaged ({reason}); restore the broker's store"
         ) from error
 
 
+def send(
+    transport: Transport, mailbox: str, identity: str, kind: str, fields: dict[str, Any], rows: pa.Table | None = None
+) -> int:
+    return transport.put(mailbox, identity, message_bytes(SiteMessage(kind, fields, rows)))
+
+
 def small_enough(rows: pa.Table, largest: int, broker: str) -> Iterator[pa.Table]:
-    """Rows in pieces that fit into letters."""
+    """Rows in pieces that fit into messages."""
     size = len(stream_of(rows))
     if size <= largest - _HEADROOM:
         yield rows

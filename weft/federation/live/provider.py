@@ -1,16 +1,16 @@
 """A provider: it follows the log, and does at each entry what the entry says of it.
 
-    created here            the query begins, in the engine that there is
-    dropped, or goes away   it ends, and its home is told that no more answers of it will come from here
-    comes here              a new generation of the engine is built, see `generation.py`
-    a batch                 if a query here reads the stream: its rows land, and one cycle is run on them
+    created here            the query begins, in the present engine
+    dropped, or goes away   it ends, and its users' site hears that no more answers of it will come from here
+    comes here              a new incarnation of the engine is built, see `engine_incarnation.py`
+    a batch                 if a query here reads the stream: one cycle is run on its rows
 
 One batch is one cycle, and after it the clocks are those of the whole streams, whatever part of the rows came here. So
 windows close, and rows are late, exactly as if all rows were here.
 
 After each entry the place is written down together with what changed. A provider that dies goes on behind the last
 place that it wrote down. What it did behind it, it does again, and everything it does can be done twice: a batch that
-has landed is not landed again, a cycle that is committed is not run again, and homes know answers again.
+has come is not kept again, a cycle that is committed is not run again, and users' sites know answers again.
 """
 
 from __future__ import annotations
@@ -25,25 +25,24 @@ import pyarrow as pa
 
 from weft.delivery.log.checked_file import write_checked
 from weft.federation.live.answer_outbox import Address
-from weft.federation.live.engine_incarnation import EngineMaker, Generation
+from weft.federation.live.engine_incarnation import EngineIncarnation, EngineMaker
 from weft.federation.live.handover import BatchGoneError, feeding_begins, fetched
-from weft.federation.live.ledger import LOG_TABLE, Follower, Mark, Standing, interests_of
+from weft.federation.live.ledger import LOG_TABLE, BatchMark, Follower, StandingQuery, interests_of
 from weft.federation.live.messages import (
-    Batch,
-    Created,
-    Dropped,
+    BatchPart,
+    BatchPublished,
     Entry,
-    Left,
-    Letter,
-    Moved,
-    Part,
+    QueriesMoved,
+    QueryCreated,
+    QueryDropped,
+    SiteLeft,
     entry_of,
-    letter_bytes,
-    letter_of,
+    message_of,
+    send,
 )
-from weft.federation.live.role_store import Store
-from weft.federation.live.site_directory import GENERATION_FILE, generation_directory, generation_number
-from weft.federation.live.transport import COORDINATOR, Wire, home_box
+from weft.federation.live.role_store import RoleStore
+from weft.federation.live.site_directory import ENGINE_FILE, engine_directory, engine_number
+from weft.federation.live.transport import COORDINATOR, Transport, results_mailbox
 
 
 class Provider:
@@ -53,28 +52,30 @@ class Provider:
         self,
         site: str,
         directory: Path,
-        wire: Wire,
+        transport: Transport,
         make_engine: EngineMaker,
-        *,
         say: Callable[[str], None] = lambda sentence: None,
         idle: Callable[[], None] = lambda: time.sleep(0.05),
+        rejoin: Callable[[], None] = lambda: None,
     ) -> None:
-        """`idle` is called while the owner of a stream is waited for."""
+        """`idle` is called while the owner of a stream is waited for, `rejoin` when the federation has given it up."""
         self.site = site
         self._directory = directory
-        self._wire = wire
+        self._transport = transport
         self._make_engine = make_engine
         self._say = say
         self._idle = idle
-        self._store = Store(directory / "provider.db", [LOG_TABLE])
-        self._follower = Follower(wire, self._store)
+        self._store = RoleStore(directory / "provider.db", [LOG_TABLE])
+        self._follower = Follower(transport, self._store)
         self._seconds = 0.0
-        #: Whether the federation has given it up, and it must ask to be taken in again.
-        self.has_left = False
+        self._rejoin = rejoin
+        self._has_left = False
         #: An entry that was not carried out to its end: the broker was away, say.
         self._unfinished: tuple[int, Entry] | None = None
-        self.is_new = not (directory / GENERATION_FILE).exists()
-        self._current = self._opened(0) if self.is_new else self._opened(self._number)
+        number = engine_number(directory)
+        self.is_new = number is None
+        self._number = number or 0
+        self._current = self._opened(self._number)
         if self.is_new:
             self._switch(0)
 
@@ -83,34 +84,36 @@ class Provider:
         """How far it has come with all that concerns its queries."""
         return self._current.applied
 
-    def begin_anew(self, place: int) -> None:
-        """Forget an earlier life: up to a place, others have taken over all that ran here."""
+    def start_over(self, place: int) -> None:
+        """Begin with an empty engine: up to a place, other providers have taken over all that ran here."""
         if self._current.applied >= place:
             return
-        number = self._number + 1
-        fresh = self._fresh(number)
+        fresh = self._fresh()
         fresh.note(place)
-        self._replace(fresh, number)
-        self._follower = Follower(self._wire, self._store)
+        self._replace(fresh)
+        self._follower = Follower(self._transport, self._store)
         self._unfinished = None
 
     def close(self) -> None:
         self._current.close()
         self._store.close()
-        self._wire.close()
+        self._transport.close()
 
     def step(self) -> bool:
         """Carry out the entries that are new, each to its end; whether there were any."""
         try:
-            return self._follow()
+            worked = self._follow()
         except BatchGoneError:
-            # Nobody waits for answers to a batch that was let go: the federation gave us up while we were behind.
-            place = last_left(self._wire, self.site)
+            # No user waits for answers to a batch that was deleted: the federation has given this provider up.
+            place = last_left(self._transport, self.site)
             if place <= self._current.applied:
                 raise
-            self.begin_anew(place)
-            self.has_left = True
-            return True
+            self.start_over(place)
+            self._has_left = worked = True
+        if self._has_left:
+            self._has_left = False
+            self._rejoin()
+        return worked
 
     def _follow(self) -> bool:
         if self._unfinished is not None:
@@ -134,31 +137,31 @@ class Provider:
     def _do(self, place: int, entry: Entry) -> None:
         ledger = self._follower.ledger
         match entry:
-            case Batch():
+            case BatchPublished():
                 if any(entry.stream in each.reads for each in ledger.run_by(self.site)):
                     self._run_batch(place, entry)
-            case Created(provider=provider, query=name) if provider == self.site:
+            case QueryCreated(provider=provider, query=name) if provider == self.site:
                 self._remember(entry)
                 streams = [record.stream for record in ledger.streams.values()]
                 self._current.begin(place, streams, [ledger.query(name)], ledger.clocks(place))
-            case Dropped(query=name):
+            case QueryDropped(query=name):
                 self._end(self._current, place, [name])
-            case Moved(moves=moves) | Left(moves=moves):
+            case QueriesMoved(moves=moves) | SiteLeft(moves=moves):
                 self._end(self._current, place, [each.query for each in moves if each.source == self.site])
                 coming = {each.birth for each in moves if each.target == self.site}
                 if coming:
                     self._rebuild(place, coming)
-                self.has_left = self.has_left or (isinstance(entry, Left) and entry.site == self.site)
+                self._has_left = self._has_left or (isinstance(entry, SiteLeft) and entry.site == self.site)
             case _:
                 return
         self._report(place)
 
     def _remember(self, entry: Entry) -> None:
-        """Know whose the answers of a query are that begins or ends here."""
+        """Know where the answers of queries go that begin here, and forget those that end."""
         ledger, addresses = self._follower.ledger, self._current.addresses
-        if isinstance(entry, Dropped):
+        if isinstance(entry, QueryDropped):
             addresses.pop(entry.query, None)
-        if isinstance(entry, Moved | Left):
+        if isinstance(entry, QueriesMoved | SiteLeft):
             for each in entry.moves:
                 if each.source == self.site:
                     addresses.pop(each.query, None)
@@ -166,26 +169,26 @@ class Provider:
             if standing.stays[-1].since == ledger.place:
                 addresses[standing.name] = _address(standing, standing.stays[-1].after)
 
-    def _run_batch(self, place: int, entry: Batch) -> None:
+    def _run_batch(self, place: int, entry: BatchPublished) -> None:
         rows = self._rows(entry)
         started = time.monotonic()
         self._current.take_batch(place, entry.stream, rows, self._follower.ledger.clocks(place))
         self._seconds += time.monotonic() - started
 
-    def _end(self, generation: Generation, place: int, names: Sequence[str]) -> None:
-        """Queries end here. What they answered before is sent, and then that there is no more to come."""
-        addresses = generation.addresses
-        # Those that read others' answers go first.
+    def _end(self, incarnation: EngineIncarnation, place: int, names: Sequence[str]) -> None:
+        """End queries: send what they answered before, and then that no more will come."""
+        addresses = incarnation.addresses
+        # Queries that read others' answers end first.
         here = sorted((name for name in names if name in addresses), key=lambda name: -addresses[name].birth)
         if not here:
             return
-        generation.send()
+        incarnation.send()
         for name in here:
             address = addresses[name]
             fields = {"provider": self.site, "birth": address.birth, "through": place}
             identity = f"ended/{self.site}/{address.birth}/{place}"
-            self._wire.put(home_box(address.home), identity, letter_bytes(Letter("ended", fields)))
-        generation.end(place, here)
+            send(self._transport, results_mailbox(address.home), identity, "ended", fields)
+        incarnation.end(place, here)
         for name in here:
             del addresses[name]
 
@@ -194,34 +197,34 @@ class Provider:
         self._current.send()
         running = len(self._current.addresses)
         fields = {"site": self.site, "through": place, "seconds": round(self._seconds, 3), "queries": running}
-        self._wire.put(COORDINATOR, f"progress/{self.site}/{place}", letter_bytes(Letter("progress", fields)))
+        send(self._transport, COORDINATOR, f"progress/{self.site}/{place}", "progress", fields)
 
     # --- rows ----------------------------------------------------------------------------------------------------
 
-    def _rows(self, entry: Batch) -> pa.Table:
-        """The rows of a batch that are wanted here; from the owner of the stream if the broker has let go of them."""
+    def _rows(self, entry: BatchPublished) -> pa.Table:
+        """The rows of a batch that are wanted here; from the owner of the stream if the broker has dropped them."""
         parts = [self._part(entry, each) for each in entry.parts if self.site in each.sites]
         found = [each for each in parts if each is not None]
         if len(found) < len(parts):
             ledger = self._follower.ledger
             wanted = ledger.interests(self.site)
             numbers = {entry.stream: [entry.number]}
-            return fetched(self._wire, ledger, wanted, numbers, self._idle, self._say)[entry.stream, entry.number]
+            return fetched(self._transport, ledger, wanted, numbers, self._idle, self._say)[entry.stream, entry.number]
         return pa.concat_tables(found, promote_options="default") if found else pa.table({})
 
-    def _part(self, batch: Batch, part: Part) -> pa.Table | None:
-        """The rows of a part; None if the broker has dropped some, or has other letters under their numbers."""
-        letters = [letter_of(data) for number in part.numbers if (data := self._wire.get(number)) is not None]
+    def _part(self, batch: BatchPublished, part: BatchPart) -> pa.Table | None:
+        """The rows of a part; None if the broker has dropped some, or has other messages under their numbers."""
+        messages = [message_of(data) for number in part.numbers if (data := self._transport.get(number)) is not None]
         rows = [
             each.rows
-            for each in letters
+            for each in messages
             if each.rows is not None
             and (each.kind, each["stream"], each["number"]) == ("rows", batch.stream, batch.number)
         ]
         whole = len(rows) == len(part.numbers) and sum(each.num_rows for each in rows) == part.rows
         return pa.concat_tables(rows) if whole else None
 
-    # --- generations ---------------------------------------------------------------------------------------------
+    # --- incarnations ---------------------------------------------------------------------------------------------
 
     def _rebuild(self, place: int, coming: set[int]) -> None:
         """Build an engine that has all queries of this provider, with those that come, and let it take over."""
@@ -230,17 +233,16 @@ class Provider:
         ledger = self._follower.ledger
         mine = ledger.run_by(self.site)
         self._say(f"taking in {len(coming)} queries; {len(mine)} will run here")
-        # One that was dropped may come too: whoever ran it has died before it had answered all.
+        # One that was dropped may come too: the provider that ran it has died before it had answered all.
         mine += [ledger.queries[birth] for birth in sorted(coming) if ledger.queries[birth].ended is not None]
-        number = self._number + 1
-        fresh = self._fresh(number)
+        fresh = self._fresh()
         after = {each.birth: each.stays[-1].after if each.birth in coming else place for each in mine}
         self._feed(fresh, mine, after, place)
         fresh.note(place)
-        self._replace(fresh, number)
+        self._replace(fresh)
 
-    def _feed(self, fresh: Generation, mine: list[Standing], after: Mapping[int, int], until: int) -> None:
-        """Create queries where feeding them begins, run the batches since then, and give what nobody has answered."""
+    def _feed(self, fresh: EngineIncarnation, mine: list[StandingQuery], after: Mapping[int, int], until: int) -> None:
+        """Create queries where feeding them begins, run the batches since then, and give missing answers."""
         ledger = self._follower.ledger
         begins = feeding_begins(ledger, after)
         marks = [
@@ -251,7 +253,7 @@ class Provider:
         numbers: dict[str, list[int]] = {}
         for stream, mark in marks:
             numbers.setdefault(stream, []).append(mark.number)
-        rows = fetched(self._wire, ledger, interests_of(mine), numbers, self._idle, self._say)
+        rows = fetched(self._transport, ledger, interests_of(mine), numbers, self._idle, self._say)
         changes = _changes(mine, begins)
         for stream, mark in marks:
             self._change_before(fresh, changes, mark.place, after)
@@ -259,7 +261,9 @@ class Provider:
             fresh.send()
         self._change_before(fresh, changes, until + 1, after)
 
-    def _change_before(self, fresh: Generation, changes: list[Change], place: int, after: Mapping[int, int]) -> None:
+    def _change_before(
+        self, fresh: EngineIncarnation, changes: list[QueryChange], place: int, after: Mapping[int, int]
+    ) -> None:
         """Let queries begin and end whose time has come, in the order of the log."""
         ledger = self._follower.ledger
         streams = [record.stream for record in ledger.streams.values()]
@@ -272,67 +276,66 @@ class Provider:
                 fresh.addresses[each.name] = _address(each, after[each.birth])
             fresh.begin(change.place, streams, change.queries, ledger.clocks(change.place))
 
-    @property
-    def _number(self) -> int:
-        number = generation_number(self._directory)
-        assert number is not None
-        return number
+    def _opened(self, number: int) -> EngineIncarnation:
+        return EngineIncarnation(
+            engine_directory(self._directory, number), self.site, self._transport, self._make_engine
+        )
 
-    def _opened(self, number: int) -> Generation:
-        return Generation(generation_directory(self._directory, number), self.site, self._wire, self._make_engine)
-
-    def _fresh(self, number: int) -> Generation:
-        """An engine that knows nothing yet. What an attempt before has left of it goes."""
-        shutil.rmtree(generation_directory(self._directory, number), ignore_errors=True)
+    def _fresh(self) -> EngineIncarnation:
+        """An engine without a past. What an attempt before has left of it goes."""
+        number = self._number + 1
+        shutil.rmtree(engine_directory(self._directory, number), ignore_errors=True)
         return self._opened(number)
 
-    def _replace(self, fresh: Generation, number: int) -> None:
+    def _replace(self, fresh: EngineIncarnation) -> None:
         old, self._current = self._current, fresh
-        self._switch(number)
+        self._switch(self._number + 1)
         old.close()
         shutil.rmtree(old.directory, ignore_errors=True)
 
     def _switch(self, number: int) -> None:
-        write_checked(self._directory / GENERATION_FILE, {"number": number})
+        self._number = number
+        write_checked(self._directory / ENGINE_FILE, {"number": number})
 
 
-def last_left(wire: Wire, site: str) -> int:
+def last_left(transport: Transport, site: str) -> int:
     """The place of the last entry that says that a site has left; 0 if there is none."""
     found = place = 0
-    while entries := wire.entries(place):
+    while entries := transport.entries(place):
         for place, data in entries:
             entry = entry_of(data)
-            if isinstance(entry, Left) and entry.site == site:
+            if isinstance(entry, SiteLeft) and entry.site == site:
                 found = place
     return found
 
 
 @dataclass(frozen=True)
-class Change:
+class QueryChange:
     """Queries that begin, or end, together."""
 
     place: int
     ends: bool
-    queries: list[Standing]
+    queries: list[StandingQuery]
 
 
-def _address(standing: Standing, after: int) -> Address:
+def _address(standing: StandingQuery, after: int) -> Address:
     return Address(standing.birth, standing.home, after, standing.stays[-1].since)
 
 
-def _changes(mine: list[Standing], begins: Mapping[int, int]) -> list[Change]:
+def _changes(mine: list[StandingQuery], begins: Mapping[int, int]) -> list[QueryChange]:
     """When queries begin and end in an engine that is fed again, in order; at one place, what ends goes first."""
-    found: dict[tuple[int, bool], list[Standing]] = {}
+    found: dict[tuple[int, bool], list[StandingQuery]] = {}
     for each in sorted(mine, key=lambda each: each.birth):
         found.setdefault((begins[each.birth], False), []).append(each)
         if each.ended is not None:
             found.setdefault((each.ended, True), []).append(each)
     return [
-        Change(place, ends, found[place, ends]) for place, ends in sorted(found, key=lambda key: (key[0], not key[1]))
+        QueryChange(place, ends, found[place, ends])
+        for place, ends in sorted(found, key=lambda key: (key[0], not key[1]))
     ]
 
 
-def _is_read(stream: str, mark: Mark, mine: list[Standing], begins: Mapping[int, int]) -> bool:
+def _is_read(stream: str, mark: BatchMark, mine: list[StandingQuery], begins: Mapping[int, int]) -> bool:
     """Whether a query that has begun, and not ended, reads a batch."""
     return any(
         stream in each.reads and begins[each.birth] < mark.place and (each.ended is None or mark.place < each.ended)

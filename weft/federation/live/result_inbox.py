@@ -3,30 +3,29 @@
 A query's answers come from one provider after the other; the log says from which batch to which each of them answers.
 An answer counts if it is from the provider that answers for its batch, on the strength of the entry that says so, and
 if it is newer than the last one that was taken. Answers of the next provider wait until the one before it has said that
-no more will come. A provider that left cannot say so; but what it had answered then is in our box before the entry that
-says so is in the log. That entry may send the next provider back to a batch before those it has answered already: it
-answers them again, and what it gave before the entry does not count.
+no more will come. A provider that left cannot say so; but what it had answered then is in our mailbox before the entry
+that says so is in the log. That entry may send the next provider back to a batch before those it has answered already:
+it answers them again, and what it gave before the entry does not count.
 
-Whoever reads the delivery log reads it as on any other machine: `weft tail`, `loom.subscribe`, edges.
+Users read the delivery log as on any other machine: `weft tail`, `loom.subscribe`, edges.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 
-from weft.delivery.log.delivery_errors import DamagedLog
-from weft.delivery.log.delivery_log import delivery_directory, put_aside
+from weft.delivery.log.delivery_log import delivery_directory
 from weft.delivery.log.itinerary import Itinerary, Span
 from weft.delivery.log.parcel import stream_of, table_of
-from weft.delivery.log.publisher import Published, Publisher
-from weft.federation.live.ledger import LOG_TABLE, Follower, Standing, Stay
-from weft.federation.live.messages import Created, Entry, Letter
-from weft.federation.live.role_store import Mailbox, Store
-from weft.federation.live.transport import Wire, home_box
+from weft.delivery.log.publisher import Published, Publisher, open_publisher
+from weft.federation.live.ledger import LOG_TABLE, Follower, StandingQuery, Stay
+from weft.federation.live.messages import Entry, QueryCreated, SiteMessage
+from weft.federation.live.role_store import Mailbox, RoleStore
+from weft.federation.live.transport import Transport, results_mailbox
 from weft.plan.subscription import Subscription
 
 _TABLES = (
@@ -43,26 +42,31 @@ _TABLES = (
 )
 
 
-class Home:
+class ResultInbox:
     """Takes in the answers for the users of a site."""
 
     def __init__(
-        self, site: str, directory: Path, wire: Wire, say: Callable[[str], None] = lambda sentence: None
+        self, site: str, directory: Path, transport: Transport, say: Callable[[str], None] = lambda sentence: None
     ) -> None:
         self.site = site
-        self._wire = wire
-        self._store = Store(directory / "home.db", _TABLES)
-        self._follower = Follower(wire, self._store)
-        self._box = Mailbox(wire, self._store, home_box(site))
-        self._say = say
-        #: Whether the delivery log has begun anew, and must be told again where answers are found.
-        self._lacks_routes = False
-        self._publisher = self._publishing(delivery_directory(directory))
+        self._transport = transport
+        self._store = RoleStore(directory / "results.db", _TABLES)
+        self._follower = Follower(transport, self._store)
+        self._mailbox = Mailbox(transport, self._store, results_mailbox(site))
+        #: `_lacks_routes`: the delivery log is a new one, and must be told again where answers are found.
+        ((newest,),) = self._store.rows("SELECT max(cycle) FROM parcels WHERE rows IS NULL AND route IS NULL")
+        self._publisher, self._lacks_routes = open_publisher(
+            delivery_directory(directory),
+            lambda log, begins_after: Publisher(log, site, begins_after=begins_after),
+            lambda publisher: newest is None or publisher.newest is not None,
+            newest,
+            say,
+        )
 
     def close(self) -> None:
         self._publisher.close()
         self._store.close()
-        self._wire.close()
+        self._transport.close()
 
     def step(self) -> bool:
         """Take in what has come, and give users what is their turn; whether there was anything."""
@@ -72,15 +76,15 @@ class Home:
             self._follow(place, entry)
         if self._lacks_routes:
             self._renew_routes()
-        # The box is emptied after the log was read: what a provider that left had answered is then here.
-        while (found := self._box.next()) is not None:
+        # The mailbox is emptied after the log was read: what a provider that left had answered is then here.
+        while (found := self._mailbox.next()) is not None:
             worked = True
             self._keep(*found)
         for standing in self._mine():
             worked = self._release(standing) or worked
         return self._publish() or worked
 
-    def _mine(self) -> list[Standing]:
+    def _mine(self) -> list[StandingQuery]:
         """The queries of users here that something may be done for."""
         waiting = {birth for (birth,) in self._store.rows("SELECT DISTINCT birth FROM waiting")}
         return [
@@ -91,37 +95,37 @@ class Home:
 
     def _follow(self, place: int, entry: Entry) -> None:
         """Tell the delivery log of queries that begin."""
-        if not isinstance(entry, Created) or entry.home != self.site:
+        if not isinstance(entry, QueryCreated) or entry.home != self.site:
             return
         with self._store.transaction():
             if not self._store.rows("SELECT 1 FROM taken WHERE birth = ?", place):
                 self._store.rows("INSERT INTO taken VALUES (?, ?, 0)", place, place)
                 self._add_route(self._follower.ledger.queries[place])
 
-    def _keep(self, number: int, letter: Letter) -> None:
+    def _keep(self, number: int, message: SiteMessage) -> None:
         with self._store.transaction():
-            if letter.kind == "answers":
-                self._wait(letter)
-            elif letter.kind == "ended":
+            if message.kind == "answers":
+                self._wait(message)
+            elif message.kind == "ended":
                 self._store.rows(
                     "INSERT OR IGNORE INTO ended VALUES (?, ?, ?)",
-                    letter["birth"],
-                    letter["provider"],
-                    letter["through"],
+                    message["birth"],
+                    message["provider"],
+                    message["through"],
                 )
-            self._box.read(number)
+            self._mailbox.read(number)
 
-    def _wait(self, letter: Letter) -> None:
+    def _wait(self, message: SiteMessage) -> None:
         names = ("birth", "since", "place", "provider", "ordinal", "pieces", "watermark")
         self._store.rows(
             "INSERT OR IGNORE INTO waiting VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            *(letter[name] for name in names),
-            stream_of(letter.rows),
+            *(message[name] for name in names),
+            stream_of(message.rows),
         )
 
     # --- in order ------------------------------------------------------------------------------------------------
 
-    def _release(self, standing: Standing) -> bool:
+    def _release(self, standing: StandingQuery) -> bool:
         """Take the answers of a query that are next."""
         ((taken, is_closed),) = self._store.rows("SELECT place, closed FROM taken WHERE birth = ?", standing.birth)
         worked = False
@@ -139,8 +143,8 @@ class Home:
                 self._add_route(standing, ends=True)
         return worked
 
-    def _next(self, standing: Standing, stay: Stay, taken: int) -> list[tuple[int, int, int]]:
-        """The batches of a stay with answers that are not taken: place, how many letters they are and are here."""
+    def _next(self, standing: StandingQuery, stay: Stay, taken: int) -> list[tuple[int, int, int]]:
+        """The batches of a stay with answers that are not taken: place, how many messages they are and are here."""
         found: list[tuple[int, int, int]] = self._store.rows(
             "SELECT place, max(pieces), count(*) FROM waiting WHERE birth = ? AND provider = ? AND since = ? "
             "AND place > ? AND place <= ? GROUP BY place ORDER BY place",
@@ -152,7 +156,7 @@ class Home:
         )
         return found
 
-    def _is_over(self, standing: Standing, stay: Stay) -> bool:
+    def _is_over(self, standing: StandingQuery, stay: Stay) -> bool:
         """Whether no more answers will come from a stay that has an end."""
         said = self._store.rows(
             "SELECT 1 FROM ended WHERE birth = ? AND provider = ? AND through >= ?",
@@ -162,7 +166,7 @@ class Home:
         )
         return stay.broken_off or bool(said)
 
-    def _take(self, standing: Standing, stay: Stay, place: int) -> None:
+    def _take(self, standing: StandingQuery, stay: Stay, place: int) -> None:
         pieces = self._store.rows(
             "SELECT rows, watermark FROM waiting WHERE birth = ? AND place = ? AND provider = ? AND since = ? "
             "ORDER BY ordinal",
@@ -179,12 +183,14 @@ class Home:
 
     # --- the delivery log ----------------------------------------------------------------------------------------
 
-    def _add_route(self, standing: Standing, *, ends: bool = False) -> None:
-        """Have the delivery log say where a query's answers are found, and that there are no more of them."""
+    def _add_route(self, standing: StandingQuery, *, ends: bool = False) -> None:
+        """Have the delivery log say where a query's answers are found, or that they have ended."""
         columns = [each.name for each in standing.query.relation.fields]
-        self._add_parcel(standing, None, None, json.dumps({"columns": columns, "ends": ends}))
+        self._add_parcel(standing, None, None, msgspec.json.encode({"columns": columns, "ends": ends}).decode())
 
-    def _add_parcel(self, standing: Standing, rows: bytes | None, watermark: int | None, route: str | None) -> None:
+    def _add_parcel(
+        self, standing: StandingQuery, rows: bytes | None, watermark: int | None, route: str | None
+    ) -> None:
         self._store.rows(
             "INSERT INTO parcels SELECT coalesce(max(cycle), -1) + 1, ?, ?, ?, ?, ? FROM parcels",
             standing.birth,
@@ -193,25 +199,6 @@ class Home:
             rows,
             route,
         )
-
-    def _publishing(self, directory: Path) -> Publisher:
-        """The publisher of the delivery log as it is; or of a new one, if the log is damaged or was deleted."""
-        ((newest,),) = self._store.rows("SELECT max(cycle) FROM parcels WHERE rows IS NULL AND route IS NULL")
-        try:
-            publisher = Publisher(directory, self.site)
-            if newest is None or publisher.newest is not None:
-                return publisher
-            publisher.close()
-            problem = f"{directory} lacks what was published"
-        except DamagedLog as error:
-            problem = str(error).partition(";")[0]
-        aside = put_aside(directory)
-        self._say(
-            f"{problem}: the delivery log was put aside, in {aside}, and begins anew; users are told that they lack "
-            "the answers before"
-        )
-        self._lacks_routes = True
-        return Publisher(directory, self.site, begins_after=newest)
 
     def _renew_routes(self) -> None:
         """Say again where the answers of all queries of users here are found."""
@@ -228,7 +215,7 @@ class Home:
             # Each query is a group of its own here, and one that never changes.
             group = f"{query}@{birth}"
             published = [] if data is None else [Published(group, 0, table_of(data), watermark)]
-            control = [] if route is None else [route_of(query, group, cycle, **json.loads(route))]
+            control = [] if route is None else [route_of(query, group, cycle, **msgspec.json.decode(route))]
             self._publisher.write(cycle, published, control)
             self._publisher.committed(cycle)
             with self._store.transaction():

@@ -1,7 +1,7 @@
 """What a site must not forget: one small SQLite file for each role, written in transactions.
 
-Whoever takes letters from a box, or batches from a folder, writes down what it did and how far it has come at once. So
-a crash either finds both or neither, and nothing is done twice or left out.
+A role that takes messages from a mailbox, or batches from a folder, writes down what it did together with how far it
+has come. So a crash finds both or neither, and nothing is done twice or left out.
 """
 
 from __future__ import annotations
@@ -14,13 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from weft.federation.federation_errors import FederationError
-from weft.federation.live.messages import Letter, letter_bytes, letter_of
-from weft.federation.live.transport import Wire
+from weft.federation.live.messages import SiteMessage, message_of, send
+from weft.federation.live.transport import Transport
 from weft.files.private_files import private, private_folder
 
+#: Messages that are read before the broker is told to delete them.
+_AT_ONCE = 100
+_OPENED = "opened"
 
-class Store:
-    """A SQLite file with the tables that a role needs, and how far each box was read."""
+
+class RoleStore:
+    """A SQLite file with the tables that a role needs, and how far each mailbox was read."""
 
     def __init__(self, path: Path, tables: Sequence[str] = ()) -> None:
         private_folder(path.parent)
@@ -29,103 +33,95 @@ class Store:
         # Roles are made in one thread and run in another, one at a time.
         self._path = path
         self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        self._execute("PRAGMA journal_mode = WAL")
-        self._execute("PRAGMA synchronous = FULL")
-        for table in ("boxes (box TEXT PRIMARY KEY, number INTEGER NOT NULL)", *tables):
-            self._execute(f"CREATE TABLE IF NOT EXISTS {table}")
-        ((found,),) = self._execute("PRAGMA quick_check(1)")
+        self.rows("PRAGMA journal_mode = WAL")
+        self.rows("PRAGMA synchronous = FULL")
+        for table in ("mailboxes (mailbox TEXT PRIMARY KEY, number INTEGER NOT NULL)", *tables):
+            self.rows(f"CREATE TABLE IF NOT EXISTS {table}")
+        ((found,),) = self.rows("PRAGMA quick_check(1)")
         if found != "ok":
             raise self._broken(found)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All that is written inside is kept, or nothing of it."""
-        self._execute("BEGIN IMMEDIATE")
+        self.rows("BEGIN IMMEDIATE")
         try:
             yield
         except BaseException:
-            self._execute("ROLLBACK")
+            self.rows("ROLLBACK")
             raise
-        self._execute("COMMIT")
+        self.rows("COMMIT")
 
     def rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        """What a statement finds."""
-        return self._execute(statement, *values)
-
-    def note(self, statement: str, *values: object) -> None:
-        """Write something that may be lost in a power cut: the disk is not waited for."""
-        self._execute("PRAGMA synchronous = NORMAL")
-        self._execute(statement, *values)
-        self._execute("PRAGMA synchronous = FULL")
-
-    def read_up_to(self, box: str) -> int:
-        """The number of the last letter that was taken from a box."""
-        found = self.rows("SELECT number FROM boxes WHERE box = ?", box)
-        return int(found[0][0]) if found else 0
-
-    def has_read(self, box: str, number: int) -> None:
-        """A letter was taken from a box."""
-        self.rows("INSERT OR REPLACE INTO boxes VALUES (?, ?)", box, number)
-
-    def _execute(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        """Execute a statement; the rows that it finds."""
         try:
             return self._database.execute(statement, values).fetchall()
         except sqlite3.DatabaseError as error:
             raise self._broken(str(error)) from error
+
+    def note(self, statement: str, *values: object) -> None:
+        """Write something that may be lost in a power cut: the disk is not waited for."""
+        self.rows("PRAGMA synchronous = NORMAL")
+        self.rows(statement, *values)
+        self.rows("PRAGMA synchronous = FULL")
+
+    def read_up_to(self, mailbox: str) -> int:
+        """The number of the last message that was taken from a mailbox."""
+        found = self.rows("SELECT number FROM mailboxes WHERE mailbox = ?", mailbox)
+        return int(found[0][0]) if found else 0
+
+    def close(self) -> None:
+        self._database.close()
 
     def _broken(self, what: str) -> FederationError:
         return FederationError(
             f"{self._path} is damaged or cannot be written ({what}); make room, or restore it from a copy"
         )
 
-    def close(self) -> None:
-        self._database.close()
-
-
-#: Letters that are read before the broker is told to delete them.
-_AT_ONCE = 100
-_OPENED = "opened"
-
 
 class Mailbox:
-    """The letters of one box. The caller calls `read` in the transaction that keeps what follows from a letter.
+    """The reader of a kept mailbox: it takes every message once, in order, and notices a missing one.
 
-    A reader with an empty store `may_begin_late` if it needs no letter that another one has read.
+    How far it has read is in the store of its role: the caller calls `read` in the transaction that keeps what follows
+    from a message. Messages that were read are deleted at the broker, all but the last one, which the next message must
+    name as the one before it. A reader that finds its mailbox empty at its first look puts a message of its own there.
+    So it notices also that all messages of a mailbox are gone.
+
+    A reader with an empty store `may_begin_late` if it needs no message that another one has read.
     """
 
-    def __init__(self, wire: Wire, store: Store, box: str, *, may_begin_late: bool = False) -> None:
-        self._wire = wire
+    def __init__(self, transport: Transport, store: RoleStore, mailbox: str, *, may_begin_late: bool = False) -> None:
+        self._transport = transport
         self._store = store
-        self._box = box
+        self._mailbox = mailbox
         self._may_begin_late = may_begin_late
         self._read = 0
 
-    def next(self) -> tuple[int, Letter] | None:
-        """The next letter and its number. Raises LostError if the one before it is not the last that was read."""
+    def next(self) -> tuple[int, SiteMessage] | None:
+        """The next message and its number. Raises LostError if the one before it is not the last that was read."""
         while True:
-            after = self._store.read_up_to(self._box)
-            found = self._wire.take(self._box, None if self._may_begin_late and not after else after)
+            after = self._store.read_up_to(self._mailbox)
+            found = self._transport.take(self._mailbox, None if self._may_begin_late and not after else after)
             if found is None:
                 self._delete()
                 if after:
                     return None
-                self._wire.put(self._box, f"{_OPENED}/{self._box}", letter_bytes(Letter(_OPENED, {})))
+                send(self._transport, self._mailbox, f"{_OPENED}/{self._mailbox}", _OPENED, {})
                 continue
             if self._read >= _AT_ONCE:
                 self._delete()
             number, data = found
-            letter = letter_of(data)
-            if letter.kind != _OPENED:
-                return number, letter
+            message = message_of(data)
+            if message.kind != _OPENED:
+                return number, message
             self.read(number)
 
     def read(self, number: int) -> None:
-        """The letter with a number was read."""
-        self._store.has_read(self._box, number)
+        self._store.rows("INSERT OR REPLACE INTO mailboxes VALUES (?, ?)", self._mailbox, number)
         self._read += 1
 
     def _delete(self) -> None:
-        """Delete the letters at the broker that were read, all but the last one."""
+        """Delete the messages at the broker that were read, all but the last one."""
         if self._read:
-            self._wire.let_go(self._box, self._store.read_up_to(self._box))
+            self._transport.delete(self._mailbox, self._store.read_up_to(self._mailbox))
             self._read = 0

@@ -1,7 +1,7 @@
 """Rows on a provider's disk: one folder for each cycle, there whole or not at all.
 
-    landed/000000000012/mark.json       the place in the log, and the clocks of all streams there
-    landed/000000000012/rows.parquet    the rows of the batch's stream that the provider's queries want; perhaps none
+    rows/000000000012/mark.json       the place in the log, and the clocks of all streams there
+    rows/000000000012/rows.parquet    the rows of the batch's stream that the provider's queries want; perhaps none
 
 Cycles are numbered by the provider, without gaps. A batch that none of its queries reads has none; so the folder also
 says which batch a cycle is. A batch that comes again, after a crash, finds its folder.
@@ -30,7 +30,7 @@ _KEPT = 3
 
 
 @dataclass(frozen=True)
-class Landed:
+class InboxCycle:
     """A cycle that can be run: the batch's place, the file of its rows by stream, and the clocks after it."""
 
     cycle: int
@@ -40,8 +40,8 @@ class Landed:
     clocks: Mapping[str, int]
 
 
-class Landing:
-    """The landed cycles of one engine."""
+class RowInbox:
+    """The cycles that one engine can run, or has run."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -51,23 +51,16 @@ class Landing:
         self._cycles = sorted(int(each.name) for each in folder.iterdir())
 
     @property
-    def last(self) -> Landed | None:
-        """The newest one."""
-        return self.landed(self._cycles[-1]) if self._cycles else None
+    def last(self) -> InboxCycle | None:
+        return self.at(self._cycles[-1]) if self._cycles else None
 
-    def landed(self, cycle: int) -> Landed:
-        """One that is there."""
-        folder = self._path(cycle)
+    def at(self, cycle: int) -> InboxCycle:
         mark = self._mark(cycle)
-        rows = {mark["stream"]: folder / "rows.parquet"} if mark["rows"] else {}
-        return Landed(cycle, mark["place"], mark["stream"] is not None, rows, mark["clocks"])
+        rows = {mark["stream"]: self._path(cycle) / "rows.parquet"} if mark["rows"] else {}
+        return InboxCycle(cycle, mark["place"], mark["stream"] is not None, rows, mark["clocks"])
 
-    def place_of(self, cycle: int) -> int:
-        """The place in the log of a cycle."""
-        return self.landed(cycle).place
-
-    def land(self, place: int, stream: str | None, rows: pa.Table | None, clocks: Mapping[str, int]) -> Landed:
-        """Keep a batch for the next cycle; one that has landed already is not kept again.
+    def put(self, place: int, stream: str | None, rows: pa.Table | None, clocks: Mapping[str, int]) -> InboxCycle:
+        """Keep a batch for the next cycle; one that is here already is not kept again.
 
         Without a stream the cycle is no batch, and only brings the clocks forward.
         """
@@ -76,18 +69,17 @@ class Landing:
             self._check_rows(last.cycle)
             return last
         cycle = self._cycles[-1] + 1 if self._cycles else 0
-        has_rows = rows is not None and rows.num_rows > 0
         draft = self._path(cycle).with_suffix(".draft")
         private_folder(draft)
-        seal = _write_durably(rows, draft / "rows.parquet") if has_rows else None
-        mark = {"place": place, "stream": stream, "rows": has_rows, "seal": seal, "clocks": dict(clocks)}
+        seal = _write_rows(rows, draft / "rows.parquet") if rows is not None and rows.num_rows else None
+        mark = {"place": place, "stream": stream, "rows": seal is not None, "seal": seal, "clocks": dict(clocks)}
         write_checked(draft / "mark.json", mark)
         publish(draft, self._path(cycle))
         self._cycles.append(cycle)
-        return self.landed(cycle)
+        return self.at(cycle)
 
-    def let_go(self, before: int) -> None:
-        """Forget the rows of cycles that are committed, but for a few."""
+    def delete(self, before: int) -> None:
+        """Delete the rows of cycles that are committed, but for a few."""
         while len(self._cycles) > _KEPT and self._cycles[0] < before - _KEPT:
             shutil.rmtree(self._path(self._cycles.pop(0)))
 
@@ -102,7 +94,7 @@ class Landing:
         return mark
 
     def _check_rows(self, cycle: int) -> None:
-        """Raise FederationError if the rows of a cycle, which may be run again on them, are not those that landed."""
+        """Raise FederationError if the rows of a cycle, which may be run again on them, are not those that came."""
         seal, path = self._mark(cycle)["seal"], self._path(cycle) / "rows.parquet"
         if seal is not None:
             wrong = fault(Seal(*seal), seal_of(path.read_bytes()) if path.exists() else None)
@@ -113,7 +105,7 @@ class Landing:
         return self._folder / f"{cycle:012d}"
 
 
-def _write_durably(rows: pa.Table | None, path: Path) -> Seal:
+def _write_rows(rows: pa.Table, path: Path) -> Seal:
     sink = pa.BufferOutputStream()
     pq.write_table(rows, sink)
     data = sink.getvalue().to_pybytes()

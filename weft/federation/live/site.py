@@ -1,7 +1,7 @@
 """What the process of a site runs: up to three roles, each in a thread with a connection of its own.
 
     source agent    if the site is a source in the topology
-    home            if it has users: at every provider
+    result inbox    if it has users: at every provider
     provider        if it has a capability; its engine runs in the thread that called `run`
 
 A role that cannot reach the broker tries again. Anything else that goes wrong ends the process, which can be started
@@ -15,17 +15,18 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from weft.delivery.log.delivery_errors import BrokerError
 from weft.federation.federation_errors import FederationError
 from weft.federation.live.engine_incarnation import EngineMaker
-from weft.federation.live.messages import Letter, entry_of, letter_bytes, letter_of
+from weft.federation.live.messages import entry_of, message_of, send
 from weft.federation.live.provider import Provider, last_left
-from weft.federation.live.result_inbox import Home
+from weft.federation.live.result_inbox import ResultInbox
 from weft.federation.live.source_agent import SourceAgent
-from weft.federation.live.transport import COORDINATOR, Wire, reply_box
+from weft.federation.live.transport import COORDINATOR, Transport, reply_mailbox
 
 _IDLE = 0.1
 _AWAY = 0.5
@@ -45,7 +46,7 @@ class SiteSettings:
 
     site: str
     directory: Path
-    connect: Callable[[], Wire]
+    connect: Callable[[], Transport]
     heartbeat: float = 10.0
 
 
@@ -65,7 +66,6 @@ class SiteProcess:
         self._failure: BaseException | None = None
 
     def stop(self) -> None:
-        """Stop after the batch that is running."""
         self._stopped.set()
 
     def run(self) -> None:
@@ -73,7 +73,7 @@ class SiteProcess:
         settings = self._settings
         make: list[Callable[[], Role]] = [lambda: SourceAgent(settings.site, settings.directory, settings.connect())]
         if self._make_engine is not None:
-            make.append(lambda: Home(settings.site, settings.directory, settings.connect(), self._say))
+            make.append(lambda: ResultInbox(settings.site, settings.directory, settings.connect(), self._say))
         threads = [threading.Thread(target=self._guarded, args=(each,), daemon=True) for each in make]
         threads.append(threading.Thread(target=self._beat, daemon=True))
         for thread in threads:
@@ -93,31 +93,20 @@ class SiteProcess:
         """The provider, when the federation has taken it in."""
         settings, make_engine = self._settings, self._make_engine
         assert make_engine is not None
-        wire = settings.connect()
-        provider = Provider(settings.site, settings.directory, wire, make_engine, say=self._say, idle=self._idle)
+        transport = settings.connect()
+        rejoin = partial(self._join, is_new=False)
+        provider = Provider(settings.site, settings.directory, transport, make_engine, self._say, self._idle, rejoin)
         self._join(is_new=provider.is_new)
-        provider.begin_anew(last_left(wire, settings.site))
+        provider.start_over(last_left(transport, settings.site))
         self._say(f"{settings.site} has joined; it goes on behind place {provider.place} of the log")
-        return _Rejoining(provider, lambda: self._join(is_new=False))
+        return provider
 
     def _guarded(self, make: Callable[[], Role]) -> None:
-        """Run a role until the process stops."""
-        role: Role | None = None
         try:
-            while not self._stopped.is_set():
-                try:
-                    role = role or make()
-                    if not role.step():
-                        self._stopped.wait(_IDLE)
-                except BrokerError as error:
-                    self._say(str(error))
-                    self._stopped.wait(_AWAY)
+            run_role(make, self._stopped, self._say)
         except BaseException as error:
             self._failure = self._failure or error
             self._stopped.set()
-        finally:
-            if role is not None:
-                role.close()
 
     def _idle(self) -> None:
         if self._stopped.wait(_IDLE):
@@ -125,77 +114,61 @@ class SiteProcess:
 
     def _join(self, *, is_new: bool) -> None:
         """Ask to be taken in, and wait until the log says so."""
-        wire = self._settings.connect()
+        transport = self._settings.connect()
         try:
             identity = uuid.uuid4().hex
-            letter = Letter("join", {"id": identity, "site": self._settings.site, "new": is_new})
-            wire.put(COORDINATOR, identity, letter_bytes(letter))
+            fields = {"id": identity, "site": self._settings.site, "new": is_new}
+            send(transport, COORDINATOR, identity, "join", fields)
             place = 0
             while not self._stopped.is_set():
-                entries = wire.entries(place, 0.5)
+                entries = transport.entries(place, 0.5)
                 if any(getattr(entry_of(data), "id", None) == identity for _, data in entries):
                     return
                 place = entries[-1][0] if entries else place
-                refused = wire.take(reply_box(identity), 0)
+                refused = transport.take(reply_mailbox(identity), 0)
                 if refused is not None:
-                    raise FederationError(letter_of(refused[1])["error"])
+                    raise FederationError(message_of(refused[1])["error"])
         finally:
-            wire.close()
+            transport.close()
 
     def _say_that_it_stops(self) -> None:
         """Tell the coordinator why the site is not there any more, if the broker can be reached."""
         site = self._settings.site
         reason = "it was asked to" if self._failure is None else str(self._failure) or type(self._failure).__name__
-        wire = self._settings.connect()
+        transport = self._settings.connect()
         try:
-            letter = letter_bytes(Letter("stopped", {"site": site, "reason": reason}))
-            wire.put(COORDINATOR, f"stopped/{site}/{time.time_ns()}", letter)
+            fields = {"site": site, "reason": reason}
+            send(transport, COORDINATOR, f"stopped/{site}/{time.time_ns()}", "stopped", fields)
         except BrokerError:
             # The coordinator notices its silence.
             return
         finally:
-            wire.close()
+            transport.close()
 
     def _beat(self) -> None:
         """Say now and then that the site is there, whatever its engine is busy with."""
-        wire = self._settings.connect()
+        transport = self._settings.connect()
         site = self._settings.site
         while not self._stopped.wait(self._settings.heartbeat):
             try:
-                letter = letter_bytes(Letter("alive", {"site": site}))
-                wire.put(COORDINATOR, f"alive/{site}/{time.time_ns()}", letter)
+                send(transport, COORDINATOR, f"alive/{site}/{time.time_ns()}", "alive", {"site": site})
             except BrokerError:
                 continue
-        wire.close()
+        transport.close()
 
 
-class _Rejoining:
-    """A provider that asks to be taken in again when the federation has given it up."""
-
-    def __init__(self, provider: Provider, join: Callable[[], None]) -> None:
-        self._provider = provider
-        self._join = join
-
-    def step(self) -> bool:
-        worked = self._provider.step()
-        if self._provider.has_left:
-            self._provider.has_left = False
-            self._join()
-        return worked
-
-    def close(self) -> None:
-        self._provider.close()
-
-
-def run_role(role: Role, stopped: threading.Event, say: Callable[[str], None]) -> None:
-    """Run one role in this thread until it is stopped: the coordinator."""
+def run_role(make: Callable[[], Role], stopped: threading.Event, say: Callable[[str], None]) -> None:
+    """Run one role in this thread until it is stopped. While the broker is away it is tried again."""
+    role: Role | None = None
     try:
         while not stopped.is_set():
             try:
+                role = role or make()
                 if not role.step():
                     stopped.wait(_IDLE)
             except BrokerError as error:
                 say(str(error))
                 stopped.wait(_AWAY)
     finally:
-        role.close()
+        if role is not None:
+            role.close()

@@ -1,10 +1,10 @@
-"""Where a site's directory says which federation it belongs to, so that other commands find it."""
+"""What a site's directory says: which federation it belongs to, and which of its engines a provider uses."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
 from pathlib import Path
+
+import msgspec
 
 from weft.delivery.log.checked_file import Damaged, read_checked
 from weft.delivery.log.delivery_errors import BrokerError
@@ -12,27 +12,26 @@ from weft.delivery.nats.connection import split_address
 from weft.federation.federation_errors import FederationError
 from weft.files.private_files import private_folder, write_private
 
-PLACE_FILE = "federation.json"
+MEMBERSHIP_FILE = "federation.json"
 
 #: Says which of its engines a provider uses.
-GENERATION_FILE = "generation.json"
+ENGINE_FILE = "engine.json"
 
 #: What to do when a provider cannot go on with what its engine has on disk.
 FEED_AGAIN = (
-    "restore it from a copy, or delete generation.json and generations in the site's directory, and nothing else: its "
-    "queries are then fed again"
+    "restore it from a copy, or delete engine.json and engines in the site's directory, and nothing else: its queries "
+    "are then fed again"
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Membership:
+class SiteMembership(msgspec.Struct, frozen=True):
     """A site, and the address of its federation: nats://host:port/name."""
 
     site: str
     address: str
 
 
-def write_membership(directory: Path, membership: Membership) -> None:
+def write_membership(directory: Path, membership: SiteMembership) -> None:
     """Note what a directory is the site of. It stays so: what is in it is of use to no other site."""
     known = find_membership(directory)
     if known is not None and known.site != membership.site:
@@ -40,31 +39,32 @@ def write_membership(directory: Path, membership: Membership) -> None:
             f"{directory} is the directory of site '{known.site}'; give '{membership.site}' one of its own"
         )
     private_folder(directory)
-    write_private(directory / PLACE_FILE, json.dumps(asdict(membership), indent=2) + "\n")
+    text = msgspec.json.format(msgspec.json.encode(membership)).decode()
+    write_private(directory / MEMBERSHIP_FILE, text + "\n")
 
 
-def find_membership(directory: Path) -> Membership | None:
+def find_membership(directory: Path) -> SiteMembership | None:
     """The site that a directory belongs to; None if it is not a site's."""
-    path = directory / PLACE_FILE
+    path = directory / MEMBERSHIP_FILE
     if not path.exists():
         return None
     try:
-        return Membership(**json.loads(path.read_text()))
-    except (ValueError, TypeError) as error:
+        return msgspec.json.decode(path.read_bytes(), type=SiteMembership)
+    except ValueError as error:
         raise FederationError(
             f"{path} is damaged ({error}); delete it, and start the site again with: weft provider"
         ) from error
 
 
-def engine_directory(directory: Path) -> Path | None:
+def engine_project(directory: Path) -> Path | None:
     """Where the engine of a site has its project; None if the site has run no queries."""
-    number = generation_number(directory)
-    return None if number is None else generation_directory(directory, number) / "engine"
+    number = engine_number(directory)
+    return None if number is None else engine_directory(directory, number) / "engine"
 
 
-def generation_number(directory: Path) -> int | None:
+def engine_number(directory: Path) -> int | None:
     """Which of its engines a provider uses; None if it has had none."""
-    path = directory / GENERATION_FILE
+    path = directory / ENGINE_FILE
     try:
         document = read_checked(path)
     except Damaged as error:
@@ -72,9 +72,9 @@ def generation_number(directory: Path) -> int | None:
     return None if document is None else int(document["number"])
 
 
-def generation_directory(directory: Path, number: int) -> Path:
-    """Where a provider's engine with a number is, with its rows and its outbox."""
-    return directory / "generations" / str(number)
+def engine_directory(directory: Path, number: int) -> Path:
+    """Where a provider's engine with a number is, with its rows and its answers."""
+    return directory / "engines" / str(number)
 
 
 def checked_address(address: str) -> tuple[str, str]:

@@ -1,16 +1,16 @@
-"""A stream's owner: it numbers the batches, and sends every row once, to whoever wants it.
+"""A stream's owner: it numbers the batches, and sends every row once, to the providers that want it.
 
 For each provider it knows from the log which rows and columns its queries need. The rows of a batch are divided by
-**who** wants them: what n1 and n3 want goes into one letter for both, with the columns that either needs. So a row is
-in one letter only, crosses the link to the broker once, and each link from there to a provider once. A row that nobody
-wants goes nowhere. Then an entry in the log says that the batch is there, which letters it consists of, and how far the
-clock of the whole stream has come.
+**which providers** want them: what n1 and n3 want goes into one message for both, with the columns that either needs.
+So a row is in one message only, crosses the link to the broker once, and each link from there to a provider once. A row
+that no provider wants goes nowhere. Then an entry in the log says that the batch is there, which messages it consists
+of, and how far the clock of the whole stream has come.
 
     take      a file becomes a numbered batch, and is kept                     (durable: the copy, and its number)
-    send      the letters                                                      (may be sent again after a crash)
+    send      the messages                                                     (may be sent again after a crash)
     append    the entry, if the log still is as it was when rows were divided  (the batch is there now, for all)
 
-If somebody else has appended meanwhile, perhaps that a new query runs somewhere, rows are divided anew. So a provider
+If another site has appended meanwhile, perhaps that a new query runs somewhere, rows are divided again. So a provider
 never lacks rows for a query that was created before the batch.
 """
 
@@ -25,11 +25,11 @@ import pyarrow as pa
 
 from weft.federation.federation_errors import FederationError
 from weft.federation.live.ledger import LOG_TABLE, Follower
-from weft.federation.live.messages import Batch, Letter, Part, letter_bytes, small_enough
-from weft.federation.live.role_store import Mailbox, Store
+from weft.federation.live.messages import BatchPart, BatchPublished, SiteMessage, message_bytes, send, small_enough
+from weft.federation.live.role_store import Mailbox, RoleStore
 from weft.federation.live.source_batches import TABLES, BatchFiles
 from weft.federation.live.stream_interest import Interest, from_json
-from weft.federation.live.transport import COORDINATOR, Wire, rows_box, source_box
+from weft.federation.live.transport import COORDINATOR, Transport, rows_mailbox, source_mailbox
 
 #: Rows that tell the coordinator which values are how frequent.
 _SAMPLE = 500
@@ -39,28 +39,28 @@ _SAMPLE_EVERY = 20
 class SourceAgent:
     """Publishes the streams that a site owns. `step` does a little, and says whether there was anything to do."""
 
-    def __init__(self, site: str, directory: Path, wire: Wire) -> None:
+    def __init__(self, site: str, directory: Path, transport: Transport) -> None:
         self.site = site
-        self._wire = wire
+        self._transport = transport
         self._directory = directory
-        self._store = Store(directory / "source.db", (LOG_TABLE, *TABLES))
-        self._follower = Follower(wire, self._store)
-        self._box = Mailbox(wire, self._store, source_box(site))
+        self._store = RoleStore(directory / "source.db", (LOG_TABLE, *TABLES))
+        self._follower = Follower(transport, self._store)
+        self._mailbox = Mailbox(transport, self._store, source_mailbox(site))
         self._files: dict[str, BatchFiles] = {}
         self._rate: dict[str, tuple[float, float]] = {}
 
     def close(self) -> None:
         self._store.close()
-        self._wire.close()
+        self._transport.close()
 
     def step(self) -> bool:
-        """Answer one letter, or publish one batch of each stream."""
+        """Answer one message, or publish one batch of each stream."""
         self._follower.catch_up()
         for name, record in self._follower.ledger.streams.items():
             if record.owner == self.site and name not in self._files:
                 folder = self._directory / "streams" / str(len(self._files))
                 self._files[name] = BatchFiles(record.stream, folder, self._store)
-        asked = self._answer_letter()
+        asked = self._answer_message()
         streams = self._follower.ledger.streams
         published = [self._publish(name) for name in self._files if not streams[name].is_dropped]
         return any(published) or asked
@@ -81,17 +81,17 @@ class SourceAgent:
         rows, clock = files.rows(number), files.clock(number)
         if rows is None:
             raise FederationError(f"batch {number} of stream '{name}' is gone from {self._directory}: restore it")
-        # What was sent in an attempt before, and for whom: if nobody wants anything else now, it is not sent again.
-        sent: list[tuple[dict[str, Interest], tuple[Part, ...]]] = []
+        # What was sent in an attempt before: if providers want the same now, it is not sent again.
+        sent: list[tuple[dict[str, Interest], tuple[BatchPart, ...]]] = []
 
-        def entry() -> Batch | None:
+        def entry() -> BatchPublished | None:
             if len(self._follower.ledger.streams[name].marks) > number:
                 # An append of ours had come through although we were told that it had not.
                 return None
             wanting = self._wanting(name)
             if not sent or sent[-1][0] != wanting:
                 sent.append((wanting, tuple(self._sent(name, number, *each) for each in divided(rows, wanting))))
-            return Batch(name, number, clock, rows.num_rows, sent[-1][1])
+            return BatchPublished(name, number, clock, rows.num_rows, sent[-1][1])
 
         self._follower.append(entry)
         self._tell_rate(name, number, rows)
@@ -103,13 +103,13 @@ class SourceAgent:
         found = {each: ledger.interests(each) for each in {query.provider for query in ledger.running()}}
         return {provider: interests[name] for provider, interests in found.items() if name in interests}
 
-    def _sent(self, name: str, number: int, sites: tuple[str, ...], rows: pa.Table) -> Part:
+    def _sent(self, name: str, number: int, sites: tuple[str, ...], rows: pa.Table) -> BatchPart:
         numbers = []
-        for ordinal, piece in enumerate(small_enough(rows, self._wire.largest, self._wire.name)):
+        for ordinal, piece in enumerate(small_enough(rows, self._transport.largest, self._transport.name)):
             identity = f"rows/{name}/{number}/{self._follower.ledger.place}/{','.join(sites)}/{ordinal}"
-            letter = Letter("rows", {"stream": name, "number": number}, piece)
-            numbers.append(self._wire.put(rows_box(name), identity, letter_bytes(letter)))
-        return Part(sites, tuple(numbers), rows.num_rows)
+            fields = {"stream": name, "number": number}
+            numbers.append(send(self._transport, rows_mailbox(name), identity, "rows", fields, piece))
+        return BatchPart(sites, tuple(numbers), rows.num_rows)
 
     def _tell_rate(self, name: str, number: int, rows: pa.Table) -> None:
         """Tell the coordinator now and then how much flows, and what it looks like."""
@@ -119,45 +119,45 @@ class SourceAgent:
             seconds = max(time.monotonic() - since, 1.0)
             step = max(1, rows.num_rows // _SAMPLE)
             fields = {"stream": name, "rate": self._rate[name][1] / seconds}
-            letter = Letter("sample", fields, rows.take(pa.array(range(0, rows.num_rows, step))))
-            if len(letter_bytes(letter)) <= self._wire.largest:
-                self._wire.put(COORDINATOR, f"sample/{self.site}/{name}/{number}", letter_bytes(letter))
+            data = message_bytes(SiteMessage("sample", fields, rows.take(pa.array(range(0, rows.num_rows, step)))))
+            if len(data) <= self._transport.largest:
+                self._transport.put(COORDINATOR, f"sample/{self.site}/{name}/{number}", data)
 
-    # --- letters -------------------------------------------------------------------------------------------------
+    # --- messages -------------------------------------------------------------------------------------------------
 
-    def _answer_letter(self) -> bool:
-        found = self._box.next()
+    def _answer_message(self) -> bool:
+        found = self._mailbox.next()
         if found is None:
             return False
-        number, letter = found
-        if letter.kind == "replay":
-            self._replay(letter)
-        elif letter.kind == "release" and letter["stream"] in self._files:
-            self._files[letter["stream"]].let_go(letter["before"])
-        self._box.read(number)
+        number, message = found
+        if message.kind == "replay":
+            self._replay(message)
+        elif message.kind == "release" and message["stream"] in self._files:
+            self._files[message["stream"]].delete(message["before"])
+        self._mailbox.read(number)
         return True
 
-    def _replay(self, letter: Letter) -> None:
+    def _replay(self, message: SiteMessage) -> None:
         """Send batches again, as far as they are wanted, or say that one is not kept any more."""
-        files, interest = self._files[letter["stream"]], from_json(letter["interest"])
+        files, interest = self._files[message["stream"]], from_json(message["interest"])
         at = 0
-        for number in letter["numbers"]:
+        for number in message["numbers"]:
             rows = files.rows(number)
             if rows is None:
-                problem = f"batch {number} of stream '{letter['stream']}' is not kept any more by {self.site}"
-                self._wire.put(letter["reply"], letter["reply"], letter_bytes(Letter("gone", {"error": problem})))
+                problem = f"batch {number} of stream '{message['stream']}' is not kept any more by {self.site}"
+                send(self._transport, message["reply"], message["reply"], "gone", {"error": problem})
                 return
             wanted = restricted(rows, interest)
-            pieces = list(small_enough(wanted, self._wire.largest, self._wire.name))
+            pieces = list(small_enough(wanted, self._transport.largest, self._transport.name))
             for ordinal, piece in enumerate(pieces):
                 fields = {"at": at, "number": number, "left": len(pieces) - ordinal - 1}
-                identity = f"{letter['reply']}/{letter['stream']}/{number}/{ordinal}"
+                identity = f"{message['reply']}/{message['stream']}/{number}/{ordinal}"
                 at += 1
-                self._wire.put(letter["reply"], identity, letter_bytes(Letter("replayed", fields, piece)))
+                send(self._transport, message["reply"], identity, "replayed", fields, piece)
 
 
 def divided(rows: pa.Table, wanting: dict[str, Interest]) -> Iterator[tuple[tuple[str, ...], pa.Table]]:
-    """Rows by who wants them, in the order of the providers' names; rows that nobody wants are left out."""
+    """Rows by the providers that want them, in the order of their names; rows that none wants are left out."""
     sites = sorted(wanting)
     if not sites or not rows.num_rows:
         return

@@ -24,7 +24,7 @@ from weft.algebra.properties import clock_type
 from weft.algebra.types import TIMESTAMP
 from weft.arrays.arrow_types import arrow_type
 from weft.federation.federation_errors import FederationError
-from weft.federation.live.role_store import Store
+from weft.federation.live.role_store import RoleStore
 from weft.files.atomic import publish
 from weft.files.private_files import private_folder
 from weft.runtime.sources import replay
@@ -59,7 +59,7 @@ def check_format(stream: Stream) -> None:
 class BatchFiles:
     """The batches of one stream: those that were taken, by number, and the next one."""
 
-    def __init__(self, stream: Stream, directory: Path, store: Store) -> None:
+    def __init__(self, stream: Stream, directory: Path, store: RoleStore) -> None:
         check_format(stream)
         self.stream = stream
         self._store = store
@@ -77,7 +77,6 @@ class BatchFiles:
 
     @property
     def taken(self) -> int:
-        """How many batches were taken."""
         return int(self._store.rows("SELECT count(*) FROM batches WHERE stream = ?", self.stream.name)[0][0])
 
     def clock(self, number: int) -> int | None:
@@ -104,13 +103,13 @@ class BatchFiles:
         return number
 
     def rows(self, number: int) -> pa.Table | None:
-        """The rows of a batch that was taken; None if they were let go."""
+        """The rows of a batch that was taken; None if they were deleted."""
         try:
             return pq.read_table(self._path(number))
         except FileNotFoundError:
             return None
 
-    def let_go(self, before: int) -> None:
+    def delete(self, before: int) -> None:
         """Delete the rows of batches with smaller numbers."""
         for path in self._kept.glob("*.parquet"):
             if int(path.stem) < before:
@@ -145,7 +144,7 @@ class BatchFiles:
             ) from error
 
     def _judged(self, rows: pa.Table) -> tuple[pa.Table, int | None, int]:
-        """The rows whose clock can be believed, the largest of these clocks, and how many rows there are besides.
+        """The rows whose clock can be believed, the largest of these clocks, and the number of other rows.
 
         What is wrong with a row is decided here, once, and not by each provider that it might reach.
         """

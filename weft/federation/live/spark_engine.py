@@ -1,6 +1,6 @@
 """weft's own engine as a provider's: a project in a directory, whose cycles are run one by one.
 
-Spark is started once in a process. A new generation of the engine uses the same session.
+Spark is started once in a process. A new incarnation of the engine uses the same session.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _APPLIED = "federation_place"
 
 
 class SparkEngine:
-    """An engine of weft that runs the cycles it is told to."""
+    """An engine of weft that runs single cycles on demand."""
 
     def __init__(self, spark: SparkSession, directory: Path, answers: AnswerSink) -> None:
         from weft.runtime.engine import Engine, state_directory
@@ -33,7 +33,7 @@ class SparkEngine:
         private_folder(directory)
         self._spark = spark
         self._catalog = Catalog.open(directory)
-        # Owners of streams have judged all clocks; nobody is to judge them a second time, by another machine's time.
+        # Owners of streams have judged all clocks; they are not judged a second time, by another machine's time.
         self._catalog.set_setting("max_ahead", "off")
         self._engine = Engine(spark, self._catalog, state_directory(directory))
         self._engine.publisher = _Publisher(answers)

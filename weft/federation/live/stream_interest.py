@@ -1,4 +1,4 @@
-"""Which rows and columns of a stream queries need, as data that can be sent to whoever has the stream.
+"""Which rows and columns of a stream queries need, as data that can be sent to the stream's owner.
 
     {"columns": ["price", "symbol", "ts"], "any": [[["symbol", "=", "A"]], [["price", ">", 100.0]]]}
 
@@ -23,20 +23,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from weft.algebra import Answers, Column, Expression, Input, Kind, Query, Relation, Select, SetOperation, Stream, Table
+from weft.algebra import Column, Input, Kind, Query
 from weft.algebra.expressions import Value
 from weft.delivery.log.itinerary import Span as Leg
 from weft.delivery.matching.conditions import Ranges, constants_of, demands_of, ranges_of
 from weft.delivery.matching.members import one_batch
 from weft.delivery.matching.places import Pieces
+from weft.federation.distribution.substreams import boxes_of, column_of, stream_reads
 from weft.plan import subscription
 from weft.plan.subscription import ALL_ROWS, Comparison, Conjunction, Subscription
 from weft.predicates.intervals import FIRST, LAST, Cut, Place, ValueSet
-from weft.predicates.normal_forms import Box, by_sources, conjunctive_form, disjunctive_form
-from weft.predicates.operations import under
-from weft.predicates.terms import Subject, Sum, Term
+from weft.predicates.normal_forms import Box
 
-#: With more conjunctions than this, to test them takes longer than to send rows that nobody wants.
+#: With more conjunctions than this, to test them takes longer than to send unwanted rows.
 MOST_CONJUNCTIONS = 256
 
 _EPOCH = date(1970, 1, 1)
@@ -74,14 +73,12 @@ def _within(pieces: Pieces, ranges: Ranges) -> npt.NDArray[np.bool_]:
 
 
 def as_json(interest: Interest) -> dict[str, Any]:
-    """An interest as plain data."""
     columns = tuple((name, name) for name in sorted(interest.columns))
     document = subscription.as_json(Subscription("", columns, interest.any_of))
     return {"columns": sorted(interest.columns), **({"any": document["any"]} if "any" in document else {})}
 
 
 def from_json(document: dict[str, Any]) -> Interest:
-    """The interest that plain data describe."""
     known = subscription.from_json({"stream": "", "columns": {}, **{k: v for k, v in document.items() if k == "any"}})
     return Interest(frozenset(document["columns"]), known.any_of)
 
@@ -97,35 +94,13 @@ def together(interests: Iterable[Interest]) -> Interest:
 def wanted_by(query: Query) -> dict[str, Interest]:
     """By stream what a query needs of it. What it needs of other queries' answers, those need themselves."""
     found: dict[str, list[Interest]] = {}
-    for stream, interest in _reads(query.relation, emits_empty=False):
-        found.setdefault(stream.name, []).append(Interest(interest.columns | {stream.clock}, interest.any_of))
+    for select, item, stream, counted in stream_reads(query.relation, {}):
+        columns = frozenset(each.name for each in _columns(select) if each.source == item.alias) | {stream.clock}
+        boxes = None if counted else boxes_of(select, item.alias, stream)
+        any_of = ALL_ROWS if boxes is None else tuple(tuple(_comparisons(box)) for box in boxes)
+        compared = frozenset(comparison.column for each in any_of for comparison in each)
+        found.setdefault(stream.name, []).append(Interest(columns | compared, any_of))
     return {name: together(each) for name, each in found.items()}
-
-
-def _reads(relation: Relation, *, emits_empty: bool) -> Iterator[tuple[Stream, Interest]]:
-    if isinstance(relation, SetOperation):
-        yield from _reads(relation.left, emits_empty=emits_empty)
-        yield from _reads(relation.right, emits_empty=emits_empty)
-        return
-    counted = emits_empty or relation.emit_empty
-    for each in relation.inputs:
-        if isinstance(each.source, Stream):
-            yield each.source, _selected(relation, each, each.source, counted)
-        elif isinstance(each.source, Select | SetOperation):
-            yield from _reads(each.source, emits_empty=counted)
-        else:
-            assert isinstance(each.source, Answers | Table)
-
-
-def _selected(select: Select, item: Input, stream: Stream, counted: bool) -> Interest:
-    columns = frozenset(column.name for column in _columns(select) if column.source == item.alias)
-    alone = by_sources(conjunctive_form(select.where)).get(frozenset({item.alias}))
-    boxes = None if alone is None or counted else disjunctive_form(under({item.alias: stream.name}, alone))
-    if boxes is None:
-        return Interest(columns)
-    found = tuple(tuple(_comparisons(box)) for box in boxes)
-    compared = frozenset(comparison.column for each in found for comparison in each)
-    return together([Interest(columns | compared, found)]) if found else Interest(columns, ())
 
 
 def _columns(node: object) -> Iterator[Column]:
@@ -143,18 +118,9 @@ def _columns(node: object) -> Iterator[Column]:
 def _comparisons(box: Box) -> Iterator[Comparison]:
     """What a box says of columns, or a little less."""
     for subject, values in box.items():
-        column = _column(subject)
+        column = column_of(subject)
         if column is not None:
             yield from _compared(column, values)
-
-
-def _column(subject: Subject) -> Column | None:
-    expression: Expression | None = None
-    if isinstance(subject, Sum) and subject.atom is not None:
-        expression = subject.atom.expression
-    elif isinstance(subject, Term):
-        expression = subject.expression
-    return expression if isinstance(expression, Column) else None
 
 
 def _compared(column: Column, values: ValueSet) -> Iterator[Comparison]:

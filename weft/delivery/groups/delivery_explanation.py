@@ -23,16 +23,8 @@ class Delivered:
     others: tuple[str, ...]
 
     @property
-    def group(self) -> str:
-        return self.itinerary.spans[-1].stream
-
-    @property
-    def epoch(self) -> int:
-        return self.itinerary.spans[-1].epoch
-
-    @property
     def subscription(self) -> Subscription:
-        return next(each for each in self.itinerary.subscriptions if each.stream == self.group)
+        return next(each for each in self.itinerary.subscriptions if each.stream == self.itinerary.spans[-1].stream)
 
 
 def delivered(catalog: Catalog, name: str) -> Delivered | None:
@@ -49,15 +41,15 @@ def delivered(catalog: Catalog, name: str) -> Delivered | None:
 
 
 def delivered_text(found: Delivered) -> str:
-    """How a query is delivered, for people."""
     return "\n".join(_lines(found))
 
 
 def _lines(found: Delivered) -> Iterator[str]:
     yield query_text(found.query)
     yield ""
+    last = found.itinerary.spans[-1]
     together = f"together with {some(found.others)}" if found.others else "alone"
-    yield f"delivered from group {found.group}, epoch {found.epoch}, {together}"
+    yield f"delivered from group {last.stream}, epoch {last.epoch}, {together}"
     subscription = found.subscription
     yield "  takes " + ", ".join(
         published if name == published else f"{published} as {name}" for name, published in subscription.columns
@@ -94,8 +86,8 @@ def _comparison_text(each: Comparison) -> str:
 def delivered_document(found: Delivered) -> dict[str, Any]:
     """How a query is delivered, for programs."""
     return {
-        "group": found.group,
-        "epoch": found.epoch,
+        "group": found.itinerary.spans[-1].stream,
+        "epoch": found.itinerary.spans[-1].epoch,
         "with": list(found.others),
         "evaluated_as": [each.name for each in found.parts],
         "itinerary": as_json(found.itinerary),

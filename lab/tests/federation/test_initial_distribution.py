@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lab.federation.generated_topologies import transit_stub
+from lab.federation.initial_distribution import all_providers, best_move, centrally, greedy, mapped, refined
 from lab.federation.synthetic import drawn_queries, workload
 from tests.federation.examples import FOUR_QUERIES, FOUR_SUBSTREAMS, TWO_PROVIDERS, small_cases
 from weft.federation.distribution import placement_loops as kernels
-from weft.federation.distribution.mapping import all_providers, arrays_of, centrally, greedy, mapped, refined
+from weft.federation.distribution.bundles import arrays_of
 from weft.federation.distribution.model import NetworkGraph, QuerySet, Substreams, edge_cut, loads, network_of
 from weft.federation.distribution.query_graph import bundled, coarsened, graph_of, joined, overlaps, selected
 
@@ -62,7 +63,7 @@ def test_what_a_move_gains_is_what_the_edge_cut_loses(case: Case, data) -> None:
     row = np.empty(3)
     kernels.costs(v, starts, substream, count, fixed, field, row)
     itself = kernels.own(starts, substream, count, rates)[v]
-    b, gain = kernels.best_move(v, at[v], graph.weight[v], targets.caps, loads(queries, at, 3), itself, latency, row)
+    b, gain = best_move(v, at[v], graph.weight[v], targets.caps, loads(queries, at, 3), itself, latency, row)
     after = at.copy()
     after[v] = b
     before_cut, after_cut = (edge_cut(network, substreams, queries, each).total for each in (at, after))

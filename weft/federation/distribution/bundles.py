@@ -1,7 +1,10 @@
-"""Mapping a query graph onto targets: providers, or the clusters of providers below a coordinator.
+"""The bundles that coordinators decide about, and their targets: providers, or the clusters of providers below them.
 
-Greedy first: heavy vertices before light ones, each where it costs least while the load limit holds. Then refinement in
-the manner of Fiduccia and Mattheyses: passes of single moves, the best first, through hills on the way.
+A leaf coordinator bundles the queries of its providers, and passes the bundles on; each coordinator above bundles what
+it gets from below. So a coordinator decides about some hundreds of bundles and a handful of targets, and coordinators
+side by side work at the same time.
+
+The load limit gets wider on the way down: a root that used all of the slack would leave none to those below it.
 """
 
 from __future__ import annotations
@@ -15,13 +18,10 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from weft.federation.distribution import placement_loops as kernels
 from weft.federation.distribution.coordinator_tree import Cluster, clusters, height, providers_below
 from weft.federation.distribution.model import NetworkGraph, Placement, QuerySet, Substreams, chosen
+from weft.federation.distribution.placement_loops import own
 from weft.federation.distribution.query_graph import QueryGraph, coarsened, graph_of, joined, selected, summed
-
-#: Passes of refinement at most, and moves without a new best after which a pass ends.
-PASSES, PATIENCE = 4, 64
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class Targets:
     """Where vertices may go: the providers of each target, the latencies between targets (`latency`) and from all nodes
     of the network to them (`reach`, sources first), and how much load is fair, within a slack.
 
-    A target of several providers stands for a query at any of them, so its distances are means over them. That goes for
-    its distance from itself, too: queries that it shares out among its providers are not at the same place.
+    A query at a target of several providers may be at any of them, so its distances are means over them. So is its
+    distance from itself: queries that it shares out among its providers are not at the same place.
     """
 
     providers: tuple[NDArray[np.int64], ...]
@@ -66,43 +66,6 @@ def targets_over(network: NetworkGraph, providers: Sequence[Sequence[int]], fair
     return Targets(listed, latency, reach, fair * capability, slack)
 
 
-def greedy(graph: QueryGraph, rates: NDArray[np.float64], targets: Targets) -> Placement:
-    """By vertex the number of its target, heavy vertices first."""
-    at = np.full(len(graph), -1, np.int32)
-    field, load = np.zeros((len(rates), len(targets))), np.zeros(len(targets))
-    order = np.argsort(-graph.weight, kind="stable")
-    kernels.greedy(order, graph.weight, targets.caps, load, at, *arrays_of(graph, rates, targets), field)
-    return at
-
-
-def refined(
-    graph: QueryGraph,
-    rates: NDArray[np.float64],
-    targets: Targets,
-    placed: Placement,
-    passes: int = PASSES,
-    patience: int = PATIENCE,
-) -> Placement:
-    """A placement that costs no more, and breaks the load limits nowhere more than before.
-
-    Where a limit is broken load goes away first, whatever that costs.
-    """
-    at = placed.astype(np.int32)
-    arrays = arrays_of(graph, rates, targets)
-    starts, substream, count, _, latency, _ = arrays
-    field = kernels.field_of(len(targets), at, starts, substream, count, rates, latency)
-    load = load_at(targets, at, graph)
-    if (load > targets.caps).any():
-        kernels.relieve(np.argsort(-graph.weight), at, graph.weight, targets.caps, load, *arrays, field)
-    kernels.refine(at, graph.weight, targets.caps, load, *arrays, field, passes, patience)
-    return at
-
-
-def mapped(graph: QueryGraph, rates: NDArray[np.float64], targets: Targets) -> Placement:
-    """Greedy, then refined."""
-    return refined(graph, rates, targets, greedy(graph, rates, targets))
-
-
 def load_at(targets: Targets, at: Placement, graph: QueryGraph) -> NDArray[np.float64]:
     """By target the load of the vertices there; vertices at −1 are nowhere."""
     placed = at >= 0
@@ -112,7 +75,7 @@ def load_at(targets: Targets, at: Placement, graph: QueryGraph) -> NDArray[np.fl
 def arrays_of(graph: QueryGraph, rates: NDArray[np.float64], targets: Targets) -> tuple[NDArray[np.generic], ...]:
     """What the compiled loops need to know of a graph and its targets."""
     # Edges inside a vertex are cut, too, where its target is spread out.
-    within = 0.5 * kernels.own(graph.starts, graph.substream, graph.count, rates)
+    within = 0.5 * own(graph.starts, graph.substream, graph.count, rates)
     fixed = graph.pull @ targets.reach + np.outer(within, np.diagonal(targets.latency))
     return graph.starts, graph.substream, graph.count, rates, targets.latency, fixed
 
@@ -121,31 +84,10 @@ def arrays_of(graph: QueryGraph, rates: NDArray[np.float64], targets: Targets) -
 SLACK = 0.10
 
 
-def all_providers(network: NetworkGraph, graph: QueryGraph, slack: float = SLACK) -> Targets:
-    """Every provider as a target."""
-    fair = float(graph.weight.sum() / network.capability.sum())
-    return targets_over(network, [[each] for each in range(len(network.providers))], fair, slack)
-
-
-def greedily(network: NetworkGraph, substreams: Substreams, queries: QuerySet, slack: float = SLACK) -> Placement:
-    """Each query where it costs least when its turn comes."""
-    graph = graph_of(network, substreams, queries)
-    return greedy(graph, substreams.rate, all_providers(network, graph, slack))
-
-
-def centrally(network: NetworkGraph, substreams: Substreams, queries: QuerySet, slack: float = SLACK) -> Placement:
-    """The same, refined."""
-    graph = graph_of(network, substreams, queries)
-    targets = all_providers(network, graph, slack)
-    # As printed: passes run to their end, and go on while they improve; that is at most eight times in practice.
-    passes, whole_passes = 8, len(queries)
-    return refined(graph, substreams.rate, targets, greedy(graph, substreams.rate, targets), passes, whole_passes)
-
-
 #: Bundles that a coordinator passes on: some dozens for each of its targets.
 MOST_BUNDLES = 192
 
-#: Overlaps of bundles of bundles are judged by one substream in so many.
+#: Overlaps of bundles of bundles are judged by one substream in four.
 THINNED = 4
 
 #: Told which coordinator does what, while it does it: the way to see how long each of them takes.
@@ -226,61 +168,12 @@ def gathered(
     return found
 
 
-def spread(
-    tree: Cluster,
-    network: NetworkGraph,
-    substreams: Substreams,
-    queries: QuerySet,
-    levels: list[Level],
-    slack: float = SLACK,
-    watch: Watch = unwatched,
-) -> Placement:
-    """The way down: by query its provider."""
-    placement = np.full(len(queries), -1, np.int32)
-    fair, heaviest = fair_load(tree, network, queries), float(queries.load.max(initial=0.0))
-
-    def hand_down(cluster: Cluster, level: int, vertices: NDArray[np.int64]) -> None:
-        with watch(cluster, "spread"):
-            targets = targets_of(cluster, network, fair, slack, heaviest)
-            coarse = selected(levels[level].graph, vertices)
-            at = mapped(coarse, substreams.rate, targets)
-            finer, of_bundle = taken_apart(levels[level], vertices)
-            if level:
-                fine = selected(levels[level - 1].graph, finer)
-            else:
-                fine = graph_of(network, substreams, chosen(queries, finer))
-            at = refined(fine, substreams.rate, targets, at[of_bundle])
-        if cluster.is_leaf:
-            placement[finer] = np.asarray(cluster.providers, np.int32)[at]
-        for number, child in enumerate(cluster.children):
-            hand_down(child, level - 1, finer[at == number])
-
-    hand_down(tree, height(tree) - 1, np.arange(len(levels[-1].graph)))
-    return placement
-
-
 def taken_apart(level: Level, vertices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The finer vertices in some bundles, ascending, and by finer vertex the place of its bundle among them."""
     place = np.full(len(level.graph), -1)
     place[vertices] = np.arange(len(vertices))
     finer = np.flatnonzero(place[level.bundle] >= 0)
     return finer, place[level.bundle[finer]]
-
-
-def hierarchically(
-    tree: Cluster,
-    network: NetworkGraph,
-    substreams: Substreams,
-    queries: QuerySet,
-    seed: int = 0,
-    slack: float = SLACK,
-    most: int = MOST_BUNDLES,
-    watch: Watch = unwatched,
-) -> Placement:
-    """By query its provider: up the tree, and down again."""
-    random = np.random.default_rng(seed)
-    levels = gathered(tree, network, substreams, queries, queries.home, random, most, watch)
-    return spread(tree, network, substreams, queries, levels, slack, watch)
 
 
 def of_height(tree: Cluster, wanted: int) -> list[Cluster]:
