@@ -22,9 +22,9 @@ from fractions import Fraction
 
 from weft.algebra import Call, Column, Expression, Select
 from weft.optimizer.network.choose_joins import ExistingRows, JoinChoice, JoinRequest, NewJoin, Part, rank
-from weft.optimizer.network.estimates import NOTHING_KNOWN, SizeStatistics
 from weft.optimizer.network.nodes import Anchors
 from weft.optimizer.network.planner import Planner
+from weft.optimizer.network.sizes import NOTHING_KNOWN, SizeStatistics
 from weft.optimizer.network.wanted import SelectNeeds, facts_of, leg_name, wanted, with_numbered_inputs
 from weft.plan.log_ids import LogId
 from weft.plan.network import Network

@@ -13,13 +13,12 @@ from weft.catalog import Catalog
 from weft.explain.condition_text import Leg, disjunction_text
 from weft.explain.explanation import JoinOrder, OrderChange
 from weft.optimizer.network import MeasuredSizes, Redecided, SizeKey, SizeKind
-from weft.optimizer.network.measured_sizes import share_known
 from weft.optimizer.network.node_predicates import Renaming
 from weft.optimizer.network.recosting import best_order, costs, order_of, order_text
+from weft.optimizer.network.sizes import share_known
 from weft.optimizer.network.wanted import SelectNeeds, legs_read
 from weft.plan.log_ids import LogId
-from weft.runtime.stages.joins.recorded_sizes import RecordedSizes, recorded_sizes
-from weft.runtime.stages.joins.stored_network import StoredNetwork
+from weft.runtime.stages.joins.stored_network import RecordedSizes, StoredNetwork, recorded_sizes
 from weft.runtime.stages.operators import Operator
 
 _INPUT = re.compile(r"\bT(\d+)\b")

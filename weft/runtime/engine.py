@@ -70,7 +70,7 @@ from weft.runtime.sources.table_snapshots import GivenRows, TableSnapshots
 from weft.runtime.spark.spark_failures import end_behind, end_of, failure_of
 from weft.runtime.stages.cycle_state import Step
 from weft.runtime.stages.joins.current import CurrentNetwork
-from weft.runtime.stages.joins.recorded_sizes import observed_before
+from weft.runtime.stages.joins.stored_network import observed_before
 from weft.runtime.stages.windows.kernel_placement import placement_settings
 from weft.runtime.stages.windows.warm_start import PendingRestore
 from weft.runtime.state.answer_files import AnswerFiles

@@ -21,7 +21,7 @@ from weft.algebra.types import TIMESTAMP
 from weft.catalog import Catalog
 from weft.plan.facts import Facts, key_set
 from weft.runtime.cycle import Answered
-from weft.runtime.stages.joins.recorded_sizes import Numbers
+from weft.runtime.stages.joins.stored_network import Numbers
 from weft.runtime.stages.statistics import CYCLE, facts
 from weft.runtime.stages.windows.partials import Partials
 from weft.runtime.stages.windows.signatures import satisfying

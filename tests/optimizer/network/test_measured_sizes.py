@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.optimizer.network import MeasuredSizes, SizeKey, SizeKind
-from weft.optimizer.network import measured_sizes as observed
-from weft.optimizer.network.measured_sizes import ENOUGH, MOST, in_turn, stepped
+from weft.optimizer.network import sizes as observed
+from weft.optimizer.network.sizes import ENOUGH, MOST, in_turn, stepped
 
 SHARE = SizeKey(SizeKind.SHARE, ("stream f",), "T1.a > 1")
 ROWS = SizeKey(SizeKind.ROWS, ("stream f",))

@@ -10,9 +10,9 @@ from lab.join_sharing import MatchPlan, WithoutInference, WithoutJoinSharing, Wi
 from tests.optimizer.network.given import joins, logs_of, q1, register, select, shape
 from weft.optimizer.network import GivenSizes, Planner
 from weft.optimizer.network.choose_joins import JoinChoice, JoinRequest, NewJoin
-from weft.optimizer.network.estimates import Estimates
 from weft.optimizer.network.node_predicates import Renaming
 from weft.optimizer.network.nodes import Nodes
+from weft.optimizer.network.sizes import Estimates
 from weft.optimizer.network.wanted import wanted
 
 #: Transfers as the source has them: few of large amounts, most of one type; most amounts are there once.

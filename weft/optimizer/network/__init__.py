@@ -1,23 +1,20 @@
 """The network that all queries share: selections and joins, each computed once.
 
-wanted.py            a select as the network sees it, and what may be shared
+wanted.py            a select as the network sees it
 node_predicates.py   predicate sets of nodes: other names of inputs, and what follows from what
 nodes.py             the nodes, and the index that finds them
-estimates.py         what is known of sizes, and how many rows nodes have by that
-measured_sizes.py    what is measured of sizes while a network runs
+sizes.py             how many rows logs and nodes have: given, measured and expected
 choose_joins.py      which joins a select uses
-restructure.py       weaker joins in the place of two
-build.py             the nodes that a select still lacks
+build.py             the nodes that a select still lacks, and weaker joins in the place of two
 planner.py           register and deregister
 recosting.py         what the joins of selects cost, and what they would cost now
 redeciding.py        joins chosen again while they run
 nearest.py           why a node is not shared
 """
 
-from weft.optimizer.network.estimates import NOTHING_KNOWN, GivenSizes, SizeStatistics
-from weft.optimizer.network.measured_sizes import MeasuredSizes, SizeKey, SizeKind
 from weft.optimizer.network.planner import Planner
 from weft.optimizer.network.redeciding import Patience, Redecided, Redeciding, Whim
+from weft.optimizer.network.sizes import NOTHING_KNOWN, GivenSizes, MeasuredSizes, SizeKey, SizeKind, SizeStatistics
 from weft.optimizer.network.wanted import SelectNeeds, is_shareable, wanted
 
 __all__ = [

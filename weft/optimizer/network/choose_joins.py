@@ -28,9 +28,9 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TypeAlias
 
-from weft.optimizer.network.estimates import Estimates, passing
 from weft.optimizer.network.node_predicates import Renaming, subsumes
 from weft.optimizer.network.nodes import Anchors, Nodes
+from weft.optimizer.network.sizes import Estimates, passing
 from weft.optimizer.network.wanted import SelectNeeds, leg_name, legs_read
 from weft.predicates.clauses import Disjunction, PredicateSet, follows_from_one, set_with
 

@@ -19,12 +19,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from weft.algebra import Select
-from weft.optimizer.network.build import Builder
+from weft.optimizer.network.build import Builder, shorten
 from weft.optimizer.network.choose_joins import JoinChoice, JoinRequest
-from weft.optimizer.network.estimates import NOTHING_KNOWN, Estimates, SizeStatistics
 from weft.optimizer.network.node_predicates import Renaming
 from weft.optimizer.network.nodes import Nodes
-from weft.optimizer.network.restructure import shorten
+from weft.optimizer.network.sizes import NOTHING_KNOWN, Estimates, SizeStatistics
 from weft.optimizer.network.wanted import SelectNeeds, wanted
 from weft.plan.log_ids import LogId
 from weft.plan.network import Found, Network, Result

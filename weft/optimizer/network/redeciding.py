@@ -18,7 +18,7 @@ Tickets decide *when*, not how rows are divided meanwhile. An eddy sends some tu
 each of its operators keeps single streams. Here a join keeps the pairs that others look for, and a new row has to find
 all of them: to divide rows between two orders, both would have to keep all pairs, and what is divided would cost as
 much as both orders together. So one order runs, and a sample of rows is tried on the joins that do not
-(`weft/runtime/stages/joins/trial_lookups.py`), so that what is known of them is not what the order that runs lets
+(`weft/runtime/stages/joins/join_statistics.py`), so that what is known of them is not what the order that runs lets
 through.
 
 Nothing of this is state. Answers do not depend on the network: a select that reads a node finds the rows from its first
@@ -35,10 +35,9 @@ from fractions import Fraction
 from functools import cached_property
 
 from weft.optimizer.network.choose_joins import JoinRequest
-from weft.optimizer.network.estimates import Estimates
-from weft.optimizer.network.measured_sizes import MeasuredSizes, SizeKey, SizeKind
 from weft.optimizer.network.planner import Planner
 from weft.optimizer.network.recosting import LOOKED_AT, Costs, costs, first_join, order_of, order_text, together_with
+from weft.optimizer.network.sizes import Estimates, MeasuredSizes, SizeKey, SizeKind
 from weft.optimizer.network.wanted import SelectNeeds
 
 

@@ -2,6 +2,12 @@
 
 What cannot be computed is NULL (docs/semantics.md), so arithmetic and casts are written with Spark's `try_` functions;
 the text means the same whether or not the session is in ANSI mode.
+
+Sums and means of numbers of more than 64 bits are exact, however large a sum on the way is.
+
+A DECIMAL of Spark has 38 digits. A sum that once needs more is lost, even if later rows would have made it small again.
+So a number is summed in two parts: its unscaled integer is `high · 10¹⁹ + low`, where both parts have at most 19 digits
+and the sign of the number. The sum of a part has room for 10¹⁹ rows.
 """
 
 from __future__ import annotations
@@ -24,7 +30,108 @@ from weft.algebra import (
     WindowBound,
 )
 from weft.algebra.types import BIGINT, HUGEINT, TIMESTAMP
-from weft.runtime.columnar import exact_sums
+
+#: A sum of numbers of so many digits has room for ten more.
+_SAFE_DIGITS = 28
+
+#: Digits of the low part.
+_LOW_DIGITS = 19
+_UNIT = f"{10**_LOW_DIGITS}BD"
+
+
+def needs_parts(type_: DataType) -> bool:
+    """Whether a sum of numbers of a type may need more digits on the way than a DECIMAL of Spark has."""
+    return type_.kind is Kind.HUGEINT or (type_.kind is Kind.DECIMAL and type_.precision > _SAFE_DIGITS)
+
+
+def sum_parts(argument: str, type_: DataType) -> str:
+    """The two parts of the sum of an argument: an aggregate that gives a struct."""
+    low = f"({argument}) % {decimal_constant(10**_LOW_DIGITS, type_.scale)}"
+    high = f"(({argument}) - {low}) / {decimal_constant(10**_LOW_DIGITS, type_.scale)}"
+    return _parts_struct(
+        f"sum(CAST({high} AS DECIMAL(19,0)))",
+        f"sum(CAST(({low}) / {decimal_constant(1, type_.scale)} AS DECIMAL(19,0)))",
+    )
+
+
+def merged_parts(parts: str) -> str:
+    """The parts of a sum of sums: an aggregate of structs that gives a struct."""
+    return _parts_struct(f"sum({parts}.high)", f"sum({parts}.low)")
+
+
+def sum_of_parts(parts: str, source: DataType, type_: str) -> str:
+    """The sum as a DECIMAL type with the scale of the argument; NULL if it does not fit."""
+    unscaled = f"try_add(try_multiply(s.high, {_UNIT}), s.low)"
+    return _value_of_struct(_settled_parts(parts, "1"), _decimal_value(unscaled, source.scale, type_))
+
+
+def mean_of_parts(parts: str, count: str, source: DataType, result: DataType, type_: str) -> str:
+    """The sum divided by the number of rows: a DOUBLE, or a DECIMAL that is rounded half away from zero.
+
+    The division is done part by part, as by hand: so the mean may fit where the sum does not.
+    """
+    settled = _settled_parts(parts, count)
+    if result.is_floating:
+        return _value_of_struct(
+            settled, f"try_divide(CAST(s.high AS DOUBLE) * 1e{_LOW_DIGITS} + CAST(s.low AS DOUBLE), s.n)"
+        )
+    more = 10 ** (result.scale - source.scale)
+    rest = f"try_multiply((s.high % s.n) * {_UNIT} + s.low, {more}BD)"
+    divided = _mapped_structs(settled, n="s.n", high=_whole_quotient("s.high", "s.n"), low=_as_decimal(rest))
+    rounding = "CASE WHEN 2BD * abs(s.low % s.n) < s.n THEN 0BD WHEN s.low > 0 THEN 1BD ELSE -1BD END"
+    low = f"try_add({_whole_quotient('s.low', 's.n')}, {rounding})"
+    unscaled = f"try_add(try_multiply(s.high, {10**_LOW_DIGITS * more}BD), {low})"
+    return _value_of_struct(divided, _decimal_value(unscaled, result.scale, type_))
+
+
+def decimal_constant(unscaled: int, scale: int) -> str:
+    """A DECIMAL constant of Spark SQL by its unscaled integer."""
+    digits = str(unscaled).rjust(scale + 1, "0")
+    return f"{digits[: len(digits) - scale]}.{digits[len(digits) - scale :]}BD" if scale else f"{digits}BD"
+
+
+def _parts_struct(high: str, low: str) -> str:
+    return f"named_struct('high', {_as_decimal(high)}, 'low', {_as_decimal(low)})"
+
+
+def _as_decimal(text: str) -> str:
+    return f"CAST({text} AS DECIMAL(38,0))"
+
+
+def _whole_quotient(dividend: str, divisor: str) -> str:
+    """A quotient without its fraction: Spark divides a whole multiple exactly."""
+    return _as_decimal(f"({dividend} - {dividend} % {divisor}) / {divisor}")
+
+
+def _mapped_structs(structs: str, **fields: str) -> str:
+    """Structs made of others, which are called `s`."""
+    listed = ", ".join(f"'{name}', {text}" for name, text in fields.items())
+    return f"transform({structs}, s -> named_struct({listed}))"
+
+
+def _value_of_struct(structs: str, text: str) -> str:
+    """What is computed from the only struct of an array, which is called `s`."""
+    return f"transform({structs}, s -> {text})[0]"
+
+
+def _settled_parts(parts: str, count: str) -> str:
+    """The sum with a low part below 10¹⁹ that has the sign of the high part, and the number of rows, NULL for 0."""
+    carried = _mapped_structs(
+        f"array(named_struct('p', {parts}, 'n', CAST(nullif({count}, 0) AS DECIMAL(19,0))))",
+        n="s.n",
+        high=_as_decimal(f"s.p.high + {_whole_quotient('s.p.low', _UNIT)}"),
+        low=_as_decimal(f"s.p.low % {_UNIT}"),
+    )
+    borrowed = "CASE WHEN s.high > 0 AND s.low < 0 THEN 1BD WHEN s.high < 0 AND s.low > 0 THEN -1BD ELSE 0BD END"
+    return _mapped_structs(
+        carried, n="s.n", high=_as_decimal(f"s.high - {borrowed}"), low=_as_decimal(f"s.low + {borrowed} * {_UNIT}")
+    )
+
+
+def _decimal_value(unscaled: str, scale: int, type_: str) -> str:
+    """A DECIMAL by its unscaled integer. Arithmetic of Spark could give up decimals; reading a text does not."""
+    return f"try_cast(concat(CAST({unscaled} AS STRING), 'E-{scale}') AS {type_})"
+
 
 #: A leaf of an expression as Spark SQL: the name of the column that holds it.
 Leaf: TypeAlias = Callable[[Column | KeyRef | AggregateRef | WindowBound], str]
@@ -163,10 +270,6 @@ def _round(call: Call, args: list[str]) -> str:
     return f"try_cast(round({', '.join([value, *places])}) AS {spark_type(call.type)})"
 
 
-def _finite(call: Call, args: list[str]) -> str:
-    return f"{call.op}({', '.join(args)})"
-
-
 def _abs(call: Call, args: list[str]) -> str:
     if call.type.is_floating or call.type.kind in (Kind.DECIMAL, Kind.HUGEINT):
         return f"abs({args[0]})"
@@ -242,9 +345,9 @@ def aggregate_sql(aggregate: Aggregate, leaf: Leaf) -> str:
         return f"{function[:3]}(CASE WHEN {args[1]} IS NOT NULL THEN {pair} END).x"
     if function == "percentile":
         return f"percentile({args[0]}, {aggregate.args[1].value!r}D)"  # type: ignore[union-attr]
-    if function == "avg" and exact_sums.needs_parts(aggregate.args[0].type):
-        parts = exact_sums.summed(args[0], aggregate.args[0].type)
-        return exact_sums.mean(parts, f"count({args[0]})", aggregate.args[0].type, aggregate.type, type_)
+    if function == "avg" and needs_parts(aggregate.args[0].type):
+        parts = sum_parts(args[0], aggregate.args[0].type)
+        return mean_of_parts(parts, f"count({args[0]})", aggregate.args[0].type, aggregate.type, type_)
     if function == "avg" and aggregate.type.kind is Kind.DECIMAL:
         return f"try_cast(try_avg({args[0]}) AS {type_})"
     if function == "avg" and aggregate.args[0].type == BIGINT:
@@ -264,8 +367,8 @@ def _sum(aggregate: Aggregate, arg: str, type_: str) -> str:
         # Two halves that cannot overflow, put together exactly: several times faster than adding DECIMALs.
         high = f"CAST(sum(shiftright({arg}, 32)) AS {type_}) * 4294967296BD"
         return f"CAST({high} + CAST(sum({arg} & 4294967295L) AS DECIMAL(20,0)) AS {type_})"
-    if exact_sums.needs_parts(source):
-        return exact_sums.total(exact_sums.summed(arg, source), source, type_)
+    if needs_parts(source):
+        return sum_of_parts(sum_parts(arg, source), source, type_)
     if source.is_integer:
         return f"CAST(sum({arg}) AS {type_})"
     if source.is_floating:

@@ -21,7 +21,7 @@ from weft.algebra import Stream
 from weft.catalog import Catalog
 from weft.plan.facts import CycleMeasured, Facts, Measured, StreamMeasured, facts_of
 from weft.runtime.columnar.rows import with_names
-from weft.runtime.stages.joins.recorded_sizes import recorded_sizes
+from weft.runtime.stages.joins.stored_network import recorded_sizes
 
 #: The name of the record of a cycle as a whole.
 CYCLE = "cycle"

@@ -11,8 +11,6 @@ spark_jobs.py            rows that Spark selects, and kept rows that it probes
 join_index.py            rows that joins look for, in the driver
 probes.py                new rows that look for others, and pairs of both
 join_state.py            what is kept from cycle to cycle
-join_statistics.py       what a cycle tells about sizes
-trial_lookups.py         … about joins that do not run
-recorded_sizes.py        what is recorded of sizes, and of joins that were chosen again
-stored_network.py        the network in the catalog
+join_statistics.py       what a cycle tells about sizes, and about joins that do not run
+stored_network.py        the network and what was measured of it, in the catalog
 """

@@ -18,9 +18,8 @@ from weft.runtime.stages.joins.join_state import JoinState
 from weft.runtime.stages.joins.join_statistics import JoinStatistics
 from weft.runtime.stages.joins.network_pass import NetworkPass
 from weft.runtime.stages.joins.prepared import PreparedGroup, RegisteredSelect, prepared
-from weft.runtime.stages.joins.recorded_sizes import Numbers, recorded
 from weft.runtime.stages.joins.spark_jobs import SparkJobs
-from weft.runtime.stages.joins.stored_network import StoredNetwork
+from weft.runtime.stages.joins.stored_network import Numbers, StoredNetwork, recorded
 from weft.runtime.stages.operators import Operator, selects_of
 from weft.runtime.stages.windows.kernel_placement import Kernels, PlacementSettings
 from weft.runtime.state.commits import Commit, Segment

@@ -2,7 +2,7 @@
 
     the rows of streams     in their logs, as for everybody, and those of tables
     the rows of joins       that joins above look for: one log for each group, whose rows are labelled with their nodes
-    held rows               copies of both in the driver (`held.py`)
+    held rows               copies of both in the driver (`join_index.py`)
 
 A node that is new begins with nothing, which is right for a query that is new. If an older query has come to read it,
 because the network was drawn up in another way, or because what was joined with a table went when the table changed,

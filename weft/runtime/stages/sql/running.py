@@ -12,9 +12,19 @@ from dataclasses import dataclass
 
 from weft.algebra import Aggregate, Expression, Kind, Select
 from weft.plan.log_ids import LogId, LogKind
-from weft.runtime.columnar import exact_sums
 from weft.runtime.columnar.rows import CLOCK
-from weft.runtime.columnar.spark_expressions import Leaf, aggregate_sql, exact_sum, spark_sql, spark_type
+from weft.runtime.columnar.spark_expressions import (
+    Leaf,
+    aggregate_sql,
+    exact_sum,
+    mean_of_parts,
+    merged_parts,
+    needs_parts,
+    spark_sql,
+    spark_type,
+    sum_of_parts,
+    sum_parts,
+)
 from weft.sql.functions import is_holistic
 
 _VARIANCES = frozenset({"var_samp", "var_pop", "stddev_samp", "stddev_pop"})
@@ -47,9 +57,9 @@ class _Partial:
 def _partials_of(aggregate: Aggregate, leaf: Leaf) -> list[_Partial]:
     rows = aggregate_sql(aggregate, leaf)
     function = aggregate.function
-    if function in ("sum", "avg") and exact_sums.needs_parts(aggregate.args[0].type):
+    if function in ("sum", "avg") and needs_parts(aggregate.args[0].type):
         arg, type_ = spark_sql(aggregate.args[0], leaf), aggregate.args[0].type
-        parts = _Partial(exact_sums.summed(arg, type_), exact_sums.merged("{p}"))
+        parts = _Partial(sum_parts(arg, type_), merged_parts("{p}"))
         return [parts] if function == "sum" else [parts, _Partial(f"count({arg})", "sum({p})")]
     if function == "count":
         return [_Partial(rows, "sum({p})")]
@@ -146,11 +156,11 @@ def _final(aggregate: Aggregate, prefix: str) -> str:
     first, type_ = f"{prefix}0", spark_type(aggregate.type)
     if aggregate.function in ("min_by", "max_by"):
         return f"{first}.x"
-    if aggregate.function in ("sum", "avg") and exact_sums.needs_parts(aggregate.args[0].type):
+    if aggregate.function in ("sum", "avg") and needs_parts(aggregate.args[0].type):
         source = aggregate.args[0].type
         if aggregate.function == "sum":
-            return exact_sums.total(first, source, type_)
-        return exact_sums.mean(first, f"{prefix}1", source, aggregate.type, type_)
+            return sum_of_parts(first, source, type_)
+        return mean_of_parts(first, f"{prefix}1", source, aggregate.type, type_)
     if aggregate.function == "avg":
         return _mean(first, f"{prefix}1", aggregate, type_)
     if aggregate.function in _VARIANCES:
