@@ -7,9 +7,9 @@
     conditions           how many rows of a log, or how many of the pairs that were looked at, satisfy each of them
     keys                 how many values their columns have
 
-Which rows satisfy which conditions is known for all rows of one kind at once (`weft/predicates/row_matching.py`), so counting costs as
-much as there are conditions and kinds. If there are very many conditions they take turns. Of a log whose rows Spark
-selects from, a sample of all rows says what the rows are like that nobody wants.
+Which rows satisfy which conditions is known for all rows of one kind at once (`weft/predicates/row_matching.py`), so
+counting costs as much as there are conditions and kinds. If there are very many conditions they take turns. Of a log
+whose rows Spark selects from, a sample of all rows says what the rows are like that nobody wants.
 
 With k rows of a log before and n new ones, n combinations of one leg have become possible; of several legs, as many as
 there are now, less those that there were. Counted like this, a join that looks its pairs up by keys or by time gives up
