@@ -33,7 +33,8 @@ from bench.report import progress
 from lab.kernels.rolling import RollingKernel
 from weft.algebra import Window
 from weft.kernels.demand import demand
-from weft.kernels.kernel_choice import choose_for
+from weft.kernels.kernel_choice import choose
+from weft.kernels.kernel_cost import cost_per_tick
 from weft.kernels.statistic import Columns
 
 KEYS = 1000
@@ -81,7 +82,12 @@ def measure(rounds: int) -> Limits:
 
 def chosen_kernel(function: Function, keys: int) -> str:
     """What weft takes for one range of WINDOW partials, by operations."""
-    return choose_for(function.statistic, demand([Window(WINDOW, 1)]), Fraction(1), keys=keys).kernel
+    tree = demand([Window(WINDOW, 1)])
+
+    def operations(kernel: str) -> Fraction:
+        return cost_per_tick(kernel, tree, Fraction(1), keys=keys)
+
+    return choose(function.statistic, ranges=1, keys=keys, cost=operations).kernel
 
 
 # --- many keys -------------------------------------------------------------------------------------------------------

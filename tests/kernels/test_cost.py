@@ -302,7 +302,7 @@ def measured(kernel: str, windows: list[Window], slides: int) -> float:
         some_starts, some_due = starts[:, ranges], due[:, ranges]
         capacity = int((np.arange(1, slides + 1) - some_starts[:, 0]).max())
         statistic = counting(COUNT, operations)
-        running = Kernel(algorithm, statistic, capacity, some_starts.shape[1], interpret=True)
+        running = Kernel(algorithm, statistic, capacity, some_starts.shape[1])
         before = operations["all"]
         running.slide((values[:full],), some_starts[:full], some_due[:full])
         operations["all"] = before

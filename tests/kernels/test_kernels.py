@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import inspect
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -49,10 +50,9 @@ class Script:
         self.starts = np.zeros(ranges, dtype=np.int64)
 
     def _kernel(self, width: int) -> Kernel:
-        arguments = (self.algorithm, self.case.statistic, self.capacity, self.ranges, width)
-        if self.algorithm.selects:
-            return DequeKernel(*arguments, interpret=self.interpret, batch=self.batch)
-        return Kernel(*arguments, interpret=self.interpret)
+        statistic = replace(self.case.statistic, rows=None) if self.interpret else self.case.statistic
+        arguments = (self.algorithm, statistic, self.capacity, self.ranges, width)
+        return DequeKernel(*arguments, batch=self.batch) if self.algorithm.selects else Kernel(*arguments)
 
     @property
     def width(self) -> int:

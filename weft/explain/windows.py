@@ -29,7 +29,7 @@ from weft.explain.explanation import (
 )
 from weft.kernels.algorithms import ALGORITHMS
 from weft.kernels.demand import demand
-from weft.kernels.kernel_choice import Choice
+from weft.kernels.kernel_choice import ChosenKernel
 from weft.kernels.kernel_cost import MEASURED_PRICES, cost_per_tick
 from weft.optimizer.weave.costing import Levels
 from weft.optimizer.weave.woven_plan import NearestNeighbour, nearest_neighbours, plan_of
@@ -242,7 +242,7 @@ class _StreamDescription:
         )
         return sum(spent, Fraction(0))
 
-    def _kernel(self, measure: str, choice: Choice) -> KernelChoice:
+    def _kernel(self, measure: str, choice: ChosenKernel) -> KernelChoice:
         left_out = {ALGORITHMS[name].title: why for name, why in choice.left_out.items()}
         return KernelChoice(self.readable(measure), ALGORITHMS[choice.kernel].title, choice.reason, left_out)
 

@@ -16,7 +16,7 @@ algebra allows. From the bottom up:
     execution.py            the loop around an algorithm, and a statistic's arithmetic for it
     kernel.py               a kernel with its memory: slide, push, evict, query, amend, snapshot (deques.py: SlickDeque)
     grouped.py              all kernels of a tree, over keys that come and go
-    sparse.py               the same for very many keys, by the partials that exist (spans.py); density.py says when
+    sparse.py               the same for very many keys, by the partials that exist (spans.py), and when that is better
     warm.py                 compiling ahead
 
     demand.py               what the queries of a tree ask of its kernel

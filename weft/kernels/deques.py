@@ -37,12 +37,11 @@ class DequeKernel(Kernel):
         ranges: int = 1,
         width: int = 1,
         *,
-        interpret: bool = False,
         batch: int | None = None,
     ) -> None:
         self._batch = batch_for(capacity) if batch is None else batch
         self._slots = min(FEWEST_SLOTS, slots_for(capacity))
-        super().__init__(algorithm, statistic, capacity, ranges, width, interpret=interpret)
+        super().__init__(algorithm, statistic, capacity, ranges, width)
 
     @property
     def longest(self) -> int:

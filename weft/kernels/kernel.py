@@ -70,8 +70,6 @@ class Kernel:
         capacity: int,
         ranges: int = 1,
         width: int = 1,
-        *,
-        interpret: bool = False,
     ) -> None:
         reason = why_not(algorithm, statistic, ranges)
         if reason:
@@ -82,7 +80,7 @@ class Kernel:
         self.statistic = statistic
         self.capacity = capacity
         self.ranges = ranges
-        self._interpreted = interpret or statistic.rows is None
+        self._interpreted = statistic.rows is None
         # A function that minds the order cannot take late rows in place: its partials are kept, to start over from.
         self._history: Columns = () if statistic.commutative else statistic.empty(capacity, width)
         self._starts = np.zeros(ranges, dtype=np.int64)

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from weft.kernels.algorithms import ALGORITHMS
-from weft.kernels.demand import Demand
 from weft.kernels.kernel import why_not
-from weft.kernels.kernel_cost import DUE_AWARE, UNIT_PRICES, Omega, Prices, cost_per_tick
 from weft.kernels.statistic import Statistic
 
 #: At equal cost, the one that keeps less, and then the one that does less between slides.
@@ -31,17 +29,13 @@ MANY_KEYS = 16
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenKernel:
     """A kernel, and the words for EXPLAIN."""
 
     kernel: str
     reason: str
     left_out: Mapping[str, str]
     """Why not the others, by kernel."""
-
-    def __str__(self) -> str:
-        others = "".join(f"\n  not {ALGORITHMS[name].title}: {why}" for name, why in self.left_out.items())
-        return f"{ALGORITHMS[self.kernel].title}: {self.reason}{others}"
 
 
 def choose(
@@ -50,17 +44,13 @@ def choose(
     ranges: int,
     keys: int,
     cost: Callable[[str], float | Fraction | None],
-    rounding: bool = False,
-    steady: bool = False,
-) -> Choice:
+) -> ChosenKernel:
     """The kernel for a statistic over so many different ranges and group keys.
 
     `cost` gives the price of a kernel, by its name, for the windows at hand: Ω in operations or in calibrated
-    nanoseconds (see `weft/kernels/kernel_cost.py`), None where it is not known; it is asked only about kernels that may
-    serve. A kernel that takes
-    DOUBLEs out of a sum again is considered if `rounding` allows it: its error is bounded by the values that were in
-    the last windows, and not by those of the window alone. With `steady`, no slide may cost as much as the window is
-    long.
+    nanoseconds (see `kernel_cost`), None where it is not known; it is asked only about kernels that may serve. No
+    kernel is considered that takes DOUBLEs out of a sum again: its error is bounded by the values that were in the last
+    windows, and not by those of the window alone.
 
     >>> from weft.kernels.monoids import COUNT
     >>> choose(COUNT, ranges=1, keys=1, cost={"prefix": 2, "panes": 9}.get).kernel
@@ -70,12 +60,10 @@ def choose(
     costs: dict[str, float | Fraction] = {}
     for name, algorithm in ALGORITHMS.items():
         reason = why_not(algorithm, statistic, ranges)
-        if reason is None and algorithm.inverts and not statistic.exact and not rounding:
+        if reason is None and algorithm.inverts and not statistic.exact:
             reason = f"it takes values out of a {statistic.name} again, and rounding errors would stay"
         if reason is None and not algorithm.data_independent and keys >= MANY_KEYS:
             reason = f"it takes {keys} keys one by one"
-        if reason is None and steady and algorithm.spikes:
-            reason = "a slide may cost as much as the window is long"
         if reason is None:
             price = cost(name)
             if price is None:
@@ -90,39 +78,7 @@ def choose(
     for name, price in sorted(costs.items(), key=lambda item: item[1]):
         if name != best:
             left_out[name] = f"it costs {float(price):.3g}"
-    return Choice(best, _reason(statistic, ranges, keys, float(costs[best]), len(costs)), left_out)
-
-
-def choose_for(
-    statistic: Statistic,
-    tree: Demand,
-    edge_rate: Fraction,
-    *,
-    keys: int = 1,
-    prices: Prices = UNIT_PRICES,
-    model: Mapping[str, Omega] = DUE_AWARE,
-    rounding: bool = False,
-    steady: bool = False,
-) -> Choice:
-    """The kernel for a statistic of a tree of queries whose edges come at `edge_rate` per tick.
-
-    With the papers' unit prices the one with the fewest operations; with prices that `calibrate` has measured, the
-    fastest on this machine for so many keys.
-
-    >>> from weft.kernels.demand import demand
-    >>> from weft.kernels.monoids import COUNT
-    >>> from weft.algebra import Window
-    >>> print(choose_for(COUNT, demand([Window(60, 10), Window(30, 10)]), Fraction(1, 10)).reason)
-    the cheapest of 6 that may serve count (invertible) over 2 ranges and one key, at a cost of 0.3
-    """
-
-    def cost(kernel: str) -> Fraction | None:
-        if kernel not in model or kernel not in prices:
-            return None
-        return cost_per_tick(kernel, tree, edge_rate, keys=keys, prices=prices, model=model)
-
-    ranges = tree.number_of_ranges
-    return choose(statistic, ranges=ranges, keys=keys, cost=cost, rounding=rounding, steady=steady)
+    return ChosenKernel(best, _reason(statistic, ranges, keys, float(costs[best]), len(costs)), left_out)
 
 
 def _preference(name: str, statistic: Statistic, keys: int) -> tuple[bool, int]:

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from tests.runtime.windows.dashboards import disagreement, story
 from tests.runtime.workload_run import Run
-from weft.kernels import density
+from weft.kernels import sparse
 from weft.runtime.stages.windows.kernel_placement import (
     Kernels,
     PlacementSettings,
@@ -199,11 +199,11 @@ def test_partials_are_counted_by_cell_and_key() -> None:
 @pytest.fixture(params=["always sparse", "changing"])
 def unusual(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Trees that are sparse although they are small, or that change whenever they can."""
-    monkeypatch.setattr(density, "FEW", -1)
-    monkeypatch.setattr(density, "SMALL", -2)
+    monkeypatch.setattr(sparse, "FEW", -1)
+    monkeypatch.setattr(sparse, "SMALL", -2)
     above, below = (0, 0) if request.param == "always sparse" else (6, 5)
-    monkeypatch.setattr(density, "DENSE_ABOVE", above)
-    monkeypatch.setattr(density, "SPARSE_BELOW", below)
+    monkeypatch.setattr(sparse, "DENSE_ABOVE", above)
+    monkeypatch.setattr(sparse, "SPARSE_BELOW", below)
 
 
 @spark_test

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from weft.algebra import Window
 from weft.algebra.types import BIGINT
-from weft.kernels import density
-from weft.kernels.density import Crowd
+from weft.kernels import sparse
 from weft.kernels.monoids import COUNT, MOMENTS, SUM_OF_DOUBLES, extreme
+from weft.kernels.sparse import Crowd
 from weft.kernels.statistic import Columns
 from weft.runtime.stages.windows.window_tree import InstanceGroups, SlicePartials, TreeSpec, WindowTree
 
@@ -24,9 +24,9 @@ STATISTICS = {"rows": COUNT, "sum": SUM_OF_DOUBLES, "moments": MOMENTS, "max": e
 KERNELS = {"rows": "prefix", "sum": "flatfit", "moments": "flatfit", "max": "flatfit"}
 WINDOWS = ((12, 3), (12, 4), (10, 5), (6, 2), (6, 5), (4, 9), (3, 3))
 
-#: The constants that decide: see `weft/kernels/density.py`.
+#: The constants that decide: see `weft/kernels/sparse.py`.
 Form = tuple[int, int, int, int]
-USUAL = density.FEW, density.SMALL, density.SPARSE_BELOW, density.DENSE_ABOVE
+USUAL = sparse.FEW, sparse.SMALL, sparse.SPARSE_BELOW, sparse.DENSE_ABOVE
 DENSE, SPARSE, CHANGING = (-1, 1 << 60, 0, 0), (-1, -2, 0, 0), (-1, -2, 3, 4)
 
 
@@ -60,11 +60,11 @@ class Followed:
         self.rounded: list[np.ndarray] = []
 
     def _with_form(self, act: Callable[[], T]) -> T:
-        density.FEW, density.SMALL, density.SPARSE_BELOW, density.DENSE_ABOVE = self.form
+        sparse.FEW, sparse.SMALL, sparse.SPARSE_BELOW, sparse.DENSE_ABOVE = self.form
         try:
             return act()
         finally:
-            density.FEW, density.SMALL, density.SPARSE_BELOW, density.DENSE_ABOVE = USUAL
+            sparse.FEW, sparse.SMALL, sparse.SPARSE_BELOW, sparse.DENSE_ABOVE = USUAL
 
     def take(self, arrived: SlicePartials, before: int | None, until: int) -> None:
         self._with_form(lambda: self._take(arrived, before, until))
@@ -251,7 +251,7 @@ def test_what_a_crowd_takes() -> None:
 def test_few_keys_are_dense_however_little_they_have() -> None:
     assert not crowded(5_000, 5_000).is_better_sparse(sparse_now=True)
     long = Crowd(100, 100, fragments=6_000, capacity=6_000, dense_key=6_000 * 200, sparse_partial=80)
-    assert long.dense_bytes > density.SMALL
+    assert long.dense_bytes > sparse.SMALL
     assert not long.is_better_sparse(sparse_now=True)
 
 

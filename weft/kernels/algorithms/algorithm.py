@@ -132,9 +132,6 @@ class Algorithm:
     data_independent: bool = True
     """Does the same to every key, whatever the data: all keys go through together."""
 
-    spikes: bool = False
-    """Some slides cost as much as the window is long, however rare they are."""
-
 
 def empty_index(shape: Shape, layout: Layout) -> list[int]:
     """The numbers of a kernel that has seen nothing, and whose first partial will be number 0."""

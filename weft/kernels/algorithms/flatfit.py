@@ -73,4 +73,4 @@ def covering(ix: Index, table: Index, sequence: int) -> list[int]:
     return [int(cell) for cell in cells[covers]]
 
 
-FLATFIT = Algorithm("flatfit", "FlatFIT", layout, evict, slide, query, covering, stay, spikes=True)
+FLATFIT = Algorithm("flatfit", "FlatFIT", layout, evict, slide, query, covering, stay)

@@ -92,5 +92,4 @@ TWO_STACKS = Algorithm(
     move,
     many_ranges=False,
     any_start=False,
-    spikes=True,
 )

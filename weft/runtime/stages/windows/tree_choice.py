@@ -23,7 +23,7 @@ from weft.algebra import Window
 from weft.kernels.algorithms import ALGORITHMS
 from weft.kernels.demand import Demand, demand
 from weft.kernels.kernel import why_not
-from weft.kernels.kernel_choice import Choice, choose
+from weft.kernels.kernel_choice import ChosenKernel, choose
 from weft.kernels.kernel_cost import DUE_AWARE, MEASURED_PRICES, cost_per_tick
 from weft.kernels.statistic import Statistic
 from weft.optimizer.weave import acq
@@ -51,7 +51,7 @@ class TreeChoice:
     """The trees of a stream: which one answers each query, and the kernels of each."""
 
     tree_of: Mapping[str, TreeSpec]
-    kernels: Mapping[TreeSpec, Mapping[str, Choice]]
+    kernels: Mapping[TreeSpec, Mapping[str, ChosenKernel]]
 
     def of(self, names: Iterable[str]) -> TreeChoice:
         """The trees that answer some of the queries."""
@@ -93,7 +93,7 @@ def choose_trees(queries: Mapping[str, Woven], facts: Facts | None = None) -> Tr
     """
     known = Facts() if facts is None else facts
     tree_of: dict[str, TreeSpec] = {}
-    kernels: dict[TreeSpec, Mapping[str, Choice]] = {}
+    kernels: dict[TreeSpec, Mapping[str, ChosenKernel]] = {}
     edges = finest_rate(queries)
     for (conditions, keys), names in cohorts(queries).items():
         for part in _woven({name: queries[name] for name in names}, keys, edges, known):
@@ -184,7 +184,7 @@ def _admitted(statistic: Statistic) -> tuple[str, ...]:
     )
 
 
-def _kernels(spec: TreeSpec, measures: Mapping[str, Measure], keys: int) -> dict[str, Choice]:
+def _kernels(spec: TreeSpec, measures: Mapping[str, Measure], keys: int) -> dict[str, ChosenKernel]:
     asked: Demand = demand(spec.windows)
     rate = edge_rate(shared_edges(spec.windows))
 

@@ -23,10 +23,9 @@ from numpy.typing import NDArray
 
 from weft.algebra import Window
 from weft.kernels.compiled.row_arithmetic import ADD_FLOATS, ADD_INTS
-from weft.kernels.density import Crowd, bytes_per_partial
 from weft.kernels.grouped import AnswerRows, Answers, GroupedWindows, bytes_per_key
 from weft.kernels.grouped import Partials as Fragments
-from weft.kernels.sparse import SparseWindows
+from weft.kernels.sparse import Crowd, SparseWindows, bytes_per_partial
 from weft.kernels.statistic import Array, Columns, Number, Statistic, fold
 from weft.windows.schedule import distinct_ranges, edges_between, most_partials, oldest_open_start, slice_start
 from weft.windows.slicing import shared_edges
