@@ -99,7 +99,7 @@ def _falling_with_peaks() -> Columns:
 
 
 @cache
-def clocked_roll(algorithm: Algorithm) -> Run:
+def clocked_loop_of(algorithm: Algorithm) -> Run:
     """`roll` (see `lab/kernels/rolling.py`), which reads the clock after every push."""
     slide, query, stamp = algorithm.slide, algorithm.query, source_stamp()
     stretch: Any = _pushes_nothing if algorithm.name == NOTHING else STRETCHES.get(algorithm.name, no_stretch)
@@ -154,7 +154,7 @@ def _shortest_times(kernel: RollingKernel, partials: Columns, rounds: int) -> ND
     shortest = np.full(PUSHES - 1, np.iinfo(np.int64).max)
     for _ in range(rounds):
         kernel.restore(before)
-        kernel.drive(clocked_roll, partials, (np.array([kernel.first]), readings), PUSHES, (PUSHES, WINDOW))
+        kernel.drive(clocked_loop_of, partials, (np.array([kernel.first]), readings), PUSHES, (PUSHES, WINDOW))
         np.minimum(shortest, np.diff(readings[:, 0] * 10**9 + readings[:, 1]), out=shortest)
     return shortest
 

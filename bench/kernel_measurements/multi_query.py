@@ -76,9 +76,9 @@ def _calls(kernel: str) -> int:
 
 def _rolling(kernel: RollingKernel, function: Function, slides: int, calls: int) -> Contestant:
     """Walks on through a long run of partials: a deque over a short run that repeats itself would be too short."""
-    fragments = slides * max(calls, _WINDOWS_IN_A_RUN * kernel.ranges // slides)
-    run = random_partials(kernel, function, fragments)
-    parts = cycle([tuple(column[at : at + slides] for column in run) for at in range(0, fragments, slides)])
+    slices = slides * max(calls, _WINDOWS_IN_A_RUN * kernel.ranges // slides)
+    run = random_partials(kernel, function, slices)
+    parts = cycle([tuple(column[at : at + slides] for column in run) for at in range(0, slices, slides)])
     lengths = _all_ranges(kernel)
 
     def roll() -> None:

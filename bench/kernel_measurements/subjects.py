@@ -26,7 +26,7 @@ class Function:
     statistic: Statistic
     slickdeque: str
     draw: Callable[[np.random.Generator, tuple[int, int]], Columns]
-    """Random partials of a shape (fragments, keys)."""
+    """Random partials of a shape (slices, keys)."""
 
     def kernels(self, ranges: int = 1) -> list[str]:
         """The kernels that may serve it."""
@@ -75,10 +75,10 @@ def filled(kernel: str, function: Function, window: int, *, ranges: int = 1, key
     return made
 
 
-def random_partials(kernel: Kernel, function: Function, fragments: int, seed: int = 0) -> Columns:
+def random_partials(kernel: Kernel, function: Function, slices: int, seed: int = 0) -> Columns:
     """Partials in the memory that kernels take as it is; the engine hands them over like that too."""
-    partials = kernel.blank(fragments)
-    drawn = function.draw(np.random.default_rng(seed), (fragments, kernel.width))
+    partials = kernel.blank(slices)
+    drawn = function.draw(np.random.default_rng(seed), (slices, kernel.width))
     for column, values in zip(partials, drawn, strict=True):
         column[...] = values
     return partials

@@ -211,9 +211,9 @@ class _Course:
     def most_partials(self) -> int:
         return int(self.ranges[0]) // self.period * len(self.edges) + len(self.edges)
 
-    def schedule(self, first: int, fragments: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """For each of so many fragments: where the ranges begin after it, and which of them are due."""
-        numbers = np.arange(first, first + fragments)
+    def schedule(self, first: int, slices: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """For each of so many slices: where the ranges begin after it, and which of them are due."""
+        numbers = np.arange(first, first + slices)
         ends = numbers // len(self.edges) * self.period + self.edges[numbers % len(self.edges)]
         before = ends[:, None] - self.ranges
         starts = before // self.period * len(self.edges)
@@ -231,10 +231,10 @@ class _Run:
         kind = DequeKernel if algorithm.selects else Kernel
         self._kernel = kind(algorithm, statistic, course.most_partials() + 1, len(course.windows), keys)
         operations = keys * course.counts(algorithm.name)[-1]
-        fragments = min(_EDGES_AT_ONCE, max(len(course.edges), int(_MOST_FOLDED_AT_ONCE / max(1, operations))))
+        slices = min(_EDGES_AT_ONCE, max(len(course.edges), int(_MOST_FOLDED_AT_ONCE / max(1, operations))))
         # Whole periods, so that every call does the same.
-        self._fragments = max(1, fragments // len(course.edges)) * len(course.edges)
-        values = np.random.default_rng(0).integers(0, 1 << 40, size=(self._fragments, keys))
+        self._slices = max(1, slices // len(course.edges)) * len(course.edges)
+        values = np.random.default_rng(0).integers(0, 1 << 40, size=(self._slices, keys))
         self._partials = (values.astype(statistic.fields[0].dtype),)
         self._warm_up()
         self.fastest = float("inf")
@@ -243,7 +243,7 @@ class _Run:
     def _warm_up(self) -> None:
         """Fills the longest window; nothing is due meanwhile."""
         while self._kernel.next < self._course.most_partials():
-            starts, due = self._course.schedule(self._kernel.next, self._fragments)
+            starts, due = self._course.schedule(self._kernel.next, self._slices)
             self._kernel.slide(self._partials, starts, np.zeros_like(due))
 
     def again(self) -> None:
@@ -252,13 +252,13 @@ class _Run:
         self._once()
 
     def _once(self) -> None:
-        starts, due = self._course.schedule(self._kernel.next, self._fragments)
+        starts, due = self._course.schedule(self._kernel.next, self._slices)
         if self._idle:
             due[:] = False
         # The processor's time: what others do on this machine has no price here.
         begin = thread_time_ns()
         self._kernel.slide(self._partials, starts, due)
-        self.fastest = min(self.fastest, (thread_time_ns() - begin) / self._fragments)
+        self.fastest = min(self.fastest, (thread_time_ns() - begin) / self._slices)
 
 
 def statistic_for(algorithm: Algorithm) -> Statistic:

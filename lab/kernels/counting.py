@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from weft.kernels.algorithms.algorithm import Algorithm, Shape, empty_index
+from weft.kernels.algorithms.algorithm import Algorithm, KernelShape, empty_index
 from weft.kernels.algorithms.slickdeque_noninv import layout_of, slots_for
 from weft.kernels.compiled.cells import Index
-from weft.kernels.execution import interpreted_run
+from weft.kernels.execution import loop_of
 
 Cells = list[Any]
 
@@ -95,14 +95,14 @@ def trace(
     """Takes in the values one by one. In step s, range j begins at starts[s][j] and is answered, if it is due."""
     ranges = len(starts[0])
     capacity = max(step + 1 - begins[0] for step, begins in enumerate(starts))
-    shape = Shape(capacity, ranges, commutative=commutative)
+    shape = KernelShape(capacity, ranges, commutative=commutative)
     # The paper's SlickDeque takes partials into the deque one by one.
     layout = layout_of(1, slots_for(capacity), batch=1, room=1) if algorithm.selects else algorithm.layout(shape)
     ix: Index = empty_index(shape, layout)
     table: Index = [0] * layout.table
     cells: Cells = [None] * layout.rows
     f = Counted(function, inverse)
-    run = interpreted_run(algorithm)
+    run = loop_of(algorithm)
     result = Trace()
     for step, (value, begins) in enumerate(zip(values, starts, strict=True)):
         wanted = [j for j in range(ranges) if due is None or due[step][j]]

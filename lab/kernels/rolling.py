@@ -36,7 +36,7 @@ from weft.kernels.compiled.cells import (
     Arithmetic,
     Index,
     Memory,
-    Rows,
+    RowPointers,
     combine,
     copy,
     forget,
@@ -242,7 +242,7 @@ def join_prefixes_of_numbers(
 def _swap_span(
     f: Any, cells: Any, acc: Any, old: Any, new: Any, source: Any, a: Any, out: Any, dst: Any, count: Any
 ) -> Any:
-    if is_arithmetic(f, Rows):
+    if is_arithmetic(f, RowPointers):
         return swap_span
     if is_arithmetic(f, AddPairs):
         return swap_span_pairs
@@ -253,17 +253,17 @@ def _swap_span(
 def _gather_span(
     f: Any, cells: Any, first: Any, peak: Any, head: Any, source: Any, a: Any, out: Any, dst: Any, count: Any
 ) -> Any:
-    return gather_span if is_arithmetic(f, Rows) else gather_span_of_numbers
+    return gather_span if is_arithmetic(f, RowPointers) else gather_span_of_numbers
 
 
 @implements(suffixes)
 def _suffixes(f: Any, to: Any, dst: Any, source: Any, a: Any, count: Any) -> Any:
-    return suffixes if is_arithmetic(f, Rows) else suffixes_of_numbers
+    return suffixes if is_arithmetic(f, RowPointers) else suffixes_of_numbers
 
 
 @implements(join_prefixes)
 def _join_prefixes(f: Any, cells: Any, acc: Any, source: Any, a: Any, out: Any, dst: Any, count: Any) -> Any:
-    return join_prefixes if is_arithmetic(f, Rows) else join_prefixes_of_numbers
+    return join_prefixes if is_arithmetic(f, RowPointers) else join_prefixes_of_numbers
 
 
 def one_number(first: int) -> Memory:
@@ -385,8 +385,8 @@ STRETCHES: dict[str, Any] = {"slickdeque_inv": running_sums, "slickdeque_noninv"
 
 
 @cache
-def interpreted_roll(algorithm: Algorithm) -> Run:
-    """`roll` as plain Python."""
+def rolling_loop_of(algorithm: Algorithm) -> Run:
+    """The loop of an algorithm that rolls."""
     slide, query, stamp = algorithm.slide, algorithm.query, source_stamp()
     stretch: Any = STRETCHES.get(algorithm.name, no_stretch)
 
@@ -435,8 +435,8 @@ def move_starts(starts: Any, lengths: Any, ranges: int, end: int) -> bool:
 
 
 @cache
-def interpreted_roll_many(algorithm: Algorithm) -> Run:
-    """`roll` of several ranges as plain Python."""
+def rolling_loop_of_many(algorithm: Algorithm) -> Run:
+    """The loop of an algorithm that rolls over several ranges."""
     slide, query, answer = algorithm.slide, algorithm.query, algorithm.answer
     together, stamp = answer is not one_by_one, source_stamp()
 
@@ -500,12 +500,11 @@ class RollingKernel(Kernel):
             ends = np.arange(self.next + 1, self.next + 1 + steps)[:, np.newaxis]
             return self.slide(partials, np.maximum(ends - newest, self._starts))
         if self.ranges == 1:
-            _, answers = self.drive(interpreted_roll, partials, (), steps, (steps, int(newest[0])))
+            _, answers = self.drive(rolling_loop_of, partials, (), steps, (steps, int(newest[0])))
         else:
             schedule, numbers = (self._starts, newest), (steps, self.ranges)
-            _, answers = self.drive(interpreted_roll_many, partials, schedule, steps * self.ranges, numbers)
+            _, answers = self.drive(rolling_loop_of_many, partials, schedule, steps * self.ranges, numbers)
         self._starts = np.maximum(self._starts, self.next - newest)
-        self._remember(partials, steps)
         return answers
 
     def restore(self, snapshot: Snapshot) -> None:
@@ -516,7 +515,6 @@ class RollingKernel(Kernel):
         for to, source in zip(self._columns, snapshot.columns, strict=True):
             to[...] = source
         self._starts = snapshot.starts.copy()
-        self._history = tuple(column.copy() for column in snapshot.history)
 
 
 class RollingDeques(DequeKernel, RollingKernel):

@@ -19,7 +19,7 @@ from weft.kernels.monoids import (
     extreme_record,
     sum_of_integers,
 )
-from weft.kernels.statistic import Columns, Field, Statistic, Values, double, integer, python_object
+from weft.kernels.statistic import Columns, Statistic, StatisticField, Values, double, integer, python_object
 
 Draw = Callable[[np.random.Generator, int], tuple[Values, ...]]
 
@@ -95,7 +95,7 @@ LOG_PRODUCT = Statistic(
 )
 BITS = Statistic(
     name="bits",
-    fields=(Field("bits", np.dtype(np.int64)),),
+    fields=(StatisticField("bits", np.dtype(np.int64)),),
     identity=(0,),
     lift=lambda x: (np.where(x.valid, 1 << (x.values % 50), 0),),
     combine=lambda left, right: (left[0] | right[0],),

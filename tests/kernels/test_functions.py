@@ -39,18 +39,18 @@ def evaluate(
     types: Sequence[DataType],
     result: DataType = DOUBLE,
     constants: tuple[float, ...] = (),
-    fragments: int = 3,
+    slices: int = 3,
 ) -> object:
-    """The answer for all rows, by way of partials of some fragments."""
+    """The answer for all rows, by way of partials of some slices."""
     function = FUNCTIONS[name]
     arguments = [column([row[n] for row in rows], type_) for n, type_ in enumerate(types)]
     everything = Values(np.zeros(len(rows)), np.ones(len(rows), dtype=bool))
-    members = np.arange(len(rows)) * fragments // max(1, len(rows))
+    members = np.arange(len(rows)) * slices // max(1, len(rows))
     records: list[Columns] = []
     for need in function.needs(types):
         lifted = need.statistic.lift(*([arguments[n] for n in need.arguments] or [everything]))
-        partials = fold(need.statistic, lifted, members, fragments)
-        whole = fold(need.statistic, partials, np.zeros(fragments, dtype=np.intp), 1)
+        partials = fold(need.statistic, lifted, members, slices)
+        whole = fold(need.statistic, partials, np.zeros(slices, dtype=np.intp), 1)
         records.append(whole)
     answer = function.lower(records, Signature(tuple(types), result, constants))
     assert answer.values.shape == answer.valid.shape == (1,)

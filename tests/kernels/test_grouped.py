@@ -17,8 +17,8 @@ from weft.kernels import grouped
 from weft.kernels.aggregate_functions import FUNCTIONS, Signature
 from weft.kernels.algorithms import ALGORITHMS
 from weft.kernels.compiled.row_arithmetic import row_operation
-from weft.kernels.execution import compiled, interpreted_run
-from weft.kernels.grouped import FEWEST_COLUMNS, Answers, GroupedWindows, KeyColumns, Partials
+from weft.kernels.execution import compiled, loop_of
+from weft.kernels.grouped import FEWEST_COLUMNS, GroupedWindows, KernelPartials, KeyColumns, WindowAnswers
 from weft.kernels.kernel import KernelError, why_not
 from weft.kernels.monoids import COUNT, NONFINITE, SUM_OF_DOUBLES, extreme
 from weft.kernels.statistic import Columns, Values, fold
@@ -28,18 +28,18 @@ STATISTICS = {"count": COUNT, "sum": SUM_OF_DOUBLES, "nonfinite": NONFINITE, "ma
 KERNELS = {"count": "prefix", "sum": "flatfit", "nonfinite": "prefix", "max": "slickdeque_noninv"}
 
 
-Fragment = dict[int, list[float]]
+Slice = dict[int, list[float]]
 
 
 class Rows:
-    """All rows by fragment and key, from which every answer can be computed anew."""
+    """All rows by slice and key, from which every answer can be computed anew."""
 
     def __init__(self) -> None:
-        self.fragments: list[Fragment] = []
+        self.slices: list[Slice] = []
 
-    def partials(self, fragments: list[Fragment]) -> Partials:
-        entries = [(n, key, values) for n, rows in enumerate(fragments) for key, values in rows.items()]
-        return Partials(
+    def partials(self, slices: list[Slice]) -> KernelPartials:
+        entries = [(n, key, values) for n, rows in enumerate(slices) for key, values in rows.items()]
+        return KernelPartials(
             np.array([n for n, _, _ in entries], dtype=np.int64),
             np.array([key for _, key, _ in entries], dtype=np.int64),
             self.records([values for _, _, values in entries]),
@@ -51,25 +51,25 @@ class Rows:
         column = Values(flat, np.ones(len(flat), dtype=bool))
         return {name: fold(s, s.lift(column), members, len(groups)) for name, s in STATISTICS.items()}
 
-    def window(self, start: int, end: int) -> Fragment:
-        result: Fragment = {}
-        for rows in self.fragments[start:end]:
+    def window(self, start: int, end: int) -> Slice:
+        result: Slice = {}
+        for rows in self.slices[start:end]:
             for key, values in rows.items():
                 result.setdefault(key, []).extend(values)
         return result
 
 
-def check(tree: GroupedWindows, rows: Rows, fragments: list[Fragment], lengths: list[int], due: object = None) -> None:
-    begin = len(rows.fragments)
-    rows.fragments += fragments
-    starts = np.array([[max(0, begin + n + 1 - length) for length in lengths] for n in range(len(fragments))])
-    answers = tree.slide(rows.partials(fragments), len(fragments), starts, due)
+def check(tree: GroupedWindows, rows: Rows, slices: list[Slice], lengths: list[int], due: object = None) -> None:
+    begin = len(rows.slices)
+    rows.slices += slices
+    starts = np.array([[max(0, begin + n + 1 - length) for length in lengths] for n in range(len(slices))])
+    answers = tree.slide(rows.partials(slices), len(slices), starts, due)
     wanted = np.argwhere(np.ones(starts.shape) if due is None else due)
     windows = [rows.window(int(starts[n, j]), begin + n + 1) for n, j in wanted]
     check_answers(answers, windows)
 
 
-def check_answers(answers: Answers, windows: list[Fragment]) -> None:
+def check_answers(answers: WindowAnswers, windows: list[Slice]) -> None:
     assert answers.present.shape == (len(windows), len(answers.keys))
     found = answers.rows()
     expected = [(n, key) for n, window in enumerate(windows) for key in window]
@@ -94,20 +94,20 @@ def test_key_churn(seed: int, lengths: list[int]) -> None:
     for cycle in range(6):
         # The keys in use move on, so that old ones disappear; now and then there are many, or none.
         population = [0, 3, 20, 5][int(rng.integers(4))]
-        fragments: list[Fragment] = []
+        slices: list[Slice] = []
         for _ in range(int(rng.integers(0, 4))):
             present = {5 * cycle + int(key) for key in rng.integers(0, population + 1, population)}
             values = {key: rng.normal(size=int(rng.integers(1, 3))).tolist() for key in sorted(present)}
             if values and rng.random() < 0.1:
                 values[min(values)].append(float("nan"))
-            fragments.append(values)
-        due = rng.random((len(fragments), len(lengths))) < 0.6
-        check(tree, rows, fragments, lengths, due if cycle % 2 else None)
+            slices.append(values)
+        due = rng.random((len(slices), len(lengths))) < 0.6
+        check(tree, rows, slices, lengths, due if cycle % 2 else None)
         if rng.random() < 0.5 and tree.first < tree.next:
             late = int(rng.integers(tree.first, tree.next))
             news = {5 * cycle: [float(rng.normal())], 1000: [100.0, float(rng.choice([1.0, np.inf]))]}
             for key, values in news.items():
-                rows.fragments[late].setdefault(key, []).extend(values)
+                rows.slices[late].setdefault(key, []).extend(values)
             tree.amend(late, np.array(list(news)), rows.records(list(news.values())))
 
 
@@ -138,17 +138,19 @@ def test_a_rare_statistic_has_a_kernel_only_when_it_must() -> None:
     assert "nonfinite" not in tree._kernels
 
 
-def test_a_tree_may_begin_with_any_fragment() -> None:
-    """Rebuilt from a log: fragments keep the numbers they had."""
+def test_a_tree_may_begin_with_any_slice() -> None:
+    """Rebuilt from a log: slices keep the numbers they had."""
     tree = GroupedWindows({"n": COUNT}, {"n": "prefix"}, 3, first=1000)
-    ones = Partials(np.array([0, 2]), np.array([4, 4]), {"n": (np.array([1, 1]),)})
+    ones = KernelPartials(np.array([0, 2]), np.array([4, 4]), {"n": (np.array([1, 1]),)})
     rows = tree.slide(ones, 3, [[1000], [1000], [1001]]).rows()
     assert (tree.first, tree.next) == (1001, 1003)
     assert rows.records["n"][0].tolist() == [1, 1, 1]
     tree.amend(1001, np.array([4]), {"n": (np.array([5]),)})
-    nothing = Partials(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), {"n": (np.empty(0, dtype=np.int64),)})
+    nothing = KernelPartials(
+        np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), {"n": (np.empty(0, dtype=np.int64),)}
+    )
     assert tree.slide(nothing, 1, [[1001]]).rows().records["n"][0].tolist() == [6]
-    with pytest.raises(KernelError, match="fragment 1000 is not held"):
+    with pytest.raises(KernelError, match="slice 1000 is not held"):
         tree.amend(1000, np.array([4]), {"n": (np.array([5]),)})
 
 
@@ -167,7 +169,7 @@ def test_keys_by_hand() -> None:
 
 def compilations() -> int:
     """How many kernels and row operations this process has compiled or loaded so far."""
-    kernels = sum(len(compiled(interpreted_run, algorithm).signatures) for algorithm in ALGORITHMS.values())
+    kernels = sum(len(compiled(loop_of, algorithm).signatures) for algorithm in ALGORITHMS.values())
     return kernels + row_operation.cache_info().currsize
 
 
@@ -179,7 +181,7 @@ def test_warm_up_leaves_nothing_to_compile() -> None:
             for ranges in (1, 2) if algorithm.many_ranges else (1,):
                 if why_not(algorithm, case.statistic, ranges) is None:
                     tree = GroupedWindows({name: case.statistic}, {name: kernel}, 3, ranges)
-                    partials = Partials(
+                    partials = KernelPartials(
                         np.zeros(9, dtype=np.int64), np.arange(9), {name: case.records(np.random.default_rng(1), 9)}
                     )
                     tree.slide(partials, 1, np.zeros(ranges))
@@ -190,12 +192,12 @@ def test_warm_up_leaves_nothing_to_compile() -> None:
 def test_another_process_loads_what_is_compiled() -> None:
     warm_up([COUNT], ["prefix"])
     program = (
-        "from weft.kernels.execution import compiled, interpreted_run\n"
+        "from weft.kernels.execution import compiled, loop_of\n"
         "from weft.kernels.algorithms import ALGORITHMS\n"
         "from weft.kernels.monoids import COUNT\n"
         "from weft.kernels.warm import warm_up\n"
         "warm_up([COUNT], ['prefix'])\n"
-        "stats = compiled(interpreted_run, ALGORITHMS['prefix']).stats\n"
+        "stats = compiled(loop_of, ALGORITHMS['prefix']).stats\n"
         "print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

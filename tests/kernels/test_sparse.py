@@ -13,7 +13,7 @@ from tests.kernels.cases import CASES, Case, assert_same
 from weft.kernels import spans as spans_module
 from weft.kernels import sparse
 from weft.kernels.algorithms import ALGORITHMS
-from weft.kernels.grouped import AnswerRows, GroupedWindows, Partials
+from weft.kernels.grouped import AnswerRows, GroupedWindows, KernelPartials
 from weft.kernels.kernel import KernelError, why_not
 from weft.kernels.monoids import COUNT, NAN, NONFINITE, SUM_OF_DOUBLES
 from weft.kernels.spans import Windows, spans
@@ -24,20 +24,20 @@ NAMES = tuple(CASES)
 
 
 class Naive:
-    """All partials by fragment and key, from which every answer is computed anew."""
+    """All partials by slice and key, from which every answer is computed anew."""
 
     def __init__(self, statistic: Statistic) -> None:
         self.statistic = statistic
         self.partials: dict[tuple[int, int], Columns] = {}
 
-    def take(self, fragment: int, key: int, record: Columns) -> None:
-        held = self.partials.get((fragment, key))
-        self.partials[fragment, key] = record if held is None else self.statistic.combine(held, record)
+    def take(self, slice_: int, key: int, record: Columns) -> None:
+        held = self.partials.get((slice_, key))
+        self.partials[slice_, key] = record if held is None else self.statistic.combine(held, record)
 
     def answer(self, start: int, end: int) -> dict[int, Columns]:
         found: dict[int, Columns] = {}
-        for (fragment, key), record in sorted(self.partials.items(), key=lambda item: item[0]):
-            if start <= fragment <= end:
+        for (slice_, key), record in sorted(self.partials.items(), key=lambda item: item[0]):
+            if start <= slice_ <= end:
                 found[key] = self.statistic.combine(found[key], record) if key in found else record
         return found
 
@@ -58,28 +58,28 @@ class Script:
         )
         self.dense = GroupedWindows({"x": case.statistic}, {"x": kernel}, self.lengths[0], ranges)
 
-    def entries(self, fragments: int) -> tuple[np.ndarray, np.ndarray]:
-        """Random places, some fragments without any; keys come and go."""
+    def entries(self, slices: int) -> tuple[np.ndarray, np.ndarray]:
+        """Random places, some slices without any; keys come and go."""
         crowd, density = int(self.rng.integers(1, 12)), self.rng.choice((0.1, 0.5, 1.0))
-        there = self.rng.random((fragments, crowd)) < density
-        fragment, key = np.nonzero(there)
-        return fragment, key + int(self.rng.integers(0, 8))
+        there = self.rng.random((slices, crowd)) < density
+        slice_, key = np.nonzero(there)
+        return slice_, key + int(self.rng.integers(0, 8))
 
     def slide(self) -> None:
-        fragments, begin = int(self.rng.integers(0, 5)), self.sparse.next
-        fragment, key = self.entries(fragments)
+        slices, begin = int(self.rng.integers(0, 5)), self.sparse.next
+        slice_, key = self.entries(slices)
         records = self.case.records(self.rng, len(key))
-        for n, (f, k) in enumerate(zip(fragment.tolist(), key.tolist(), strict=True)):
+        for n, (f, k) in enumerate(zip(slice_.tolist(), key.tolist(), strict=True)):
             self.naive.take(begin + f, k, tuple(column[n : n + 1] for column in records))
-        ends = begin + np.arange(fragments)
+        ends = begin + np.arange(slices)
         starts = np.maximum(ends[:, None] + 1 - np.array(self.lengths), 0)
         due = self.rng.random(starts.shape) < self.rng.choice((0.2, 0.8, 1.0))
         # No order is asked for among the entries of a call.
         mixed = self.rng.permutation(len(key))
-        partials = Partials(fragment[mixed], key[mixed], {"x": tuple(column[mixed] for column in records)})
-        found = self.sparse.slide(partials, fragments, starts, due)
+        partials = KernelPartials(slice_[mixed], key[mixed], {"x": tuple(column[mixed] for column in records)})
+        found = self.sparse.slide(partials, slices, starts, due)
         by_answer = sorted_rows(found)
-        assert_rows_equal(by_answer, sorted_rows(self.dense.slide(partials, fragments, starts, due).rows()))
+        assert_rows_equal(by_answer, sorted_rows(self.dense.slide(partials, slices, starts, due).rows()))
         assert np.all(np.diff(np.nonzero(due)[1][found.answers]) >= 0), "rows come range by range"
         windows = [self.naive.answer(int(starts[n, j]), int(ends[n])) for n, j in np.argwhere(due)]
         expected = [(n, k, window[k]) for n, window in enumerate(windows) for k in sorted(window)]
@@ -94,8 +94,8 @@ class Script:
         if self.sparse.first == self.sparse.next:
             return
         held = self.sparse.next - self.sparse.first
-        fragment, key = self.entries(held)
-        sequences, records = fragment + self.sparse.first, self.case.records(self.rng, len(key))
+        slice_, key = self.entries(held)
+        sequences, records = slice_ + self.sparse.first, self.case.records(self.rng, len(key))
         self.sparse.absorb(sequences, key, {"x": records})
         self.dense.absorb(sequences, key, {"x": records})
         for n, (f, k) in enumerate(zip(sequences.tolist(), key.tolist(), strict=True)):
@@ -158,17 +158,17 @@ def test_long_windows_over_many_ranges(name: str, monkeypatch: pytest.MonkeyPatc
     """Long enough for stretches to be put together from a tree, and copied out in parts."""
     monkeypatch.setattr(spans_module, "_AT_ONCE", 100)
     case, rng = CASES[name], np.random.default_rng(4)
-    fragments, lengths = 150, [140, 90, 33, 1]
-    fragment, key = np.nonzero(rng.random((fragments, 3)) < 0.9)
+    slices, lengths = 150, [140, 90, 33, 1]
+    slice_, key = np.nonzero(rng.random((slices, 3)) < 0.9)
     records = case.records(rng, len(key))
     naive = Naive(case.statistic)
-    for n, (f, k) in enumerate(zip(fragment.tolist(), key.tolist(), strict=True)):
+    for n, (f, k) in enumerate(zip(slice_.tolist(), key.tolist(), strict=True)):
         naive.take(f, k, tuple(column[n : n + 1] for column in records))
-    starts = np.maximum(np.arange(1, fragments + 1)[:, None] - np.array(lengths), 0)
+    starts = np.maximum(np.arange(1, slices + 1)[:, None] - np.array(lengths), 0)
     due = np.zeros(starts.shape, dtype=bool)
     due[140:] = True
     windows = SparseWindows({"x": case.statistic}, len(lengths))
-    rows = sorted_rows(windows.slide(Partials(fragment, key, {"x": records}), fragments, starts, due))
+    rows = sorted_rows(windows.slide(KernelPartials(slice_, key, {"x": records}), slices, starts, due))
     place = 0
     for step, number in np.argwhere(due):
         for k, record in sorted(naive.answer(int(starts[step, number]), int(step)).items()):
@@ -178,9 +178,9 @@ def test_long_windows_over_many_ranges(name: str, monkeypatch: pytest.MonkeyPatc
     assert place == len(rows.keys)
 
 
-def one(fragment: int, key: int, value: float, flags: int = 0) -> Partials:
+def one(slice_: int, key: int, value: float, flags: int = 0) -> KernelPartials:
     records = {"sum": (np.array([value]),), "nonfinite": (np.array([flags]),)}
-    return Partials(np.array([fragment]), np.array([key]), records)
+    return KernelPartials(np.array([slice_]), np.array([key]), records)
 
 
 def test_what_a_large_number_hid_is_there_again_when_it_has_gone() -> None:
@@ -204,26 +204,30 @@ def test_a_rare_statistic_has_records_only_while_it_must() -> None:
 def test_expired_partials_are_let_go() -> None:
     windows = SparseWindows({"n": COUNT}, 2)
     for step in range(50):
-        partials = Partials(np.zeros(3, dtype=np.int64), step + np.arange(3), {"n": (np.ones(3, dtype=np.int64),)})
+        partials = KernelPartials(
+            np.zeros(3, dtype=np.int64), step + np.arange(3), {"n": (np.ones(3, dtype=np.int64),)}
+        )
         windows.slide(partials, 1, [[max(0, step - 4), step]])
     assert (len(windows.held().keys), windows.number_of_keys) == (15, 7)
-    windows.slide(Partials(np.empty(0, int), np.empty(0, int), {"n": (np.empty(0, int),)}), 1, [[50, 50]])
+    windows.slide(KernelPartials(np.empty(0, int), np.empty(0, int), {"n": (np.empty(0, int),)}), 1, [[50, 50]])
     assert windows.is_empty
     assert windows.nbytes == 0
 
 
-def test_fragments_that_are_gone_cannot_be_amended() -> None:
+def test_slices_that_are_gone_cannot_be_amended() -> None:
     windows = SparseWindows({"n": COUNT}, first=1000)
-    windows.slide(Partials(np.array([0, 2]), np.array([4, 4]), {"n": (np.array([1, 1]),)}), 3, [[1000], [1000], [1001]])
-    with pytest.raises(KernelError, match="fragment 1000 is not held; those from 1001 to 1002 are"):
+    windows.slide(
+        KernelPartials(np.array([0, 2]), np.array([4, 4]), {"n": (np.array([1, 1]),)}), 3, [[1000], [1000], [1001]]
+    )
+    with pytest.raises(KernelError, match="slice 1000 is not held; those from 1001 to 1002 are"):
         windows.absorb(np.array([1001, 1000]), np.array([4, 4]), {"n": (np.array([5, 5]),)})
     with pytest.raises(KernelError, match="never go back"):
-        windows.slide(Partials(np.array([0]), np.array([4]), {"n": (np.array([1]),)}), 1, [[999]])
+        windows.slide(KernelPartials(np.array([0]), np.array([4]), {"n": (np.array([1]),)}), 1, [[999]])
 
 
 def test_gaps_between_the_instances_of_a_hopping_window_are_in_none_of_them() -> None:
-    keys, fragments = np.array([1, 1, 1, 2]), np.array([0, 3, 5, 4])
-    found = spans(keys, fragments, Windows(np.array([0, 0]), np.array([0, 5]), np.array([1, 6])))
+    keys, slices = np.array([1, 1, 1, 2]), np.array([0, 3, 5, 4])
+    found = spans(keys, slices, Windows(np.array([0, 0]), np.array([0, 5]), np.array([1, 6])))
     assert (found.counts.tolist(), found.firsts.tolist(), found.lasts.tolist()) == ([1, 1], [0, 2], [1, 3])
 
 

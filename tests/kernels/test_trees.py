@@ -1,4 +1,4 @@
-"""Whole trees: rows, cut into fragments, lifted, folded, taken in by a kernel, against windows evaluated row by row."""
+"""Whole trees: rows, cut into slices, lifted, folded, taken in by a kernel, against windows evaluated row by row."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.windows.strategies import answers_between
 from weft.algebra import Window
 from weft.algebra.types import BIGINT
-from weft.kernels.grouped import GroupedWindows, Partials
+from weft.kernels.grouped import GroupedWindows, KernelPartials
 from weft.kernels.monoids import COUNT, extreme, sum_of_integers, whole_sum
 from weft.kernels.statistic import Columns, Statistic, Values, fold
 from weft.windows.schedule import edges_between, most_partials
@@ -85,13 +85,13 @@ def test_a_tree_answers_what_its_windows_hold(
     assert answered == expected
 
 
-def partials_of(rows: list[tuple[int, int, int]], begins: np.ndarray, ends: np.ndarray) -> Partials:
+def partials_of(rows: list[tuple[int, int, int]], begins: np.ndarray, ends: np.ndarray) -> KernelPartials:
     inside = [row for row in rows if begins[0] <= row[0] < ends[-1]]
-    fragments = np.searchsorted(ends, [clock for clock, _, _ in inside], side="right")
-    pairs = sorted({(int(n), key) for n, (_, key, _) in zip(fragments, inside, strict=True)})
-    members = np.array([pairs.index((int(n), row[1])) for n, row in zip(fragments, inside, strict=True)], dtype=np.intp)
+    slices = np.searchsorted(ends, [clock for clock, _, _ in inside], side="right")
+    pairs = sorted({(int(n), key) for n, (_, key, _) in zip(slices, inside, strict=True)})
+    members = np.array([pairs.index((int(n), row[1])) for n, row in zip(slices, inside, strict=True)], dtype=np.intp)
     values = [value for _, _, value in inside]
-    return Partials(
+    return KernelPartials(
         np.array([n for n, _ in pairs], dtype=np.int64),
         np.array([key for _, key in pairs], dtype=np.int64),
         {name: fold(s, lifted(s, values), members, len(pairs)) for name, s in STATISTICS.items()},

@@ -6,6 +6,7 @@ made up.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from operator import add, sub
 
 import numpy as np
@@ -100,7 +101,8 @@ def test_daba_in_the_source_example() -> None:
 
 def test_slickdeque_in_the_source_example() -> None:
     """UT-W4: n = 6; the deque before and after partial 4 comes in at position 1, and the answers for ranges 6 … 1."""
-    kernel = DequeKernel(ALGORITHMS["slickdeque_noninv"], extreme(BIGINT, True), 6, ranges=6, interpret=True, batch=1)
+    interpreted = replace(extreme(BIGINT, True), rows=None)
+    kernel = DequeKernel(ALGORITHMS["slickdeque_noninv"], interpreted, 6, ranges=6, batch=1)
     values = np.array([6, 4, 5, 1, 3, 2, 4]).reshape(7, 1)
     starts = np.array(all_lengths(6, 7))
     kernel.slide((values[:6],), starts[:6], np.zeros((6, 6)))

@@ -4,7 +4,7 @@ Window aggregates share reductions of streams and window trees:
 
     stream      one reduction of its rows to partials, for all queries
     cohort      the queries that take the same rows and group them by the same keys
-    tree        the windows of a cohort that share fragments and kernels
+    tree        the windows of a cohort that share slices and kernels
 
 Selections and joins share the nodes of a network:
 
@@ -77,7 +77,7 @@ class Apart(msgspec.Struct, frozen=True):
 
 
 class SharedTree(msgspec.Struct, frozen=True, rename={"number": "tree"}):
-    """Windows that share fragments and kernels. Trees are numbered through the whole stream."""
+    """Windows that share slices and kernels. Trees are numbered through the whole stream."""
 
     number: int
     windows: tuple[Window, ...]

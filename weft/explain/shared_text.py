@@ -145,7 +145,7 @@ def _cohort_text(cohort: Cohort | RunningCohort) -> str:
 
 def _tree_lines(tree: SharedTree, stream: SharedStream, sharing: Sharing) -> Iterator[str]:
     clock = stream.clock
-    yield f"tree {tree.number}: {_windows(tree, clock)}; {_per(tree.edge_rate, 'fragments', clock)}"
+    yield f"tree {tree.number}: {_windows(tree, clock)}; {_per(tree.edge_rate, 'slices', clock)}"
     yield from (f"  {each.measure} in {each.kernel}: {each.reason}" for each in tree.kernels)
     yield from (f"  {name} {_costs(sharing.woven[name], stream)}" for name in tree.queries)
     if tree.apart is not None:
@@ -185,7 +185,7 @@ def _query_lines(woven: WovenQuery, stream: SharedStream, measured: Measured) ->
     yield f"  {_cohort_text(cohort)}"
     if cohort.host is not None:
         yield f"  kernels {cohort.host}"
-    yield f"  windows {_windows(tree, stream.clock)}; {_per(tree.edge_rate, 'fragments', stream.clock)}"
+    yield f"  windows {_windows(tree, stream.clock)}; {_per(tree.edge_rate, 'slices', stream.clock)}"
     yield f"  shares the tree with {_other_queries(len(woven.companions))}{_listed(woven.companions)}"
     yield f"  shares the cohort with {_other_queries(in_cohort)}"
     yield f"  shares the reduction with {_other_queries(stream.number_of_queries - 1)}; {_rate_text(stream)}"

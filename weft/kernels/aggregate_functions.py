@@ -184,7 +184,7 @@ for _name, _less, _root in (
     register(AggregateFunction(_name, lambda types: (Need(MOMENTS),), partial(_spread_lower, _less, _root)))
 
 # --- MIN_BY, MAX_BY, FIRST, LAST -------------------------------------------------------------------------------------
-# FIRST(x) and LAST(x) take the clock as their second argument: rows of a fragment come in no order of their own.
+# FIRST(x) and LAST(x) take the clock as their second argument: rows of a slice come in no order of their own.
 
 
 def _by_needs(greatest: bool, types: Sequence[DataType]) -> tuple[Need, ...]:

@@ -32,7 +32,7 @@ from weft.kernels.compiled.cells import (
     Index,
     Least,
     Memory,
-    Rows,
+    RowPointers,
     keep_numbers,
     memory,
     numbers,
@@ -96,8 +96,8 @@ def check_starts(ix: Index, starts: Any, pushes: int, evictions: int, ranges: in
 
 
 @cache
-def interpreted_run(algorithm: Algorithm) -> Run:
-    """`run` as plain Python; memories are arrays, `ix`, `starts` and `due` are lists."""
+def loop_of(algorithm: Algorithm) -> Run:
+    """The loop of an algorithm. As plain Python, memories are arrays, and `ix`, `starts` and `due` are lists."""
     evict, slide, query, answer = algorithm.evict, algorithm.slide, algorithm.query, algorithm.answer
     together, stamp = answer is not one_by_one, source_stamp()
 
@@ -159,7 +159,7 @@ def compiled(driver: Callable[[Algorithm], Run], algorithm: Algorithm) -> Run:
     return in_machine_code
 
 
-Compiled: TypeAlias = Rows | Add | AddPairs | Greatest | Least
+Compiled: TypeAlias = RowPointers | Add | AddPairs | Greatest | Least
 
 _BYTES = 8
 
@@ -171,7 +171,7 @@ def compiled_arithmetic(statistic: Statistic, width: int, carry: int, *, inverts
     assert statistic.rows is not None
     subtraction = statistic.rows.subtraction if inverts else None
     floats = bool(statistic.fields[0].dtype == np.float64)
-    return Rows(
+    return RowPointers(
         combine_at=address_of(statistic.rows.combine),
         extend_at=address_of(subtraction.extend) if subtraction else 0,
         lose_at=address_of(subtraction.lose) if subtraction else 0,

@@ -117,14 +117,14 @@ def _extended(values: NDArray[np.int64], length: int, filler: int) -> NDArray[np
 
 
 @dataclass(frozen=True)
-class Partials:
-    """Partials of several fragments, sparse: entry i is fragment `fragments[i]` (from 0 on) and key `keys[i]`.
+class KernelPartials:
+    """Partials of several slices, sparse: entry i is slice `slices[i]` (from 0 on) and key `keys[i]`.
 
-    `records` has, by the name of the statistic, its columns. A fragment may have no entries; a fragment and a key have
+    `records` has, by the name of the statistic, its columns. A slice may have no entries; a slice and a key have
     one at most. Keys are small integers (see `weft/kernels/grouped.py`).
     """
 
-    fragments: NDArray[np.int64]
+    slices: NDArray[np.int64]
     keys: NDArray[np.int64]
     records: Mapping[str, Columns]
 
@@ -139,7 +139,7 @@ class AnswerRows:
 
 
 @dataclass(frozen=True)
-class Answers:
+class WindowAnswers:
     """Aggregates of windows, for all live keys: records[name][c][a, k] is for answer a and key `keys[k]`."""
 
     keys: NDArray[np.int64]
@@ -183,8 +183,8 @@ class GroupedWindows:
 
     >>> from weft.kernels.monoids import COUNT
     >>> tree = GroupedWindows({"n": COUNT}, {"n": "prefix"}, capacity=2)
-    >>> sevens = Partials(np.array([0, 1]), np.array([7, 7]), {"n": (np.array([1, 4]),)})
-    >>> rows = tree.slide(sevens, fragments=3, starts=[[0], [0], [1]]).rows()
+    >>> sevens = KernelPartials(np.array([0, 1]), np.array([7, 7]), {"n": (np.array([1, 4]),)})
+    >>> rows = tree.slide(sevens, slices=3, starts=[[0], [0], [1]]).rows()
     >>> rows.answers, rows.keys, rows.records["n"]
     (array([0, 1, 2]), array([7, 7, 7]), (array([1, 5, 4]),))
     """
@@ -197,7 +197,7 @@ class GroupedWindows:
         ranges: int = 1,
         first: int = 0,
     ) -> None:
-        """`kernels` names the kernel of each statistic; `first` is the number of the first fragment."""
+        """`kernels` names the kernel of each statistic; `first` is the number of the first slice."""
         self.statistics = dict(statistics)
         self._names = dict(kernels)
         self._capacity = capacity
@@ -220,12 +220,12 @@ class GroupedWindows:
 
     @property
     def first(self) -> int:
-        """The number of the oldest fragment that can still be amended."""
+        """The number of the oldest slice that can still be amended."""
         return int(self._starts[0])
 
     @property
     def next(self) -> int:
-        """The number that the next fragment will get."""
+        """The number that the next slice will get."""
         return self._next
 
     @property
@@ -235,12 +235,14 @@ class GroupedWindows:
 
     # --- taking in and answering -------------------------------------------------------------------------------------
 
-    def slide(self, partials: Partials, fragments: int, starts: ArrayLike, due: ArrayLike | None = None) -> Answers:
-        """Takes in so many fragments; `starts` and `due` are as in `Kernel.slide`."""
-        table = np.asarray(starts, dtype=np.int64).reshape(fragments, self._ranges)
+    def slide(
+        self, partials: KernelPartials, slices: int, starts: ArrayLike, due: ArrayLike | None = None
+    ) -> WindowAnswers:
+        """Takes in so many slices; `starts` and `due` are as in `Kernel.slide`."""
+        table = np.asarray(starts, dtype=np.int64).reshape(slices, self._ranges)
         wanted = None if due is None else np.asarray(due, dtype=bool).reshape(table.shape)
         columns = self._columns_of(partials.keys)
-        numbers = self._next + np.asarray(partials.fragments, dtype=np.int64)
+        numbers = self._next + np.asarray(partials.slices, dtype=np.int64)
         self._awaken(partials.records, numbers)
         keys, live = self._keys.live()
         answers = table.size if wanted is None else int(np.count_nonzero(wanted))
@@ -252,20 +254,20 @@ class GroupedWindows:
         self._keys.see(columns, numbers)
 
         def presence() -> NDArray[np.bool_]:
-            seen = _seen_after_each(seen_before, partials.fragments, np.searchsorted(live, columns), numbers, fragments)
+            seen = _seen_after_each(seen_before, partials.slices, np.searchsorted(live, columns), numbers, slices)
             steps, ranges = np.nonzero(np.ones(table.shape, dtype=bool) if wanted is None else wanted)
             return np.asarray(seen[steps] >= table[steps, ranges][:, np.newaxis])
 
-        if fragments:
+        if slices:
             self._starts = table[-1].copy()
-            self._next += fragments
+            self._next += slices
         self._release()
-        return Answers(keys, records, presence)
+        return WindowAnswers(keys, records, presence)
 
     def amend(self, sequence: int, keys: NDArray[np.int64], records: Mapping[str, Columns]) -> None:
-        """Combines late rows of these keys, each named once, into fragment number `sequence`."""
+        """Combines late rows of these keys, each named once, into slice number `sequence`."""
         if not self.first <= sequence < self._next:
-            raise KernelError(f"fragment {sequence} is not held; those from {self.first} to {self._next - 1} are")
+            raise KernelError(f"slice {sequence} is not held; those from {self.first} to {self._next - 1} are")
         columns = self._columns_of(keys)
         numbers = np.full(len(columns), sequence)
         self._awaken(records, numbers)
@@ -274,7 +276,7 @@ class GroupedWindows:
         self._keys.see(columns, numbers)
 
     def absorb(self, sequences: NDArray[np.int64], keys: NDArray[np.int64], records: Mapping[str, Columns]) -> None:
-        """Combines late rows into several fragments; a fragment and a key are named once at most."""
+        """Combines late rows into several slices; a slice and a key are named once at most."""
         for sequence in np.unique(sequences).tolist():
             here = sequences == sequence
             late = {name: tuple(column[here] for column in columns) for name, columns in records.items()}
@@ -293,7 +295,7 @@ class GroupedWindows:
     def _slide_one(
         self,
         name: str,
-        partials: Partials,
+        partials: KernelPartials,
         columns: NDArray[np.int64],
         starts: NDArray[np.int64],
         due: NDArray[np.bool_] | None,
@@ -304,7 +306,7 @@ class GroupedWindows:
             return self.statistics[name].empty(answers, self._keys.width)
         rows = kernel.blank(len(starts))
         for column, values in zip(rows, partials.records[name], strict=True):
-            column[partials.fragments, columns] = values
+            column[partials.slices, columns] = values
         return kernel.slide(rows, starts, due)
 
     def _awaken(self, records: Mapping[str, Columns], sequences: NDArray[np.int64]) -> None:
@@ -350,12 +352,12 @@ def _seen_after_each(
     entries: NDArray[np.int64],
     at: NDArray[np.intp],
     numbers: NDArray[np.int64],
-    fragments: int,
+    slices: int,
 ) -> NDArray[np.int64]:
-    """After each of the new fragments, for each live key, the number of its newest partial."""
-    seen = np.full((fragments, len(before)), -1, dtype=np.int64)
+    """After each of the new slices, for each live key, the number of its newest partial."""
+    seen = np.full((slices, len(before)), -1, dtype=np.int64)
     seen[entries, at] = numbers
-    if fragments:
+    if slices:
         np.maximum(seen[0], before, out=seen[0])
         np.maximum.accumulate(seen, axis=0, out=seen)
     return seen

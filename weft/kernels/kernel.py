@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from weft.kernels.algorithms.algorithm import Algorithm, Layout, Shape, empty_index, start_at
+from weft.kernels.algorithms.algorithm import Algorithm, KernelShape, MemoryLayout, empty_index, start_at
 from weft.kernels.compiled.cells import FIRST, NEXT, Index
 from weft.kernels.compiled.pointers import address
 from weft.kernels.execution import (
@@ -22,7 +22,7 @@ from weft.kernels.execution import (
     compiled,
     compiled_arithmetic,
     identities,
-    interpreted_run,
+    loop_of,
     packed,
     unwritten,
 )
@@ -43,21 +43,20 @@ class Snapshot:
     table: NDArray[np.int64]
     columns: Columns
     starts: NDArray[np.int64]
-    history: Columns
 
 
 class Kernel:
     """A window kernel over the columns 0 … width − 1, one for each group key.
 
     Partials are numbered from 0 on. A window is named by its *start*, the number of its oldest partial; it ends with
-    the newest one. `slide` does everything, for many fragments in one call; `push`, `evict` and `query` are its parts.
+    the newest one. `slide` does everything, for many slices in one call; `push`, `evict` and `query` are its parts.
 
     >>> import numpy as np
     >>> from weft.kernels.algorithms import ALGORITHMS
     >>> from weft.kernels.monoids import COUNT
     >>> counts = Kernel(ALGORITHMS["prefix"], COUNT, capacity=3, width=2)
-    >>> for fragment in ([1, 10], [2, 20], [3, 30]):
-    ...     counts.push((np.array(fragment),))
+    >>> for slice_ in ([1, 10], [2, 20], [3, 30]):
+    ...     counts.push((np.array(slice_),))
     >>> counts.query([0, 1])
     (array([[ 6, 60],
            [ 5, 50]]),)
@@ -81,8 +80,6 @@ class Kernel:
         self.capacity = capacity
         self.ranges = ranges
         self._interpreted = statistic.rows is None
-        # A function that minds the order cannot take late rows in place: its partials are kept, to start over from.
-        self._history: Columns = () if statistic.commutative else statistic.empty(capacity, width)
         self._starts = np.zeros(ranges, dtype=np.int64)
         self._allocate(width)
 
@@ -110,7 +107,7 @@ class Kernel:
     def slide(self, partials: Columns, starts: ArrayLike, due: ArrayLike | None = None) -> Columns:
         """Takes in one partial after the other, and answers after each.
 
-        partials[c][i, k] is column c of fragment i's partial for key column k. After fragment i is taken in, range j
+        partials[c][i, k] is column c of slice i's partial for key column k. After slice i is taken in, range j
         begins at starts[i, j]: ranges are ordered from the longest to the shortest, and starts never go back. Where
         due[i, j] is set (everywhere, if it is not given) there is an answer; answers come in this order, one row each.
         """
@@ -120,16 +117,15 @@ class Kernel:
             return self.statistic.empty(0, self._width)
         self._check_first(table[0])
         answers = self._run(table, due, partials, evictions=steps)
-        self._remember(partials, steps)
         self._starts = table[-1].copy()
         return answers
 
     def blank(self, steps: int) -> Columns:
-        """Identities for so many fragments, to be filled in; `slide` takes such columns without copying them."""
+        """Identities for so many slices, to be filled in; `slide` takes such columns without copying them."""
         return self._identities(steps)
 
     def push(self, partial: Columns) -> None:
-        """Takes in the partials of one fragment, one for each key column."""
+        """Takes in the partials of one slice, one for each key column."""
         rows = tuple(np.asarray(column)[np.newaxis] for column in partial)
         self.slide(rows, self._starts, np.zeros(self.ranges))
 
@@ -162,19 +158,12 @@ class Kernel:
         if not self.first <= sequence < self.next:
             raise KernelError(f"partial {sequence} is not held; those from {self.first} to {self.next - 1} are")
         keys = np.arange(self._width) if columns is None else np.asarray(columns, dtype=np.intp)
-        if self.statistic.commutative:
-            self._absorb(sequence, partial, keys)
-        else:
-            at = sequence % self.capacity
-            _absorb(self.statistic, self._history, np.array([at]), keys, partial)
-            self._start_over()
+        self._absorb(sequence, partial, keys)
 
     def clear(self, columns: ArrayLike) -> None:
         """Makes these key columns as if nothing had ever come for them, so that other keys can have them."""
         keys = np.asarray(columns, dtype=np.intp)
         self.statistic.erase(self._columns, (slice(None), keys))
-        if self._history:
-            self.statistic.erase(self._history, (slice(None), keys))
 
     def select(self, columns: ArrayLike) -> None:
         """Rearranges the key columns: new column i is what columns[i] was, or empty where that is −1."""
@@ -185,10 +174,6 @@ class Kernel:
         self._load(snapshot, keys)
         for to, source in zip(self._columns, snapshot.columns, strict=True):
             to[:, taken] = source[:, keys[taken]]
-        if self._history:
-            self._history = self.statistic.empty(self.capacity, len(keys))
-            for to, source in zip(self._history, snapshot.history, strict=True):
-                to[:, taken] = source[:, keys[taken]]
 
     def snapshot(self) -> Snapshot:
         """A copy of all that is remembered."""
@@ -197,7 +182,6 @@ class Kernel:
             np.array(self._table, dtype=np.int64),
             tuple(column.copy() for column in self._columns),
             self._starts.copy(),
-            tuple(column.copy() for column in self._history),
         )
 
     def rebuild(self, first: int, partials: Columns, starts: ArrayLike | None = None) -> None:
@@ -205,8 +189,8 @@ class Kernel:
         self._allocate(self._width)
         start_at(self.algorithm, self._ix, self._table, first)
         self._starts = np.full(self.ranges, first, dtype=np.int64)
-        fragments = len(partials[0])
-        self.slide(partials, np.repeat(self._starts[np.newaxis], fragments, axis=0), np.zeros((fragments, self.ranges)))
+        slices = len(partials[0])
+        self.slide(partials, np.repeat(self._starts[np.newaxis], slices, axis=0), np.zeros((slices, self.ranges)))
         if starts is not None:
             self.evict(starts)
 
@@ -216,7 +200,7 @@ class Kernel:
         self._width = width
         self._allocate_memory(self.algorithm.layout(self._shape()))
 
-    def _allocate_memory(self, layout: Layout) -> None:
+    def _allocate_memory(self, layout: MemoryLayout) -> None:
         rows, numbers = layout.rows, empty_index(self._shape(), layout)
         self._ix: Index = numbers if self._interpreted else np.array(numbers, dtype=np.int64)
         self._table: Index = [0] * layout.table if self._interpreted else np.zeros(layout.table, dtype=np.int64)
@@ -237,7 +221,7 @@ class Kernel:
         self._ix[:] = snapshot.index.tolist() if self._interpreted else snapshot.index
         self._table[:] = snapshot.table.tolist() if self._interpreted else snapshot.table
 
-    def _shape(self) -> Shape:
+    def _shape(self) -> KernelShape:
         return shape_of(self.statistic, self.capacity, self.ranges, self._width)
 
     # --- running -----------------------------------------------------------------------------------------------------
@@ -250,7 +234,7 @@ class Kernel:
         wanted = _ALL_DUE if due is None else _places(np.asarray(due, dtype=bool).reshape(starts.shape))
         answers = starts.size if due is None else len(wanted) - 1
         wrong, out = self.drive(
-            interpreted_run, partials, (starts, wanted), answers, (steps, pushes, evictions, ranges, all_due)
+            loop_of, partials, (starts, wanted), answers, (steps, pushes, evictions, ranges, all_due)
         )
         if wrong:
             raise KernelError(self._complaint(wrong))
@@ -299,21 +283,10 @@ class Kernel:
         rows = np.array(self.algorithm.covering(self._ix, self._table, sequence), dtype=np.intp)
         _absorb(self.statistic, self._columns, rows, keys, partial)
 
-    def _remember(self, partials: Columns, steps: int) -> None:
-        if self._history:
-            kept = min(steps, self.capacity)
-            at = np.arange(self.next - kept, self.next) % self.capacity
-            for column, values in zip(self._history, partials, strict=True):
-                column[at] = values[steps - kept :]
 
-    def _start_over(self) -> None:
-        at = np.arange(self.first, self.next) % self.capacity
-        self.rebuild(self.first, tuple(column[at] for column in self._history), self._starts.copy())
-
-
-def shape_of(statistic: Statistic, capacity: int, ranges: int, width: int) -> Shape:
+def shape_of(statistic: Statistic, capacity: int, ranges: int, width: int) -> KernelShape:
     """What an algorithm must know of a kernel to say how much memory it needs."""
-    return Shape(
+    return KernelShape(
         capacity,
         ranges,
         statistic.exact,

@@ -25,9 +25,9 @@ from weft.kernels.sketches import EMPTY, REGISTERS, Multiset, bucket_of, multise
 from weft.kernels.statistic import (
     Array,
     Columns,
-    Field,
     Number,
     Statistic,
+    StatisticField,
     Values,
     double,
     integer,
@@ -123,7 +123,7 @@ def _carried(limbs: Columns) -> Columns:
 # --- sums of DOUBLEs -------------------------------------------------------------------------------------------------
 # NaN and infinities would never leave a running sum again (∞ − ∞ is NaN). So the sum is of what is finite, and the rest
 # is counted apart, in fields of 21 bits of one integer. Both can be lifted from rows, and just as well from the IEEE
-# sums of whole fragments, which is what Spark delivers.
+# sums of whole slices, which is what Spark delivers.
 
 _FIELD = 21
 NAN, POSITIVE, NEGATIVE = (1 << _FIELD * n for n in range(3))
@@ -341,7 +341,7 @@ MOMENTS = Statistic(
 #: The registers of a HyperLogLog sketch (see `weft/kernels/sketches.py`).
 REGISTERS_OF_HASHES = Statistic(
     name="registers",
-    fields=(Field("registers", np.dtype(np.uint8), wide=REGISTERS),),
+    fields=(StatisticField("registers", np.dtype(np.uint8), wide=REGISTERS),),
     identity=(0,),
     lift=lambda x: (registers_of(x.values, x.valid),),
     combine=lambda left, right: (np.maximum(left[0], right[0]),),

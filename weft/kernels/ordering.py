@@ -12,13 +12,13 @@ import numpy as np
 
 from weft.algebra.types import DataType, Kind
 from weft.arrays.ordinals import from_ordered_bits, joined_words, ordered_bits, takes_two_words, words_of
-from weft.kernels.statistic import Array, Columns, Field, integer, python_object
+from weft.kernels.statistic import Array, Columns, StatisticField, integer, python_object
 
 #: The topmost bit of a word.
 _HALF = np.int64(-(2**63))
 
 
-def ordered_fields(name: str, type_: DataType) -> tuple[Field, ...]:
+def ordered_fields(name: str, type_: DataType) -> tuple[StatisticField, ...]:
     """The columns that values of a type take for comparing."""
     if type_.kind in (Kind.STRING, Kind.BINARY):
         return (python_object(name),)

@@ -1,11 +1,11 @@
-"""Stretches of partials that are sorted by key and fragment: where windows begin and end, and what is in them.
+"""Stretches of partials that are sorted by key and slice: where windows begin and end, and what is in them.
 
 All partials of a key in a window lie side by side. A partial is the *first* of its key in a window if the window ends
 after it, begins no later than it, and begins after the partial before it. As ranges slide, ends and starts only ascend;
 so these windows are, for each range, a run of neighbours, found by looking into two small tables:
 
-    fragment of the partial before      2
-    fragment of the partial             5
+    slice of the partial before      2
+    slice of the partial             5
     windows of a range, [start, end]    [0,3]  [2,5]  [4,7]  [6,9]
     ends at 5 or later                         ×      ×      ×
     begins at 5 or before               ×      ×      ×
@@ -34,7 +34,7 @@ _WORD = 8
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows of some ranges, from fragment `starts[w]` to fragment `ends[w]`: range by range, and in each by time."""
+    """Windows of some ranges, from slice `starts[w]` to slice `ends[w]`: range by range, and in each by time."""
 
     ranges: NDArray[np.intp]
     starts: Ints
@@ -51,12 +51,12 @@ class Spans:
     """The places after the last ones."""
 
 
-def spans(keys: Ints, fragments: Ints, windows: Windows) -> Spans:
-    """Where the windows of every key lie among partials that are sorted by key and fragment.
+def spans(keys: Ints, slices: Ints, windows: Windows) -> Spans:
+    """Where the windows of every key lie among partials that are sorted by key and slice.
 
     >>> windows = Windows(np.array([0]), np.array([1]), np.array([4]))
-    >>> keys, fragments = np.array([7, 7, 7, 9, 12]), np.array([0, 3, 4, 0, 2])
-    >>> found = spans(keys, fragments, windows)
+    >>> keys, slices = np.array([7, 7, 7, 9, 12]), np.array([0, 3, 4, 0, 2])
+    >>> found = spans(keys, slices, windows)
     >>> found.counts, found.firsts, found.lasts
     (array([2]), array([1, 4]), array([3, 5]))
     """
@@ -67,7 +67,7 @@ def spans(keys: Ints, fragments: Ints, windows: Windows) -> Spans:
     oldest, newest = int(windows.starts.min()), int(windows.ends.max())
     reached, begun = _tables(windows, oldest, newest)
     # Place 0 is before all windows, the last place after them.
-    places = np.clip(fragments - oldest + 1, 0, newest - oldest + 2).astype(np.int32)
+    places = np.clip(slices - oldest + 1, 0, newest - oldest + 2).astype(np.int32)
     changes = np.zeros(number + 1, dtype=np.int64)
     _count(keys, places, reached, begun, changes)
     counts = np.cumsum(changes[:-1])
@@ -79,15 +79,15 @@ def spans(keys: Ints, fragments: Ints, windows: Windows) -> Spans:
 
 def _tables(windows: Windows, oldest: int, newest: int) -> tuple[Ints, Ints]:
     """By place and range: the first window that ends there or later, and the first one that begins after it."""
-    fragments = np.arange(oldest, newest + 1)
+    slices = np.arange(oldest, newest + 1)
     bounds = np.flatnonzero(np.diff(windows.ranges, prepend=-1))
-    reached = np.empty((len(fragments) + 2, len(bounds)), dtype=np.int64)
+    reached = np.empty((len(slices) + 2, len(bounds)), dtype=np.int64)
     begun = np.empty_like(reached)
     for column, (low, high) in enumerate(zip(bounds, np.append(bounds[1:], len(windows.ranges)), strict=True)):
         reached[0, column] = begun[0, column] = low
         reached[-1, column] = begun[-1, column] = high
-        reached[1:-1, column] = low + np.searchsorted(windows.ends[low:high], fragments, side="left")
-        begun[1:-1, column] = low + np.searchsorted(windows.starts[low:high], fragments, side="right")
+        reached[1:-1, column] = low + np.searchsorted(windows.ends[low:high], slices, side="left")
+        begun[1:-1, column] = low + np.searchsorted(windows.starts[low:high], slices, side="right")
     return reached, begun
 
 

@@ -1,12 +1,12 @@
 """The windows of one tree over very many keys, most of which have little to tell.
 
-`GroupedWindows` keeps a place for every key in every fragment. With a million keys and an hour of fragments that is
+`GroupedWindows` keeps a place for every key in every slice. With a million keys and an hour of slices that is
 more than any machine has, although each key may have a handful of partials. Here only the partials that exist are kept,
-sorted by key and then by fragment, and a window of a key is a stretch of them:
+sorted by key and then by slice, and a window of a key is a stretch of them:
 
     key         7  7  7  9  9  12 12 12 12
-    fragment    0  3  4  1  4   0  1  2  4
-                   [-----)  [-)   [-----)    fragments 1 … 4: where each key's window begins and ends
+    slice    0  3  4  1  4   0  1  2  4
+                   [-----)  [-)   [-----)    slices 1 … 4: where each key's window begins and ends
 
 Answers come as rows, one for each key that has partials in a window; nothing is as long as windows times keys.
 
@@ -30,7 +30,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from weft.kernels.grouped import AnswerRows, Partials
+from weft.kernels.grouped import AnswerRows, KernelPartials
 from weft.kernels.kernel import KernelError
 from weft.kernels.spans import Ints, Windows, combined, spans
 from weft.kernels.statistic import Array, Columns, Statistic, are_identities
@@ -40,7 +40,7 @@ from weft.kernels.statistic import Array, Columns, Statistic, are_identities
 FEW = 256
 SMALL = 64 << 20
 
-#: Up to this size, and once there have been some fragments, places that time has not reached yet do not count: windows
+#: Up to this size, and once there have been some slices, places that time has not reached yet do not count: windows
 #: that have only begun are as full as they look. Beyond it a guess would cost too much memory.
 LARGE, ENOUGH = 1 << 30, 8
 
@@ -51,11 +51,11 @@ SPARSE_BELOW, DENSE_ABOVE = 32, 8
 
 @dataclass(frozen=True)
 class Crowd:
-    """Who is in the windows of a tree: so many keys with so many partials, in so many fragments now, and at most."""
+    """Who is in the windows of a tree: so many keys with so many partials, in so many slices now, and at most."""
 
     keys: int
     partials: int
-    fragments: int
+    slices: int
     capacity: int
     #: The bytes of one key in dense windows, and those of one partial in sparse ones.
     dense_key: int
@@ -76,46 +76,46 @@ class Crowd:
         size = self.dense_bytes
         if self.keys <= FEW or size <= (SMALL // 2 if sparse_now else SMALL):
             return False
-        has_begun = size <= LARGE and self.fragments >= ENOUGH
-        places = self.keys * (min(self.fragments, self.capacity) if has_begun else self.capacity)
+        has_begun = size <= LARGE and self.slices >= ENOUGH
+        places = self.keys * (min(self.slices, self.capacity) if has_begun else self.capacity)
         return self.partials * (DENSE_ABOVE if sparse_now else SPARSE_BELOW) < places
 
 
 def bytes_per_partial(statistics: Mapping[str, Statistic]) -> int:
-    """The memory of one partial in sparse windows: its key, its fragment, and its records."""
+    """The memory of one partial in sparse windows: its key, its slice, and its records."""
     fields = [field for each in statistics.values() if not each.rare for field in each.fields]
     return 16 + sum(field.dtype.itemsize * max(1, field.wide) for field in fields)
 
 
 class SparseWindows:
-    """Partials sorted by key and fragment, and the windows over them; `GroupedWindows` gives the same answers.
+    """Partials sorted by key and slice, and the windows over them; `GroupedWindows` gives the same answers.
 
     >>> from weft.kernels.monoids import COUNT
     >>> tree = SparseWindows({"n": COUNT})
-    >>> sevens = Partials(np.array([0, 1]), np.array([7, 7]), {"n": (np.array([1, 4]),)})
-    >>> rows = tree.slide(sevens, fragments=3, starts=[[0], [0], [1]])
+    >>> sevens = KernelPartials(np.array([0, 1]), np.array([7, 7]), {"n": (np.array([1, 4]),)})
+    >>> rows = tree.slide(sevens, slices=3, starts=[[0], [0], [1]])
     >>> rows.answers, rows.keys, rows.records["n"]
     (array([0, 1, 2]), array([7, 7, 7]), (array([1, 5, 4]),))
     """
 
     def __init__(self, statistics: Mapping[str, Statistic], ranges: int = 1, first: int = 0) -> None:
-        """`first` is the number of the first fragment."""
+        """`first` is the number of the first slice."""
         self.statistics = dict(statistics)
         self._ranges = ranges
         self._first = self._next = first
         self._keys: Ints = np.empty(0, dtype=np.int64)
-        self._fragments: Ints = np.empty(0, dtype=np.int64)
+        self._slices: Ints = np.empty(0, dtype=np.int64)
         #: A rare statistic has records only while one of them is more than the identity.
         self._records = {name: each.empty(0) for name, each in self.statistics.items() if not each.rare}
 
     @property
     def first(self) -> int:
-        """The number of the oldest fragment that can still be amended."""
+        """The number of the oldest slice that can still be amended."""
         return self._first
 
     @property
     def next(self) -> int:
-        """The number that the next fragment will get."""
+        """The number that the next slice will get."""
         return self._next
 
     @property
@@ -132,45 +132,47 @@ class SparseWindows:
     def nbytes(self) -> int:
         """The memory that partials take."""
         columns = [column for columns in self._records.values() for column in columns]
-        return sum(column.nbytes for column in [self._keys, self._fragments, *columns])
+        return sum(column.nbytes for column in [self._keys, self._slices, *columns])
 
-    def held(self) -> Partials:
-        """All partials that windows may still need, their fragments counted from `first` on."""
+    def held(self) -> KernelPartials:
+        """All partials that windows may still need, their slices counted from `first` on."""
         records = {name: self._records_of(name) for name in self.statistics}
-        return Partials(self._fragments - self._first, self._keys, records)
+        return KernelPartials(self._slices - self._first, self._keys, records)
 
     # --- taking in and answering -------------------------------------------------------------------------------------
 
-    def slide(self, partials: Partials, fragments: int, starts: ArrayLike, due: ArrayLike | None = None) -> AnswerRows:
-        """Takes in so many fragments; `starts` and `due` are as in `Kernel.slide`. Rows come range by range."""
-        table = np.asarray(starts, dtype=np.int64).reshape(fragments, self._ranges)
+    def slide(
+        self, partials: KernelPartials, slices: int, starts: ArrayLike, due: ArrayLike | None = None
+    ) -> AnswerRows:
+        """Takes in so many slices; `starts` and `due` are as in `Kernel.slide`. Rows come range by range."""
+        table = np.asarray(starts, dtype=np.int64).reshape(slices, self._ranges)
         wanted = np.ones(table.shape, dtype=bool) if due is None else np.asarray(due, dtype=bool).reshape(table.shape)
-        if fragments and int(table[0, 0]) < self._first:
+        if slices and int(table[0, 0]) < self._first:
             raise KernelError("the starts of windows never go back")
-        order = np.lexsort((partials.fragments, partials.keys))
+        order = np.lexsort((partials.slices, partials.keys))
         records = {name: _taken(columns, order) for name, columns in partials.records.items()}
-        self._insert(partials.keys[order], self._next + partials.fragments[order], records)
+        self._insert(partials.keys[order], self._next + partials.slices[order], records)
         answers = self._answers(table, wanted)
-        if fragments:
+        if slices:
             self._first = int(table[-1, 0])
-            self._next += fragments
+            self._next += slices
             self._expire()
         return answers
 
     def absorb(self, sequences: Ints, keys: Ints, records: Mapping[str, Columns]) -> None:
-        """Combines late rows into the fragments with these numbers; a fragment and a key are named once at most."""
+        """Combines late rows into the slices with these numbers; a slice and a key are named once at most."""
         outside = (sequences < self._first) | (sequences >= self._next)
         if outside.any():
             held = f"those from {self._first} to {self._next - 1} are"
-            raise KernelError(f"fragment {sequences[outside][0]} is not held; {held}")
+            raise KernelError(f"slice {sequences[outside][0]} is not held; {held}")
         order = np.lexsort((sequences, keys))
         keys, sequences = keys[order], sequences[order]
         late = {name: _taken(columns, order) for name, columns in records.items()}
         self._awaken(late)
-        at = np.searchsorted(self._codes(self._keys, self._fragments), self._codes(keys, sequences))
+        at = np.searchsorted(self._codes(self._keys, self._slices), self._codes(keys, sequences))
         known = np.zeros(len(keys), dtype=bool)
         inside = at < len(self._keys)
-        known[inside] = (self._keys[at[inside]] == keys[inside]) & (self._fragments[at[inside]] == sequences[inside])
+        known[inside] = (self._keys[at[inside]] == keys[inside]) & (self._slices[at[inside]] == sequences[inside])
         for name, columns in self._records.items():
             combined = self.statistics[name].combine(_taken(columns, at[known]), _taken(late[name], known))
             for column, values in zip(columns, combined, strict=True):
@@ -184,19 +186,19 @@ class SparseWindows:
         known = self._records.get(name)
         return self.statistics[name].empty(len(self._keys)) if known is None else known
 
-    def _codes(self, keys: Ints, fragments: Ints) -> Ints:
-        """Numbers that are ordered like (key, fragment)."""
-        width = max(self._next, int(fragments.max()) + 1 if len(fragments) else 0) - self._first
-        return keys * width + (fragments - self._first)
+    def _codes(self, keys: Ints, slices: Ints) -> Ints:
+        """Numbers that are ordered like (key, slice)."""
+        width = max(self._next, int(slices.max()) + 1 if len(slices) else 0) - self._first
+        return keys * width + (slices - self._first)
 
-    def _insert(self, keys: Ints, fragments: Ints, records: Mapping[str, Columns]) -> None:
+    def _insert(self, keys: Ints, slices: Ints, records: Mapping[str, Columns]) -> None:
         """Merges partials in that are sorted, and that there are none of yet."""
         self._awaken(records)
         if not len(keys):
             return
-        source = _merged(self._keys, self._fragments, keys, fragments)
+        source = _merged(self._keys, self._slices, keys, slices)
         self._keys = np.concatenate((self._keys, keys))[source]
-        self._fragments = np.concatenate((self._fragments, fragments))[source]
+        self._slices = np.concatenate((self._slices, slices))[source]
         self._records = {
             name: tuple(np.concatenate(both)[source] for both in zip(columns, records[name], strict=True))
             for name, columns in self._records.items()
@@ -210,9 +212,9 @@ class SparseWindows:
 
     def _expire(self) -> None:
         """Lets go of partials that are in no window any more, and of rare statistics of which nothing is left."""
-        live = self._fragments >= self._first
+        live = self._slices >= self._first
         if not live.all():
-            self._keys, self._fragments = self._keys[live], self._fragments[live]
+            self._keys, self._slices = self._keys[live], self._slices[live]
             self._records = {name: _taken(columns, live) for name, columns in self._records.items()}
         for name in [name for name in self._records if self.statistics[name].rare]:
             if are_identities(self.statistics[name], self._records[name]).all():
@@ -223,7 +225,7 @@ class SparseWindows:
     def _answers(self, starts: Ints, due: NDArray[np.bool_]) -> AnswerRows:
         number = np.cumsum(due.ravel()).reshape(due.shape) - 1
         ranges, steps = np.nonzero(due.T)
-        found = spans(self._keys, self._fragments, Windows(ranges, starts[steps, ranges], self._next + steps))
+        found = spans(self._keys, self._slices, Windows(ranges, starts[steps, ranges], self._next + steps))
         answers = np.repeat(number[steps, ranges], found.counts)
         records = {
             name: combined(statistic, self._records[name], found.firsts, found.lasts)
@@ -239,14 +241,14 @@ def _taken(columns: Columns, at: Array) -> Columns:
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _merged(keys: Ints, fragments: Ints, new_keys: Ints, new_fragments: Ints) -> Ints:
+def _merged(keys: Ints, slices: Ints, new_keys: Ints, new_slices: Ints) -> Ints:
     """Where each partial comes from when new ones, counted on after those that are there, are merged in."""
     old, new = len(keys), len(new_keys)
     source = np.empty(old + new, dtype=np.int64)
     i = j = 0
     for at in range(old + new):
         take_old = j == new or (
-            i < old and (keys[i] < new_keys[j] or (keys[i] == new_keys[j] and fragments[i] < new_fragments[j]))
+            i < old and (keys[i] < new_keys[j] or (keys[i] == new_keys[j] and slices[i] < new_slices[j]))
         )
         source[at] = i if take_old else old + j
         i += take_old

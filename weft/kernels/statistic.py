@@ -1,7 +1,7 @@
 """A statistic: the smallest thing that a kernel keeps, and its algebra.
 
 A partial of an aggregate function is a record of statistics, and a statistic a record of columns. COUNT, SUM, AVG and
-STDDEV of one column share them: a statistic that several functions need is computed once per fragment, and goes
+STDDEV of one column share them: a statistic that several functions need is computed once per slice, and goes
 through one kernel.
 
 All functions here are vectorised over group keys: they take and return one array for each column.
@@ -32,7 +32,7 @@ class Values(NamedTuple):
     valid: NDArray[np.bool_]
 
 
-class Field(NamedTuple):
+class StatisticField(NamedTuple):
     """A column of a statistic. A *wide* field holds a fixed number of values in every record."""
 
     name: str
@@ -54,11 +54,11 @@ class Statistic:
     """The algebra of one statistic: a monoid, perhaps with an inverse.
 
     combine(combine(a, b), c) = combine(a, combine(b, c)), and combining with the identity changes nothing. The record
-    of a fragment without rows is the identity; so is that of rows that do not count.
+    of a slice without rows is the identity; so is that of rows that do not count.
     """
 
     name: str
-    fields: tuple[Field, ...]
+    fields: tuple[StatisticField, ...]
     identity: tuple[Any, ...]
 
     lift: Callable[..., Columns]
@@ -136,13 +136,13 @@ def are_identities(statistic: Statistic, records: Columns) -> NDArray[np.bool_]:
     return np.asarray(np.logical_and.reduce(same), dtype=bool)
 
 
-def integer(name: str) -> Field:
-    return Field(name, np.dtype(np.int64))
+def integer(name: str) -> StatisticField:
+    return StatisticField(name, np.dtype(np.int64))
 
 
-def double(name: str) -> Field:
-    return Field(name, np.dtype(np.float64))
+def double(name: str) -> StatisticField:
+    return StatisticField(name, np.dtype(np.float64))
 
 
-def python_object(name: str) -> Field:
-    return Field(name, np.dtype(object))
+def python_object(name: str) -> StatisticField:
+    return StatisticField(name, np.dtype(object))

@@ -12,7 +12,7 @@ import numpy as np
 
 from weft.algebra.types import BIGINT, DOUBLE
 from weft.kernels.algorithms import ALGORITHMS
-from weft.kernels.grouped import Partials, make_kernel
+from weft.kernels.grouped import KernelPartials, make_kernel
 from weft.kernels.kernel import why_not
 from weft.kernels.monoids import COUNT, MOMENTS, SUM_OF_DOUBLES, extreme
 from weft.kernels.sparse import SparseWindows
@@ -46,6 +46,6 @@ def warm_up(
 
 def _warm_up_sparse(statistic: Statistic) -> None:
     """Windows short enough to be added up one by one, and windows long enough for a tree."""
-    for fragments in (2, 200):
-        ones = Partials(np.arange(fragments), np.zeros(fragments, np.int64), {"x": statistic.empty(fragments)})
-        SparseWindows({"x": statistic}).slide(ones, fragments, np.zeros((fragments, 1)))
+    for slices in (2, 200):
+        ones = KernelPartials(np.arange(slices), np.zeros(slices, np.int64), {"x": statistic.empty(slices)})
+        SparseWindows({"x": statistic}).slide(ones, slices, np.zeros((slices, 1)))

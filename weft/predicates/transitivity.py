@@ -41,7 +41,7 @@ _MOST_FACTS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ComparisonLink:
     """A comparison of two inputs, from one side: `target operator factor·origin + shift`."""
 
     name: str
@@ -97,21 +97,21 @@ def _selections(predicates: PredicateSet) -> dict[Subject, ValueSet]:
     return {subject: values for subject, values in known.items() if values != subject.domain.whole}
 
 
-def _links(predicates: PredicateSet) -> list[Link]:
-    links: list[Link] = []
+def _links(predicates: PredicateSet) -> list[ComparisonLink]:
+    links: list[ComparisonLink] = []
     for clause in predicates.disjunctions:
         if len(clause.literals) == 1 and clause.literals[0].operator in ("<", "<=", "=", ">=", ">"):
             links.extend(_links_of(clause.literals[0]))
     return links
 
 
-def _links_of(literal: Triple) -> Iterable[Link]:
+def _links_of(literal: Triple) -> Iterable[ComparisonLink]:
     subject, operator = literal.subject, literal.operator
     if isinstance(subject, Order):
         left, right = term_of(subject.left), term_of(subject.right)
         if _read_one_each(left, right):
-            yield Link(literal.text, right, left, operator, Fraction(1), Fraction(0))
-            yield Link(literal.text, left, right, MIRRORED[operator], Fraction(1), Fraction(0))
+            yield ComparisonLink(literal.text, right, left, operator, Fraction(1), Fraction(0))
+            yield ComparisonLink(literal.text, left, right, MIRRORED[operator], Fraction(1), Fraction(0))
     elif isinstance(subject, Sum) and subject.halves is not None:
         (first, a), (second, b) = subject.halves
         yield _linear_link(literal, first, a, second, b)
@@ -123,14 +123,14 @@ def _read_one_each(left: Subject, right: Subject) -> bool:
     return len(sources[0]) == len(sources[1]) == 1 and sources[0] != sources[1]
 
 
-def _linear_link(literal: Triple, origin: Sum, a: Fraction, target: Sum, b: Fraction) -> Link:
+def _linear_link(literal: Triple, origin: Sum, a: Fraction, target: Sum, b: Fraction) -> ComparisonLink:
     """From a·origin + b·target op c to target op' (c − a·origin) / b."""
     assert isinstance(literal.bound, Fraction)
     operator = literal.operator if b > 0 else MIRRORED[literal.operator]
-    return Link(literal.text, origin, target, operator, -a / b, literal.bound / b)
+    return ComparisonLink(literal.text, origin, target, operator, -a / b, literal.bound / b)
 
 
-def _closure(known: dict[Subject, ValueSet], links: list[Link]) -> list[Fact]:
+def _closure(known: dict[Subject, ValueSet], links: list[ComparisonLink]) -> list[Fact]:
     facts = [Fact(subject, values, frozenset()) for subject, values in known.items()]
     latest = facts
     while latest and len(facts) <= _MOST_FACTS:
@@ -152,7 +152,7 @@ def _covers(fact: Fact, other: Fact) -> bool:
     return fact.subject == other.subject and fact.way <= other.way and is_subset(fact.values, other.values)
 
 
-def _handed_on(values: ValueSet, link: Link) -> ValueSet | None:
+def _handed_on(values: ValueSet, link: ComparisonLink) -> ValueSet | None:
     """What a comparison says of its target if its origin is among some values; None if nothing."""
     spans = sorted(_image(_written(span, link.origin), link) for span in values.spans)
     if not spans:
@@ -186,14 +186,14 @@ def _written(span: Span, subject: Subject) -> Span:
     return low, (below(place) if operator == "<" else above(place))
 
 
-def _image(span: Span, link: Link) -> Span:
+def _image(span: Span, link: ComparisonLink) -> Span:
     if isinstance(link.target, Sum):
         low, high = (_mapped(cut, link) for cut in span)
         return (low, high) if link.factor > 0 else (high, low)
     return span
 
 
-def _mapped(cut: Cut, link: Link) -> Cut:
+def _mapped(cut: Cut, link: ComparisonLink) -> Cut:
     if cut in (FIRST, LAST):
         return cut if link.factor > 0 else (LAST if cut == FIRST else FIRST)
     _, place, side = cut

@@ -233,8 +233,8 @@ def test_want_of_memory_keeps_a_tree_sparse() -> None:
     assert not frugal.save_memory(), "nothing had to be forgotten"
 
 
-def crowded(keys: int, partials: int, fragments: int = 50) -> Crowd:
-    return Crowd(keys, partials, fragments, capacity=50, dense_key=50 * 64, sparse_partial=80)
+def crowded(keys: int, partials: int, slices: int = 50) -> Crowd:
+    return Crowd(keys, partials, slices, capacity=50, dense_key=50 * 64, sparse_partial=80)
 
 
 def test_what_a_crowd_takes() -> None:
@@ -250,13 +250,13 @@ def test_what_a_crowd_takes() -> None:
 
 def test_few_keys_are_dense_however_little_they_have() -> None:
     assert not crowded(5_000, 5_000).is_better_sparse(sparse_now=True)
-    long = Crowd(100, 100, fragments=6_000, capacity=6_000, dense_key=6_000 * 200, sparse_partial=80)
+    long = Crowd(100, 100, slices=6_000, capacity=6_000, dense_key=6_000 * 200, sparse_partial=80)
     assert long.dense_bytes > sparse.SMALL
     assert not long.is_better_sparse(sparse_now=True)
 
 
 def test_windows_that_have_only_begun_are_as_full_as_they_look_unless_there_are_very_many_keys() -> None:
     assert crowded(50_000, 100_000).is_better_sparse(sparse_now=True)
-    assert not crowded(50_000, 100_000, fragments=10).is_better_sparse(sparse_now=True)
-    assert crowded(50_000, 50_000, fragments=1).is_better_sparse(sparse_now=True), "one fragment tells nothing"
-    assert crowded(1_000_000, 2_000_000, fragments=10).is_better_sparse(sparse_now=True)
+    assert not crowded(50_000, 100_000, slices=10).is_better_sparse(sparse_now=True)
+    assert crowded(50_000, 50_000, slices=1).is_better_sparse(sparse_now=True), "one slice tells nothing"
+    assert crowded(1_000_000, 2_000_000, slices=10).is_better_sparse(sparse_now=True)

@@ -24,7 +24,7 @@ from weft.kernels.compiled.pointers import jitable
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class KernelShape:
     """What a kernel must hold."""
 
     capacity: int
@@ -45,7 +45,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class MemoryLayout:
     """The memory that a kernel wants."""
 
     rows: int
@@ -91,7 +91,7 @@ class Algorithm:
     name: str
     title: str
 
-    layout: Callable[[Shape], Layout]
+    layout: Callable[[KernelShape], MemoryLayout]
     evict: Callable[[Any, Memory, Index, Index, Any, int], None]
     """(f, cells, ix, table, starts, at): forgets what no range needs."""
 
@@ -133,7 +133,7 @@ class Algorithm:
     """Does the same to every key, whatever the data: all keys go through together."""
 
 
-def empty_index(shape: Shape, layout: Layout) -> list[int]:
+def empty_index(shape: KernelShape, layout: MemoryLayout) -> list[int]:
     """The numbers of a kernel that has seen nothing, and whose first partial will be number 0."""
     ix = [0] * OWN + list(layout.own)
     ix += [0] * (NUMBERS - len(ix))

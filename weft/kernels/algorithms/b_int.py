@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.kernels.algorithms.algorithm import Algorithm, Layout, Shape, stay
+from weft.kernels.algorithms.algorithm import Algorithm, KernelShape, MemoryLayout, stay
 from weft.kernels.compiled.cells import NEXT, OWN, Index, Memory, combine, copy, forget
 from weft.kernels.compiled.pointers import jitable
 
@@ -24,9 +24,9 @@ from weft.kernels.compiled.pointers import jitable
 TOP = OWN
 
 
-def layout(shape: Shape) -> Layout:
+def layout(shape: KernelShape) -> MemoryLayout:
     top = (2 * shape.capacity - 1).bit_length()
-    return Layout(rows=2 << top, own=(top,))
+    return MemoryLayout(rows=2 << top, own=(top,))
 
 
 @jitable

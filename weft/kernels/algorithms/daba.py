@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.kernels.algorithms.algorithm import Algorithm, Layout, Shape
+from weft.kernels.algorithms.algorithm import Algorithm, KernelShape, MemoryLayout
 from weft.kernels.compiled.cells import FIRST, NEXT, OWN, SLOTS, Index, Memory, combine, copy, forget, slot
 from weft.kernels.compiled.pointers import jitable
 
@@ -32,8 +32,8 @@ L, R, A, B = OWN, OWN + 1, OWN + 2, OWN + 3
 MIDDLE, BACK = 0, 1
 
 
-def layout(shape: Shape) -> Layout:
-    return Layout(rows=shape.capacity + 2, own=(0, 0, 0, 0))
+def layout(shape: KernelShape) -> MemoryLayout:
+    return MemoryLayout(rows=shape.capacity + 2, own=(0, 0, 0, 0))
 
 
 @jitable

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.kernels.algorithms.algorithm import Algorithm, Layout, Shape, stay
+from weft.kernels.algorithms.algorithm import Algorithm, KernelShape, MemoryLayout, stay
 from weft.kernels.compiled.cells import COMMUTES, NEXT, SLOTS, Index, Memory, combine, copy, forget
 from weft.kernels.compiled.pointers import jitable
 
@@ -25,9 +25,9 @@ RIGHT = 0
 ROOT = 1
 
 
-def layout(shape: Shape) -> Layout:
+def layout(shape: KernelShape) -> MemoryLayout:
     leaves = 1 << (shape.capacity - 1).bit_length()
-    return Layout(rows=2 * leaves, slots=leaves)
+    return MemoryLayout(rows=2 * leaves, slots=leaves)
 
 
 @jitable

@@ -24,14 +24,14 @@ from typing import Any
 
 import numpy as np
 
-from weft.kernels.algorithms.algorithm import Algorithm, Layout, Shape, stay
+from weft.kernels.algorithms.algorithm import Algorithm, KernelShape, MemoryLayout, stay
 from weft.kernels.compiled.cells import BASE, FIRST, NEXT, SLOTS, Index, Memory, combine, copy, forget, slot
 from weft.kernels.compiled.pointers import jitable
 
 
-def layout(shape: Shape) -> Layout:
+def layout(shape: KernelShape) -> MemoryLayout:
     """The table has, for each cell of the ring, the first partial it does not cover; then a stack of visits."""
-    return Layout(rows=shape.capacity, table=2 * shape.capacity)
+    return MemoryLayout(rows=shape.capacity, table=2 * shape.capacity)
 
 
 @jitable

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.kernels.algorithms.algorithm import Algorithm, Layout, Shape, stay
+from weft.kernels.algorithms.algorithm import Algorithm, KernelShape, MemoryLayout, stay
 from weft.kernels.compiled.cells import NEXT, Index, Memory, combine, copy, forget, slot
 from weft.kernels.compiled.pointers import jitable
 
 
-def layout(shape: Shape) -> Layout:
-    return Layout(rows=shape.capacity)
+def layout(shape: KernelShape) -> MemoryLayout:
+    return MemoryLayout(rows=shape.capacity)
 
 
 @jitable

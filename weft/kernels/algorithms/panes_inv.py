@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.kernels.algorithms.algorithm import Algorithm, Layout, Shape
+from weft.kernels.algorithms.algorithm import Algorithm, KernelShape, MemoryLayout
 from weft.kernels.compiled.cells import (
     CAPACITY,
     EXACT,
@@ -56,8 +56,8 @@ RENEWED_AFTER = 14
 RUNNING, FRESH, CARRY = 0, 1, 2
 
 
-def layout(shape: Shape) -> Layout:
-    return Layout(rows=shape.capacity + (1 if shape.exact else 4), own=(0,), carry=CARRY)
+def layout(shape: KernelShape) -> MemoryLayout:
+    return MemoryLayout(rows=shape.capacity + (1 if shape.exact else 4), own=(0,), carry=CARRY)
 
 
 @jitable

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.kernels.algorithms.algorithm import Algorithm, Layout, Shape
+from weft.kernels.algorithms.algorithm import Algorithm, KernelShape, MemoryLayout
 from weft.kernels.compiled.cells import (
     EXACT,
     FIRST,
@@ -45,11 +45,11 @@ from weft.kernels.compiled.pointers import jitable
 BLOCK, NEWEST_BLOCK, BLOCK_BEFORE = OWN, OWN + 1, OWN + 2
 
 
-def layout(shape: Shape) -> Layout:
+def layout(shape: KernelShape) -> MemoryLayout:
     """The ring, one cell to work in, and, where arithmetic is not exact, as many cells for carries."""
     cells = shape.capacity + 2
     block = shape.capacity if shape.restarts else 0
-    return Layout(cells if shape.exact else 2 * cells, own=(block, 0, 0), slots=shape.capacity + 1, carry=cells)
+    return MemoryLayout(cells if shape.exact else 2 * cells, own=(block, 0, 0), slots=shape.capacity + 1, carry=cells)
 
 
 @jitable

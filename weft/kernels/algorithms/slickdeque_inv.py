@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.kernels.algorithms.algorithm import Algorithm, Layout, Shape
+from weft.kernels.algorithms.algorithm import Algorithm, KernelShape, MemoryLayout
 from weft.kernels.algorithms.panes_inv import RENEWED_AFTER, take
 from weft.kernels.compiled.cells import (
     CAPACITY,
@@ -43,13 +43,13 @@ from weft.kernels.compiled.pointers import jitable
 FRESH_FROM = OWN
 
 
-def layout(shape: Shape) -> Layout:
+def layout(shape: KernelShape) -> MemoryLayout:
     """The table has, for each range, the oldest partial of its running aggregate.
 
     Rows after the ring: running aggregates, and where arithmetic is not exact fresh ones, and the carries of both.
     """
     rows = shape.capacity + shape.ranges * (1 if shape.exact else 4)
-    return Layout(rows, own=(0,), table=shape.ranges, carry=2 * shape.ranges)
+    return MemoryLayout(rows, own=(0,), table=shape.ranges, carry=2 * shape.ranges)
 
 
 @jitable

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.kernels.algorithms.algorithm import Algorithm, Layout, Shape, stay
+from weft.kernels.algorithms.algorithm import Algorithm, KernelShape, MemoryLayout, stay
 from weft.kernels.compiled.cells import (
     FIRST,
     NEXT,
@@ -63,7 +63,7 @@ FEW_RANGES = 8
 FEWEST_SLOTS = 64
 
 
-def layout(shape: Shape) -> Layout:
+def layout(shape: KernelShape) -> MemoryLayout:
     slots, batch = min(FEWEST_SLOTS, slots_for(shape.capacity)), batch_for(shape.capacity)
     return layout_of(shape.width, slots, batch, room=batch)
 
@@ -72,9 +72,9 @@ def batch_for(capacity: int) -> int:
     return max(1, min(LONGEST_BATCH, capacity // 2))
 
 
-def layout_of(width: int, slots: int, batch: int, room: int) -> Layout:
+def layout_of(width: int, slots: int, batch: int, room: int) -> MemoryLayout:
     """The memory for `width` deques of `slots` entries, `room` gathered partials, their peak, and the identity."""
-    return Layout(slots + room + 2, own=(batch, 0, room), table=2 * width + room + slots * width, slots=slots)
+    return MemoryLayout(slots + room + 2, own=(batch, 0, room), table=2 * width + room + slots * width, slots=slots)
 
 
 def slots_for(entries: int) -> int:

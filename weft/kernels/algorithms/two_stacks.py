@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.kernels.algorithms.algorithm import Algorithm, Layout, Shape
+from weft.kernels.algorithms.algorithm import Algorithm, KernelShape, MemoryLayout
 from weft.kernels.compiled.cells import FIRST, NEXT, OWN, SLOTS, Index, Memory, combine, copy, forget, slot
 from weft.kernels.compiled.pointers import jitable
 
@@ -27,8 +27,8 @@ from weft.kernels.compiled.pointers import jitable
 BACK = OWN
 
 
-def layout(shape: Shape) -> Layout:
-    return Layout(rows=shape.capacity + 1, own=(0,))
+def layout(shape: KernelShape) -> MemoryLayout:
+    return MemoryLayout(rows=shape.capacity + 1, own=(0,))
 
 
 @jitable

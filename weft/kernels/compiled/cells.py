@@ -4,7 +4,7 @@ A kernel is an algorithm over numbered cells; a cell is one partial, or one row 
 algorithm never looks into a cell. It is written once, in terms of the functions below, and runs in three worlds that
 differ in their first argument, the arithmetic `f`:
 
-    Rows                    compiled; a cell is a row of all group keys; `f` holds pointers to row operations
+    RowPointers             compiled; a cell is a row of all group keys; `f` holds pointers to row operations
     Add, Greatest, Least,   compiled; a cell is one number, or a pair of them (an ungrouped query); the arithmetic is
     AddPairs                part of the kernel's own machine code
     any other object        interpreted; `f` has a method for each function below. Multisets, texts and sketches are
@@ -156,7 +156,7 @@ def keep_numbers(address: Memory, held: Memory) -> None:
     """Writes them back."""
 
 
-class Rows(NamedTuple):
+class RowPointers(NamedTuple):
     """Compiled arithmetic on rows: addresses of row operations, and the shape of a row."""
 
     combine_at: int
@@ -202,7 +202,7 @@ class Least(NamedTuple):
     zero: float
 
 
-#: `Rows.order` by whether the greatest is wanted and whether columns are floats.
+#: `RowPointers.order` by whether the greatest is wanted and whether columns are floats.
 ORDERS = {(True, False): 1, (False, False): 2, (True, True): 3, (False, True): 4}
 
 

@@ -18,7 +18,7 @@ from weft.kernels.compiled.cells import (
     Add,
     AddPairs,
     Greatest,
-    Rows,
+    RowPointers,
     adopt,
     begin,
     between,
@@ -44,7 +44,7 @@ from weft.kernels.compiled.pointers import INTS, floats_at, implements, in_place
 
 def _named(f: Any, name: str) -> Callable[..., Any]:
     """The function of this name for an arithmetic: pairs of integers have their own, marked so."""
-    if is_arithmetic(f, Rows):
+    if is_arithmetic(f, RowPointers):
         return getattr(row_arithmetic, name)  # type: ignore[no-any-return]
     return getattr(number_arithmetic, f"{name}_pairs" if is_arithmetic(f, AddPairs) else name)  # type: ignore[no-any-return]
 
@@ -58,7 +58,7 @@ def _sum(f: Any, name: str) -> Callable[..., Any]:
 
 @implements(combine)
 def _combine(f: Any, to: Any, dst: Any, left: Any, a: Any, right: Any, b: Any) -> Any:
-    if is_arithmetic(f, Rows, AddPairs):
+    if is_arithmetic(f, RowPointers, AddPairs):
         return _named(f, "combine")
     return number_arithmetic.add if is_arithmetic(f, Add) else number_arithmetic.chosen
 
@@ -105,7 +105,7 @@ def _between(f: Any, to: Any, dst: Any, cells: Any, newer: Any, older: Any) -> A
 
 @implements(displaces)
 def _displaces(f: Any, new: Any, a: Any, old: Any, b: Any, key: Any) -> Any:
-    if is_arithmetic(f, Rows):
+    if is_arithmetic(f, RowPointers):
         return row_arithmetic.displaces
     return number_arithmetic.displaces_greatest if is_arithmetic(f, Greatest) else number_arithmetic.displaces_least
 
@@ -120,17 +120,17 @@ def _put(f: Any, to: Any, dst: Any, source: Any, a: Any, key: Any) -> Any:
 
 @implements(undisplaced)
 def _undisplaced(f: Any, cells: Any, first: Any, count: Any, kept: Any, at: Any, key: Any) -> Any:
-    return undisplaced if is_arithmetic(f, Rows) else number_arithmetic.undisplaced
+    return undisplaced if is_arithmetic(f, RowPointers) else number_arithmetic.undisplaced
 
 
 @implements(put_span)
 def _put_span(f: Any, to: Any, dst: Any, count: Any, room: Any, source: Any, a: Any, key: Any) -> Any:
-    return put_span if is_arithmetic(f, Rows) else number_arithmetic.put_span
+    return put_span if is_arithmetic(f, RowPointers) else number_arithmetic.put_span
 
 
 @implements(memory)
 def _memory(f: Any, address: Any) -> Any:
-    if is_arithmetic(f, Rows):
+    if is_arithmetic(f, RowPointers):
         return lambda f, address: address
     if f.types[0] == types.float64:
         return lambda f, address: floats_at(address)
@@ -170,14 +170,14 @@ def _copy_numbers(builder: Any, source: Any, to: Any) -> None:
 
 @implements(number_of_keys)
 def _number_of_keys(f: Any) -> Any:
-    if is_arithmetic(f, Rows):
+    if is_arithmetic(f, RowPointers):
         return lambda f: f.width
     return lambda f: 1
 
 
 @implements(is_exact)
 def _is_exact(f: Any) -> Any:
-    if is_arithmetic(f, Rows):
+    if is_arithmetic(f, RowPointers):
         return lambda f: f.carry == 0
     if f.types[0] == types.float64:
         return lambda f: False

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from weft.algebra import Aggregate, Stream, Window
-from weft.kernels.density import Crowd
+from weft.kernels.sparse import Crowd
 from weft.plan.event_time import Clock
 from weft.plan.facts import Facts
 from weft.runtime.failures.errors import MemoryLimit, megabytes

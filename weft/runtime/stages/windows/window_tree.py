@@ -1,13 +1,13 @@
 """A window tree: partials of slices in, aggregates of closed windows out, for the windows of one cut.
 
-    slices       |--|--|--|--|--|--|--|--|--|--|--|      as Spark delivers them
-    fragments    |-----|--------|-----|--------|--       as far as these windows tell them apart
+    finest       |--|--|--|--|--|--|--|--|--|--|--|      slices as Spark delivers them
+    slices       |-----|--------|-----|--------|--       as far as these windows tell them apart
                                ^ front      ^ watermark
 
-Fragments that end before the watermark are in the kernels; partials of later ones wait. A late row of a fragment that
+Slices that end before the watermark are in the kernels; partials of later ones wait. A late row of a slice that
 is in the kernels is combined into it there, as long as some open window covers it.
 
-A tree is sparse or dense (`weft/kernels/density.py`). It begins sparse, since the number of keys is not yet known, and
+A tree is sparse or dense (`weft/kernels/sparse.py`). It begins sparse, since the number of keys is not yet known, and
 becomes dense when that is better. A dense tree has no partials left to become sparse with: its owner lets it forget
 everything, and feeds it the partials again from where they are stored.
 """
@@ -23,14 +23,13 @@ from numpy.typing import NDArray
 
 from weft.algebra import Window
 from weft.kernels.compiled.row_arithmetic import ADD_FLOATS, ADD_INTS
-from weft.kernels.grouped import AnswerRows, Answers, GroupedWindows, bytes_per_key
-from weft.kernels.grouped import Partials as Fragments
+from weft.kernels.grouped import AnswerRows, GroupedWindows, KernelPartials, WindowAnswers, bytes_per_key
 from weft.kernels.sparse import Crowd, SparseWindows, bytes_per_partial
 from weft.kernels.statistic import Array, Columns, Number, Statistic, fold
 from weft.windows.schedule import distinct_ranges, edges_between, most_partials, oldest_open_start, slice_start
 from weft.windows.slicing import shared_edges
 
-#: Fragments that are taken in at once: what is dense in a call is as long as this, whatever the gaps in a stream.
+#: Slices that are taken in at once: what is dense in a call is as long as this, whatever the gaps in a stream.
 _AT_ONCE = 512
 
 
@@ -94,7 +93,7 @@ class InstanceGroups:
 
 
 class WindowTree:
-    """Kernels over the fragments of some windows."""
+    """Kernels over the slices of some windows."""
 
     def __init__(self, spec: TreeSpec, statistics: Mapping[str, Statistic], kernels: Mapping[str, str]) -> None:
         self.spec = spec
@@ -128,7 +127,7 @@ class WindowTree:
     def _start_over(self) -> None:
         self._windows = SparseWindows(self._statistics, len(self._reaches)) if self.is_sparse else self._dense(0)
         self._front: int | None = None
-        #: Where the fragments in the kernels begin, the oldest first; the partials of each; the number of the oldest.
+        #: Where the slices in the kernels begin, the oldest first; the partials of each; the number of the oldest.
         self._begins = np.empty(0, dtype=np.int64)
         self._sizes = np.empty(0, dtype=np.int64)
         self._first = 0
@@ -152,10 +151,10 @@ class WindowTree:
         """The keys and partials in the tree, or those after more partials of a number of keys have come."""
         held = int(self._sizes.sum()) + sum(len(each) for each in self._waiting)
         keys = max(keys, self.number_of_keys)
-        return Crowd(keys, held + partials, self._fragments(), self._capacity, self._dense_key, self._sparse_partial)
+        return Crowd(keys, held + partials, self._slices(), self._capacity, self._dense_key, self._sparse_partial)
 
-    def _fragments(self) -> int:
-        """About the number of fragments with partials, in the kernels and among those that wait."""
+    def _slices(self) -> int:
+        """About the number of slices with partials, in the kernels and among those that wait."""
         waiting = [int(each.slices.max()) for each in self._waiting if len(each)]
         if not waiting:
             return len(self._begins)
@@ -185,9 +184,9 @@ class WindowTree:
             return
         if self.crowd(len(np.unique(waiting.keys))).is_better_sparse(sparse_now=True):
             return
-        sparse, fragments = self._windows, self._windows.next - self._windows.first
-        dense, starts = self._dense(sparse.first), np.full((fragments, len(self._reaches)), sparse.first)
-        dense.slide(sparse.held(), fragments, starts, np.zeros_like(starts, dtype=bool))
+        sparse, slices = self._windows, self._windows.next - self._windows.first
+        dense, starts = self._dense(sparse.first), np.full((slices, len(self._reaches)), sparse.first)
+        dense.slide(sparse.held(), slices, starts, np.zeros_like(starts, dtype=bool))
         self._windows = dense
 
     # --- taking in and answering -------------------------------------------------------------------------------------
@@ -226,16 +225,16 @@ class WindowTree:
         return oldest_open_start(self.ranges, self._slides, self._phases, watermark)
 
     def _set_off(self, waiting: SlicePartials, watermark: int) -> None:
-        """Choose the first fragment: not after any partial that has come, or can still come for an open window."""
+        """Choose the first slice: not after any partial that has come, or can still come for an open window."""
         if self._front is None and len(waiting):
             oldest = min(int(waiting.slices.min()), self._oldest_open(watermark))
             self._front = slice_start(self._edges, oldest)
 
     def _next_edges(self, waiting: SlicePartials, until: int, watermark: int) -> NDArray[np.int64]:
-        """The ends of the next fragments that are complete at an instant, which is the watermark or before it."""
+        """The ends of the next slices that are complete at an instant, which is the watermark or before it."""
         assert self._front is not None
         if self._windows.is_empty and len(waiting):
-            # The kernels are empty: fragments before the next partial are skipped.
+            # The kernels are empty: slices before the next partial are skipped.
             oldest = min(int(waiting.slices.min()), self._oldest_open(watermark))
             start = slice_start(self._edges, oldest)
             if start > self._front:
@@ -249,50 +248,50 @@ class WindowTree:
         return np.asarray(edges[:_AT_ONCE])
 
     def _amended(self, arrived: SlicePartials) -> SlicePartials:
-        """Combine late partials into the fragments that the kernels have; returns the others."""
+        """Combine late partials into the slices that the kernels have; returns the others."""
         if self._front is None:
             return arrived
         late = arrived.slices < self._front
         held = late & (arrived.slices >= self._begins[0]) if len(self._begins) else np.zeros_like(late)
         if held.any():
             some = arrived.where(held)
-            fragments = np.searchsorted(self._begins, some.slices, side="right") - 1
-            at, keys, records = self._folded(fragments, some)
+            slices = np.searchsorted(self._begins, some.slices, side="right") - 1
+            at, keys, records = self._folded(slices, some)
             self._windows.absorb(self._first + at, keys, records)
         return arrived.where(~late)
 
     def _push(self, edges: NDArray[np.int64], partials: SlicePartials, before: int | None) -> InstanceGroups:
         begins = np.concatenate([[self._front], edges[:-1]])
         self._begins = np.concatenate([self._begins, begins])
-        # Between the instances of a hopping window no answer is due, and any start will do: the newest fragment.
+        # Between the instances of a hopping window no answer is due, and any start will do: the newest slice.
         newest = np.arange(len(self._begins) - len(edges), len(self._begins))[:, None]
         starts = np.minimum(np.searchsorted(self._begins, edges[:, None] - self._reaches), newest) + self._first
         due = ((edges[:, None] - self._phases) % self._slides == 0) & self._wanted
         if before is not None:
             due &= edges[:, None] > before
         asked = np.logical_or.reduceat(due, np.searchsorted(self._reach_of, np.arange(len(self._reaches))), axis=1)
-        fragments, keys, records = self._folded(np.searchsorted(edges, partials.slices, side="right"), partials)
-        self._sizes = np.append(self._sizes, np.bincount(fragments, minlength=len(edges)))
-        found = self._windows.slide(Fragments(fragments, keys, records), len(edges), starts, asked)
+        slices, keys, records = self._folded(np.searchsorted(edges, partials.slices, side="right"), partials)
+        self._sizes = np.append(self._sizes, np.bincount(slices, minlength=len(edges)))
+        found = self._windows.slide(KernelPartials(slices, keys, records), len(edges), starts, asked)
         self._front = int(edges[-1])
         gone = int(starts[-1].min()) - self._first
         self._begins, self._sizes, self._first = self._begins[gone:], self._sizes[gone:], self._first + gone
-        window, fragment = np.nonzero(due.T)
-        answers = (np.cumsum(asked).reshape(asked.shape) - 1)[fragment, self._reach_of[window]]
-        if isinstance(found, Answers):
-            return self._whole_rows(found, answers, window, edges[fragment])
-        return _single_rows(found, answers, window, edges[fragment])
+        window, slice_ = np.nonzero(due.T)
+        answers = (np.cumsum(asked).reshape(asked.shape) - 1)[slice_, self._reach_of[window]]
+        if isinstance(found, WindowAnswers):
+            return self._whole_rows(found, answers, window, edges[slice_])
+        return _single_rows(found, answers, window, edges[slice_])
 
     def _folded(
-        self, fragments: NDArray[np.intp], partials: SlicePartials
+        self, slices: NDArray[np.intp], partials: SlicePartials
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[str, Columns]]:
-        """Partials by fragment and key, one record for each pair."""
+        """Partials by slice and key, one record for each pair."""
         width = int(partials.keys.max()) + 1 if len(partials) else 1
-        codes, records = folded(fragments * width + partials.keys, partials.records, self._statistics)
+        codes, records = folded(slices * width + partials.keys, partials.records, self._statistics)
         return codes // width, codes % width, records
 
     def _whole_rows(
-        self, found: Answers, answers: NDArray[np.intp], windows: NDArray[np.intp], ends: NDArray[np.int64]
+        self, found: WindowAnswers, answers: NDArray[np.intp], windows: NDArray[np.intp], ends: NDArray[np.int64]
     ) -> InstanceGroups:
         """The groups of some windows, window by window, from answers for all keys, without groups that have no rows."""
         (counted,) = found.records[self.spec.measures[0]]
