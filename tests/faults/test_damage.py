@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from tests.faults.damage import FAULTS, damage, kind_of
 from tests.faults.project import SUBSCRIBED, Home, Seen, Stop
-from weft.runtime.stages import cycle_state
+from weft.runtime.state import store
 from weft.runtime.state.status import last_commit
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(7200)]
@@ -57,7 +57,7 @@ FOLDERS = (
 def home(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     """The project after its second stop; logs of more than three segments have been rewritten."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cycle_state, "_MOST_SEGMENTS", 3)
+        patch.setattr(store, "MOST_SEGMENTS", 3)
         home = Home(tmp_path_factory.mktemp("home"))
         home.make()
         yield home

@@ -10,9 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from weft.runtime.failures.errors import StorageError
-from weft.runtime.state.records import opened, sealed
-from weft.runtime.state.sealing import seals_of_written
-from weft.runtime.state.seals import Seal, check, seal_of
+from weft.runtime.state.checksums import Seal, check, opened, seal_of, sealed
 from weft.runtime.state.storage import Storage
 
 
@@ -67,8 +65,8 @@ def test_rows_that_executors_wrote_elsewhere_are_missed(spark: SparkSession, tmp
     folder.mkdir()
     pq.write_table(pa.table({"x": [1, 2, 3]}), folder / "part-0.parquet")
     storage = Storage(spark, tmp_path.as_uri())
-    assert seals_of_written(storage, "rows", 3) == storage.seals("rows")
+    assert storage.seals_of_written("rows", 3) == storage.seals("rows")
     with pytest.raises(StorageError, match=r"wrote 5 rows to .*/rows, where the driver finds 3: .* all machines share"):
-        seals_of_written(storage, "rows", 5)
+        storage.seals_of_written("rows", 5)
     with pytest.raises(StorageError, match="where the driver finds 0"):
-        seals_of_written(storage, "elsewhere", None)
+        storage.seals_of_written("elsewhere", None)

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from tests.runtime.workload_run import Run
 from weft.loom import Loom
-from weft.runtime.stages import cycle_state
+from weft.runtime.state import store
 
 
 @pytest.fixture
@@ -40,4 +40,5 @@ def loom(spark: SparkSession, tmp_path: Path) -> Iterator[Loom]:
 @pytest.fixture
 def compacting_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Logs are rewritten after three cycles, so that a run of six does it too."""
-    monkeypatch.setattr(cycle_state, "_MOST_SEGMENTS", 2)
+    monkeypatch.setattr(store, "MOST_SEGMENTS", 2)
+    monkeypatch.setattr(store, "MOST_FILES", 2)

@@ -16,7 +16,7 @@ from tests.runtime.trades_and_quotes import STREAMS, stream_statement
 from tests.support.spark_session import session
 from weft.loom import Loom
 from weft.runtime.engine import Engine, state_directory
-from weft.runtime.stages import cycle_state
+from weft.runtime.state import store
 
 QUERIES = {
     "windowed": "SELECT sym, SUM(qty) AS total, AVG(price) AS mean FROM trades [ROWS 20 SLIDE 10] GROUP BY sym",
@@ -88,7 +88,7 @@ def main(directory: Path, death: tuple[str, int] | None) -> None:
         if (step, cycle) == death:
             os.killpg(os.getpgrp(), signal.SIGKILL)
 
-    cycle_state._MOST_SEGMENTS = MOST_SEGMENTS
+    store.MOST_SEGMENTS = MOST_SEGMENTS  # type: ignore[misc]
     spark = session()
     with Loom.open(directory / "project") as loom:
         declare(loom, directory)

@@ -19,7 +19,7 @@ from weft.catalog import CatalogLocked
 from weft.loom import Loom
 from weft.runtime.engine import Engine, state_directory
 from weft.runtime.failures.errors import EngineError, SourceError, StorageError
-from weft.runtime.state.records import read_record, sealed
+from weft.runtime.state.checksums import read_record, sealed
 
 pytestmark = pytest.mark.spark
 

@@ -91,6 +91,25 @@ def test_a_catalog_that_was_lost_or_is_older_comes_back_from_the_state(project: 
         assert loom.catalog.setting("max_results") == "50"
 
 
+def test_an_older_copy_of_the_state_is_refused_and_a_removed_state_begins_afresh(
+    project: Project, tmp_path: Path
+) -> None:
+    project.change("CREATE CONTINUOUS QUERY a AS SELECT SUM(v) AS total FROM s")
+    project.run()
+    shutil.copytree(project.state, tmp_path / "older")
+    project.run()
+
+    shutil.rmtree(project.state)
+    shutil.copytree(tmp_path / "older", project.state)
+    with pytest.raises(EngineError, match=r"knows of cycle 1, the state is at 0: commits are missing, or an older"):
+        project.run()
+    shutil.rmtree(project.state)
+    project.run()
+    assert project.sum_of("a") == 1 + 2 + 3 + 4
+    project.run()
+    assert project.sum_of("a") == 1 + 2 + 3 + 4 + 5
+
+
 @pytest.mark.parametrize("damage", [Path.unlink, lambda file: file.write_bytes(file.read_bytes()[:-1] + b"x")])
 def test_a_copy_that_cannot_be_used_is_named(tmp_path: Path, damage: Callable[[Path], object]) -> None:
     (tmp_path / "state").mkdir()

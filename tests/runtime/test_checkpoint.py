@@ -176,7 +176,7 @@ def test_a_checkpoint_that_is_ahead_of_the_state_is_refused(feed: Feed) -> None:
     run_to_the_end(feed.loom)
     (feed.loom.directory / "state" / "commits" / "000000000002.json").unlink()
     feed.add(a=1)
-    with pytest.raises(StorageError, match="checkpoint is at cycle 2, the state at 1: commits are missing"):
+    with pytest.raises(StorageError, match="knows of cycle 2, the state is at 1: commits are missing"):
         run_to_the_end(feed.loom)
 
 

@@ -361,7 +361,7 @@ def test_a_table_that_cannot_be_read_stops_its_readers_until_it_can(beside_oracl
 def test_a_query_that_needs_too_much_memory_is_evicted_and_goes_on_when_it_may_have_more(
     beside_oracle: Callable[[str], Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(totals._Groups, "bytes_for", lambda groups, keys: 10_000 * keys)
+    monkeypatch.setattr(totals._CohortGroups, "bytes_for", lambda groups, keys: 10_000 * keys)
     beside = Beside(
         beside_oracle(
             f"""{STREAM}

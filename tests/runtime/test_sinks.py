@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 
 from tests.runtime.projects import rows_of, run_to_the_end, write_rows
 from weft.loom import Loom
+from weft.runtime.sinks.results import AnswerFiles, answers_in
 from weft.runtime.sinks.sinks import FileSink
-from weft.runtime.state.answer_files import AnswerFiles, answers_in
-from weft.runtime.state.seals import Seals
+from weft.runtime.state.checksums import Seals
 from weft.runtime.state.storage import Storage
 from weft.sql import SqlError
 

@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 from tests.runtime.projects import PATIENCE, Live, live, rows_of, run_to_the_end, write_rows
 from weft.loom import Loom, change
 from weft.runtime.failures.errors import EngineError, SourceError
+from weft.runtime.sinks.results import AnswerFiles
 from weft.runtime.sources import replay
-from weft.runtime.state.answer_files import AnswerFiles
 
 pytestmark = pytest.mark.spark
 

@@ -26,6 +26,10 @@ class KeyHashes:
         self._table = table
         self._columns: dict[str, tuple[NDArray[np.uint64], Mask]] = {}
 
+    @property
+    def bytes_held(self) -> int:
+        return sum(hashes.nbytes + valid.nbytes for hashes, valid in self._columns.values())
+
     def of(self, columns: Sequence[str]) -> tuple[Numbers, Mask]:
         """The hash of each row's key, and which rows have all columns of it: NULL is equal to nothing."""
         hashes = np.zeros(self._table.num_rows, dtype=np.uint64)

@@ -54,7 +54,9 @@ from weft.runtime.stages.windows.warm_start import PendingRestore
 from weft.runtime.state.commits import Commit, QueryState, Segment
 from weft.runtime.state.continuity import continued, of_present_streams, running_queries, with_tables
 from weft.runtime.state.cycle_spec import CycleSpec, Folders
+from weft.runtime.state.memory import MemoryAccount
 from weft.runtime.state.storage import Storage
+from weft.runtime.state.store import StateStore, are_many
 
 
 @dataclass(frozen=True)
@@ -86,13 +88,15 @@ class CycleRunner:
         self._on_step = on_step or (lambda step, cycle: None)
         self._logs = RowLogs(spark, storage, folders)
         self._scanner = Scanner(self._logs)
-        self._windows = WindowStage(self._logs, hosting, ahead)
-        self._joins = JoinStage(self._logs, network or CurrentNetwork(hosting, folders=folders))
+        self._store = StateStore(storage)
+        self._account = MemoryAccount(hosting.max_state)
+        self._windows = WindowStage(self._logs, self._store, hosting, self._account, ahead)
+        self._joins = JoinStage(self._logs, self._account, network or CurrentNetwork(hosting, folders=folders))
         #: Joins come last: they run when nothing else can, and so in few Spark jobs.
         self._stages: tuple[Stage, ...] = (
             self._windows,
-            GroupStage(storage, hosting.max_state),
-            SetStage(storage, hosting.max_state),
+            GroupStage(self._store, self._account),
+            SetStage(self._store, self._account),
             SqlStage(self._logs),
             self._joins,
         )
@@ -117,6 +121,7 @@ class CycleRunner:
         self._on_step("ingest", spec.cycle)
         for stage in self._stages:
             stage.prepare(spec, self._planned.of_stage[stage.kind], known)
+        self._account.begin(use for stage in self._stages for use in stage.memory())
         cycle = self._scan(batch, spec, known)
         waiting = list(self._planned.operators)
         while waiting:
@@ -124,6 +129,7 @@ class CycleRunner:
         self._on_step("answer", spec.cycle)
         for stage in self._stages:
             stage.finish(cycle)
+        cycle.write_state(self._store)
         commit = self._record(cycle)
         cycle.drop_views()
         self._logs.forget_snapshots(commit.snapshots.values())
@@ -238,7 +244,7 @@ class CycleRunner:
             arrived = [of[log] for of in (cycle.added, cycle.arrivals.kept_late) if log in of]
             segments = [*cycle.last.logs.get(log, ()), *arrived]
             live = [each for each in segments if not needs.expired(each, log)]
-            if len(live) > cycle.most_segments:
+            if are_many(live):
                 cycle.begin_compaction()
                 path = f"{cycle.folder}/compacted-{len(logs)}"
                 live = self._logs.compacted(self._logs.read(source, live), CLOCK, needs.since.get(log), path)

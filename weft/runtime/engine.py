@@ -45,6 +45,8 @@ from weft.runtime.sinks.kept import told
 from weft.runtime.sinks.outbox import FOLDER as WAITING
 from weft.runtime.sinks.outbox import Outbox, of_present_queries
 from weft.runtime.sinks.publishing import PublishedRows, Publisher, is_published, published_rows
+from weft.runtime.sinks.results import AnswerFiles
+from weft.runtime.sinks.sinks import take_folder
 from weft.runtime.sources import replay
 from weft.runtime.sources.bad_files import (
     Faults,
@@ -73,17 +75,23 @@ from weft.runtime.stages.joins.current import CurrentNetwork
 from weft.runtime.stages.joins.stored_network import observed_before
 from weft.runtime.stages.windows.kernel_placement import placement_settings
 from weft.runtime.stages.windows.warm_start import PendingRestore
-from weft.runtime.state.answer_files import AnswerFiles
 from weft.runtime.state.catalog_copy import CatalogCopy, check_catalog
 from weft.runtime.state.checkpoint import Checkpoint, check_is_same_batch, is_repeated, made_anew
-from weft.runtime.state.commits import Commit, CommitLog, Island, Segment, StreamState, errors_of
+from weft.runtime.state.checksums import damaged, read_record
+from weft.runtime.state.commits import (
+    Commit,
+    CommitLog,
+    Island,
+    Segment,
+    StreamState,
+    check_files,
+    errors_of,
+    with_seals,
+)
 from weft.runtime.state.continuity import garbage
 from weft.runtime.state.cycle_spec import CycleSpec, folder_in, snapshots_in
 from weft.runtime.state.offsets import CHECKPOINT, Offsets, new_files, offsets_of, outdated, with_files
 from weft.runtime.state.offsets import FOLDER as FILE_LISTS
-from weft.runtime.state.records import damaged, read_record
-from weft.runtime.state.sealing import check_files, with_seals
-from weft.runtime.state.sink_owner import take_folder
 from weft.runtime.state.storage import Storage, local_uri
 from weft.runtime.state.trouble import Waiting, lost_with
 from weft.sql import durations

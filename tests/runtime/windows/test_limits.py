@@ -45,11 +45,11 @@ def test_nothing_but_partials_is_kept_of_a_stream_whose_queries_are_all_woven(
     assert run.take(trades=[(14, "a", 2), (23, "b", 5)]) == ""
     assert list(run.engine.last.logs) == ["partials trades"]
     files = sorted(each.name for each in (run.directory / "state" / "segments").glob("*/*"))
-    assert files == ["partials-0.parquet", "partials-0.parquet"]
+    assert files == ["state", "state"]
     # A row that is late for all windows is written down, and so are the others of its cycle, but not for long.
     assert run.take(trades=[(2, "a", 2), (24, "b", 5)]) == ""
     files = sorted(each.name for each in (run.directory / "state" / "segments").glob("*/*"))
-    assert files == ["partials-0.parquet"] * 3
+    assert files == ["state"] * 3
 
 
 def test_a_query_over_woven_answers_reads_them_in_the_same_cycle(beside_oracle: Callable[[str], Run]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,10 +11,13 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from weft.plan.log_ids import LogId
 from weft.runtime.stages.windows.partial_log import PartialLog
 from weft.runtime.stages.windows.partials import SLICE, Layout, Partials, decoded, encoded, joined, pieces
+from weft.runtime.state import store as rules
 from weft.runtime.state.commits import Segment
 from weft.runtime.state.storage import Storage
+from weft.runtime.state.store import Change, StateStore
 
 
 def test_pieces_of_a_large_file_come_in_the_order_of_slices_whatever_order_it_has() -> None:
@@ -41,15 +45,22 @@ def test_files_come_together_whether_signatures_were_packed_into_slices_or_not()
 
 
 @pytest.mark.spark
-def test_small_files_become_one_and_large_ones_stay_as_they_are(spark: SparkSession, tmp_path: Path) -> None:
-    log = PartialLog(Storage(spark, str(tmp_path)))
+def test_small_segments_become_one_and_large_ones_stay_as_they_are(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = StateStore(Storage(spark, str(tmp_path)))
+    log = PartialLog(store)
     layout = Layout((), {}, 0, ("count(1)",))
 
     def kept(name: str, first: int, rows: int) -> Segment:
         table = pa.table({SLICE: np.arange(first, first + rows), "p0": np.ones(rows, dtype=np.int64)})
-        return log.keep(Partials(layout, table), name)
+        return log.written(Partials(layout, table), name)
 
     small, large, late = kept("a", 0, 10), kept("b", 10, 50_000), kept("c", 60_000, 10)
-    found = log.compacted([small, large, late], 4, "together")
-    assert found == [Segment("together-0.parquet", 16, 4, 60_009), large]
-    assert log.read(found[0]).slices.tolist() == [*range(4, 10), *range(60_000, 60_010)]
+    name, rewritten = LogId.partials("s"), partial(log.rewritten, added=None, since=4)
+    change = Change(name, [small, large, late], None, rewritten, 4, is_keyed=False)
+    monkeypatch.setattr(rules, "MOST_SEGMENTS", 1)
+    together, kept_large = store.write("together", [change])[name]
+    assert (together.path, together.rows, together.min_clock, together.max_clock) == ("together", 16, 4, 60_009)
+    assert kept_large == large
+    assert log.read(together).slices.tolist() == [*range(4, 10), *range(60_000, 60_010)]

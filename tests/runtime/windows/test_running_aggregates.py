@@ -12,7 +12,7 @@ import pytest
 from tests.runtime.workload_run import Run, batch_of
 from weft.kernels.monoids import NONFINITE, POSITIVE, ieee_sum, settled, sum_of_integers, whole_sum
 from weft.runtime.stages.statistics import measured
-from weft.runtime.stages.windows.total_files import CohortRows, CohortSpec, TotalsFile, decoded, encoded
+from weft.runtime.stages.windows.total_files import CohortRows, CohortSpec, decoded, encoded
 from weft.runtime.state.commits import errors_of
 
 TRADES = "CREATE STREAM trades (n BIGINT, sym STRING, qty BIGINT, price DOUBLE) WATERMARK FOR n AS n - 5 USING memory;"
@@ -44,7 +44,9 @@ def test_groups_that_never_close_are_woven_and_kept_as_totals(beside_oracle: Cal
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("compacting_early")
-def test_many_files_of_totals_become_one_without_those_of_dropped_queries(beside_oracle: Callable[[str], Run]) -> None:
+def test_many_segments_of_groups_become_one_without_those_of_dropped_queries(
+    beside_oracle: Callable[[str], Run],
+) -> None:
     run = beside_oracle(f"{TRADES} {EVER} {COUNTS}")
     for first in range(0, 50, 10):
         assert run.take(trades=rows(first)) == ""
@@ -165,22 +167,19 @@ def test_forty_queries_of_all_kinds_take_as_many_jobs_as_one(beside_oracle: Call
 # -- without Spark ----------------------------------------------------------------------------------------------------
 
 
-def test_totals_come_back_from_a_file_as_they_were() -> None:
+def test_groups_come_back_from_a_segment_as_they_were() -> None:
     by_symbol = CohortSpec(("(c2 > 1)",), ("c1",), 3)
     everything = CohortSpec((), (), 7)
     counts, limbs = np.array([2, 5]), (np.array([1, 4294967295]), np.array([-1, 9]))
     text = np.array(["", "zoë"], dtype=object)
     one = (np.array([1]), np.array([np.nan]))
-    file = TotalsFile(
-        (
-            (by_symbol, CohortRows([pa.array(["a", None])], {"count": (counts,), "sum": limbs, "least": (text,)})),
-            (everything, CohortRows([], {"count": (np.array([7]),), "moments": one})),
-        )
-    )
-    assert len(file) == 3
-    back = decoded(encoded(file))
-    assert [spec for spec, _ in back.cohorts] == [by_symbol, everything]
-    for (_, before), (_, after) in zip(file.cohorts, back.cohorts, strict=True):
+    cohorts = [
+        (by_symbol, CohortRows([pa.array(["a", None])], {"count": (counts,), "sum": limbs, "least": (text,)})),
+        (everything, CohortRows([], {"count": (np.array([7]),), "moments": one})),
+    ]
+    back = decoded(encoded(cohorts))
+    assert [spec for spec, _ in back] == [by_symbol, everything]
+    for (_, before), (_, after) in zip(cohorts, back, strict=True):
         assert [each.to_pylist() for each in after.keys] == [each.to_pylist() for each in before.keys]
         for name, columns in before.records.items():
             for known, read in zip(columns, after.records[name], strict=True):

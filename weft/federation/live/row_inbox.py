@@ -23,7 +23,7 @@ from weft.federation.federation_errors import FederationError
 from weft.federation.live.site_directory import FEED_AGAIN
 from weft.files.atomic import publish, write_atomically
 from weft.files.private_files import private_folder
-from weft.runtime.state.seals import Seal, fault, seal_of
+from weft.runtime.state.checksums import Seal, fault, seal_of
 
 #: Folders of committed cycles that stay, for those who want to look.
 _KEPT = 3

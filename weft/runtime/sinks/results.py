@@ -1,20 +1,129 @@
-"""Answers as another process reads them, without Spark."""
+"""The newest answers of all queries on disk, where other processes read them without Spark: a file for each cycle.
+
+A file is a sequence of Arrow streams, one per query, then a JSON index {query: [start, length, rows]} and its length in
+eight bytes. The newest commit has the seals of the files that count. They are a cache, and so not among the segments of
+the state: a file that is damaged is left out.
+"""
 
 from __future__ import annotations
 
+import io
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 
 from weft.algebra import Query
 from weft.arrays.arrow_types import arrow_type
 from weft.runtime.sinks.kept import kept_of, with_metadata
-from weft.runtime.state.answer_files import answers_in, damage, sealed_answers
+from weft.runtime.state.checksums import Seal, Seals, fault, seal_of
 from weft.runtime.state.commits import Commit
-from weft.runtime.state.seals import Seal, fault, seal_of
 from weft.runtime.state.status import last_commit
+from weft.runtime.state.storage import Storage
+
+#: The folder in the state directory.
+FOLDER = "answers"
+_INDEX_LENGTH = 8
+
+
+class AnswerFiles:
+    """Answers of the newest cycles, up to about `limit` rows in all, or of the newest one up to so many per query.
+
+    None are kept if the limit is 0. `sealed` has the seals of the last commit.
+    """
+
+    def __init__(self, storage: Storage, limit: int, sealed: Mapping[str, Seals]) -> None:
+        self._storage = storage
+        self._limit = limit
+        self._rows: dict[str, int] = {}
+        self._seals: dict[str, Seal] = {}
+        #: A sentence for each file that was damaged.
+        self.damages: list[str] = []
+        for path, seal in sealed_answers(sealed).items():
+            self._take_up(path, seal)
+        for name in storage.names(FOLDER):
+            if f"{FOLDER}/{name}" not in self._rows:
+                storage.delete(f"{FOLDER}/{name}")
+
+    def _take_up(self, path: str, seal: Seal) -> None:
+        data = self._storage.read_bytes(path) if self._storage.exists(path) else None
+        wrong = fault(seal, None if data is None else seal_of(data))
+        if data is None or wrong is not None:
+            self.damages.append(damage(self._storage.path(path), wrong or ""))
+        else:
+            self._rows[path], self._seals[path] = sum(rows for _, _, rows in _index(data).values()), seal
+
+    @property
+    def seals(self) -> dict[str, Seals]:
+        """The seals of the files that count from the next commit on."""
+        return {path: {"": seal} for path, seal in self._seals.items()}
+
+    def write(self, cycle: int, answers: Mapping[str, pa.Table], island: str = "") -> None:
+        """Write a cycle's answers; from its commit on, the oldest files do not count any more.
+
+        What an `island` answers for a cycle that is over is in a file of its own.
+        """
+        if not answers or not self._limit:
+            return
+        path = f"{FOLDER}/{cycle:012d}{island and f'.{island}'}.arrows"
+        newest = {query: table.slice(max(0, table.num_rows - self._limit)) for query, table in answers.items()}
+        data = _packed(newest)
+        self._storage.write_bytes(path, data)
+        self._rows[path], self._seals[path] = sum(table.num_rows for table in newest.values()), seal_of(data)
+        while len(self._seals) > 1 and sum(self._rows[each] for each in self._seals) > self._limit:
+            del self._seals[min(self._seals)]
+
+    def committed(self) -> None:
+        """Delete the files that do not count any more, now that a commit says so."""
+        for path in self._rows.keys() - self._seals.keys():
+            self._storage.delete(path)
+            del self._rows[path]
+
+
+def sealed_answers(sealed: Mapping[str, Seals]) -> dict[str, Seal]:
+    """Return the files of answers in a commit, with their seals, oldest first."""
+    return {path: sealed[path][""] for path in sorted(sealed) if path.startswith(f"{FOLDER}/")}
+
+
+def damage(path: str, wrong: str) -> str:
+    """Return the sentence about a damaged file; `wrong` continues its name."""
+    file = path.removeprefix("file:")
+    return f"{file} {wrong}; the answers of this cycle cannot be shown again, and nothing else needs them"
+
+
+def answers_in(data: bytes, query: str) -> pa.Table | None:
+    """Return a query's answers in the bytes of a file; None if it has none there."""
+    index = _index(data)
+    if query not in index:
+        return None
+    start, size, _ = index[query]
+    return pa.ipc.open_stream(pa.py_buffer(data).slice(start, size)).read_all()
+
+
+def _index(data: bytes) -> dict[str, list[int]]:
+    end = len(data) - _INDEX_LENGTH
+    length = int.from_bytes(data[end:], "big")
+    index: dict[str, list[int]] = msgspec.json.decode(data[end - length : end])
+    return index
+
+
+def _packed(answers: Mapping[str, pa.Table]) -> bytes:
+    buffer = io.BytesIO()
+    index = {}
+    for name, table in answers.items():
+        start = buffer.tell()
+        with pa.ipc.new_stream(buffer, table.schema) as writer:
+            writer.write_table(table)
+        index[name] = [start, buffer.tell() - start, table.num_rows]
+    packed = msgspec.json.encode(index)
+    buffer.write(packed)
+    buffer.write(len(packed).to_bytes(_INDEX_LENGTH, "big"))
+    return buffer.getvalue()
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
 
 
 class DamagedAnswers(UserWarning):

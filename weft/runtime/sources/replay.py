@@ -29,8 +29,7 @@ from weft.arrays.arrow_types import arrow_type
 from weft.files.atomic import flush_all, publish
 from weft.files.private_files import private_folder
 from weft.runtime.failures.errors import SourceError
-from weft.runtime.state.records import damaged, read_record, sealed
-from weft.runtime.state.seals import Seal, fault, seal_of_file
+from weft.runtime.state.checksums import Seal, damaged, fault, read_record, seal_of_file, sealed
 from weft.sql import durations
 
 FORMAT = "replay"

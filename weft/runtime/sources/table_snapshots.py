@@ -36,10 +36,8 @@ from weft.runtime.failures.errors import SourceError, StorageError
 from weft.runtime.sources.source_files import check_table_files
 from weft.runtime.sources.stream_sources import PYTHON, TEXTUAL, declared, fields_of
 from weft.runtime.spark.session import in_session
+from weft.runtime.state.checksums import Seals, check, damaged
 from weft.runtime.state.commits import Segment
-from weft.runtime.state.records import damaged
-from weft.runtime.state.sealing import seals_of_written
-from weft.runtime.state.seals import Seals, check
 from weft.runtime.state.storage import Storage
 from weft.sql.paths import source_refusal
 
@@ -115,7 +113,7 @@ class TableSnapshots:
                 self._storage.delete(f"{path}.json")
                 self._storage.delete(path)
                 rows = self._write(table, frame, path)
-                seals = seals_of_written(self._storage, path, rows)
+                seals = self._storage.seals_of_written(path, rows)
                 record = {"table": table.name, "rows": rows, "origin": origin, "seals": seals}
                 self._storage.write_json(f"{path}.json", record)
                 self._checked.add(path)

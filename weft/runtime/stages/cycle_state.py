@@ -28,9 +28,7 @@ from weft.runtime.stages.sql.compile import Views
 from weft.runtime.state.commits import Commit, FamilyState, Segment, StreamState
 from weft.runtime.state.cycle_spec import CycleSpec, Folders
 from weft.runtime.state.storage import Storage
-
-#: A log with more segments than this is rewritten as one, so that reading it stays cheap.
-_MOST_SEGMENTS = 24
+from weft.runtime.state.store import Change, StateStore, is_rewritten
 
 #: Above this many rows it pays to compile a plan that reads them; below it, compiling takes longer than the rows do.
 WORTH_COMPILING = 300_000
@@ -148,6 +146,7 @@ class CycleState:
         self._first_kept: dict[LogId, Clock] = {}
         #: The state that stages hand over: segments by log, and the labels of join rows.
         self.kept: dict[LogId, tuple[Segment, ...]] = {}
+        self._changes: list[Change] = []
         self.labels: Mapping[LogId, FamilyState] = {}
         self._register()
 
@@ -179,11 +178,6 @@ class CycleState:
     def folder(self) -> str:
         """The folder that the cycle writes to."""
         return self.logs.folders.of(self.number)
-
-    @property
-    def most_segments(self) -> int:
-        """How many files a log may have before it is compacted."""
-        return _MOST_SEGMENTS
 
     # -- inputs -------------------------------------------------------------------------------------------------------
 
@@ -357,6 +351,16 @@ class CycleState:
         """Make some files the state of a log after the cycle."""
         if segments:
             self.kept[log] = tuple(segments)
+
+    def change(self, change: Change) -> None:
+        """Change a log in the file that the cycle writes for all of them."""
+        self._changes.append(change)
+
+    def write_state(self, store: StateStore) -> None:
+        """Write what stages have changed."""
+        if any(map(is_rewritten, self._changes)):
+            self.begin_compaction()
+        self.kept.update(store.write(f"{self.folder}/state", self._changes))
 
     def keep_labels(self, labels: Mapping[LogId, FamilyState]) -> None:
         """Make these the labels of the rows of joins after the cycle."""

@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -30,6 +30,7 @@ from weft.runtime.stages.cycle_state import CycleState
 from weft.runtime.stages.operators import Operator, StageKind
 from weft.runtime.state.commits import Commit
 from weft.runtime.state.cycle_spec import CycleSpec
+from weft.runtime.state.memory import MemoryUse
 
 
 class Stage(Protocol):
@@ -45,6 +46,9 @@ class Stage(Protocol):
 
     def prepare(self, spec: CycleSpec, operators: Sequence[Operator], last: Commit) -> None:
         """Take the operators of a cycle, and bring what is in memory to the state of the last commit."""
+
+    def memory(self) -> Iterable[MemoryUse]:
+        """What is in memory, part by part."""
 
     def takes(self, log: LogId) -> bool:
         """Whether it needs the new rows of a log only while they are scanned, and not in the log."""

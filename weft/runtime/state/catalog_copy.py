@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.catalog import COPY_FILE, Catalog
-from weft.runtime.failures.errors import EngineError
+from weft.runtime.failures.errors import EngineError, StorageError
 from weft.runtime.state.commits import Commit
 from weft.runtime.state.storage import Storage
 
@@ -48,3 +48,20 @@ def check_catalog(catalog: Catalog, last: Commit, intent: dict[str, Any] | None)
                 f"does not have; bring the newer one back, or the copy that the state keeps, with: "
                 f"weft init {catalog.path.parent} --recover"
             )
+    _check_is_newest(catalog, last)
+
+
+def _check_is_newest(catalog: Catalog, last: Commit) -> None:
+    """Raise StorageError if the catalog knows of later cycles than the state.
+
+    A state that was removed begins afresh, and the catalog forgets what earlier cycles measured.
+    """
+    newest = max((each.cycle for each in catalog.latest_statistics().values()), default=-1)
+    if last.cycle < 0 <= newest:
+        catalog.record_statistics(last.cycle, {}, keep=1)
+    elif last.cycle < newest:
+        raise StorageError(
+            f"{catalog.path} knows of cycle {newest}, the state is at {last.cycle}: commits are missing, or an older "
+            "copy of the state was put back; restore the whole project directory from one copy, or remove its state "
+            "directory to begin afresh"
+        )

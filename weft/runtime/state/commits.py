@@ -19,9 +19,8 @@ import msgspec
 from weft.plan.event_time import Clock, QueryStart
 from weft.plan.log_ids import LogId
 from weft.runtime.failures.errors import StorageError
+from weft.runtime.state.checksums import Seals, check, damaged, decoded, opened, sealed
 from weft.runtime.state.offsets import Offsets
-from weft.runtime.state.records import damaged, decoded, opened, sealed
-from weft.runtime.state.seals import Seals
 from weft.runtime.state.storage import Storage
 from weft.runtime.state.trouble import Lost, Trouble, Waiting
 
@@ -52,6 +51,10 @@ class Segment:
     #: Where in the file it is; a length of 0 means all of it.
     offset: int = 0
     length: int = 0
+
+    def part(self, data: bytes) -> bytes:
+        """Return what it holds of all the bytes of its file."""
+        return data[self.offset : self.offset + self.length] if self.length else data
 
     @property
     def all_rows(self) -> int:
@@ -313,3 +316,27 @@ def read_commit(data: bytes, place: str) -> Commit:
 
 class _Version(msgspec.Struct):
     format: int | None = None
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+def with_seals(commit: Commit, last: Commit, storage: Storage, answers: Mapping[str, Seals]) -> Commit:
+    """Return a commit with the seals of all files that it names, which are on disk then.
+
+    `answers` has the seals of the files of answers.
+    """
+    parts = [commit, *(each.commit for each in commit.islands.values())]
+    rows = {each.path: each.rows for part in parts for segments in part.logs.values() for each in segments}
+    rows |= {held_rows(each.cycle): each.rows for each in commit.held}
+    files = {
+        path: last.seals[path] if path in last.seals else storage.seals_of_written(path, rows.get(path))
+        for path in sorted(commit.paths)
+    }
+    return replace(commit, seals={**files, **answers})
+
+
+def check_files(commit: Commit, storage: Storage) -> None:
+    """Raise StorageError unless all files that a commit names, but for tables and answers, are as it sealed them."""
+    for path in sorted(commit.paths):
+        check(storage.path(path), commit.seals[path], storage.seals(path))

@@ -64,10 +64,6 @@ class Folders:
         """The folder that a cycle writes to."""
         return f"segments/{cycle:012d}.{self.island}" if self.island else f"segments/{cycle:012d}"
 
-    def partials(self, cycle: int, index: int) -> str:
-        """The file of a cycle's partials of one stream, which is numbered as in the plan."""
-        return f"{self.of(cycle)}/partials-{index}.parquet"
-
 
 def folder_in(path: str) -> str:
     """The folder of the cycle, or of the query, that a file was written for."""

@@ -20,8 +20,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from weft.runtime.failures.errors import EngineError, StorageError
-from weft.runtime.state.records import damaged
-from weft.runtime.state.seals import Seal, fault, seal_of
+from weft.runtime.state.checksums import Seal, damaged, fault, seal_of
 from weft.runtime.state.storage import Storage
 
 CHECKPOINT: Final = "checkpoint"

@@ -8,13 +8,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, Self
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from weft.files.atomic import draft_path, flush, flush_all, make_folder, publish, write_draft
 from weft.files.private_files import private_folder
 from weft.runtime.failures.errors import StorageError
-from weft.runtime.state.records import opened, sealed
-from weft.runtime.state.seals import Seal, seal_of_file
+from weft.runtime.state.checksums import Seal, Seals, opened, seal_of, seal_of_file, sealed
 
 
 def local_uri(path: Path) -> str:
@@ -73,6 +74,25 @@ class Storage:
         Files that Spark does not read, whose names begin with `_` or `.`, do not count.
         """
         return dict(self._files.seals(name))
+
+    def seals_of_written(self, path: str, rows: int | None) -> Seals:
+        """Return the seals of a file, or of a folder to which Spark's tasks have written so many `rows` as Parquet.
+
+        StorageError if they are not there: then executors have written to a disk that the driver does not see.
+        """
+        found = self.seals(path)
+        if "" in found:
+            return found
+        contents = {name: self.read_bytes(f"{path}/{name}") for name in found}
+        there = sum(pq.read_metadata(pa.BufferReader(each)).num_rows for each in contents.values())
+        if not found or (rows is not None and rows != there):
+            wrote = "the rows of a cycle" if rows is None else f"{rows:,} rows"
+            raise StorageError(
+                f"Spark's executors wrote {wrote} to {self.path(path)}, where the driver finds {there:,}: the project "
+                "must be in a directory that all machines share, under one path; see 'On a cluster' in docs/running.md"
+            )
+        self.persist(path)
+        return {name: seal_of(data) for name, data in contents.items()}
 
     def persist(self, name: str) -> None:
         """Make sure that a file or folder which Spark's tasks have written survives a power cut."""

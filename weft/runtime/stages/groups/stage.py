@@ -1,7 +1,7 @@
 """The groups and open windows of aggregates over rows in the driver, from cycle to cycle.
 
-What never closes is kept as groups, in files of those that a cycle has changed. Windows that close are trees, which are
-brought back from the rows that are kept for them.
+What never closes is kept as groups, in segments of those that a cycle has changed. Windows that close are trees, which
+are made again from the rows that are kept for them.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from weft.runtime.stages.cycle_state import CycleState
 from weft.runtime.stages.groups.row_aggregates import DriverRows, RowAggregate, row_aggregate, row_partials
 from weft.runtime.stages.operators import Operator, StageKind
 from weft.runtime.stages.stage import Scan
-from weft.runtime.stages.windows import total_files
 from weft.runtime.stages.windows.partials import Partials
-from weft.runtime.stages.windows.running_aggregates import RunningAggregates, kept_in_files
+from weft.runtime.stages.windows.running_aggregates import RunningAggregates
 from weft.runtime.stages.windows.stream_weave import StreamWeave
 from weft.runtime.stages.windows.window_answers import answers, with_empty_instances
 from weft.runtime.stages.windows.woven_queries import Woven
 from weft.runtime.state.commits import Commit
 from weft.runtime.state.cycle_spec import CycleSpec
-from weft.runtime.state.storage import Storage
+from weft.runtime.state.memory import MemoryAccount, MemoryUse
+from weft.runtime.state.store import StateStore
 
 #: Reads the kept rows of a log, with the cycles that they arrived in; None if there are none.
 KeptRows = Callable[[LogId], pa.Table | None]
@@ -62,9 +62,9 @@ class GroupStage:
     kind = StageKind.GROUPS
     step = "keep"
 
-    def __init__(self, storage: Storage, max_state: int) -> None:
-        self._storage = storage
-        self._max_state = max_state
+    def __init__(self, store: StateStore, account: MemoryAccount) -> None:
+        self._store = store
+        self._account = account
         self._groups: dict[LogId, _Group] = {}
         self._shapes: dict[str, RowAggregate] = {}
         #: The cycle that what is in memory is the state after; None while one is under way.
@@ -112,8 +112,7 @@ class GroupStage:
         firsts = {id_: operators[id_].running.start.first for id_ in running}
         totals = RunningAggregates(stream, running, firsts, known.totals if known else None)
         if known is None and running:
-            files = last.logs.get(LogId.running(log), ())
-            totals.remember(total_files.decoded(self._storage.read_bytes(each.path)) for each in files)
+            totals.restore(map(self._store.read, last.logs.get(LogId.running(log), ())))
         return totals
 
     def takes(self, log: LogId) -> bool:
@@ -142,8 +141,8 @@ class GroupStage:
             before = None
         arrived = group.partials(rows) if rows is not None and rows.num_rows else None
         if arrived is not None:
-            group.totals.check_memory(arrived, self._max_state)
-            group.weave.fit(arrived, self._max_state)
+            self._account.grow(group.totals.memory(arrived))
+            self._account.grow(group.weave.fit(arrived, self._account.room(group.weave.memory_part)))
         group.weave.remember(_kept(group, log, cycle.kept_rows), before)
         parts = dict(group.totals.take(arrived))
         closed = group.weave.advance(arrived, before, until)
@@ -162,12 +161,18 @@ class GroupStage:
         }
         return {id_: table for id_, table in found.items() if table.num_rows}
 
+    def memory(self) -> Iterator[MemoryUse]:
+        """What open windows and groups take."""
+        for group in self._groups.values():
+            yield group.weave.memory()
+            yield group.totals.memory()
+
     def finish(self, cycle: CycleState) -> None:
-        """Write the groups that the cycle has changed, or all of a log once there are too many files."""
-        for number, (log, group) in enumerate(self._groups.items()):
-            name = LogId.running(log)
-            known, path = cycle.last.logs.get(name, ()), f"{cycle.folder}/derived-{number}.parquet"
-            cycle.keep(name, kept_in_files(group.totals, self._storage, known, path, cycle.most_segments))
+        """Hand over the groups that the cycle has changed."""
+        for log, group in self._groups.items():
+            if group.totals.queries:
+                name = LogId.running(log)
+                cycle.change(group.totals.change(name, cycle.last.logs.get(name, ())))
 
     def commit(self, cycle: int) -> None:
         """What is in memory is the state after a cycle."""

@@ -24,10 +24,14 @@ from weft.runtime.stages.operators import Operator, selects_of
 from weft.runtime.stages.windows.kernel_placement import Kernels, PlacementSettings
 from weft.runtime.state.commits import Commit, Segment
 from weft.runtime.state.cycle_spec import Folders
+from weft.runtime.state.memory import MemoryUse
 from weft.runtime.state.storage import Storage
 
 #: A row takes about as much room in the driver as so many partials.
 _PARTIALS_IN_A_ROW = 4
+
+#: How a limit of memory names them.
+JOIN_ROWS = "the rows that joins look for"
 
 _log = logging.getLogger("weft")
 
@@ -62,6 +66,8 @@ class CurrentNetwork:
         #: What was decided anew before the cycle that was begun last.
         self.redecided: list[Redecided] = []
         self._on_executors = False
+        #: So many rows are kept in the driver; fewer once they took more memory than there was.
+        self._most_rows = hosting.max_driver_partials // _PARTIALS_IN_A_ROW
         #: What the driver holds, and the cycle after which it is right.
         self._held: dict[LogId, JoinIndex] = {}
         self._cycle: int | None = None
@@ -83,15 +89,21 @@ class CurrentNetwork:
         return Redeciding(self._kept.planner, self.observing.observed, self._patience, self._whim)
 
     def begin(
-        self, spark: SparkSession, storage: Storage, operators: Iterable[Operator], last: Commit, cycle: int
+        self,
+        spark: SparkSession,
+        storage: Storage,
+        operators: Iterable[Operator],
+        last: Commit,
+        cycle: int,
+        room: int,
     ) -> NetworkPass:
-        """The network for a cycle after the last commit."""
+        """The network for a cycle after the last commit. In the driver its rows may take `room` bytes."""
         tables = {log: kept for log, kept in last.logs.items() if log.is_table}
         if self._cycle != last.cycle or self._tables != tables:
             self._held = {}
         self._tables = tables
         jobs = SparkJobs(spark)
-        groups = self._groups(operators, last, cycle)
+        groups = self._groups(operators, last, cycle, room)
         state = JoinState(jobs, storage, last, cycle, self._folders.of(cycle), self._held)
         self._pass = NetworkPass(groups, jobs, state, self.observing.sampling())
         return self._pass
@@ -111,7 +123,17 @@ class CurrentNetwork:
         """What a cycle that has been committed records of the network."""
         return recorded(cycle, self.observing.observed, self.observing.pairs, self.redecided)
 
-    def _away(self, last: Commit, operators: Mapping[str, Operator]) -> bool:
+    def memory(self) -> MemoryUse:
+        """What the rows take that are held in the driver, with what they are sorted by."""
+        held = {} if self._on_executors else {name: each.bytes_held for name, each in self._held.items()}
+        largest = max(held, key=lambda name: held[name], default=None)
+        readers = (of for each in self._prepared if each.group.name == largest for of in each.readers.values())
+        ids = sorted({id_ for of in readers for id_ in of})
+        names = dict.fromkeys(self._operators[id_].running.query.name for id_ in ids if id_ in self._operators)
+        size = 0 if largest is None else held[largest]
+        return MemoryUse(JOIN_ROWS, sum(held.values()), size, tuple(names), "or SET kernels = auto")
+
+    def _away(self, last: Commit, operators: Mapping[str, Operator], room: int) -> bool:
         """Whether kept rows stay with the executors: there are too many for the driver, or it is told so.
 
         Between half the limit and the limit they stay where they are.
@@ -120,14 +142,16 @@ class CurrentNetwork:
             return self._hosting.kernels is Kernels.EXECUTORS
         logs = {log for each in operators.values() if len(each.inputs) > 1 for log in each.inputs} | last.network.keys()
         rows = sum(segment.rows for log in logs for segment in last.logs.get(log, ()))
-        limit = self._hosting.max_driver_partials // _PARTIALS_IN_A_ROW
+        if sum(each.bytes_held for each in self._held.values()) > room:
+            self._most_rows = min(self._most_rows, rows - 1)
+        limit = self._most_rows
         return rows > (limit // 2 if self._on_executors else limit)
 
-    def _groups(self, operators: Iterable[Operator], last: Commit, cycle: int) -> tuple[PreparedGroup, ...]:
+    def _groups(self, operators: Iterable[Operator], last: Commit, cycle: int, room: int) -> tuple[PreparedGroup, ...]:
         present = {operator.id.text: operator for operator in operators}
         if not present and not self._operators:
             return ()
-        away = self._away(last, present)
+        away = self._away(last, present, room)
         is_same = present.keys() == self._operators.keys() and away == self._on_executors
         if present.keys() != self._operators.keys():
             self._change_to(present)

@@ -109,6 +109,14 @@ class _IndexedRows:
     def keys(self) -> KeyHashes:
         return KeyHashes(self.table)
 
+    @property
+    def bytes_held(self) -> int:
+        """The memory of the rows and of all that they are sorted by."""
+        found = self.table.nbytes + self.clocks.nbytes + (self.keys.bytes_held if "keys" in self.__dict__ else 0)
+        for order, known in self.sorted.values():
+            found += order.nbytes + known.numbers.nbytes + known.clocks.nbytes
+        return int(found)
+
     def by(self, key: LookupKey) -> tuple[Positions, OrderedNumbers]:
         if key.name not in self.sorted:
             numbers, present = key.numbers(self.table, self.keys)
@@ -130,6 +138,10 @@ class JoinIndex:
     #: For each node that joins read: the first cycle whose rows are here.
     since: dict[int, int]
     chunks: list[_IndexedRows] = field(default_factory=list)
+
+    @property
+    def bytes_held(self) -> int:
+        return sum(each.bytes_held for each in self.chunks)
 
     def covers(self, needed: Mapping[int, int], cycle: int) -> bool:
         """Whether all rows from before a cycle are here that some nodes need, each from some cycle on."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 import pyarrow as pa
@@ -10,13 +10,15 @@ import pyarrow as pa
 from weft.plan.event_time import Clock
 from weft.plan.log_ids import LogId
 from weft.runtime.stages.cycle_state import CycleState, RowLogs
-from weft.runtime.stages.joins.current import CurrentNetwork
+from weft.runtime.stages.joins.current import JOIN_ROWS, CurrentNetwork
 from weft.runtime.stages.joins.network_pass import NetworkPass
 from weft.runtime.stages.joins.row_checks import clock_of_rows
 from weft.runtime.stages.operators import Operator, StageKind
 from weft.runtime.stages.stage import Scan
 from weft.runtime.state.commits import Commit
 from weft.runtime.state.cycle_spec import CycleSpec
+from weft.runtime.state.memory import MemoryAccount, MemoryUse
+from weft.runtime.state.store import are_many
 
 
 class JoinStage:
@@ -25,14 +27,19 @@ class JoinStage:
     kind = StageKind.JOINS
     step = "network"
 
-    def __init__(self, logs: RowLogs, network: CurrentNetwork) -> None:
-        self._logs = logs
+    def __init__(self, logs: RowLogs, account: MemoryAccount, network: CurrentNetwork) -> None:
+        self._logs, self._account = logs, account
         self.network = network
         self._pass: NetworkPass
 
     def prepare(self, spec: CycleSpec, operators: Sequence[Operator], last: Commit) -> None:
         """Bring the network to the selects of the cycle."""
-        self._pass = self.network.begin(self._logs.spark, self._logs.storage, operators, last, spec.cycle)
+        room = self._account.room(JOIN_ROWS)
+        self._pass = self.network.begin(self._logs.spark, self._logs.storage, operators, last, spec.cycle, room)
+
+    def memory(self) -> Iterator[MemoryUse]:
+        """What kept rows take in the driver."""
+        yield self.network.memory()
 
     def takes(self, log: LogId) -> bool:
         """Whether the joins of a log are in the driver, which selects new rows while they are scanned."""
@@ -66,10 +73,12 @@ class JoinStage:
 
     def finish(self, cycle: CycleState) -> None:
         """Hand over the rows of joins that joins above them will look for."""
+        if not self.network.may_move:
+            self._account.grow(self.network.memory())
         state = self._pass.state
         for number, (group, live) in enumerate(state.live(self._pass.groups, cycle.event_time)):
             segments = live
-            if len(live) > cycle.most_segments:
+            if are_many(live):
                 cycle.begin_compaction()
                 rows, since = state.read(group, live), state.needed_since(group)
                 path = f"{cycle.folder}/network-compacted-{number}"

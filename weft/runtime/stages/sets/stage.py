@@ -1,12 +1,13 @@
 """The stage of DISTINCT and the set operators: what each of them remembers, and its log.
 
-A log has what each cycle added to it; when it has too many files, one takes their place that has all.
+A log has what each cycle added to it; when it has too many segments, one takes their place that has all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar
 
 import pyarrow as pa
@@ -15,7 +16,6 @@ import pyarrow.parquet as pq
 from weft.algebra import Relation, Select, SetOperator
 from weft.plan.event_time import EventTime
 from weft.plan.log_ids import LogId
-from weft.runtime.failures.errors import MemoryLimit, megabytes
 from weft.runtime.sinks.sinks import parquet_file
 from weft.runtime.stages.cycle_state import CycleState
 from weft.runtime.stages.operators import Operator, StageKind
@@ -33,7 +33,8 @@ from weft.runtime.stages.sets.set_rows import (
 from weft.runtime.stages.stage import Scan
 from weft.runtime.state.commits import Commit, Segment
 from weft.runtime.state.cycle_spec import CycleSpec
-from weft.runtime.state.storage import Storage
+from weft.runtime.state.memory import MemoryAccount, MemoryUse
+from weft.runtime.state.store import Block, Change, StateStore
 
 
 def _passes_through(relation: Relation) -> bool:
@@ -51,9 +52,8 @@ class SetStage:
 
     kind: ClassVar = StageKind.SETS
     step: ClassVar = "keep"
-    storage: Storage
-    #: The memory that they may take together.
-    limit: int
+    store: StateStore
+    account: MemoryAccount
     _operators: dict[str, Operator] = field(default_factory=dict)
     _memory: dict[str, HistoryOperator | InstanceOperator] = field(default_factory=dict)
     _took: set[str] = field(default_factory=set)
@@ -75,7 +75,7 @@ class SetStage:
             else InstanceOperator(relation)
         )
         segments = last.logs.get(LogId.values(operator.id.text), ())
-        files = (pa.BufferReader(self.storage.read_bytes(each.path)) for each in segments)
+        files = (pa.BufferReader(self.store.read(each)) for each in segments)
         memory.remember(pq.ParquetFile(each).read() for each in files)
         return memory
 
@@ -107,44 +107,38 @@ class SetStage:
         before, after = (event_time.watermark(relation, after=when) for when in (False, True))
         return memory.take(rows, before, after)
 
-    def finish(self, cycle: CycleState) -> None:
-        """Write what the cycle has added to the logs, or all that a log needs once it has too many files."""
-        self._check_memory()
-        for number, (id_, memory) in enumerate(self._memory.items()):
-            operator = self._operators[id_]
-            log = LogId.values(operator.id.text)
-            since = needed_since(operator.relation, cycle.event_time.watermark(operator.relation))
-            segments = [
-                each
-                for each in cycle.last.logs.get(log, ())
-                if since is None or each.max_clock is None or each.max_clock >= since
-            ]
-            added = memory.changed() if id_ in self._took else None
-            if added is not None and added.num_rows:
-                if len(segments) >= cycle.most_segments:
-                    segments, added = [], memory.whole()
-                if added.num_rows:
-                    segments.append(self._written(added, f"{cycle.folder}/values-{number}.parquet"))
-            cycle.keep(log, segments)
-
-    def _check_memory(self) -> None:
-        """Refuse to go on with more than there is room for."""
+    def memory(self) -> Iterator[MemoryUse]:
+        """What operators remember."""
         held = {id_: each.bytes_held for id_, each in self._memory.items()}
-        if sum(held.values()) > self.limit:
-            dearest = max(held, key=lambda id_: held[id_])
-            name = self._operators[dearest].running.query.name
-            raise MemoryLimit(
-                f"DISTINCT and set operators remember about {megabytes(sum(held.values()))} MB of values, and "
-                f"max_state_mb allows {megabytes(self.limit)}; most of them are those of '{name}': SET max_state_mb "
-                "higher, or RETAIN less",
-                (dearest,),
-            )
+        if held:
+            largest = max(held, key=lambda id_: held[id_])
+            name = self._operators[largest].running.query.name
+            part = "the values that DISTINCT and set operators remember"
+            yield MemoryUse(part, sum(held.values()), held[largest], (name,), "or RETAIN less")
 
-    def _written(self, rows: pa.Table, path: str) -> Segment:
-        self.storage.write_bytes(path, parquet_file(rows))
-        clocks = clocks_of(rows)
-        return Segment(path, rows.num_rows, int(clocks.min()), int(clocks.max()))
+    def finish(self, cycle: CycleState) -> None:
+        """Hand over what operators have come to remember. Raises MemoryLimit if that is too much."""
+        for use in self.memory():
+            self.account.grow(use)
+        for id_, memory in self._memory.items():
+            relation, log = self._operators[id_].relation, LogId.values(id_)
+            added = _block(memory.changed()) if id_ in self._took else None
+            since = needed_since(relation, cycle.event_time.watermark(relation))
+            cycle.change(Change(log, cycle.last.logs.get(log, ()), added, partial(_whole, memory), since))
 
     def commit(self, cycle: int) -> None:
         """What is in memory is the state after a cycle."""
         self._cycle = cycle
+
+
+def _whole(memory: HistoryOperator | InstanceOperator, segments: Sequence[Segment]) -> list[Block | None]:
+    """All that an operator remembers, in the place of its segments."""
+    return [_block(memory.whole())]
+
+
+def _block(rows: pa.Table) -> Block | None:
+    """Rows with their sides, as a segment has them."""
+    if not rows.num_rows:
+        return None
+    clocks = clocks_of(rows)
+    return Block(parquet_file(rows), rows.num_rows, int(clocks.min()), int(clocks.max()))

@@ -6,7 +6,7 @@ of all other queries come out of one job, at the end of the cycle.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -22,6 +22,7 @@ from weft.runtime.stages.sql.compile import Compiler
 from weft.runtime.stages.stage import Scan
 from weft.runtime.state.commits import Commit
 from weft.runtime.state.cycle_spec import CycleSpec
+from weft.runtime.state.memory import MemoryUse
 
 _MEMORY = ".memory"
 
@@ -44,6 +45,10 @@ class SqlStage:
     def prepare(self, spec: CycleSpec, operators: Sequence[Operator], last: Commit) -> None:
         """Take the operators of the cycle."""
         self._operators = operators
+
+    def memory(self) -> Iterable[MemoryUse]:
+        """Nothing is in memory."""
+        return ()
 
     def takes(self, log: str) -> bool:
         """Rows are read from their logs."""

@@ -127,8 +127,8 @@ class Placements:
         self.by_stream: dict[str, dict[KeySet, Placement]] = {}
         #: The key sets that the driver had no room for, with the queries of that time.
         self._displaced: dict[tuple[str, KeySet], Mapping[str, object]] = {}
-        #: The partials of a key set in a file, by the path of the file.
-        self._partials_in: dict[tuple[str, KeySet], int] = {}
+        #: The partials of a key set in a segment.
+        self._partials_in: dict[tuple[Segment, KeySet], int] = {}
 
     def place(
         self,
@@ -155,20 +155,20 @@ class Placements:
         self._displaced[stream, keys] = queries
         self.by_stream[stream][keys] = displaced(self.by_stream[stream][keys].partials)
 
-    def forget_files(self, live: Set[str]) -> None:
-        """Forget what is known of files other than these."""
+    def forget_segments(self, live: Set[Segment]) -> None:
+        """Forget what is known of segments other than these."""
         self._partials_in = {place: count for place, count in self._partials_in.items() if place[0] in live}
 
     def _live_partials(self, keys: KeySet, segments: Sequence[Segment], read: Callable[[Segment], Partials]) -> int:
         """The slices and keys of a key set in a log: at most its rows; if these are many, estimated from the newest
-        file."""
+        segment."""
         rows = sum(each.rows for each in segments)
         if not keys or self.settings.kernels is not Kernels.AUTO or rows <= self.settings.max_driver_partials // 2:
             return rows
         newest = segments[-1]
-        if (newest.path, keys) not in self._partials_in:
-            self._partials_in[newest.path, keys] = slices_and_keys(keys, read(newest))
-        return rows * self._partials_in[newest.path, keys] // newest.rows
+        if (newest, keys) not in self._partials_in:
+            self._partials_in[newest, keys] = slices_and_keys(keys, read(newest))
+        return rows * self._partials_in[newest, keys] // newest.rows
 
 
 def slices_and_keys(keys: KeySet, partials: Partials) -> int:

@@ -1,4 +1,4 @@
-"""The files of partials: written once in a cycle, read whenever trees are made anew."""
+"""The partials of streams as segments: written once in a cycle, read whenever trees are made anew."""
 
 from __future__ import annotations
 
@@ -10,68 +10,67 @@ from weft.plan.event_time import Clock
 from weft.runtime.stages.windows.executors import PartialFiles, files_by_layout
 from weft.runtime.stages.windows.partials import Layout, Partials, decoded, encoded, joined, pieces
 from weft.runtime.state.commits import Segment
-from weft.runtime.state.storage import Storage
-
-#: A file with so many partials stays as it is: to write them again takes longer than opening it will.
-_LARGE = 50_000
+from weft.runtime.state.store import Block, StateStore
 
 
-def small_ones(segments: Iterable[Segment]) -> list[Segment]:
-    """The files that are better rewritten as one when there are many of them."""
-    return [each for each in segments if each.rows < _LARGE]
+def block_of(partials: Partials) -> Block:
+    """Return partials as a segment holds them; their clocks are the starts of their slices."""
+    starts = partials.slices
+    return Block(encoded(partials), len(partials), int(starts.min()), int(starts.max()))
 
 
 class PartialLog:
-    """What is on disk. It remembers how the files are laid out, so that most are never opened to find out."""
+    """Reads and writes segments of partials. It remembers how they are laid out, so that few are opened to see that."""
 
-    def __init__(self, storage: Storage) -> None:
-        self._storage = storage
-        #: What this cycle has written.
+    def __init__(self, store: StateStore) -> None:
+        self._store = store
+        #: The files that this cycle has written for executors.
         self._written: dict[str, Segment] = {}
-        self._described: dict[str, tuple[Layout, pa.Schema]] = {}
+        self._described: dict[Segment, tuple[Layout, pa.Schema]] = {}
 
-    def begin(self, live: Iterable[str]) -> None:
-        """A cycle begins, or is tried again, with these files."""
-        paths = set(live)
+    def begin(self, live: Iterable[Segment]) -> None:
+        """A cycle begins, or is tried again, with these segments."""
+        segments = set(live)
         self._written = {}
-        self._described = {path: known for path, known in self._described.items() if path in paths}
+        self._described = {each: known for each, known in self._described.items() if each in segments}
 
     def read(self, segment: Segment) -> Partials:
-        return decoded(self._storage.read_bytes(segment.path))
+        return decoded(self._store.read(segment))
 
     def pieces(self, segments: Iterable[Segment]) -> Iterator[Partials]:
-        """The partials of some files, as many at a time as are best taken in at once."""
+        """Return the partials of some segments, as many at a time as are best taken in at once."""
         for each in segments:
-            yield from pieces(self._storage.read_bytes(each.path))
+            yield from pieces(self._store.read(each))
 
-    def keep(self, partials: Partials, path: str) -> Segment:
-        """Write partials, unless this cycle has written them already."""
+    def written(self, partials: Partials, path: str) -> Segment:
+        """Write partials to a file of their own, unless this cycle has done so already."""
         if path not in self._written:
-            self._storage.write_bytes(path, encoded(partials))
-            slices = partials.slices
-            self._written[path] = Segment(path, len(partials), int(slices.min()), int(slices.max()))
-            self._described[path] = partials.layout, partials.table.schema
+            segment = self._written[path] = self._store.write_apart(path, block_of(partials))
+            self._described[segment] = partials.layout, partials.table.schema
         return self._written[path]
 
-    def compacted(self, segments: Sequence[Segment], since: Clock, path: str) -> list[Segment]:
-        """The same partials in fewer files, in the order of time: the small ones, without what is older than anybody
-        needs, in one for each layout."""
-        small = small_ones(segments)
-        needed = [each if since is None else each.since(since) for each in map(self.read, small)]
-        tables = [each for each in joined(needed) if len(each)]
-        written = [self.keep(each, f"{path}-{number}.parquet") for number, each in enumerate(tables)]
-        kept = [each for each in segments if each not in small]
-        return sorted([*kept, *written], key=lambda each: (each.min_clock, each.path))
+    def apart(self, segments: Sequence[Segment], path: str) -> tuple[Segment, ...]:
+        """Return segments that executors can read: those inside files of others are copied to files of their own."""
+        return tuple(
+            self.written(self.read(each), f"{path}-{number}.parquet") if each.length else each
+            for number, each in enumerate(segments)
+        )
+
+    def rewritten(self, segments: Iterable[Segment], added: Partials | None, since: Clock) -> Iterator[Block]:
+        """Return the partials of some segments, and those that are added, as few blocks as there are layouts."""
+        parts = [*map(self.read, segments), *([] if added is None else [added])]
+        needed = [each if since is None else each.since(since) for each in parts]
+        return (block_of(each) for each in joined(needed) if len(each))
 
     def files(self, stream: str, kept: Iterable[Segment], arrived: Segment | None) -> list[PartialFiles]:
-        """The live partials of a stream as executors read them, this cycle's among them."""
+        """Return the live partials of a stream as executors read them, this cycle's among them."""
         known = [(each, *self._description(each), False) for each in kept]
         if arrived is not None:
             known.append((arrived, *self._description(arrived), True))
-        return files_by_layout(stream, known, self._storage.path)
+        return files_by_layout(stream, known, self._store.path)
 
     def _description(self, segment: Segment) -> tuple[Layout, pa.Schema]:
-        if segment.path not in self._described:
+        if segment not in self._described:
             partials = self.read(segment)
-            self._described[segment.path] = partials.layout, partials.table.schema
-        return self._described[segment.path]
+            self._described[segment] = partials.layout, partials.table.schema
+        return self._described[segment]

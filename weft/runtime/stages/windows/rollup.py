@@ -45,6 +45,10 @@ class ValueNumbers:
     def __len__(self) -> int:
         return 0 if self._known is None else len(self._known)
 
+    @property
+    def bytes_held(self) -> int:
+        return 0 if self._known is None else int(self._known.nbytes)
+
     def numbers(self, values: pa.Array) -> NDArray[np.int64]:
         """The number of each value; one that is new gets the next."""
         if self._known is None:
@@ -74,6 +78,10 @@ class _PairNumbering:
 
     def __len__(self) -> int:
         return len(self._known)
+
+    @property
+    def bytes_held(self) -> int:
+        return self._known.nbytes + self._ordered.nbytes + self._numbers.nbytes
 
     def numbers(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
         """The number of each value; one that is new gets the next."""
@@ -110,6 +118,11 @@ class GroupKeys:
 
     def __len__(self) -> int:
         return len(self._pairs[-1]) if self._pairs else len(self._columns[0]) if self._columns else 1
+
+    @property
+    def bytes_held(self) -> int:
+        """The memory that the keys take."""
+        return sum(each.bytes_held for each in self._columns) + sum(each.bytes_held for each in self._pairs)
 
     def numbers(self, columns: Sequence[pa.ChunkedArray], rows: int) -> NDArray[np.int64]:
         """The numbers of some keys, given column by column. Without columns there is one key, number 0."""

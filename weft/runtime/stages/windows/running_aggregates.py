@@ -22,14 +22,15 @@ from numpy.typing import NDArray
 from weft.algebra import Stream
 from weft.kernels.monoids import settled
 from weft.kernels.statistic import Columns
-from weft.runtime.failures.errors import MemoryLimit, megabytes
+from weft.plan.log_ids import LogId
 from weft.runtime.stages.windows.partials import SLICE, Partials
 from weft.runtime.stages.windows.rollup import GroupKeys, RollUp
-from weft.runtime.stages.windows.total_files import CohortRows, CohortSpec, TotalsFile, encoded
+from weft.runtime.stages.windows.total_files import CohortRows, CohortSpec, decoded, encoded
 from weft.runtime.stages.windows.window_answers import ClosedGroups, GroupSelection
 from weft.runtime.stages.windows.woven_queries import Measure, Woven, latest_clock, rows_counted
 from weft.runtime.state.commits import Segment
-from weft.runtime.state.storage import Storage
+from weft.runtime.state.memory import MemoryUse
+from weft.runtime.state.store import Block, Change
 
 #: Groups that a cohort has room for at first.
 _FEWEST = 64
@@ -61,31 +62,32 @@ class RunningAggregates:
         self._numbers = {spec.keys: self._numbers[spec.keys] for spec in self._cohorts}
         self._changed: dict[CohortSpec, NDArray[np.int64]] = {}
 
-    def remember(self, files: Iterable[TotalsFile]) -> None:
-        """Restore groups from files; of one that was stored several times the last counts."""
-        for file in files:
-            for spec, rows in file.cohorts:
+    def restore(self, blocks: Iterable[bytes]) -> None:
+        """Take back what segments have of the groups; of one that is in several, the last counts."""
+        for block in blocks:
+            for spec, rows in decoded(block):
                 groups = self._cohorts.get(spec)
                 if groups is not None:
                     groups.put(self._numbers[spec.keys].numbers(rows.keys, len(rows)), rows.records)
 
-    def check_memory(self, arrived: Partials, limit: int) -> None:
-        """Refuse partials whose groups would need more memory than the limit, before any of it is taken."""
-        most = {
-            keys: len(numbers) + arrived.number_of_keys(keys) if keys else 1 for keys, numbers in self._numbers.items()
+    def memory(self, arrived: Partials | None = None) -> MemoryUse:
+        """What the groups take, once they have taken in some partials; keys that are new are counted like records."""
+        keys = {
+            each: len(numbers) + (arrived.number_of_keys(each) if arrived is not None and each else 0)
+            for each, numbers in self._numbers.items()
         }
-        needed = {spec: groups.bytes_for(most[spec.keys]) for spec, groups in self._cohorts.items()}
-        total = sum(needed.values())
-        if total > limit:
-            dearest = max(needed, key=lambda spec: needed[spec])
-            names = tuple(name for name, spec in self._cohort_of.items() if spec == dearest)
-            raise MemoryLimit(
-                f"the groups of stream '{self.stream.name}' that never close need about {megabytes(total)} MB in the "
-                f"driver, and max_state_mb allows {megabytes(limit)}; {megabytes(needed[dearest])} of them are for "
-                f"{', '.join(names[:5])}{' and others' if len(names) > 5 else ''}: SET max_state_mb higher, or give "
-                "queries over many keys a window",
-                names,
-            )
+        needed = {spec: groups.bytes_for(keys[spec.keys]) for spec, groups in self._cohorts.items()}
+        dictionaries = {
+            each: numbers.bytes_held * keys[each] // max(1, len(numbers)) for each, numbers in self._numbers.items()
+        }
+        largest = max(needed, key=lambda spec: needed[spec] + dictionaries[spec.keys], default=None)
+        return MemoryUse(
+            f"the groups of stream '{self.stream.name}' that never close",
+            sum(needed.values()) + sum(dictionaries.values()),
+            0 if largest is None else needed[largest] + dictionaries[largest.keys],
+            tuple(name for name, spec in self._cohort_of.items() if spec == largest),
+            "or give queries over many keys a window",
+        )
 
     def take(self, arrived: Partials | None) -> dict[str, GroupSelection]:
         """Take in a cycle's partials: for each query the groups that got a row, if there are any."""
@@ -116,36 +118,19 @@ class RunningAggregates:
             ClosedGroups(clocks, clocks, self._numbers[spec.keys].values(numbers), records), 0, len(clocks)
         )
 
-    def changed(self) -> TotalsFile:
-        """The groups that the last cycle changed, with their new records."""
-        return self._file(self._changed)
+    def change(self, log: LogId, segments: Sequence[Segment]) -> Change:
+        """The groups that the last cycle changed, with their new records; `segments` are those of their log."""
+        present = {spec: groups.present() for spec, groups in self._cohorts.items()}
+        return Change(log, segments, self._block(self._changed), lambda _: [self._block(present)])
 
-    def whole(self) -> TotalsFile:
-        """All groups."""
-        return self._file({spec: groups.present() for spec, groups in self._cohorts.items()})
-
-    def _file(self, numbers: Mapping[CohortSpec, NDArray[np.int64]]) -> TotalsFile:
-        return TotalsFile(
-            tuple(
-                (spec, CohortRows(self._numbers[spec.keys].values(which), self._cohorts[spec].of(which)))
-                for spec, which in numbers.items()
-                if len(which)
-            )
+    def _block(self, numbers: Mapping[CohortSpec, NDArray[np.int64]]) -> Block | None:
+        """Some groups, as a segment has them."""
+        cohorts = tuple(
+            (spec, CohortRows(self._numbers[spec.keys].values(which), self._cohorts[spec].of(which)))
+            for spec, which in numbers.items()
+            if len(which)
         )
-
-
-def kept_in_files(
-    totals: RunningAggregates, storage: Storage, segments: Sequence[Segment], path: str, most: int
-) -> list[Segment]:
-    """Write the groups that a cycle has changed; all of them instead, if that makes more files than `most`."""
-    if not totals.queries:
-        return []
-    changed = totals.changed()
-    if not len(changed):
-        return list(segments)
-    kept, written = (list(segments), changed) if len(segments) < most else ([], totals.whole())
-    storage.write_bytes(path, encoded(written))
-    return [*kept, Segment(path, len(written), None, None)]
+        return Block(encoded(cohorts), sum(len(rows) for _, rows in cohorts)) if cohorts else None
 
 
 @dataclass

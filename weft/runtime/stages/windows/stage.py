@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -17,20 +17,21 @@ from weft.runtime.spark.session import compile_plans
 from weft.runtime.stages.cycle_state import WORTH_COMPILING, CycleState, RowLogs
 from weft.runtime.stages.operators import Operator, StageKind
 from weft.runtime.stages.stage import Scan, SeenRows
-from weft.runtime.stages.windows import total_files
 from weft.runtime.stages.windows.backfill import StoredRows, closed_before, history
 from weft.runtime.stages.windows.executors import Executors, KeySetRequest, PartialFiles
 from weft.runtime.stages.windows.kernel_placement import Kernels, KeySet, Placements, PlacementSettings
-from weft.runtime.stages.windows.partial_log import PartialLog, small_ones
+from weft.runtime.stages.windows.partial_log import PartialLog, block_of
 from weft.runtime.stages.windows.partials import Partials
-from weft.runtime.stages.windows.running_aggregates import RunningAggregates, kept_in_files
+from weft.runtime.stages.windows.running_aggregates import RunningAggregates
 from weft.runtime.stages.windows.shard import ShardTask, pickled_plan
-from weft.runtime.stages.windows.stream_weave import ReducedRows, StreamWeave, WindowMemoryLimit
+from weft.runtime.stages.windows.stream_weave import ReducedRows, StreamWeave
 from weft.runtime.stages.windows.warm_start import PendingRestore, RestoredState
 from weft.runtime.stages.windows.window_answers import GroupSelection, answers, with_empty_instances
 from weft.runtime.stages.windows.woven_queries import NotWoven, Woven, woven
 from weft.runtime.state.commits import Commit, Segment
 from weft.runtime.state.cycle_spec import CycleSpec
+from weft.runtime.state.memory import MemoryAccount, MemoryUse
+from weft.runtime.state.store import Change, StateStore
 from weft.windows.schedule import instances_ending
 
 #: On one machine so many rows are reduced by one task: with more, a second core is worth a shuffle.
@@ -52,8 +53,15 @@ class WindowStage:
     kind = StageKind.WINDOWS
     step = "weave"
 
-    def __init__(self, logs: RowLogs, placement: PlacementSettings, ahead: PendingRestore | None) -> None:
-        self._spark, self._storage, self._logs = logs.spark, logs.storage, logs
+    def __init__(
+        self,
+        logs: RowLogs,
+        store: StateStore,
+        placement: PlacementSettings,
+        account: MemoryAccount,
+        ahead: PendingRestore | None,
+    ) -> None:
+        self._spark, self._logs, self._store, self._account = logs.spark, logs, store, account
         self.placements = Placements(placement)
         master = self._spark.sparkContext.master
         self._is_local = master == "local" or master.startswith("local[")
@@ -66,7 +74,7 @@ class WindowStage:
         self._kept: dict[str, tuple[Segment, ...]] = {}
         #: The numbers of queries that lack no rows any more: they are answered for whatever closes.
         self._grown_up: set[int] = set()
-        self.log = PartialLog(self._storage)
+        self.log = PartialLog(store)
         self._totals: dict[str, RunningAggregates] = {}
         #: What queries that are new find closed in the rows that their stream has kept, by stream.
         self._past: dict[str, dict[str, list[GroupSelection]]] = {}
@@ -118,7 +126,7 @@ class WindowStage:
             beginning = frozenset(name for name, each in queries.items() if each.start.first > last.cycle)
         wanted = self._wanted.shapes
         self._past, self._kept = {}, {}
-        self.log.begin(each.path for name in wanted for each in last.logs.get(LogId.partials(name), ()))
+        self.log.begin(each for name in wanted for each in last.logs.get(LogId.partials(name), ()))
         weaves = {}
         for stream in streams:
             if stream.name in wanted:
@@ -126,7 +134,7 @@ class WindowStage:
                 self._catch_up(weave, last, beginning, kept_rows)
                 weaves[stream.name] = weave
         self._weaves = weaves
-        self.placements.forget_files({each.path for segments in self._kept.values() for each in segments})
+        self.placements.forget_segments({each for segments in self._kept.values() for each in segments})
         self._totals = {name: self._running(weave, queries, last) for name, weave in weaves.items()}
         self._cycle = None
 
@@ -199,7 +207,7 @@ class WindowStage:
         if not len(past.partials):
             return ()
         self._past[stream.name] = closed_before(stream, new, past, watermark)
-        return (self.log.keep(past.partials, kept.path),)
+        return (self.log.written(past.partials, kept.path),)
 
     def _running(self, weave: StreamWeave, registered: Mapping[str, RunningQuery], last: Commit) -> RunningAggregates:
         """The groups of a stream's queries that never close, as the last commit has them."""
@@ -210,8 +218,8 @@ class WindowStage:
             known = None
         totals = RunningAggregates(weave.stream, queries, first_cycles, known)
         if known is None and queries:
-            files = last.logs.get(LogId.running(LogId.stream(weave.stream.name)), ())
-            totals.remember(total_files.decoded(self._storage.read_bytes(each.path)) for each in files)
+            segments = last.logs.get(LogId.running(LogId.stream(weave.stream.name)), ())
+            totals.restore(map(self._store.read, segments))
         return totals
 
     def _kept_rows(self, stream: Stream, spec: CycleSpec, last: Commit) -> StoredRows | None:
@@ -268,32 +276,21 @@ class WindowStage:
             cycle.note_first_rows(each)
             if each.id.text in cycle.emit_from:
                 counted_from[each.as_query.query.name] = cycle.emit_from[each.id.text]
-        paths = {
-            each.name: self._logs.folders.partials(cycle.number, index)
-            for index, each in enumerate(cycle.spec.plan.streams)
-        }
-        found = self._answers(self.reduced, cycle.event_time, counted_from, paths)
+        found = self._answers(cycle, counted_from)
         return {self._ids[name]: table for name, table in found.items()}
 
-    def _answers(
-        self,
-        reduced: Mapping[str, ReducedRows],
-        event_time: EventTime,
-        counted_from: Mapping[str, int],
-        paths: Mapping[str, str],
-    ) -> dict[str, pa.Table]:
+    def _answers(self, cycle: CycleState, counted_from: Mapping[str, int]) -> dict[str, pa.Table]:
         """The answers by query, each with its clock as the last column.
 
-        `counted_from` has, for queries that say EMIT EMPTY, the clock from which on every instance is answered; `paths`
-        has the file of each stream's new partials.
+        `counted_from` has, for queries that say EMIT EMPTY, the clock from which on every instance is answered.
         """
-        queries = self._queries
+        queries, event_time = self._queries, cycle.event_time
         found: dict[str, list[pa.Table]] = {}
         for name in self._weaves:
-            arrived = reduced[name].partials if name in reduced else None
+            arrived = self.reduced[name].partials if name in self.reduced else None
             if arrived is not None:
                 self._make_room(name, arrived)
-                self._totals[name].check_memory(arrived, self.placements.settings.max_state)
+                self._account.grow(self._totals[name].memory(arrived))
             weave = self._weaves[name]
             before = event_time.watermark(weave.stream, after=False)
             weave.remember(self.log.pieces(self._kept.get(name, ())), before)
@@ -313,7 +310,7 @@ class WindowStage:
                 shape = weave.queries[query]
                 kind = weave.kinds[query]
                 found[query] = [answers(shape.select, shape.measures, part, kind) for part in of_query if len(part)]
-        for query, table in self._answered_on_executors(reduced, event_time, queries, paths).items():
+        for query, table in self._answered_on_executors(cycle).items():
             found.setdefault(query, []).append(table)
         whole = {query: pa.concat_tables(tables) for query, tables in found.items() if tables}
         return {query: table for query, table in whole.items() if table.num_rows}
@@ -330,14 +327,20 @@ class WindowStage:
     def _make_room(self, name: str, arrived: Partials) -> None:
         """Have the trees of a stream ready for what has arrived, in the driver or, if there is no room, elsewhere."""
         weave = self._weaves[name]
-        try:
-            weave.fit(arrived, self.placements.settings.max_state)
-        except WindowMemoryLimit as reason:
-            if self.placements.settings.kernels is not Kernels.AUTO or reason.keys is None:
-                raise
-            self.placements.displace(name, reason.keys, weave.queries)
-            self._weaves[name] = weave.without(reason.keys)
-            self._make_room(name, arrived)
+        use = weave.fit(arrived, self._account.room(weave.memory_part))
+        keys = weave.largest_keys
+        if self._account.allows(use) or self.placements.settings.kernels is not Kernels.AUTO or keys is None:
+            self._account.grow(use)
+            return
+        self.placements.displace(name, keys, weave.queries)
+        self._weaves[name] = weave.without(keys)
+        self._make_room(name, arrived)
+
+    def memory(self) -> Iterator[MemoryUse]:
+        """What open windows and groups take."""
+        for name, weave in self._weaves.items():
+            yield weave.memory()
+            yield self._totals[name].memory()
 
     # --- on the executors --------------------------------------------------------------------------------------------
 
@@ -345,22 +348,17 @@ class WindowStage:
     def _executors(self) -> Executors:
         return Executors(self._spark)
 
-    def _answered_on_executors(
-        self,
-        reduced: Mapping[str, ReducedRows],
-        event_time: EventTime,
-        queries: Mapping[str, RunningQuery],
-        paths: Mapping[str, str],
-    ) -> Mapping[str, pa.Table]:
+    def _answered_on_executors(self, cycle: CycleState) -> Mapping[str, pa.Table]:
         """The answers of key sets that live there; one Spark job if some window of them closes, and none otherwise."""
         wanted: list[KeySetRequest] = []
         files: list[PartialFiles] = []
-        for name, weave in self._weaves.items():
-            asked = [self._asked(weave, keys, event_time, queries) for keys in weave.away]
+        for number, (name, weave) in enumerate(self._weaves.items()):
+            asked = [self._asked(weave, keys, cycle.event_time, self._queries) for keys in weave.away]
             if any(asked):
                 wanted += [each for each in asked if each is not None]
-                arrived = reduced[name].partials if name in reduced and len(reduced[name].partials) else None
-                written = None if arrived is None else self.log.keep(arrived, paths[name])
+                arrived, path = self._arrived(name), f"{cycle.folder}/partials-{number}"
+                written = None if arrived is None else self.log.written(arrived, f"{path}.parquet")
+                self._kept[name] = self.log.apart(self._kept[name], f"{path}-kept")
                 files += self.log.files(name, self._kept[name], written)
         if not wanted:
             return {}
@@ -395,33 +393,30 @@ class WindowStage:
     # --- state -------------------------------------------------------------------------------------------------------
 
     def finish(self, cycle: CycleState) -> None:
-        """Hand over the live partials of each stream, and the groups that never close."""
-        for index, stream in enumerate(cycle.spec.plan.streams):
-            if stream.name in self._weaves:
-                cycle.keep(LogId.partials(stream.name), self._partials_kept(cycle, index, stream))
-                log = LogId.running(LogId.stream(stream.name))
-                segments = cycle.last.logs.get(log, ())
-                if len(segments) >= cycle.most_segments:
-                    cycle.begin_compaction()
-                path = f"{cycle.folder}/totals-{index}.parquet"
-                totals = self._totals[stream.name]
-                cycle.keep(log, kept_in_files(totals, self._storage, segments, path, cycle.most_segments))
+        """Hand over new partials, and the groups that never close which the cycle has changed.
 
-    def _partials_kept(self, cycle: CycleState, index: int, stream: Stream) -> list[Segment]:
-        """The live partials of a stream after this cycle."""
-        weave = self._weaves[stream.name]
-        if not weave.windowed:
-            return []
-        segments = list(self._kept[stream.name])
-        if stream.name in self.reduced and len(self.reduced[stream.name].partials):
-            path = self._logs.folders.partials(cycle.number, index)
-            segments.append(self.log.keep(self.reduced[stream.name].partials, path))
-        since = weave.needed_since(cycle.event_time.watermark(stream))
-        live = [each for each in segments if since is None or each.max_clock is None or each.max_clock >= since]
-        if len(small_ones(live)) <= cycle.most_segments:
-            return live
-        cycle.begin_compaction()
-        return self.log.compacted(live, since, f"{cycle.folder}/partials-{index}-compacted")
+        Partials whose kernels are on the executors go to files of their own.
+        """
+        for number, (name, weave) in enumerate(self._weaves.items()):
+            if weave.windowed:
+                arrived = self._arrived(name)
+                segments, since = self._kept[name], weave.needed_since(cycle.event_time.watermark(weave.stream))
+                if weave.away and arrived is not None:
+                    written = self.log.written(arrived, f"{cycle.folder}/partials-{number}.parquet")
+                    segments, arrived = (*segments, written), None
+                added = None if arrived is None else block_of(arrived)
+                rewritten = partial(self.log.rewritten, added=arrived, since=since)
+                log = LogId.partials(name)
+                apart = bool(weave.away)
+                cycle.change(Change(log, segments, added, rewritten, since, is_keyed=False, apart=apart))
+            if self._totals[name].queries:
+                log = LogId.running(LogId.stream(name))
+                cycle.change(self._totals[name].change(log, cycle.last.logs.get(log, ())))
+
+    def _arrived(self, stream: str) -> Partials | None:
+        """The new partials of a stream, if there are any."""
+        reduced = self.reduced.get(stream)
+        return reduced.partials if reduced is not None and len(reduced.partials) else None
 
     def commit(self, cycle: int) -> None:
         """What is in memory is the state after a cycle."""

@@ -16,7 +16,6 @@ from weft.algebra import Aggregate, Stream, Window
 from weft.kernels.sparse import Crowd
 from weft.plan.event_time import Clock
 from weft.plan.facts import Facts
-from weft.runtime.failures.errors import MemoryLimit, megabytes
 from weft.runtime.sources.late_rows import closed_for
 from weft.runtime.stages.windows.kernel_placement import KeySet
 from weft.runtime.stages.windows.partials import LATEST, LEAST, Partials, without_clockless, without_clocks
@@ -26,6 +25,7 @@ from weft.runtime.stages.windows.tree_choice import TreeChoice, choose_trees, co
 from weft.runtime.stages.windows.window_answers import ClosedGroups, GroupSelection, kinds_of
 from weft.runtime.stages.windows.window_tree import InstanceGroups, TreeSpec, WindowTree
 from weft.runtime.stages.windows.woven_queries import Measure, Woven, rows_counted
+from weft.runtime.state.memory import MemoryUse
 from weft.windows.schedule import oldest_open_start
 
 #: The keys of a grouping that are numbered before it is checked how many of them are still live.
@@ -33,14 +33,6 @@ _MANY_KEYS = 100_000
 
 #: An aggregate is computed for all windows of a tree at once if one in this many answers it.
 _MANY = 16
-
-
-class WindowMemoryLimit(MemoryLimit):
-    """Windows need more memory than allowed. `keys` is the key set that needs most of it, if there is one."""
-
-    def __init__(self, message: str, needing_most: tuple[str, ...], keys: KeySet | None) -> None:
-        super().__init__(message, needing_most)
-        self.keys = keys
 
 
 @dataclass
@@ -89,6 +81,8 @@ class StreamWeave:
         self._tree_of: dict[str, WindowTree] = {}
         #: New trees, without the partials that came before them.
         self._fresh: set[WindowTree] = set()
+        #: The key set whose windows need most memory, if one does.
+        self.largest_keys: KeySet | None = None
         for (conditions, keys), names in cohorts(self.windowed).items():
             if keys not in away:
                 cohort = self._cohorts[conditions, keys] = _Cohort(tuple(sorted(conditions)), keys)
@@ -179,8 +173,16 @@ class StreamWeave:
             live[tree.spec.keys] = max(live.get(tree.spec.keys, 0), tree.number_of_keys)
         return any(len(each) > _MANY_KEYS and len(each) > 4 * live.get(keys, 0) for keys, each in self._numbers.items())
 
-    def fit(self, arrived: Partials, limit: int) -> None:
-        """Give every tree the best form for the arrived partials; refuse them if they do not fit into the limit.
+    @property
+    def memory_part(self) -> str:
+        return f"the open windows of stream '{self.stream.name}'"
+
+    def memory(self) -> MemoryUse:
+        """What the windows take now."""
+        return self._memory({tree: tree.bytes_for(tree.crowd()) for tree in self._trees.values()})
+
+    def fit(self, arrived: Partials, room: int) -> MemoryUse:
+        """Give every tree the form that is best with what has arrived; return what all of them need then.
 
         A tree that changes forgets everything, and `remember` must come before `advance`.
         """
@@ -195,21 +197,36 @@ class StreamWeave:
                 tree.forget()
                 self._fresh.add(tree)
         needed = {tree: tree.bytes_for(crowd) for tree, crowd in crowds.items()}
-        if sum(needed.values()) > limit:
-            self._save_memory(needed, crowds, limit)
-        if sum(needed.values()) > limit:
-            by_keys: Counter[KeySet] = Counter()
-            for tree, size in needed.items():
-                by_keys[tree.spec.keys] += size
-            dearest = next((keys for keys, _ in by_keys.most_common() if keys), None)
-            raise self._too_much(needed, limit, dearest)
+        room -= self._dictionaries
+        if sum(needed.values()) > room:
+            self._save_memory(needed, crowds, room)
+        by_keys: Counter[KeySet] = Counter()
+        for tree, size in needed.items():
+            by_keys[tree.spec.keys] += size
+        self.largest_keys = next((keys for keys, _ in by_keys.most_common() if keys), None)
+        return self._memory(needed)
 
-    def _save_memory(self, needed: dict[WindowTree, int], crowds: Mapping[WindowTree, Crowd], limit: int) -> None:
-        """Make trees sparse until there is room, those first that save most by it."""
+    def _memory(self, needed: Mapping[WindowTree, int]) -> MemoryUse:
+        largest = max(needed, key=lambda tree: needed[tree], default=None)
+        return MemoryUse(
+            self.memory_part,
+            sum(needed.values()) + self._dictionaries,
+            0 if largest is None else needed[largest],
+            tuple(name for name, tree in self._tree_of.items() if tree is largest),
+            "SET kernels = auto, or drop queries with long ranges over many keys",
+        )
+
+    @property
+    def _dictionaries(self) -> int:
+        """The memory that the keys of groups take."""
+        return sum(each.bytes_held for each in self._numbers.values())
+
+    def _save_memory(self, needed: dict[WindowTree, int], crowds: Mapping[WindowTree, Crowd], room: int) -> None:
+        """Let trees be sparse until there is room, those first that save most by it."""
         total = sum(needed.values())
         for tree in sorted(needed, key=lambda each: crowds[each].sparse_bytes - needed[each]):
             saved = needed[tree] - crowds[tree].sparse_bytes
-            if total > limit and saved > 0:
+            if total > room and saved > 0:
                 needed[tree], total = crowds[tree].sparse_bytes, total - saved
                 if tree.save_memory():
                     self._fresh.add(tree)
@@ -218,18 +235,6 @@ class StreamWeave:
         """The same weave with the trees of a key set on the executors."""
         away = self.away | {keys}
         return StreamWeave(self.stream, self.queries, self, facts=self.facts, grouping=self.grouping, away=away)
-
-    def _too_much(self, needed: Mapping[WindowTree, int], limit: int, keys: KeySet | None) -> WindowMemoryLimit:
-        dearest = max(needed, key=lambda tree: needed[tree])
-        names = tuple(name for name, tree in self._tree_of.items() if tree is dearest)
-        return WindowMemoryLimit(
-            f"the open windows of stream '{self.stream.name}' need about {megabytes(sum(needed.values()))} MB in the "
-            f"driver, and max_state_mb allows {megabytes(limit)}; {megabytes(needed[dearest])} of them are for "
-            f"{', '.join(names[:5])}{' and others' if len(names) > 5 else ''}: SET max_state_mb higher, SET kernels "
-            "= auto, or drop queries with long ranges over many keys",
-            names,
-            keys,
-        )
 
     def remember(self, history: Iterable[Partials], watermark: int | None) -> None:
         """Bring new trees to where the others are, from the stored partials."""

@@ -1,4 +1,4 @@
-"""The groups of aggregates that never close, as files that describe themselves.
+"""The groups of aggregates that never close, as segments that describe themselves.
 
 One table for all cohorts of a stream: a row for each group, its keys and its records in the columns that are named
 after them. Cohorts follow one another; a column that a cohort does not have is NULL in its rows.
@@ -43,22 +43,16 @@ class CohortRows:
         return len(next(iter(self.records.values()))[0])
 
 
-@dataclass(frozen=True, slots=True)
-class TotalsFile:
-    """What one file holds."""
-
-    cohorts: tuple[tuple[CohortSpec, CohortRows], ...]
-
-    def __len__(self) -> int:
-        return sum(len(rows) for _, rows in self.cohorts)
+#: What one segment holds.
+Cohorts = Sequence[tuple[CohortSpec, CohortRows]]
 
 
-def encoded(file: TotalsFile) -> bytes:
+def encoded(cohorts: Cohorts) -> bytes:
     """The bytes of a Parquet file."""
-    keys = _numbered(key for spec, _ in file.cohorts for key in spec.keys)
-    measures = _numbered(name for _, rows in file.cohorts for name in rows.records)
+    keys = _numbered(key for spec, _ in cohorts for key in spec.keys)
+    measures = _numbered(name for _, rows in cohorts for name in rows.records)
     tables = []
-    for spec, rows in file.cohorts:
+    for spec, rows in cohorts:
         columns = {f"k{keys[key]}": values for key, values in zip(spec.keys, rows.keys, strict=True)}
         for name, records in rows.records.items():
             columns |= {f"m{measures[name]}_{place}": _arrow(column) for place, column in enumerate(records)}
@@ -72,7 +66,7 @@ def encoded(file: TotalsFile) -> bytes:
                 "rows": len(rows),
                 "measures": {name: len(records) for name, records in rows.records.items()},
             }
-            for spec, rows in file.cohorts
+            for spec, rows in cohorts
         ],
         "keys": list(keys),
         "measures": list(measures),
@@ -84,7 +78,7 @@ def encoded(file: TotalsFile) -> bytes:
     return bytes(buffer.getvalue().to_pybytes())
 
 
-def decoded(data: bytes) -> TotalsFile:
+def decoded(data: bytes) -> Cohorts:
     """What the bytes of a file hold."""
     table = pq.ParquetFile(pa.BufferReader(data)).read().combine_chunks()
     described = json.loads(table.schema.metadata[_METADATA])
@@ -99,7 +93,7 @@ def decoded(data: bytes) -> TotalsFile:
             for name, fields in each["measures"].items()
         }
         cohorts.append((spec, CohortRows([rows[f"k{keys[key]}"] for key in spec.keys], records)))
-    return TotalsFile(tuple(cohorts))
+    return cohorts
 
 
 def _numbered(texts: Iterable[str]) -> dict[str, int]:

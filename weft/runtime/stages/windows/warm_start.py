@@ -23,7 +23,8 @@ from weft.runtime.stages.windows import partials
 from weft.runtime.stages.windows.kernel_placement import fits_the_driver, placement_settings
 from weft.runtime.stages.windows.stream_weave import StreamWeave
 from weft.runtime.stages.windows.woven_queries import NotWoven, Woven, woven
-from weft.runtime.state.seals import Seals, check, seal_of
+from weft.runtime.state.checksums import Seals, check, seal_of
+from weft.runtime.state.commits import Segment
 from weft.runtime.state.status import last_commit
 
 
@@ -63,15 +64,16 @@ def restored(directory: Path) -> RestoredState:
         largest = commit.streams[stream.name].largest if stream.name in commit.streams else None
         if queries and largest is not None and fits_the_driver(files, limits):
             weave = StreamWeave(stream, queries, facts=known.get(stream.name, Facts()))
-            stored = (_pieces(directory / "state" / each.path, commit.seals[each.path]) for each in files)
+            stored = (_pieces(directory / "state", each, commit.seals[each.path]) for each in files)
             weave.remember(chain.from_iterable(stored), largest - stream.delay)
             weaves[stream.name] = weave
     number_of = plan.number_of
     return RestoredState(commit.cycle, weaves, {number_of[name]: shape for name, shape in shapes.items()})
 
 
-def _pieces(file: Path, seals: Seals) -> Iterator[partials.Partials]:
-    """The partials of a file of the commit; StorageError if it is not as it was sealed."""
+def _pieces(state: Path, segment: Segment, seals: Seals) -> Iterator[partials.Partials]:
+    """The partials of a segment of the commit; StorageError if its file is not as it was sealed."""
+    file = state / segment.path
     data = file.read_bytes()
     check(str(file), seals, {"": seal_of(data)})
-    yield from partials.pieces(data)
+    yield from partials.pieces(segment.part(data))

@@ -1,0 +1,127 @@
+"""Checksums of all that the state relies on: of records, in themselves, and of files, in the commit that names them.
+
+    {"crc32":"8d2f01c4","record":{"cycle":7,…}}
+
+A record is a JSON document. Its checksum is that of the file's name and of the record's text, byte for byte: a record
+in the place of another one is not taken either. What is in a record follows from the types of its fields.
+
+The **seal** of a file is its size and its checksum. A commit has the seals of all files that it names. Before a process
+uses a commit, it compares the files with their seals; a folder, which Spark's tasks have written, must hold the sealed
+files and no others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+from zlib import crc32
+
+import msgspec
+
+from weft.plan.log_ids import LogId
+from weft.runtime.failures.errors import StorageError
+
+Record = TypeVar("Record")
+
+_ENVELOPE = re.compile(rb'\{"crc32":"([0-9a-f]{8})","record":(.*)\}', re.DOTALL)
+
+
+def sealed(name: str, record: object) -> bytes:
+    """Return the bytes of a record for a file of this name."""
+    text = msgspec.json.encode(record, enc_hook=str)
+    return b'{"crc32":"%08x","record":%b}' % (_checksum(name, text), text)
+
+
+def opened(data: bytes, place: str, type_: type[Record] | Any = Any) -> Any:
+    """Return the record in the bytes of the file at `place`; StorageError if they are not as they were written."""
+    found = _ENVELOPE.fullmatch(data)
+    if found is None or int(found[1], 16) != _checksum(place, found[2]):
+        wrong = "is empty" if not data else "is not as it was written (its checksum differs)"
+        raise damaged(place, wrong)
+    return decoded(found[2], type_)
+
+
+def decoded(text: bytes, type_: type[Record] | Any = Any) -> Any:
+    """Return what the text of a record says."""
+    return msgspec.json.decode(text, type=type_, dec_hook=_field)
+
+
+def _field(type_: type, value: Any) -> Any:
+    """A field of a type that JSON does not know."""
+    if type_ is LogId:
+        return LogId.parse(value)
+    raise NotImplementedError(type_)
+
+
+def _checksum(place: str, text: bytes) -> int:
+    return crc32(text, crc32(place.rpartition("/")[2].encode()))
+
+
+def read_record(path: Path) -> Any:
+    """Return the record in a file."""
+    return opened(path.read_bytes(), str(path))
+
+
+def damaged(place: str, wrong: str) -> StorageError:
+    """Return the error for a file of the state that cannot be trusted; `wrong` continues the file's name."""
+    file = place.removeprefix("file:")
+    return StorageError(
+        f"{file} {wrong}; restore the project directory from a copy, or remove its state directory to begin afresh"
+    )
+
+
+#: Bytes of a file that are read at once.
+_READ_AT_ONCE = 1 << 20
+
+
+class Seal(NamedTuple):
+    """The size of a file and the CRC-32 of its bytes."""
+
+    size: int
+    checksum: int
+
+
+#: The seals of what is at a path: of the files in a folder, by name, or of a file, whose name here is empty.
+Seals: TypeAlias = Mapping[str, Seal]
+
+
+def seal_of(data: bytes) -> Seal:
+    """Return the seal of a file that has these bytes."""
+    return Seal(len(data), crc32(data))
+
+
+def seal_of_file(path: Path) -> Seal:
+    """Return the seal of a file."""
+    size = checksum = 0
+    with path.open("rb") as file:
+        while piece := file.read(_READ_AT_ONCE):
+            size, checksum = size + len(piece), crc32(piece, checksum)
+    return Seal(size, checksum)
+
+
+def fault(seal: Seal, found: Seal | None) -> str | None:
+    """Return what is wrong with a file, as the end of a sentence that begins with its name; None if it is as sealed."""
+    if found is None:
+        return "is missing"
+    if found.size != seal.size:
+        return f"has {found.size:,} bytes instead of {seal.size:,}"
+    return None if found == seal else "has been changed (its checksum differs)"
+
+
+def faults(place: str, sealed: Seals, found: Seals) -> list[tuple[str, str]]:
+    """Return the files at a place that are not as sealed, each with what is wrong."""
+    wrong = [(_at(place, name), fault(seal, found.get(name))) for name, seal in sealed.items()]
+    wrong += [(_at(place, name), "does not belong to the project") for name in found.keys() - sealed.keys()]
+    return [(file, text) for file, text in wrong if text is not None]
+
+
+def check(place: str, sealed: Seals, found: Seals) -> None:
+    """Raise StorageError unless the files at a place are as sealed."""
+    for file, wrong in faults(place, sealed, found):
+        raise damaged(file, wrong)
+
+
+def _at(place: str, name: str) -> str:
+    return f"{place}/{name}" if name else place

@@ -1,0 +1,171 @@
+"""The state of all nodes on disk: segments of logs, many in one file.
+
+A cycle adds a segment to each log that it changes, and writes all of them, one after the other, into one file:
+
+    segments/000000000012/state    ┃ values 7 ┃ values 9 ┃ running stream trades ┃ partials trades ┃
+
+A segment is immutable, and counts from the commit that names it until one that does not. So does a file: the commit has
+one checksum for each. The rules for all logs are here, and nowhere else:
+
+    expiry       a segment goes when all its rows are older than what its log needs
+    rewriting    a log of many segments is written anew as one
+    merging      when segments are in many files, the live parts of the smaller ones are copied into one
+
+Rows that Spark reads are in files of their own, since its readers take whole files: the rows of streams, of joins and
+of queries that Spark evaluates, history for BACKFILL, snapshots, and partials whose kernels are on the executors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from weft.plan.event_time import Clock
+from weft.plan.log_ids import LogId
+from weft.runtime.state.commits import Segment
+from weft.runtime.state.storage import Storage
+
+#: A log with more segments is written anew, so that reading it stays cheap.
+MOST_SEGMENTS: Final = 24
+#: A segment with so many rows stays as it is, unless its log is keyed: to write it again takes longer than to read it.
+LARGE: Final = 50_000
+#: When segments are in more files, the smaller half of these is merged.
+MOST_FILES: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What a segment will hold: rows in some format, how many, and the bounds of their clocks."""
+
+    data: bytes
+    rows: int
+    min_clock: Clock = None
+    max_clock: Clock = None
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a cycle does to a log.
+
+    `segments` are those before the cycle, `added` is what it adds, and `since` is the least clock that is still needed;
+    None if everything is. `rewritten` gives blocks in the place of some segments and of what is added. In a keyed log
+    the newest record of a key counts: it is rewritten as a whole, and others but for their large segments.
+    """
+
+    log: LogId
+    segments: Sequence[Segment]
+    added: Block | None
+    rewritten: Callable[[Sequence[Segment]], Iterable[Block | None]]
+    since: Clock = None
+    is_keyed: bool = True
+    apart: bool = False
+
+
+def live(segments: Iterable[Segment], since: Clock) -> list[Segment]:
+    """Return the segments with rows that may be needed; `since` is the least clock that is, None if everything is."""
+    return [each for each in segments if since is None or each.max_clock is None or each.max_clock >= since]
+
+
+def is_rewritten(change: Change) -> bool:
+    """Whether a log is written anew by a change."""
+    return bool(_replaced(change))
+
+
+def are_many(segments: Sequence[object]) -> bool:
+    """Whether a log has so many segments that it is written anew."""
+    return len(segments) > MOST_SEGMENTS
+
+
+class StateStore:
+    """The segments of all logs, in files of one state directory."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    def read(self, segment: Segment) -> bytes:
+        """Return what a segment holds."""
+        if segment.length:
+            return self._storage.read_part(segment.path, segment.offset, segment.length)
+        return self._storage.read_bytes(segment.path)
+
+    def path(self, name: str) -> str:
+        return self._storage.path(name)
+
+    def write_apart(self, path: str, block: Block) -> Segment:
+        """Write a block to a file of its own."""
+        self._storage.write_bytes(path, block.data)
+        return _segment(path, block)
+
+    def write(self, path: str, changes: Iterable[Change]) -> dict[LogId, tuple[Segment, ...]]:
+        """Write what a cycle changes to the file at `path`; return the segments of the logs that have some then."""
+        file = _StateFile(path)
+        logs: dict[LogId, tuple[Segment, ...]] = {}
+        for number, change in enumerate(changes):
+            segments, blocks = _changed(change)
+            if change.apart:
+                added = [self.write_apart(f"{path}-{number}-{n}.parquet", each) for n, each in enumerate(blocks)]
+            else:
+                added = [file.placed(_segment(path, each), each.data) for each in blocks]
+            if segments or added:
+                together = [*segments, *added]
+                # Rows of no key are read in the order of time.
+                logs[change.log] = tuple(together if change.is_keyed else sorted(together, key=_first_clock))
+        logs = self._merged(file, logs)
+        if file.size:
+            self._storage.write_bytes(path, b"".join(file.parts))
+        return logs
+
+    def _merged(self, file: _StateFile, logs: dict[LogId, tuple[Segment, ...]]) -> dict[LogId, tuple[Segment, ...]]:
+        """Copy what is live in the smaller files, if there are too many, into the file of this cycle."""
+        sizes: dict[str, int] = {}
+        for segment in (each for segments in logs.values() for each in segments if each.length):
+            sizes[segment.path] = sizes.get(segment.path, 0) + segment.length
+        sizes.pop(file.path, None)
+        if len(sizes) <= MOST_FILES:
+            return logs
+        small = set(sorted(sizes, key=lambda path: (sizes[path], path))[: len(sizes) // 2])
+        return {
+            log: tuple(file.placed(each, self.read(each)) if each.path in small else each for each in segments)
+            for log, segments in logs.items()
+        }
+
+
+def _changed(change: Change) -> tuple[list[Segment], list[Block]]:
+    """Return the segments of a log that stay, and the blocks that come."""
+    kept, replaced = live(change.segments, change.since), _replaced(change)
+    if not replaced:
+        return kept, [] if change.added is None else [change.added]
+    blocks = [each for each in change.rewritten(replaced) if each is not None and each.rows]
+    return [each for each in kept if each not in replaced], blocks
+
+
+def _replaced(change: Change) -> list[Segment]:
+    """Return the segments that are written anew, if any are."""
+    small = [each for each in live(change.segments, change.since) if change.is_keyed or each.rows < LARGE]
+    return small if are_many([*small, *([] if change.added is None else [change.added])]) else []
+
+
+def _segment(path: str, block: Block) -> Segment:
+    return Segment(path, block.rows, block.min_clock, block.max_clock)
+
+
+def _first_clock(segment: Segment) -> int:
+    assert segment.min_clock is not None
+    return segment.min_clock
+
+
+class _StateFile:
+    """The file of a cycle, as far as it is put together."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.parts: list[bytes] = []
+        self.size = 0
+
+    def placed(self, segment: Segment, data: bytes) -> Segment:
+        """Append the data of a segment; return the segment as it is found here."""
+        placed = replace(segment, path=self.path, offset=self.size, length=len(data))
+        self.parts.append(data)
+        self.size += len(data)
+        return placed
