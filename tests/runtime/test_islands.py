@@ -13,6 +13,7 @@ from tests.oracle import Values
 from tests.runtime.workload_run import Crash, Run, values_of
 from tests.support.peers import difference
 from weft.runtime.cycle import Answered, CycleRunner
+from weft.runtime.stages.joins.join_index import JoinIndex
 from weft.runtime.stages.windows import running_aggregates as totals
 from weft.runtime.state.commits import Commit, errors_of
 from weft.runtime.state.cycle_spec import CycleSpec
@@ -381,6 +382,33 @@ def test_a_query_that_needs_too_much_memory_is_evicted_and_goes_on_when_it_may_h
     beside.run.loom.execute("SET max_state_mb = 100")
     beside.resume()
     beside.take(s=[(4, "a", 7)])
+    assert beside.errors == {}
+    assert beside.differences() == []
+
+
+def test_rows_and_indexes_of_joins_count_and_the_query_that_reads_them_is_evicted(
+    beside_oracle: Callable[[str], Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows_of = JoinIndex.bytes_held.fget
+    assert rows_of is not None
+    monkeypatch.setattr(JoinIndex, "bytes_held", property(lambda index: 1_000 * rows_of(index)))
+    beside = Beside(
+        beside_oracle(
+            f"""{STREAM}
+            CREATE CONTINUOUS QUERY few AS SELECT v % 2 AS b, COUNT(*) AS c FROM s GROUP BY v % 2;
+            CREATE CONTINUOUS QUERY pairs AS SELECT COUNT(*) AS c FROM s [ROWS 1000] a, s [ROWS 1000] b
+            WHERE a.v = b.v AND a.n < b.n GROUP BY a.k;"""
+        )
+    )
+    beside.run.loom.execute("SET max_state_mb = 1; SET kernels = driver")
+    beside.restart()
+    beside.take(s=[(1, "a", v) for v in range(200)])
+    beside.take(s=[(2, "a", 1)])
+    beside.take(s=[(3, "a", 1)])
+    assert beside.errors.keys() == {"pairs"}
+    assert beside.errors["pairs"].startswith("the rows that joins look for need about ")
+    beside.run.loom.execute("SET max_state_mb = 100")
+    beside.resume()
     assert beside.errors == {}
     assert beside.differences() == []
 

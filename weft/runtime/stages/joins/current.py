@@ -123,6 +123,11 @@ class CurrentNetwork:
         """What a cycle that has been committed records of the network."""
         return recorded(cycle, self.observing.observed, self.observing.pairs, self.redecided)
 
+    @property
+    def may_move(self) -> bool:
+        """Whether kept rows can go to the executors when there is no room for them in the driver."""
+        return self._hosting.kernels is not Kernels.DRIVER
+
     def memory(self) -> MemoryUse:
         """What the rows take that are held in the driver, with what they are sorted by."""
         held = {} if self._on_executors else {name: each.bytes_held for name, each in self._held.items()}
