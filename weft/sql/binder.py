@@ -64,15 +64,10 @@ def bind(tree: exp.Expr, names: Names, text: str) -> statements.Statement:
     if isinstance(tree, dialect.SettingNode):
         return _bind_setting(tree, names)
     if isinstance(tree, exp.Query):
-        raise refuse(
-            Code.UNKNOWN_STATEMENT,
-            "a SELECT alone is not a statement of a stream processor",
-            tree,
-            "write CREATE CONTINUOUS QUERY name AS SELECT …",
-        )
-    raise refuse(
-        Code.UNKNOWN_STATEMENT, "this is not a statement", tree, "write CREATE CONTINUOUS QUERY name AS SELECT …"
-    )
+        hint = "write CREATE CONTINUOUS QUERY name AS SELECT …"
+        raise refuse(Code.UNKNOWN_STATEMENT, "a SELECT alone is not a statement of a stream processor", tree, hint)
+    hint = "write CREATE CONTINUOUS QUERY name AS SELECT …"
+    raise refuse(Code.UNKNOWN_STATEMENT, "this is not a statement", tree, hint)
 
 
 def bind_or_repeat(tree: exp.Expr, names: Names, text: str) -> statements.Statement:
@@ -124,9 +119,8 @@ def _bind_query(tree: dialect.QueryNode, names: Names, text: str) -> statements.
             hint = did_you_mean(kind, SINKS, f"sinks are {', '.join(SINKS)}")
             raise refuse(Code.UNSUPPORTED, f"sink '{format_.name}' is not supported", format_, hint)
         if kind in ("parquet", "json") and "path" not in dict(options):
-            raise refuse(
-                Code.BAD_SETTING, f"INTO {kind} needs a path", format_, f"write INTO {kind} OPTIONS (path '…')"
-            )
+            hint = f"write INTO {kind} OPTIONS (path '…')"
+            raise refuse(Code.BAD_SETTING, f"INTO {kind} needs a path", format_, hint)
         if kind == "subscribers":
             _check_hop(options, format_)
         sink = Sink(kind, options)
@@ -227,16 +221,11 @@ def _bind_setting(tree: dialect.SettingNode, names: Names) -> statements.SetOpti
     choices = SETTINGS[name].choices
     if choices is None:
         if not is_amount(value):
-            raise refuse(
-                Code.BAD_SETTING,
-                f"'{value}' is no value for {name}",
-                tree.expression,
-                "write a number or a length of time",
-            )
+            hint = "write a number or a length of time"
+            raise refuse(Code.BAD_SETTING, f"'{value}' is no value for {name}", tree.expression, hint)
     elif not choices:
         return statements.SetOption(name, value)
     elif value.lower() not in choices:
-        raise refuse(
-            Code.BAD_SETTING, f"'{value}' is no value for {name}", tree.expression, f"it takes {' or '.join(choices)}"
-        )
+        hint = f"it takes {' or '.join(choices)}"
+        raise refuse(Code.BAD_SETTING, f"'{value}' is no value for {name}", tree.expression, hint)
     return statements.SetOption(name, value.lower())

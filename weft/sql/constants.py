@@ -46,12 +46,8 @@ def bind_type(node: exp.DataType) -> DataType:
     if name == "DECIMAL":
         return _decimal_type(node)
     if name not in _TYPES or (node.expressions and name != "VARCHAR"):
-        raise refuse(
-            Code.UNKNOWN_TYPE,
-            f"type {unsupported.TYPES.get(name, name)} is not supported",
-            node,
-            f"types are {TYPE_NAMES}",
-        )
+        hint = f"types are {TYPE_NAMES}"
+        raise refuse(Code.UNKNOWN_TYPE, f"type {unsupported.TYPES.get(name, name)} is not supported", node, hint)
     return _TYPES[name]
 
 

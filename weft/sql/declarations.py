@@ -55,12 +55,8 @@ def _check_source(tree: dialect.StreamNode, fields: list[Field], options: Mappin
             name = next((each for each in known if each.lower() == field.name.lower()), None)
             if name is None:
                 otherwise = _ADVICE.get(source, "declare these columns, or choose another source")
-                raise refuse(
-                    Code.BAD_STREAM,
-                    f"a stream from {source} has no column '{field.name}', only {', '.join(known)}",
-                    column.this,
-                    did_you_mean(field.name, known, otherwise),
-                )
+                message = f"a stream from {source} has no column '{field.name}', only {', '.join(known)}"
+                raise refuse(Code.BAD_STREAM, message, column.this, did_you_mean(field.name, known, otherwise))
             if known[name] and field.type.kind not in known[name]:
                 raise refuse(
                     Code.BAD_STREAM,
@@ -70,12 +66,8 @@ def _check_source(tree: dialect.StreamNode, fields: list[Field], options: Mappin
                 )
     wanted = {name.lower(): value for name, value in options.items()}.get(BAD_FILES)
     if wanted is not None and wanted not in (SET_ASIDE, STOP):
-        raise refuse(
-            Code.BAD_SETTING,
-            f"{BAD_FILES} cannot be '{wanted}'",
-            node,
-            f"write {BAD_FILES} '{SET_ASIDE}' or {BAD_FILES} '{STOP}'",
-        )
+        hint = f"write {BAD_FILES} '{SET_ASIDE}' or {BAD_FILES} '{STOP}'"
+        raise refuse(Code.BAD_SETTING, f"{BAD_FILES} cannot be '{wanted}'", node, hint)
 
 
 def kind_of(name: str, names: Names) -> str | None:
@@ -180,12 +172,9 @@ def _bind_watermark(watermark: dialect.WatermarkNode, fields: list[Field]) -> tu
     delay = _delay(bound, clock)
     if delay is None:
         form = "INTERVAL 5 SECONDS" if clock.type == TIMESTAMP else "100"
-        raise refuse(
-            Code.BAD_WATERMARK,
-            "this is not the clock minus a constant that is not negative",
-            watermark.expression,
-            f"write WATERMARK FOR {name} AS {name} - {form}",
-        )
+        message = "this is not the clock minus a constant that is not negative"
+        hint = f"write WATERMARK FOR {name} AS {name} - {form}"
+        raise refuse(Code.BAD_WATERMARK, message, watermark.expression, hint)
     return clock, delay
 
 

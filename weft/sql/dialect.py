@@ -24,17 +24,12 @@ from weft.sql.query_syntax import QueryParser
 TYPE_NAMES = "BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, DECIMAL(p, s), FLOAT, DOUBLE, STRING, BINARY, DATE, TIMESTAMP"
 
 
+def _args(required: str, optional: str = "") -> dict[str, bool]:
+    return {**dict.fromkeys(required.split(), True), **dict.fromkeys(optional.split(), False)}
+
+
 class StreamNode(exp.Expression):
-    arg_types: ClassVar = {
-        "this": True,
-        "columns": True,
-        "watermark": False,
-        "format": False,
-        "options": False,
-        "backfill": False,
-        "shed": False,
-        "unless_exists": False,
-    }
+    arg_types: ClassVar = _args("this columns", "watermark format options backfill shed unless_exists")
 
 
 class TableNode(exp.Expression):
@@ -46,48 +41,41 @@ class TableNode(exp.Expression):
 class WatermarkNode(exp.Expression):
     """WATERMARK FOR `this` AS `expression`."""
 
-    arg_types: ClassVar = {"this": True, "expression": True}
+    arg_types: ClassVar = _args("this expression")
 
 
 class QueryNode(exp.Expression):
-    arg_types: ClassVar = {
-        "this": True,
-        "expression": True,
-        "sharing": True,
-        "format": False,
-        "options": False,
-        "unless_exists": False,
-    }
+    arg_types: ClassVar = _args("this expression sharing", "format options unless_exists")
 
 
 class ViewNode(exp.Expression):
-    arg_types: ClassVar = {"this": True, "expression": True, "unless_exists": False}
+    arg_types: ClassVar = _args("this expression", "unless_exists")
 
 
 class DropNode(exp.Expression):
-    arg_types: ClassVar = {"kind": True, "this": True, "exists": True}
+    arg_types: ClassVar = _args("kind this exists")
 
 
 class ResumeNode(exp.Expression):
-    arg_types: ClassVar = {"this": True}
+    arg_types: ClassVar = _args("this")
 
 
 class ShowNode(exp.Expression):
-    arg_types: ClassVar = {"kind": True}
+    arg_types: ClassVar = _args("kind")
 
 
 class DescribeNode(exp.Expression):
-    arg_types: ClassVar = {"this": True}
+    arg_types: ClassVar = _args("this")
 
 
 class ExplainNode(exp.Expression):
     """EXPLAIN [(options)] SHARED, or of the query named `this`."""
 
-    arg_types: ClassVar = {"this": False, "options": True}
+    arg_types: ClassVar = _args("options", "this")
 
 
 class SettingNode(exp.Expression):
-    arg_types: ClassVar = {"this": True, "expression": True}
+    arg_types: ClassVar = _args("this expression")
 
 
 class WeftParser(QueryParser):
@@ -105,25 +93,15 @@ class WeftParser(QueryParser):
             opening = f"{opening} {self._next.text.upper()}"
         advice = unsupported.STATEMENTS.get(opening)
         if advice is None:
-            statements = (
-                "CREATE STREAM | TABLE | CONTINUOUS QUERY | VIEW, DROP, ALTER QUERY, SHOW, DESCRIBE, EXPLAIN, SET"
+            advice = (
+                "statements are CREATE STREAM | TABLE | CONTINUOUS QUERY | VIEW, DROP, ALTER QUERY, SHOW, DESCRIBE, "
+                "EXPLAIN, SET"
             )
-            advice = f"statements are {statements}"
         return self._refuse(Code.UNKNOWN_STATEMENT, f"no statement begins with {opening}", advice)
 
-    def _parse_create_stream(self) -> StreamNode:
-        unless_exists, name = self._new_name("a name for the stream")
-        following = "WATERMARK FOR …, USING …, OPTIONS (…), BACKFILL … and SHED ALLOWED"
-        return StreamNode(this=name, unless_exists=unless_exists, **self._parse_declaration("CREATE STREAM", following))
-
-    def _parse_create_table(self) -> TableNode:
-        unless_exists, name = self._new_name("a name for the table")
-        return TableNode(
-            this=name, unless_exists=unless_exists, **self._parse_declaration("CREATE TABLE", "USING … and OPTIONS (…)")
-        )
-
-    def _parse_declaration(self, statement: str, following: str) -> dict[str, Any]:
-        """Columns, and in any order what may follow them."""
+    def _parse_declaration(self, node: type[exp.Expression], kind: str, following: str) -> exp.Expression:
+        """The name and columns of a stream or table, and in any order what may follow them."""
+        unless_exists, name = self._new_name(f"a name for the {kind}")
         self._match_l_paren()
         columns = self._parse_csv(self._parse_typed_column)
         self._match_r_paren()
@@ -145,17 +123,16 @@ class WeftParser(QueryParser):
                 known = unsupported.at_token(self._tokens, self._index)
                 if known is not None:
                     self._refuse(Code.UNSUPPORTED, known.message, known.hint)
-                message = f"unexpected '{start.text}' in {statement}"
+                message = f"unexpected '{start.text}' in CREATE {kind.upper()}"
                 self._refuse(Code.SYNTAX, message, f"after the columns come {following}")
             if key in clauses:
                 self._refuse(Code.SYNTAX, f"{start.text.upper()} is given twice", "keep one of them", start)
             clauses[key] = value
-        return {"columns": columns, **clauses}
+        return node(this=name, unless_exists=unless_exists, columns=columns, **clauses)
 
     def _parse_shed(self) -> exp.Identifier:
-        hint = "write SHED ALLOWED if rows may be left out when cycles keep falling behind"
-        token = self._curr
-        if token is None or token.text.upper() != "ALLOWED":
+        if not self._curr or self._curr.text.upper() != "ALLOWED":
+            hint = "write SHED ALLOWED if rows may be left out when cycles keep falling behind"
             self._refuse(Code.SYNTAX, "SHED is not followed by ALLOWED", hint)
         return self._name("ALLOWED")
 
@@ -185,9 +162,8 @@ class WeftParser(QueryParser):
         while not self._match(TokenType.R_PAREN):
             key = self._curr
             if not key or key.token_type == TokenType.COMMA:
-                self._refuse(
-                    Code.SYNTAX, "OPTIONS needs pairs of a name and a value", "write OPTIONS (path 'data/trades')"
-                )
+                hint = "write OPTIONS (path 'data/trades')"
+                self._refuse(Code.SYNTAX, "OPTIONS needs pairs of a name and a value", hint)
             self._advance()
             words = [key.text]
             while self._match(TokenType.DOT):
@@ -200,9 +176,8 @@ class WeftParser(QueryParser):
             self._advance()
             options.append((".".join(words), value.text))
             if not self._match(TokenType.COMMA) and self._curr.token_type != TokenType.R_PAREN:
-                self._refuse(
-                    Code.SYNTAX, "OPTIONS needs a comma or a closing parenthesis here", "write OPTIONS (a '1', b '2')"
-                )
+                hint = "write OPTIONS (a '1', b '2')"
+                self._refuse(Code.SYNTAX, "OPTIONS needs a comma or a closing parenthesis here", hint)
         return options
 
     def _parse_create_query(self) -> QueryNode:
@@ -218,11 +193,8 @@ class WeftParser(QueryParser):
                 if self._match_text_seq("OPTIONS"):
                     clauses["options"] = self._parse_options()
             else:
-                self._refuse(
-                    Code.SYNTAX,
-                    "CREATE CONTINUOUS QUERY needs AS SELECT …",
-                    f"write CREATE CONTINUOUS QUERY {name.name} AS SELECT …",
-                )
+                hint = f"write CREATE CONTINUOUS QUERY {name.name} AS SELECT …"
+                self._refuse(Code.SYNTAX, "CREATE CONTINUOUS QUERY needs AS SELECT …", hint)
         clauses["unless_exists"] = unless_exists
         return QueryNode(this=name, expression=self._parse_query(), sharing=sharing, **clauses)
 
@@ -246,11 +218,8 @@ class WeftParser(QueryParser):
     def _parse_alter_query(self) -> ResumeNode:
         name = self._name("a query's name")
         if not self._match_text_seq("RESUME"):
-            self._refuse(
-                Code.SYNTAX,
-                "ALTER QUERY can only RESUME",
-                "write ALTER QUERY name RESUME; to change a query, DROP and CREATE it",
-            )
+            hint = "write ALTER QUERY name RESUME; to change a query, DROP and CREATE it"
+            self._refuse(Code.SYNTAX, "ALTER QUERY can only RESUME", hint)
         return ResumeNode(this=name)
 
     def _parse_explain(self) -> ExplainNode:
@@ -295,8 +264,13 @@ class WeftParser(QueryParser):
 
 
 _STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[Any], exp.Expr]], ...] = (
-    (("CREATE", "STREAM"), WeftParser._parse_create_stream),
-    (("CREATE", "TABLE"), WeftParser._parse_create_table),
+    (
+        ("CREATE", "STREAM"),
+        lambda self: self._parse_declaration(
+            StreamNode, "stream", "WATERMARK FOR …, USING …, OPTIONS (…), BACKFILL … and SHED ALLOWED"
+        ),
+    ),
+    (("CREATE", "TABLE"), lambda self: self._parse_declaration(TableNode, "table", "USING … and OPTIONS (…)")),
     (("CREATE", "CONTINUOUS", "QUERY"), WeftParser._parse_create_query),
     (("CREATE", "VIEW"), WeftParser._parse_create_view),
     (("DROP", "STREAM"), lambda self: self._parse_drop_object("STREAM")),

@@ -251,19 +251,14 @@ def _between(node: exp.Between, scope: Scope) -> Expression:
 
 def _in(node: exp.In, scope: Scope) -> Expression:
     if node.args.get("query") or node.args.get("unnest") or not node.expressions:
-        raise refuse(
-            Code.UNSUPPORTED,
-            "IN takes a list of values, not a subquery",
-            node,
-            "join with the other input; a row that meets several comes several times",
-        )
+        hint = "join with the other input; a row that meets several comes several times"
+        raise refuse(Code.UNSUPPORTED, "IN takes a list of values, not a subquery", node, hint)
     value = bind(node.this, scope)
     options = [_as_time(bind(each, scope), value.type, each) for each in node.expressions]
     common = comparison_type_of([value.type, *(option.type for option in options)])
     if common is None:
-        raise refuse(
-            Code.TYPE_MISMATCH, f"the values of IN cannot all be compared with {value.type}", node, "CAST them"
-        )
+        hint = "CAST them"
+        raise refuse(Code.TYPE_MISMATCH, f"the values of IN cannot all be compared with {value.type}", node, hint)
     return Call("in", tuple(cast(each, common) for each in (value, *options)), BOOLEAN)
 
 
@@ -329,9 +324,8 @@ def _cases(
     result = common_type_of([*(value.type for value in values), default.type])
     if result is None:
         listed = ", ".join(str(each.type) for each in (*values, default))
-        raise refuse(
-            Code.TYPE_MISMATCH, f"the branches have no type in common: {listed}", node, "CAST them to one type"
-        )
+        hint = "CAST them to one type"
+        raise refuse(Code.TYPE_MISMATCH, f"the branches have no type in common: {listed}", node, hint)
     args: list[Expression] = []
     for condition, value in zip(conditions, values, strict=True):
         args += [condition, cast(value, result)]
@@ -398,9 +392,8 @@ def _within_group(node: exp.WithinGroup, scope: Scope) -> Expression:
     ordered = order.expressions[0] if isinstance(order, exp.Order) and len(order.expressions) == 1 else None
     name = str(getattr(call, "this", "")).lower()
     if not isinstance(call, exp.Anonymous) or name != "percentile_cont" or ordered is None or ordered.args.get("desc"):
-        raise refuse(
-            Code.UNSUPPORTED, "WITHIN GROUP is supported for PERCENTILE_CONT, ascending", node, "use PERCENTILE(x, p)"
-        )
+        hint = "use PERCENTILE(x, p)"
+        raise refuse(Code.UNSUPPORTED, "WITHIN GROUP is supported for PERCENTILE_CONT, ascending", node, hint)
     return _aggregate("percentile", [ordered.this, *call.expressions], node, scope)
 
 

@@ -206,12 +206,9 @@ class FromClause:
     def _clock_type(self) -> DataType:
         types = {clock_type(item.source) for item in self.flowing}
         if len(types) > 1:
-            raise refuse(
-                Code.UNBOUNDED_JOIN,
-                "one input's clock is a TIMESTAMP, another's an ordinal",
-                self.tree.args["from_"],
-                "rows of such streams cannot be said to meet",
-            )
+            message = "one input's clock is a TIMESTAMP, another's an ordinal"
+            hint = "rows of such streams cannot be said to meet"
+            raise refuse(Code.UNBOUNDED_JOIN, message, self.tree.args["from_"], hint)
         return types.pop()
 
     # -- conditions
@@ -252,9 +249,8 @@ class FromClause:
         left = Scope(self.inputs[:joined], "USING", merged=self._merged).resolve(named)
         common = comparison_type(left.type, right.type)
         if common is None:
-            raise refuse(
-                Code.TYPE_MISMATCH, f"{left.type} and {right.type} cannot be compared", column, "use ON with a CAST"
-            )
+            hint = "use ON with a CAST"
+            raise refuse(Code.TYPE_MISMATCH, f"{left.type} and {right.type} cannot be compared", column, hint)
         return Call("=", (cast(left, common), cast(right, common)), BOOLEAN)
 
     def _merge_columns(self) -> tuple[list[Column], frozenset[tuple[str, str]]]:

@@ -155,55 +155,51 @@ def call(name: str, args: Sequence[Expression]) -> Expression:
 def _argument(name: str, arg: Expression, code: str, common: DataType | None, position: int) -> Expression:
     if code == "a" and common is not None:
         return cast(arg, common)
-    wanted, fits = _EXPECTED[code]
+    wanted = _PARAMETERS[code]
     if code in "ku" and (not isinstance(arg, Literal) or arg.value is None):
         raise BadArguments(f"argument {position + 1} of {name.upper()} must be a constant", "write its value")
     if code == "u" and isinstance(arg, Literal) and str(arg.value).lower() not in TRUNCATION_UNITS:
         raise BadArguments(f"{name.upper()} has no unit {arg.value!r}", f"units are {', '.join(TRUNCATION_UNITS)}")
     if arg.type == NULL and code != "n":
-        return cast(arg, {"s": STRING, "d": DOUBLE, "t": TIMESTAMP}.get(code, INT))
-    if not fits(arg.type):
-        sentence = f"argument {position + 1} of {name.upper()} must be {wanted}, but it is {arg.type}"
-        raise BadArguments(sentence, f"CAST it to {_TARGETS[code]}" if can_cast(arg.type, _TARGETS[code]) else "")
+        return cast(arg, wanted.type)
+    if not wanted.fits(arg.type):
+        sentence = f"argument {position + 1} of {name.upper()} must be {wanted.title}, but it is {arg.type}"
+        raise BadArguments(sentence, f"CAST it to {wanted.type}" if can_cast(arg.type, wanted.type) else "")
     if code == "u" and isinstance(arg, Literal):
         return Literal(str(arg.value).lower(), STRING)
-    taken = cast(arg, {"s": STRING, "d": DOUBLE, "i": INT, "k": INT, "t": TIMESTAMP}.get(code, arg.type))
+    taken = arg if code == "n" else cast(arg, wanted.type)
     if code == "k" and not isinstance(taken, Literal):
         raise BadArguments(f"argument {position + 1} of {name.upper()} is too large", "it must be an INT")
     return taken
 
 
-_EXPECTED: dict[str, tuple[str, Callable[[DataType], bool]]] = {
-    "s": ("a STRING", lambda t: t == STRING),
-    "d": ("a number", lambda t: t.is_numeric),
-    "n": ("a number", lambda t: t.is_numeric),
-    "i": ("an integer", lambda t: t.is_integer),
-    "k": ("an integer", lambda t: t.is_integer),
-    "t": ("a TIMESTAMP", lambda t: t in (TIMESTAMP, DATE)),
-    "u": ("a unit of time", lambda t: t == STRING),
-}
+@dataclass(frozen=True, slots=True)
+class _Parameter:
+    """What a letter of a parameter list takes: how it is called, which types fit, and which they are cast to."""
+
+    title: str
+    fits: Callable[[DataType], bool]
+    type: DataType
+    example: str
 
 
-#: The type that an argument is cast to, and what a text is best made to.
-_TARGETS = {"s": STRING, "d": DOUBLE, "n": DOUBLE, "i": INT, "k": INT, "t": TIMESTAMP, "u": STRING}
-
-_LETTERS = {
-    "s": "text",
-    "d": "number",
-    "n": "number",
-    "i": "integer",
-    "k": "integer",
-    "t": "time",
-    "u": "'unit'",
-    "a": "x",
+_PARAMETERS = {
+    "s": _Parameter("a STRING", lambda t: t == STRING, STRING, "text"),
+    "d": _Parameter("a number", lambda t: t.is_numeric, DOUBLE, "number"),
+    "n": _Parameter("a number", lambda t: t.is_numeric, DOUBLE, "number"),
+    "i": _Parameter("an integer", lambda t: t.is_integer, INT, "integer"),
+    "k": _Parameter("an integer", lambda t: t.is_integer, INT, "integer"),
+    "t": _Parameter("a TIMESTAMP", lambda t: t in (TIMESTAMP, DATE), TIMESTAMP, "time"),
+    "u": _Parameter("a unit of time", lambda t: t == STRING, STRING, "'unit'"),
+    "a": _Parameter("anything", lambda t: True, NULL, "x"),
 }
 
 
 def _form(name: str) -> str:
     """How a function is written."""
     required, _, optional = FUNCTIONS[name].parameters.partition("?")
-    listed = ", ".join(_LETTERS[code] for code in required.rstrip("*")) + ", …" * required.endswith("*")
-    rest = "".join(f"[, {_LETTERS[code]}]" for code in optional)
+    listed = ", ".join(_PARAMETERS[code].example for code in required.rstrip("*")) + ", …" * required.endswith("*")
+    rest = "".join(f"[, {_PARAMETERS[code].example}]" for code in optional)
     return f"write {name.upper()}({listed}{rest})"
 
 

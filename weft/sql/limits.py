@@ -67,9 +67,8 @@ def check_tree(tree: exp.Expr) -> None:
 def check_expression(expression: Expression, node: exp.Expr) -> None:
     """Refuses expressions that repeat a part so often that they could not be compared or written out."""
     if _WordCount({}).of(expression) > LONGEST_STATEMENT:
-        raise refuse(
-            Code.TOO_DEEP, f"written out, this has more than {LONGEST_STATEMENT} words", node, _HINT_WRITTEN_OUT
-        )
+        message = f"written out, this has more than {LONGEST_STATEMENT} words"
+        raise refuse(Code.TOO_DEEP, message, node, _HINT_WRITTEN_OUT)
 
 
 def check_relation(relation: Relation, tree: exp.Expr) -> None:

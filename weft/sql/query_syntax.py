@@ -137,11 +137,8 @@ class QueryParser(SparkParser):
             if self._match_text_seq("ORIGIN"):
                 clause.set("origin", self._parse_origin())
         else:
-            self._refuse(
-                Code.BAD_WINDOW,
-                "a window begins with RANGE, ROWS, NOW or UNBOUNDED",
-                "write for example [RANGE 1 HOUR SLIDE 5 MINUTES]",
-            )
+            hint = "write for example [RANGE 1 HOUR SLIDE 5 MINUTES]"
+            self._refuse(Code.BAD_WINDOW, "a window begins with RANGE, ROWS, NOW or UNBOUNDED", hint)
         if not self._match(TokenType.R_BRACKET):
             found = f"unexpected '{self._curr.text}'" if self._curr else "the window is never closed"
             self._refuse(Code.BAD_WINDOW, found, "a window looks like [RANGE 1 HOUR SLIDE 5 MINUTES ORIGIN 30 SECONDS]")
@@ -235,9 +232,8 @@ class QueryParser(SparkParser):
     def _parse_table_of_window(self) -> exp.Expr:
         table = self._parse_function()
         if not isinstance(table, WindowTable):
-            self._refuse(
-                Code.UNSUPPORTED, "TABLE(…) takes HOP or TUMBLE", "write TABLE(HOP(TABLE s, DESCRIPTOR(ts), …))"
-            )
+            hint = "write TABLE(HOP(TABLE s, DESCRIPTOR(ts), …))"
+            self._refuse(Code.UNSUPPORTED, "TABLE(…) takes HOP or TUMBLE", hint)
         return table
 
     # -- trailing options ---------------------------------------------------------------------------------------------

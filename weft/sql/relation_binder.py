@@ -37,9 +37,8 @@ def _bind(tree: exp.Expr, context: QueryContext) -> Relation:
     with_ = tree.args.get("with_")
     if with_ is not None:
         if with_.args.get("recursive"):
-            raise refuse(
-                Code.UNSUPPORTED, "WITH RECURSIVE is not supported", with_, "recursion over a stream has no end"
-            )
+            hint = "recursion over a stream has no end"
+            raise refuse(Code.UNSUPPORTED, "WITH RECURSIVE is not supported", with_, hint)
         ctes = dict(context.ctes)
         for cte in with_.expressions:
             refuse_unread(cte, frozenset({"this", "alias"}), unsupported.CLAUSES)
@@ -96,16 +95,11 @@ def _bind_set_operation(tree: exp.SetOperation, context: QueryContext) -> Relati
         raise refuse(Code.NEEDS_WINDOW, f"{operator.value} ALL needs windows", tree, hint)
     retain = retain_of(inner.retain_node, clock) if needs_history else None
     if needs_history and retain is None:
-        raise refuse(
-            Code.NEEDS_RETAIN,
-            f"{operator.value} without windows remembers rows, but for how long?",
-            tree,
-            context.retain_advice,
-        )
+        message = f"{operator.value} without windows remembers rows, but for how long?"
+        raise refuse(Code.NEEDS_RETAIN, message, tree, context.retain_advice)
     if node is not None and not needs_history and not _uses_retain(left, right):
-        raise refuse(
-            Code.MISPLACED_OPTION, "nothing here remembers rows", node, "drop RETAIN: the operands have windows"
-        )
+        hint = "drop RETAIN: the operands have windows"
+        raise refuse(Code.MISPLACED_OPTION, "nothing here remembers rows", node, hint)
     return SetOperation(operator, all_, left, right, left.fields, clock, window, retain)
 
 
@@ -130,12 +124,9 @@ def _trailing_retain(tree: exp.Expr) -> exp.Expr | None:
 def _aligned(left: Relation, right: Relation, tree: exp.Expr, operator: SetOperator) -> tuple[Relation, Relation]:
     """Both operands with their columns cast to common types."""
     if len(left.fields) != len(right.fields):
-        raise refuse(
-            Code.TYPE_MISMATCH,
-            f"{operator.value} needs equally many columns on both sides: {len(left.fields)}, {len(right.fields)}",
-            tree,
-            f"the left one has {_listed(left.fields)}; the right one {_listed(right.fields)}",
-        )
+        message = f"{operator.value} needs equally many columns on both sides: {len(left.fields)}, {len(right.fields)}"
+        hint = f"the left one has {_listed(left.fields)}; the right one {_listed(right.fields)}"
+        raise refuse(Code.TYPE_MISMATCH, message, tree, hint)
     types = []
     for mine, theirs in zip(left.fields, right.fields, strict=True):
         common = common_type(mine.type, theirs.type)
@@ -165,12 +156,8 @@ def _cast_relation(relation: Relation, types: Sequence[DataType]) -> Relation:
 def _common_window(left: Relation, right: Relation, tree: exp.Expr) -> Window | None:
     mine, theirs = answer_window(left), answer_window(right)
     if mine != theirs:
-        raise refuse(
-            Code.WINDOWS_DIFFER,
-            "the operands have different windows",
-            tree,
-            "give both the same RANGE, SLIDE and ORIGIN, or neither of them one",
-        )
+        hint = "give both the same RANGE, SLIDE and ORIGIN, or neither of them one"
+        raise refuse(Code.WINDOWS_DIFFER, "the operands have different windows", tree, hint)
     return mine
 
 

@@ -180,12 +180,8 @@ class SelectBinder:
         holistic = next((each for each in self._aggregates if functions.is_holistic(each)), None)
         if holistic is not None:
             title = f"{holistic.function.upper()}{' DISTINCT' * holistic.distinct}"
-            raise refuse(
-                Code.NEEDS_WINDOW,
-                f"{title} over a whole stream keeps every value for ever",
-                self._tree,
-                "give the stream a window, or say [RANGE UNBOUNDED] if you mean it",
-            )
+            hint = "give the stream a window, or say [RANGE UNBOUNDED] if you mean it"
+            raise refuse(Code.NEEDS_WINDOW, f"{title} over a whole stream keeps every value for ever", self._tree, hint)
         return UNBOUNDED
 
     def _check_unbounded_join(self) -> None:

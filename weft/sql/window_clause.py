@@ -59,12 +59,8 @@ def _origin(node: exp.Expr, clock: DataType) -> int:
     if isinstance(node, exp.Literal):
         moment = constants.parse_timestamp(node.name)
         if moment is None or clock != TIMESTAMP:
-            raise refuse(
-                Code.BAD_LITERAL,
-                f"'{node.name}' is no origin for a {clock} clock",
-                node,
-                "write ORIGIN TIMESTAMP '2024-01-01 00:00:00'",
-            )
+            hint = "write ORIGIN TIMESTAMP '2024-01-01 00:00:00'"
+            raise refuse(Code.BAD_LITERAL, f"'{node.name}' is no origin for a {clock} clock", node, hint)
         return moment
     return ticks(node, clock)
 
@@ -89,12 +85,8 @@ def window_of_call(call: exp.Expr, clock: DataType) -> Window:
     for arg in call.expressions[1:]:
         lengths.append(_length(arg, clock))
     if not 1 <= len(lengths) <= 3:
-        raise refuse(
-            Code.BAD_WINDOW,
-            "window takes a clock and one to three lengths",
-            call,
-            "write window(ts, '1 hour', '5 minutes')",
-        )
+        hint = "write window(ts, '1 hour', '5 minutes')"
+        raise refuse(Code.BAD_WINDOW, "window takes a clock and one to three lengths", call, hint)
     for what, length, arg in zip(("range", "slide"), lengths, call.expressions[1:], strict=False):
         if length <= 0:
             raise refuse(Code.BAD_WINDOW, f"the {what} must be positive", arg, "")
@@ -110,12 +102,8 @@ def _length(node: exp.Expr, clock: DataType) -> int:
     if isinstance(node, exp.Interval) and clock == TIMESTAMP:
         bound = expression_binder.bind(node, Scope([], "window"))
         return int(str(bound.value)) if isinstance(bound, Literal) else 0
-    raise refuse(
-        Code.BAD_DURATION,
-        f"this length does not fit a {clock} clock",
-        node,
-        "write '5 minutes', or a number for an ordinal clock",
-    )
+    hint = "write '5 minutes', or a number for an ordinal clock"
+    raise refuse(Code.BAD_DURATION, f"this length does not fit a {clock} clock", node, hint)
 
 
 def retain_of(node: exp.Expr | None, clock: DataType) -> Retain | None:
