@@ -47,7 +47,7 @@ _AS_IS = "__globPaths__"
 #: Characters that make a pattern of a path.
 _PATTERN = re.compile(r"[*?\[{]")
 
-#: How many files are looked at at the same time.
+#: Files that are checked at the same time.
 _AT_ONCE = 8
 
 
@@ -89,12 +89,12 @@ def check_batch(batch: Batch) -> CheckedBatch:
         if not check.is_needed:
             continue
         expected = check.declared
-        for path, looked in _looked(check, files).items():
-            if looked.fault:
-                faults.setdefault(files.stream.name, {})[path] = looked.fault
-            elif looked.header is not None and tuple(name.lower() for name in looked.header) != expected:
-                headers[path] = looked.header
-                others = [name for name in looked.header if name.lower() not in expected]
+        for path, found in _findings(check, files).items():
+            if found.fault:
+                faults.setdefault(files.stream.name, {})[path] = found.fault
+            elif found.header is not None and tuple(name.lower() for name in found.header) != expected:
+                headers[path] = found.header
+                others = [name for name in found.header if name.lower() not in expected]
                 ignored.setdefault(files.stream.name, {}).update(dict.fromkeys(others))
         _refuse_if_asked(files.stream, faults.get(files.stream.name, {}))
     return CheckedBatch(batch, faults, headers, {name: tuple(names) for name, names in ignored.items() if names})
@@ -106,10 +106,13 @@ def file_at_fault(batch: Batch, error: BaseException, known: Faults) -> dict[str
     for files in _files_of(batch) if named else ():
         for path in files.paths:
             if plain_path(path) == named and path not in known.get(files.stream.name, {}):
-                fault = _fault_of_reading(files, path)
-                if fault:
-                    _refuse_if_asked(files.stream, {path: fault})
-                    return {files.stream.name: {path: fault}}
+                only = _selected(files, files.frame.where(_is_from(files, [path])))
+                try:
+                    only.write.format("noop").mode("overwrite").save()
+                except (PySparkException, Py4JError) as reason:
+                    fault = {path: f"cannot be read to its end: {reason_of(reason)}"}
+                    _refuse_if_asked(files.stream, fault)
+                    return {files.stream.name: fault}
     return {}
 
 
@@ -130,14 +133,14 @@ def _files_of(batch: Batch) -> list[StreamFiles]:
     return [part.files for part in batch.parts if part.files is not None]
 
 
-def _looked(check: FileCheck, files: StreamFiles) -> dict[str, FileFindings]:
-    def look(path: str) -> FileFindings:
+def _findings(check: FileCheck, files: StreamFiles) -> dict[str, FileFindings]:
+    def check_file(path: str) -> FileFindings:
         return check.findings(source_file(files.frame.sparkSession, path))
 
     if len(files.paths) <= _AT_ONCE:
-        return {path: look(path) for path in files.paths}
+        return {path: check_file(path) for path in files.paths}
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return dict(zip(files.paths, pool.map(look, files.paths), strict=True))
+        return dict(zip(files.paths, pool.map(check_file, files.paths), strict=True))
 
 
 def _refuse_if_asked(stream: Stream, faults: Mapping[str, str]) -> None:
@@ -155,15 +158,11 @@ def _selected(files: StreamFiles, rows: DataFrame) -> DataFrame:
     return rows.select(*tagging(rows.columns, files.stream, files.index, slots_of([files.stream])))
 
 
-def _path(files: StreamFiles) -> Column:
-    """The path of the file that a row is from; Spark passes over files that a condition on it leaves out."""
-    return files.frame.metadataColumn("_metadata")["file_path"]
-
-
-def _as_spark_has_them(files: StreamFiles, paths: Iterable[str]) -> list[str]:
-    """Paths as they are in the metadata of rows."""
+def _is_from(files: StreamFiles, paths: Iterable[str]) -> Column:
+    """Whether a row is from one of some files. Spark does not open the files that such a condition leaves out."""
     jvm: Any = files.frame.sparkSession.sparkContext._jvm
-    return [str(jvm.org.apache.hadoop.fs.Path(path).toUri().toString()) for path in paths]
+    as_in_metadata = [str(jvm.org.apache.hadoop.fs.Path(path).toUri().toString()) for path in paths]
+    return files.frame.metadataColumn("_metadata")["file_path"].isin(as_in_metadata)
 
 
 def _without(files: StreamFiles, apart: list[str]) -> DataFrame:
@@ -171,10 +170,9 @@ def _without(files: StreamFiles, apart: list[str]) -> DataFrame:
     others = set(apart)
     left = [path for path in files.paths if path not in others]
     if not files.is_doubled or not left:
-        return files.frame.where(~_path(files).isin(_as_spark_has_them(files, apart)))
+        return files.frame.where(~_is_from(files, apart))
     corrupt = f", {CORRUPT} STRING" if files.stream.format in TEXTUAL else ""
-    schema = declared(files.stream.fields) + corrupt
-    return _loaded(files, schema, left)
+    return _loaded(files, declared(files.stream.fields) + corrupt, left)
 
 
 def _read_by(files: StreamFiles, header: tuple[str, ...], paths: list[str]) -> DataFrame:
@@ -198,16 +196,6 @@ def _loaded(files: StreamFiles, schema: str, paths: list[str]) -> DataFrame:
     groups = [[path] for path in paths if _PATTERN.search(path)] + ([plain] if plain else [])
     reader = files.frame.sparkSession.read.format(stream.format).schema(schema)
     return reduce(DataFrame.unionAll, [reader.options(**{**options, _AS_IS: "false"}).load(group) for group in groups])
-
-
-def _fault_of_reading(files: StreamFiles, path: str) -> str:
-    """Why a file cannot be read to its end; nothing if it can."""
-    only = files.frame.where(_path(files).isin(_as_spark_has_them(files, [path])))
-    try:
-        _selected(files, only).write.format("noop").mode("overwrite").save()
-    except (PySparkException, Py4JError) as error:
-        return f"cannot be read to its end: {reason_of(error)}"
-    return ""
 
 
 def missing_files(spark: SparkSession, files: Mapping[str, Sequence[str]], *, everywhere: bool) -> dict[str, list[str]]:

@@ -112,25 +112,23 @@ def _condition(expression: Expression, leaf: Leaf) -> Condition:
     if isinstance(expression, Call) and expression.op in _MIRRORED:
         left, right = expression.args
         for value, bound, comparison in ((left, right, expression.op), (right, left, _MIRRORED[expression.op])):
-            if isinstance(bound, Literal) and not isinstance(value, Literal) and _has_a_place(bound):
+            if isinstance(bound, Literal) and not isinstance(value, Literal) and _fits_64_bits(bound):
                 assert isinstance(bound.value, int | float)
-                return Condition(text, _number(value, leaf), comparison, bound.value)
+                number = spark_sql(value, leaf)
+                if value.type == TIMESTAMP:
+                    number = f"unix_micros({number})"
+                else:
+                    number = f"CAST({number} AS {'DOUBLE' if value.type.is_floating else 'BIGINT'})"
+                return Condition(text, number, comparison, bound.value)
     return Condition(text)
 
 
-def _has_a_place(bound: Literal) -> bool:
-    """Whether a constant has a place among numbers of 64 bits."""
+def _fits_64_bits(bound: Literal) -> bool:
+    """Whether a constant can be compared as a number of 64 bits."""
     if bound.type.is_floating:
         return isinstance(bound.value, float) and math.isfinite(bound.value)
     countable = bound.type == TIMESTAMP or (bound.type.is_integer and bound.type.kind is not Kind.HUGEINT)
     return countable and isinstance(bound.value, int)
-
-
-def _number(value: Expression, leaf: Leaf) -> str:
-    text = spark_sql(value, leaf)
-    if value.type == TIMESTAMP:
-        return f"unix_micros({text})"
-    return f"CAST({text} AS {'DOUBLE' if value.type.is_floating else 'BIGINT'})"
 
 
 def signatures(conditions: Iterable[Condition]) -> Signatures:
