@@ -205,7 +205,7 @@ def test_a_second_attempt_joins_the_rows_of_the_first(beside_oracle: Callable[[s
     assert run.take(s=[(3, "a")]) == ""
 
 
-def test_what_was_joined_with_a_table_is_joined_anew_when_it_changes(beside_oracle: Callable[[str], Run]) -> None:
+def test_rows_joined_with_a_table_are_joined_again_when_it_changes(beside_oracle: Callable[[str], Run]) -> None:
     run = beside_oracle(f"{TWO} CREATE CONTINUOUS QUERY q AS {THREE}; CREATE CONTINUOUS QUERY p SHARING OFF AS {THREE}")
     run.load(r=[("a", 10), ("b", 11)])
     assert run.take(s=[(1, "a"), (2, "b")]) == ""
@@ -226,7 +226,7 @@ def test_queries_that_come_later_see_the_whole_table_and_share_its_rows(beside_o
     assert all(state.shared for state in run.engine.last.queries.values())
 
 
-def test_rows_that_meet_tables_alone_are_not_kept(beside_oracle: Callable[[str], Run]) -> None:
+def test_rows_that_join_only_tables_are_not_stored(beside_oracle: Callable[[str], Run]) -> None:
     run = beside_oracle(
         f"{TWO} {ENRICHED}; CREATE TABLE o (k STRING, w BIGINT) USING memory;"
         "CREATE CONTINUOUS QUERY p AS SELECT s.n, o.k FROM s, r, o WHERE s.k = r.k AND r.w = o.w;"

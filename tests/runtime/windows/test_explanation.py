@@ -189,7 +189,7 @@ def test_a_tree_is_apart_from_another_one(dashboard: Sequence[Query]) -> None:
                 assert (tree.apart.saved is not None) == (tree.apart.tree in own) == (len(own) > 1)
 
 
-def test_every_query_is_told_of_once(dashboard: Sequence[Query]) -> None:
+def test_every_query_is_explained_once(dashboard: Sequence[Query]) -> None:
     found = sharing(dashboard)
     text = shared_text(dashboard, found, Measured())
     for name in found.woven:

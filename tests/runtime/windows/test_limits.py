@@ -37,7 +37,7 @@ def test_windowed_aggregates_are_woven_unless_sharing_is_off(beside_oracle: Call
     assert woven(run) == {"totals": True, "counts": False}
 
 
-def test_nothing_but_partials_is_kept_of_a_stream_whose_queries_are_all_woven(
+def test_only_partials_are_stored_of_a_stream_whose_queries_are_all_woven(
     beside_oracle: Callable[[str], Run],
 ) -> None:
     run = beside_oracle(f"{TRADES} {TOTALS} {COUNTS}")
@@ -92,7 +92,7 @@ def test_keys_that_come_and_go_do_not_pile_up(
     assert len(known) <= 48
 
 
-def test_rows_that_no_query_takes_are_counted_and_not_told_apart(beside_oracle: Callable[[str], Run]) -> None:
+def test_rows_that_no_query_takes_are_counted_together(beside_oracle: Callable[[str], Run]) -> None:
     run = beside_oracle(
         f"{TRADES} CREATE CONTINUOUS QUERY q AS "
         "SELECT sym, COUNT(*) AS c FROM trades [ROWS 50 SLIDE 50] WHERE qty > 3 GROUP BY sym"

@@ -29,7 +29,7 @@ def rows(first: int) -> list[tuple[int, str, int, float]]:
 
 
 @pytest.mark.spark
-def test_groups_that_never_close_are_woven_and_kept_as_totals(beside_oracle: Callable[[str], Run]) -> None:
+def test_groups_that_never_close_are_stored_as_running_aggregates(beside_oracle: Callable[[str], Run]) -> None:
     run = beside_oracle(f"{TRADES} {EVER} {COUNTS}")
     for first in (0, 10, 20):
         assert run.take(trades=rows(first)) == ""
@@ -113,7 +113,7 @@ def test_a_query_that_began_by_itself_goes_on_by_itself(beside_oracle: Callable[
 
 
 @pytest.mark.spark
-def test_a_stream_that_is_created_anew_has_no_totals(beside_oracle: Callable[[str], Run]) -> None:
+def test_a_stream_that_is_created_again_has_no_running_aggregates(beside_oracle: Callable[[str], Run]) -> None:
     run = beside_oracle(f"{TRADES} {EVER}")
     assert run.take(trades=rows(0)) == ""
     run.loom.execute("DROP CONTINUOUS QUERY ever; DROP STREAM trades")
@@ -196,7 +196,7 @@ def test_sums_that_grow_for_ever_hand_on_their_carries() -> None:
     assert whole_sum(total).tolist() == [100 * (2**62 + (2**40 << 32))]
 
 
-def test_what_is_not_finite_is_told_and_not_counted_for_ever() -> None:
+def test_values_that_are_not_finite_are_flagged_and_not_counted() -> None:
     flags = (np.array([1, POSITIVE, 0]),)
     total = NONFINITE.empty(3)
     for _ in range(3):

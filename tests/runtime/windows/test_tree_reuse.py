@@ -56,7 +56,7 @@ def test_trees_go_on_while_windows_come_and_go(beside_oracle: Callable[[str], Ru
 
 
 @pytest.mark.spark
-def test_trees_of_which_little_is_asked_any_more_are_made_anew(beside_oracle: Callable[[str], Run]) -> None:
+def test_trees_that_few_queries_still_read_are_built_again(beside_oracle: Callable[[str], Run]) -> None:
     run = beside_oracle(f"{TRADES} {FOUR}")
     for first in (3, 14, 25):
         assert run.take(trades=rows(first)) == ""
@@ -100,7 +100,7 @@ def test_windows_that_are_there_stay_and_those_that_are_new_get_one_tree() -> No
     assert homes == {"a": old, "b": old, "c": spec(7, 5), "d": spec(7, 5)}
 
 
-def test_a_query_that_needs_what_is_kept_and_has_no_tree_has_all_made_anew() -> None:
+def test_a_query_that_needs_stored_partials_and_has_no_tree_rebuilds_all_trees() -> None:
     assert reuse_trees([spec(9, 5)], queries(a=9, c=5), set(), [spec(9)]) is None
 
 

@@ -174,7 +174,7 @@ def test_a_tree_that_takes_up_a_log_piece_by_piece_answers_like_the_one_that_was
     assert_alike(first, second)
 
 
-def test_a_window_that_nobody_asks_for_is_not_answered_and_comes_back_whole() -> None:
+def test_a_window_without_readers_is_not_answered_and_comes_back_whole() -> None:
     rng = np.random.default_rng(5)
     windows = [(12, 3), (6, 2), (6, 5)]
     whole, asked = Followed(windows, DENSE), Followed(windows, DENSE)
