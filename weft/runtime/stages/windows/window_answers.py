@@ -5,9 +5,10 @@ With EMIT EMPTY, instances that close without a row are answered as well, with c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,8 @@ from weft.runtime.stages.windows.array_expressions import computed
 from weft.runtime.stages.windows.woven_queries import Measure, Woven
 from weft.windows.schedule import instance, instances_ending
 
+T = TypeVar("T")
+
 
 @dataclass
 class ClosedGroups:
@@ -39,10 +42,7 @@ class ClosedGroups:
     records: Mapping[str, Columns]
     #: Aggregates that many of the windows answer; None if all do.
     common: Set[Aggregate] | None = None
-    _columns: dict[object, pa.Array] = field(default_factory=dict)
-    #: By the kind of a query: the answers of all entries, None if queries of the kind need more than a slice of them.
-    _tables: dict[int, pa.Table | None] = field(default_factory=dict)
-    _lowered: dict[Aggregate, Values] = field(default_factory=dict)
+    _computed: dict[Hashable, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.ends)
@@ -52,25 +52,17 @@ class ClosedGroups:
         """The end of the first instance."""
         return int(self.ends.min())
 
-    def column(self, name: object, of: Callable[[], pa.Array]) -> pa.Array:
-        """A column for all entries, computed when it is first asked for."""
-        known = self._columns.get(name)
-        if known is None:
-            known = self._columns[name] = of()
-        return known
+    def once(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """What is computed for all entries, when it is first needed."""
+        if key not in self._computed:
+            self._computed[key] = compute()
+        return cast(T, self._computed[key])
 
-    def table(self, kind: int, of: Callable[[], pa.Table | None]) -> pa.Table | None:
-        """The answers of all entries to queries of a kind."""
-        if kind not in self._tables:
-            self._tables[kind] = of()
-        return self._tables[kind]
-
-    def lowered(self, aggregate: Aggregate, measures: Sequence[Measure]) -> Values:
+    def values(self, aggregate: Aggregate, measures: Sequence[Measure]) -> Values:
         """The values of an aggregate for all entries."""
-        known = self._lowered.get(aggregate)
-        if known is None:
-            known = self._lowered[aggregate] = _lowered(aggregate, [self.records[each.name] for each in measures])
-        return known
+        return self.once(
+            ("values", aggregate), lambda: _lowered(aggregate, [self.records[each.name] for each in measures])
+        )
 
 
 @dataclass(frozen=True)
@@ -105,7 +97,7 @@ class GroupSelection:
     def values(self, aggregate: Aggregate, measures: Sequence[Measure]) -> Values:
         """The values of an aggregate."""
         if self.is_common(aggregate):
-            whole = self.closed.lowered(aggregate, measures)
+            whole = self.closed.values(aggregate, measures)
             return Values(self.numbers(whole.values), self.numbers(whole.valid))
         records = [self.closed.records[each.name] for each in measures]
         return _lowered(aggregate, [tuple(self.numbers(column) for column in each) for each in records])
@@ -137,12 +129,12 @@ def answers(
     Queries of one kind have slices of one table, if that holds nothing but keys, bounds and aggregates that are common.
     """
     if kind is not None and part.keep is None:
-        whole = part.closed.table(kind, lambda: _answers_of_all(_QueryColumns(select, measures, part)))
+        whole = part.closed.once(("answers", kind), lambda: _answers_of_all(_QueryColumns(select, measures, part)))
         if whole is not None:
             return whole.slice(part.first, part.length)
     columns = _QueryColumns(select, measures, part)
     outputs = [columns.column(each.expression) for each in select.outputs]
-    clock = part.column(part.closed.column(CLOCK, lambda: pa.array(part.closed.ends)))
+    clock = part.column(part.closed.once(CLOCK, lambda: pa.array(part.closed.ends)))
     table = pa.Table.from_arrays([*outputs, clock], [*map(position_name, range(len(outputs))), CLOCK])
     if select.having is not None:
         holds = columns.computed(select.having)
@@ -174,14 +166,14 @@ class _QueryColumns:
         part, closed, type_ = self.part, self.part.closed, expression.type
         if isinstance(expression, KeyRef):
             key = closed.keys[expression.index]
-            return part.column(closed.column(expression, lambda: key.cast(arrow_type(type_))))
+            return part.column(closed.once(expression, lambda: key.cast(arrow_type(type_))))
         if isinstance(expression, WindowBound):
             bounds = closed.ends if expression.end else closed.starts
-            return part.column(closed.column(expression, lambda: arrow(_all_valid(bounds), type_)))
+            return part.column(closed.once(expression, lambda: arrow(_all_valid(bounds), type_)))
         if isinstance(expression, AggregateRef):
             aggregate, needed = self.select.aggregates[expression.index], self.measures[expression.index]
             if part.is_common(aggregate):
-                return part.column(closed.column(aggregate, lambda: arrow(closed.lowered(aggregate, needed), type_)))
+                return part.column(closed.once(aggregate, lambda: arrow(closed.values(aggregate, needed), type_)))
         return arrow(self.computed(expression), type_)
 
     def computed(self, expression: Expression) -> Values:
