@@ -13,5 +13,5 @@ from weft.catalog import Catalog
 def catalog(tmp_path: Path) -> Iterator[Catalog]:
     """A catalog open for writing, with one stream in it."""
     with Catalog.open(tmp_path) as catalog:
-        catalog.add_stream(TRADES)
+        catalog.add(TRADES)
         yield catalog

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.catalog.examples import TRADES, query
-from weft.algebra import Answers, Query, Sink
+from weft.algebra import Answers, Query, Sink, Stream
 from weft.catalog import Catalog, DuplicateName, MemberItinerary, Representative
 
 
@@ -21,9 +21,9 @@ def representative(name: str) -> Representative:
 
 
 def test_representatives_run_in_the_place_of_members(catalog: Catalog) -> None:
-    catalog.add_query(query("plain"))
-    catalog.add_query(member("wanted"))
-    catalog.add_representative(representative("g1.2"))
+    catalog.add(query("plain"))
+    catalog.add(member("wanted"))
+    catalog.add(representative("g1.2"))
     assert catalog.members() == {"wanted": catalog.query_numbers()["wanted"]}
     assert [each.name for each in catalog.running()] == ["plain", "g1.2"]
     assert catalog.representatives() == (representative("g1.2"),)
@@ -32,32 +32,32 @@ def test_representatives_run_in_the_place_of_members(catalog: Catalog) -> None:
 
 
 def test_a_member_that_others_read_runs_itself(catalog: Catalog) -> None:
-    catalog.add_query(member("wanted"))
+    catalog.add(member("wanted"))
     read = catalog.query("wanted")
     answers = Answers("wanted", read.relation.fields, None, read.relation.clock_type)
     above = replace(query("above").relation, inputs=(replace(query("above").relation.inputs[0], source=answers),))
-    catalog.add_query(replace(query("above"), relation=above))
+    catalog.add(replace(query("above"), relation=above))
     assert list(catalog.running_numbers()) == ["wanted", "above"]
 
 
 def test_numbers_are_those_of_no_query_before_or_after(catalog: Catalog, tmp_path: Path) -> None:
-    catalog.add_representative(representative("g1.2"))
+    catalog.add(representative("g1.2"))
     first = catalog.running_numbers()["g1.2"]
-    catalog.drop_representative("g1.2")
-    catalog.add_query(query("next"))
+    catalog.drop(Representative, "g1.2")
+    catalog.add(query("next"))
     assert catalog.query_numbers()["next"] == first + 1
 
 
 def test_a_stream_may_go_before_the_representatives_that_read_it(catalog: Catalog) -> None:
-    catalog.add_representative(representative("g1.2"))
-    catalog.drop_stream(TRADES.name)
+    catalog.add(representative("g1.2"))
+    catalog.drop(Stream, TRADES.name)
     assert catalog.representatives() == (representative("g1.2"),)
 
 
 def test_a_name_means_one_thing(catalog: Catalog) -> None:
-    catalog.add_representative(representative("g1.2"))
+    catalog.add(representative("g1.2"))
     with pytest.raises(DuplicateName, match=r"has a representative 'g1\.2'"):
-        catalog.add_query(query("g1.2"))
+        catalog.add(query("g1.2"))
 
 
 def test_itineraries_are_found_by_number_and_by_cycle(catalog: Catalog) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.catalog.examples import SYMBOLS, TRADES, join_with_table, query
+from weft.algebra import Query, Table
 from weft.catalog import (
     CATALOG_FILE,
     Catalog,
@@ -31,9 +32,9 @@ from weft.catalog import (
 def filled(tmp_path: Path) -> Path:
     """A closed catalog with a stream and a few hundred queries."""
     with Catalog.open(tmp_path) as catalog, catalog.transaction():
-        catalog.add_stream(TRADES)
+        catalog.add(TRADES)
         for n in range(300):
-            catalog.add_query(query(f"q{n}"))
+            catalog.add(query(f"q{n}"))
     return tmp_path / CATALOG_FILE
 
 
@@ -81,7 +82,7 @@ def test_a_file_left_empty_by_a_crash_is_as_good_as_none(tmp_path: Path) -> None
     with pytest.raises(CatalogMissing, match="still empty"):
         Catalog.open(tmp_path, write=False)
     with Catalog.open(tmp_path) as catalog:
-        catalog.add_stream(TRADES)
+        catalog.add(TRADES)
 
 
 @pytest.mark.parametrize("write", [True, False])
@@ -163,8 +164,8 @@ def test_every_change_keeps_the_checksums(filled: Path) -> None:
     for change in (
         lambda catalog: catalog.set_setting("max_results", 7),
         lambda catalog: catalog.set_setting("max_results", 8),
-        lambda catalog: catalog.drop_query("q3"),
-        lambda catalog: catalog.add_query(query("q3")),
+        lambda catalog: catalog.drop(Query, "q3"),
+        lambda catalog: catalog.add(query("q3")),
     ):
         with Catalog.open(filled.parent) as catalog:
             change(catalog)
@@ -207,24 +208,24 @@ def test_tables_are_made_all_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_names_and_numbers_are_there_when_it_is_opened_again(tmp_path: Path) -> None:
     with Catalog.open(tmp_path) as catalog:
-        catalog.add_stream(TRADES)
+        catalog.add(TRADES)
         for name in ("a", "b", "c"):
-            catalog.add_query(query(name))
-        catalog.drop_query("c")
+            catalog.add(query(name))
+        catalog.drop(Query, "c")
         numbers = catalog.query_numbers()
     with Catalog.open(tmp_path) as catalog:
         assert catalog.query_numbers() == numbers
         assert catalog.query("b") == query("b")
         assert catalog.readers("trades") == ("a", "b")
-        catalog.add_table(SYMBOLS)
-        catalog.add_query(join_with_table("d"))
+        catalog.add(SYMBOLS)
+        catalog.add(join_with_table("d"))
         # The number of what was dropped is not used again.
         assert catalog.table_numbers() == {"symbols": max(numbers.values()) + 2}
         with pytest.raises(NameInUse):
-            catalog.drop_table("symbols")
-        catalog.drop_query("d")
-        catalog.drop_table("symbols")
-        catalog.drop_query("a")
+            catalog.drop(Table, "symbols")
+        catalog.drop(Query, "d")
+        catalog.drop(Table, "symbols")
+        catalog.drop(Query, "a")
     assert pragma(tmp_path / CATALOG_FILE, "foreign_key_check") is None
     assert pragma(tmp_path / CATALOG_FILE, "integrity_check") == "ok"
 
@@ -244,7 +245,7 @@ class TestPermissions:
     @pytest.fixture
     def shown(self) -> Iterator[Path]:
         with tempfile.TemporaryDirectory() as name, Catalog.open(name) as catalog:
-            catalog.add_stream(TRADES)
+            catalog.add(TRADES)
             show(Path(name))
             yield Path(name)
 
@@ -306,7 +307,7 @@ class TestPermissions:
 
         with tempfile.TemporaryDirectory() as name:
             with Catalog.open(name) as catalog:
-                catalog.add_stream(TRADES)
+                catalog.add(TRADES)
             show(Path(name))
             (tell, say), (hear, told) = os.pipe(), os.pipe()
             writer = os.fork()
@@ -314,10 +315,10 @@ class TestPermissions:
                 try:
                     os.read(hear, 1)
                     with Catalog.open(name) as catalog:
-                        catalog.add_query(query("a"))
+                        catalog.add(query("a"))
                         os.write(say, b"1")
                         os.read(hear, 1)
-                        catalog.add_query(query("b"))
+                        catalog.add(query("b"))
                     os.write(say, b"2")
                 finally:
                     os._exit(0)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.catalog.examples import TRADES, answers, query
+from weft.algebra import Query
 from weft.catalog import Catalog, CatalogLocked, Writer, find_writer
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +57,7 @@ def test_a_second_writer_is_told_who_the_first_is(tmp_path: Path) -> None:
         child.kill()
         child.wait()
         with Catalog.open(tmp_path) as catalog:  # the lock has died with its holder
-            catalog.add_stream(TRADES)
+            catalog.add(TRADES)
 
 
 def test_a_second_writer_waits_for_one_that_is_about_to_end(tmp_path: Path) -> None:
@@ -129,11 +130,11 @@ with Catalog.open(directory, write=False) as reader:
             return heard(child)
 
         assert seen() == "[]"
-        catalog.add_query(query("a"))
+        catalog.add(query("a"))
         assert seen() == "['a']"
         with catalog.transaction():
-            catalog.add_query(query("b"))
-            catalog.drop_query("a")
+            catalog.add(query("b"))
+            catalog.drop(Query, "a")
             assert seen() == "['a']"
         assert seen() == "['b']"
 
@@ -141,12 +142,12 @@ with Catalog.open(directory, write=False) as reader:
 def test_a_writer_killed_in_a_transaction_leaves_the_state_before_it(tmp_path: Path) -> None:
     code = """
 catalog = Catalog.open(directory)
-catalog.add_stream(TRADES)
-catalog.add_query(query('kept'))
+catalog.add(TRADES)
+catalog.add(query('kept'))
 with catalog.transaction():
-    catalog.drop_query('kept')
+    catalog.drop(Query, 'kept')
     for n in range(2000):  # more than SQLite's cache holds back from the file
-        catalog.add_query(query(f'lost{n}'))
+        catalog.add(query(f'lost{n}'))
     say('ready')
     sys.stdin.read()
 """
@@ -157,16 +158,16 @@ with catalog.transaction():
     with Catalog.open(tmp_path) as catalog:
         assert catalog.known_names() == ["trades", "kept"]
         assert catalog._database.execute("PRAGMA integrity_check") == [("ok",)]
-        catalog.add_query(query("next", answers("kept")))
+        catalog.add(query("next", answers("kept")))
 
 
 def test_a_writer_killed_at_any_time_leaves_every_query_it_had_confirmed(tmp_path: Path) -> None:
     code = """
 catalog = Catalog.open(directory)
-catalog.add_stream(TRADES)
+catalog.add(TRADES)
 n = 0
 while True:
-    catalog.add_query(query(f'q{n}'))
+    catalog.add(query(f'q{n}'))
     say(n)
     n += 1
 """
@@ -192,13 +193,13 @@ with Catalog.open(directory, write=False) as reader:
     sys.stdin.readline()
     say(reader.request(number).answer)
 """
-    catalog.add_query(query("hot"))
+    catalog.add(query("hot"))
     with process(catalog.path.parent, code) as child:
         number = int(heard(child))
         (request,) = catalog.pending()
         assert (request.id, request.script) == (number, "DROP CONTINUOUS QUERY hot")
         with catalog.transaction():
-            catalog.drop_query("hot")
+            catalog.drop(Query, "hot")
             catalog.answer(number, "dropped query 'hot'")
         print("answered", file=child.stdin, flush=True)
         assert heard(child) == "dropped query 'hot'"

@@ -7,6 +7,7 @@ from contextlib import suppress
 import pytest
 
 from tests.catalog.examples import TRADES, answers, query
+from weft.algebra import Query
 from weft.catalog import Catalog, CatalogError, CatalogUnavailable, DuplicateName
 
 
@@ -24,7 +25,7 @@ def names(catalog: Catalog) -> list[str]:
 def test_a_transaction_is_kept_as_a_whole(catalog: Catalog) -> None:
     with Catalog.open(catalog.path.parent, write=False) as reader:
         with catalog.transaction():
-            catalog.add_query(query("a"))
+            catalog.add(query("a"))
             catalog.set_setting("sharing", False)
             assert catalog.query("a") == query("a")
             assert reader.queries() == ()
@@ -33,10 +34,10 @@ def test_a_transaction_is_kept_as_a_whole(catalog: Catalog) -> None:
 
 
 def test_a_transaction_is_undone_as_a_whole(catalog: Catalog) -> None:
-    catalog.add_query(query("kept"))
+    catalog.add(query("kept"))
     with suppress(Undone), catalog.transaction():
-        catalog.add_query(query("a"))
-        catalog.drop_query("kept")
+        catalog.add(query("a"))
+        catalog.drop(Query, "kept")
         catalog.set_setting("sharing", False)
         catalog.record_statistics(1, {"trades": {"rows": 1}})
         catalog.append_plan(1, ())
@@ -52,37 +53,37 @@ def test_a_transaction_is_undone_as_a_whole(catalog: Catalog) -> None:
 
 def test_what_was_undone_leaves_no_trace_under_its_number(catalog: Catalog) -> None:
     with suppress(Undone), catalog.transaction():
-        catalog.add_query(query("undone", above=1.0))
+        catalog.add(query("undone", above=1.0))
         assert catalog.query("undone") == query("undone", above=1.0)
         raise Undone
-    catalog.add_query(query("done", above=2.0))
+    catalog.add(query("done", above=2.0))
     assert names(catalog) == ["done"]
 
 
 def test_an_inner_transaction_fails_alone(catalog: Catalog) -> None:
     with catalog.transaction():
-        catalog.add_query(query("a"))
+        catalog.add(query("a"))
         with pytest.raises(DuplicateName):
-            catalog.add_query(query("A"))
+            catalog.add(query("A"))
         with suppress(Undone), catalog.transaction():
-            catalog.add_query(query("b"))
+            catalog.add(query("b"))
             with catalog.transaction():
-                catalog.add_query(query("c", answers("b")))
+                catalog.add(query("c", answers("b")))
             raise Undone
-        catalog.add_query(query("d"))
+        catalog.add(query("d"))
     assert names(catalog) == ["a", "d"]
 
 
 @pytest.fixture
 def full(catalog: Catalog) -> Iterator[Catalog]:
     """A catalog with one query, on a disk without room for more."""
-    catalog.add_query(query("kept"))
+    catalog.add(query("kept"))
     ((pages,),) = catalog._database.execute("PRAGMA page_count")
     catalog._database.execute(f"PRAGMA max_page_count = {pages}")
     yield catalog
     catalog._database.execute("PRAGMA max_page_count = 1000000")
     assert catalog.settings().stored == {}
-    catalog.add_query(query("after"))
+    catalog.add(query("after"))
     assert names(catalog) == ["kept", "after"]
 
 
@@ -107,7 +108,7 @@ def test_a_reader_sees_one_state_in_a_transaction(catalog: Catalog) -> None:
     with Catalog.open(catalog.path.parent, write=False) as reader:
         with reader.transaction():
             assert reader.queries() == ()
-            catalog.add_query(query("a"))
+            catalog.add(query("a"))
             assert reader.queries() == ()
             with reader.transaction():
                 assert reader.find_query("a") is None
@@ -121,10 +122,10 @@ def test_threads_take_turns(catalog: Catalog) -> None:
         try:
             for n in range(20):
                 with catalog.transaction():
-                    catalog.add_query(query(f"q{thread}_{n}"))
+                    catalog.add(query(f"q{thread}_{n}"))
                     assert len(catalog.queries()) > n // 2
                 if n % 2:
-                    catalog.drop_query(f"q{thread}_{n}")
+                    catalog.drop(Query, f"q{thread}_{n}")
         except BaseException as error:
             problems.append(error)
 

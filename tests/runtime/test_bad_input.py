@@ -134,7 +134,7 @@ def test_a_corrupt_parquet_file_is_named_and_the_run_goes_on_without_it(loom: Lo
 
 def test_a_source_that_lacks_a_column_says_which(loom: Loom) -> None:
     fields = (Field("timestamp", TIMESTAMP), Field("size", BIGINT))
-    loom.catalog.add_stream(Stream("s", fields, "timestamp", 0, "rate"))
+    loom.catalog.add(Stream("s", fields, "timestamp", 0, "rate"))
     with pytest.raises(SourceError, match="stream 's' declares size, but its source has only timestamp, value"):
         loom.start(until_idle=True)
 

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tests.runtime.projects import PATIENCE, Live, live, rows_of, run_to_the_end, write_rows
+from weft.algebra import Stream
 from weft.loom import Loom, change
 from weft.runtime.failures.errors import EngineError, SourceError
 from weft.runtime.sinks.results import AnswerFiles
@@ -53,7 +54,7 @@ def test_a_replay_is_cut_the_same_way_every_time(loom: Loom, tmp_path: Path) -> 
     loom.execute(replayed(tmp_path / "rows.parquet", [2**60 + 1, 5, None, 2**60, 7], "step '1'"))
     cuts = []
     for attempt in ("first", "second"):
-        ready = replay.prepare(loom.catalog.stream("s"), tmp_path / attempt)
+        ready = replay.prepare(loom.catalog.get(Stream, "s"), tmp_path / attempt)
         cuts.append([(file.name, pq.read_table(file).to_pylist()) for file in sorted(ready.iterdir())])
     assert cuts[0] == cuts[1]
     clocks = [[row["n"] for row in rows] for _, rows in cuts[0]]

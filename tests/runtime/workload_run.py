@@ -15,7 +15,7 @@ from tests.oracle import LATE, NULL_CLOCK
 from tests.oracle_script import Script
 from tests.support.generator import Cycle, Workload
 from tests.support.peers import arrow_table, as_values, difference
-from weft.algebra import Field, Kind, Relation, Stream, Value
+from weft.algebra import Field, Kind, Relation, Stream, Table, Value
 from weft.catalog import Catalog
 from weft.loom import Loom
 from weft.runtime.columnar.rows import CORRUPT, STREAM, TICK, slots, slots_of
@@ -130,7 +130,7 @@ class Run:
         """Stop, put other rows into tables, and start again."""
         named = {
             name: [
-                {field.name: value for field, value in zip(self.loom.catalog.table(name).fields, row, strict=True)}
+                {field.name: value for field, value in zip(self.loom.catalog.get(Table, name).fields, row, strict=True)}
                 for row in loaded
             ]
             for name, loaded in rows.items()
@@ -140,7 +140,7 @@ class Run:
     def _load(self, rows: Mapping[str, Sequence[Mapping[str, Value]]]) -> None:
         self.oracle.load_named(rows)
         for name, loaded in rows.items():
-            table = self.loom.catalog.table(name)
+            table = self.loom.catalog.get(Table, name)
             self.tables[name] = arrow_table(table, loaded, "UTC").rename_columns([each.name for each in table.fields])
         self.restart()
 

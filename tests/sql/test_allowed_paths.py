@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from typer.testing import CliRunner
 
+from weft.algebra import Stream, Table
 from weft.cli.app import app
 from weft.loom import Loom
 from weft.sql import Code, SqlError
@@ -121,9 +122,9 @@ def test_a_link_that_leads_out_later_is_refused_when_it_is_opened(limited: Loom)
     catalog, spark = limited.catalog, cast(Any, None)
     allowed = catalog.allowed_paths()
     with pytest.raises(SourceError, match="stream 's' cannot be read: the path 'data/s' lies outside"):
-        sources(spark, {1: catalog.stream("s")}, {}, base / "replay", allowed=allowed)
+        sources(spark, {1: catalog.get(Stream, "s")}, {}, base / "replay", allowed=allowed)
     with pytest.raises(SourceError, match="table 't' cannot be read: the path 'data/t' lies outside"):
-        TableSnapshots(spark, spark, {}, allowed).snapshots({1: catalog.table("t")})
+        TableSnapshots(spark, spark, {}, allowed).snapshots({1: catalog.get(Table, "t")})
     with pytest.raises(SinkError, match="the path 'out/q' lies outside"):
         take_folder(spark, catalog, catalog.query("q"))
     assert list((base / "outside").iterdir()) == []

@@ -1,9 +1,9 @@
 """The catalog of a project: what is registered, what was measured, which plans there were. It decides nothing.
 
     with Catalog.open("project") as catalog:
-        catalog.add_stream(trades)
+        catalog.add(trades)
         with catalog.transaction():          # both, or neither
-            catalog.add_query(hot)
+            catalog.add(hot)
             catalog.append_plan(2, plan)
 
 One process at a time may open a directory for writing; any number may read it meanwhile, and see each transaction from

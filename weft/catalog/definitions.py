@@ -92,72 +92,72 @@ class Definitions:
         ((last,),) = database.execute("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'names'")
         self._numbers = count(last + 1)
 
-    def add_stream(self, stream: Stream) -> None:
-        self._add(stream)
+    def add(self, definition: Definition) -> None:
+        """Store `definition`; DuplicateName if its name is taken, UnknownName if it reads what is not there."""
+        self._database.require_writable()
+        kind = _KINDS[type(definition)]
+        with self._database.transaction():
+            self._refuse_duplicate(kind, definition.name)
+            reads = self._reads(definition)  # before it has a name, or it could read itself
+            number = next(self._numbers)
+            self._database.execute(
+                "INSERT INTO names (id, key, name, kind) VALUES (?, ?, ?, ?)",
+                (number, folded(definition.name), definition.name, kind.word),
+            )
+            for read in reads:
+                self._database.execute("INSERT INTO dependencies (reader, read) VALUES (?, ?)", (number, read))
+            self._database.execute(
+                f"INSERT INTO {kind.table} (id, {', '.join(kind.columns)}) VALUES (?{', ?' * len(kind.columns)})",
+                (number, *self._columns(definition)),
+            )
+            self._decoded[type(definition)][number] = definition
 
-    def drop_stream(self, name: str) -> None:
-        """Drop a stream that nothing reads any more."""
-        self._drop(Stream, name)
+    def drop(self, kind: type[Definition], name: str) -> None:
+        """Drop a definition; UnknownName if there is none, NameInUse while others read it."""
+        self._database.require_writable()
+        with self._database.transaction():
+            number = self._number(kind, name)
+            if readers := self._readers(number):
+                raise NameInUse(_KINDS[kind].word, name, readers)
+            self._database.execute("DELETE FROM names WHERE id = ?", (number,))
+            self._decoded[kind].pop(number, None)
 
-    def stream(self, name: str) -> Stream:
-        return self._get(Stream, name)
+    def get(self, kind: type[D], name: str) -> D:
+        """The definition of that kind and name, or UnknownName."""
+        with self._database.snapshot():
+            return self._load(kind, [self._number(kind, name)])[0]
 
     def streams(self) -> tuple[Stream, ...]:
         return self._all(Stream)
 
-    def add_table(self, table: Table) -> None:
-        self._add(table)
-
-    def drop_table(self, name: str) -> None:
-        """Drop a table that nothing reads any more."""
-        self._drop(Table, name)
-
-    def table(self, name: str) -> Table:
-        return self._get(Table, name)
-
     def tables(self) -> tuple[Table, ...]:
         return self._all(Table)
-
-    def add_view(self, view: View) -> None:
-        self._add(view)
-
-    def drop_view(self, name: str) -> None:
-        """Drop a view. Queries that were written with it stay as they are: they hold its relation, not its name."""
-        self._drop(View, name)
-
-    def view(self, name: str) -> View:
-        return self._get(View, name)
 
     def views(self) -> tuple[View, ...]:
         return self._all(View)
 
-    def add_query(self, query: Query) -> None:
-        self._add(query)
-
-    def drop_query(self, name: str) -> None:
-        """Drop a query whose answers nothing reads any more."""
-        self._drop(Query, name)
-
     def query(self, name: str) -> Query:
-        return self._get(Query, name)
+        return self.get(Query, name)
 
     def queries(self) -> tuple[Query, ...]:
         """Every query, in the order of creation."""
         return self._all(Query)
 
+    def representatives(self) -> tuple[Representative, ...]:
+        """The queries that run for groups of others, in the order of creation."""
+        return self._all(Representative)
+
     def query_numbers(self) -> dict[str, int]:
         """A number for every query, by name; one that is dropped and created again gets a new number."""
         return self._numbers_of(Query)
 
-    def add_representative(self, representative: Representative) -> None:
-        self._add(representative)
+    def stream_numbers(self) -> dict[str, int]:
+        """A number for every stream, by name, as of queries."""
+        return self._numbers_of(Stream)
 
-    def drop_representative(self, name: str) -> None:
-        self._drop(Representative, name)
-
-    def representatives(self) -> tuple[Representative, ...]:
-        """The queries that run for groups of others, in the order of creation."""
-        return self._all(Representative)
+    def table_numbers(self) -> dict[str, int]:
+        """A number for every table, by name, as of queries."""
+        return self._numbers_of(Table)
 
     def members(self) -> dict[str, int]:
         """The number of every query whose answers go to subscribers, by name."""
@@ -175,14 +175,6 @@ class Definitions:
         queries = {each.name: each for each in self.queries()}
         queries |= {each.name: each.query for each in self.representatives()}
         return tuple(queries[name] for name in self.running_numbers())
-
-    def stream_numbers(self) -> dict[str, int]:
-        """A number for every stream, by name; one that is dropped and created again gets a new number."""
-        return self._numbers_of(Stream)
-
-    def table_numbers(self) -> dict[str, int]:
-        """A number for every table, by name; one that is dropped and created again gets a new number."""
-        return self._numbers_of(Table)
 
     def find_stream(self, name: str) -> Stream | None:
         return self._find(Stream, name)
@@ -216,46 +208,11 @@ class Definitions:
 
     # -----------------------------------------------------------------------------------------------------------------
 
-    def _add(self, definition: Definition) -> None:
-        """Store `definition`; DuplicateName if its name is taken, UnknownName if it reads what is not there."""
-        self._database.require_writable()
-        kind = _KINDS[type(definition)]
-        with self._database.transaction():
-            self._refuse_duplicate(kind, definition.name)
-            reads = self._reads(definition)  # before it has a name, or it could read itself
-            number = next(self._numbers)
-            self._database.execute(
-                "INSERT INTO names (id, key, name, kind) VALUES (?, ?, ?, ?)",
-                (number, folded(definition.name), definition.name, kind.word),
-            )
-            for read in reads:
-                self._database.execute("INSERT INTO dependencies (reader, read) VALUES (?, ?)", (number, read))
-            self._database.execute(
-                f"INSERT INTO {kind.table} (id, {', '.join(kind.columns)}) VALUES (?{', ?' * len(kind.columns)})",
-                (number, *self._columns(definition)),
-            )
-            self._decoded[type(definition)][number] = definition
-
-    def _drop(self, kind: type[Definition], name: str) -> None:
-        """Forget a definition; UnknownName if there is none, NameInUse while others read it."""
-        self._database.require_writable()
-        with self._database.transaction():
-            number = self._number(kind, name)
-            if readers := self._readers(number):
-                raise NameInUse(_KINDS[kind].word, name, readers)
-            self._database.execute("DELETE FROM names WHERE id = ?", (number,))
-            self._decoded[kind].pop(number, None)
-
     def _find(self, kind: type[D], name: str) -> D | None:
         """The definition of that kind and name, or None."""
         with self._database.snapshot():
             numbers = self._numbers_named(kind, name)
             return self._load(kind, numbers)[0] if numbers else None
-
-    def _get(self, kind: type[D], name: str) -> D:
-        """The definition of that kind and name, or UnknownName."""
-        with self._database.snapshot():
-            return self._load(kind, [self._number(kind, name)])[0]
 
     def _all(self, kind: type[D]) -> tuple[D, ...]:
         """Every definition of a kind, in the order of creation."""
@@ -286,7 +243,7 @@ class Definitions:
         return [decoded[number] for number in numbers]
 
     def _stream_or_table(self, name: str) -> Stream | Table:
-        return self._find(Table, name) or self._get(Stream, name)
+        return self._find(Table, name) or self.get(Stream, name)
 
     def _decode(self, kind: type[Definition], row: Row, source: Callable[[str], Stream | Table]) -> Any:
         """The definition of that kind in a row of number, name and columns; `source` finds what it only names."""

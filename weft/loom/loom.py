@@ -146,7 +146,7 @@ class Loom:
         stream = stream_of(name, frame, clock, watermark)
         known = self.catalog.find_stream(name)
         if known is None:
-            self.catalog.add_stream(stream)
+            self.catalog.add(stream)
         elif known != stream:
             raise ValueError(f"stream '{name}' is registered with other columns, clock or watermark; drop it first")
         self._frames[name] = frame
@@ -164,7 +164,7 @@ class Loom:
         table = table_of(name, rows)
         known = self.catalog.find_table(name)
         if known is None:
-            self.catalog.add_table(table)
+            self.catalog.add(table)
         elif known != table:
             raise ValueError(f"table '{name}' is registered with other columns or another source; drop it first")
         self._tables[name] = rows
@@ -300,25 +300,20 @@ class Loom:
 
     def _apply(self, statement: statements.Statement) -> Outcome:
         if isinstance(statement, statements.CreateStream):
-            self.catalog.add_stream(statement.stream)
+            self.catalog.add(statement.stream)
             return Outcome(f"stream {statement.stream.name} created{self._follow_streams()}")
         if isinstance(statement, statements.CreateTable):
-            self.catalog.add_table(statement.table)
+            self.catalog.add(statement.table)
             return Outcome(f"table {statement.table.name} created")
         if isinstance(statement, statements.CreateView):
-            self.catalog.add_view(View(statement.name, statement.text, statement.relation))
+            self.catalog.add(View(statement.name, statement.text, statement.relation))
             return Outcome(f"view {statement.name} created{_noted(statement.notes)}")
         if isinstance(statement, statements.CreateQuery):
-            self.catalog.add_query(statement.query)
+            self.catalog.add(statement.query)
             return Outcome(f"query {statement.query.name} created{_noted(statement.notes)}")
         if isinstance(statement, statements.Drop):
-            drop = {
-                "STREAM": self.catalog.drop_stream,
-                "TABLE": self.catalog.drop_table,
-                "VIEW": self.catalog.drop_view,
-                "QUERY": self.catalog.drop_query,
-            }[statement.kind]
-            drop(statement.name)
+            kind = {"STREAM": Stream, "TABLE": Table, "VIEW": View, "QUERY": Query}[statement.kind]
+            self.catalog.drop(kind, statement.name)
             if statement.kind == "STREAM":
                 self._follow_streams()
             return Outcome(f"{statement.kind.lower()} {statement.name} dropped")

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from weft.algebra import Query
-from weft.catalog import Catalog, MemberItinerary, decode, encode
+from weft.catalog import Catalog, MemberItinerary, Representative, decode, encode
 from weft.delivery.groups.epochs import (
     Moment,
     RunningEpoch,
@@ -190,7 +190,7 @@ class Assignment:
             )
             if not any(waiting):
                 for name in running.names:
-                    self._catalog.drop_representative(name)
+                    self._catalog.drop(Representative, name)
                 del self._epochs[key]
 
 
@@ -198,7 +198,7 @@ def forget_all(catalog: Catalog) -> None:
     """Let members be grouped from the start. Groups are not numbered from the start: what they published is known."""
     with catalog.transaction():
         for each in catalog.representatives():
-            catalog.drop_representative(each.name)
+            catalog.drop(Representative, each.name)
         numbers = catalog.deliveries.groups().get(_NUMBERS)
         catalog.deliveries.forget()
         if numbers is not None:

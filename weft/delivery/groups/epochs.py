@@ -159,7 +159,7 @@ def begin_epoch(catalog: Catalog, found: group_results.Representative, stream: s
         ends = None if part.ends is None else (part.ends.modulus, part.ends.residue)
         about = msgspec.to_builtins(_About(found.kind, found.reach, by, ends, clock))
         parts.append(Representative(name, stream, epoch, number, query, about))
-        catalog.add_representative(parts[-1])
+        catalog.add(parts[-1])
     return _running(parts)
 
 

@@ -60,11 +60,11 @@ class SparkEngine:
             known = {each.name for each in self._catalog.streams()}
             for stream in streams:
                 if stream.name not in known:
-                    self._catalog.add_stream(stream)
+                    self._catalog.add(stream)
             for name in drop:
-                self._catalog.drop_query(name)
+                self._catalog.drop(Query, name)
             for query in create:
-                self._catalog.add_query(replace(query, sink=publishing_sink(query.name, 0, 0)))
+                self._catalog.add(replace(query, sink=publishing_sink(query.name, 0, 0)))
             if place is not None:
                 self._catalog.set_setting(_APPLIED, place)
 
