@@ -14,7 +14,7 @@ from lab.ordering.join_graph import Join, stream_of
 from lab.ordering.query import Query, divided_stream, matching_attribute
 from lab.ordering.setting import Feed, Machine, Settings
 from lab.ordering.sites import Site
-from lab.ordering.tickets import Ledger
+from lab.ordering.tickets import FederationLedger
 from lab.simulate.events import Events, seconds
 from weft.federation.federation_errors import FederationError
 
@@ -85,8 +85,10 @@ class Assembly:
             random=self.events.random(f"{node.name} at {site.name}"),
             complete=bits(range(len(self.nodes))),
             all_streams=self._bits(node.streams),
-            ledger=Ledger.of(sum(module.source == number for module in self.query.modules), self.settings.lottery),
-            local=Ledger.of(len(attributes), self.settings.lottery),
+            ledger=FederationLedger.of(
+                sum(module.source == number for module in self.query.modules), self.settings.lottery
+            ),
+            local=FederationLedger.of(len(attributes), self.settings.lottery),
             answer=answer,
             stems={at: tuple(stem for stem in stems.values() if stem.stream == at) for at in streams.values()},
             builds=frozenset(

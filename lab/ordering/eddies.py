@@ -16,7 +16,7 @@ from lab.ordering.channels import Channel, Lane
 from lab.ordering.items import Item, SteM
 from lab.ordering.modules import Module
 from lab.ordering.setting import Costs
-from lab.ordering.tickets import Ledger, Why
+from lab.ordering.tickets import FederationLedger, Why
 from lab.simulate.events import SECOND, Events
 from weft.federation.federation_errors import FederationError
 
@@ -78,8 +78,8 @@ class Eddy:
     """The footprint of an answer."""
     all_streams: int
     """The streams of the node, as bits."""
-    ledger: Ledger
-    local: Ledger
+    ledger: FederationLedger
+    local: FederationLedger
     answer: Callable[[Item], None]
     stems: dict[int, tuple[SteM, ...]]
     """By stream."""

@@ -48,7 +48,7 @@ class Why(Enum):
 
 
 @dataclass(slots=True)
-class Ledger:
+class FederationLedger:
     """The tickets of some operators that vie for the same rows."""
 
     lottery: Lottery
@@ -59,7 +59,7 @@ class Ledger:
         self._until_halved = self.lottery.window
 
     @classmethod
-    def of(cls, operators: int, lottery: Lottery) -> Ledger:
+    def of(cls, operators: int, lottery: Lottery) -> FederationLedger:
         return cls(lottery, [0.0] * operators)
 
     def route(self, operator: int, rows: int = 1) -> None:

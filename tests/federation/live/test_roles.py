@@ -10,12 +10,12 @@ import pytest
 
 from tests.federation.live.small_federation import SmallFederation, stream_statement, write_batch
 from weft.federation.live.handover import feeding_begins, feeding_from
-from weft.federation.live.ledger import Ledger, Stay
+from weft.federation.live.ledger import FederationLedger, Stay
 from weft.federation.live.messages import (
-    BatchPart,
     BatchPublished,
     Declared,
     Handover,
+    PublishedPart,
     QueriesMoved,
     QueryCreated,
     QueryDropped,
@@ -40,7 +40,7 @@ ENTRIES = (
     QueryDropped("e", "q"),
     QueriesMoved("m", (Handover("q", 3, "n1", "n2"),)),
     SiteLeft("n2", (Handover("q", 3, "n2", "n1", 7),)),
-    BatchPublished("trades", 3, 17, 5, (BatchPart(("n1", "n2"), (4, 5), 3),)),
+    BatchPublished("trades", 3, 17, 5, (PublishedPart(("n1", "n2"), (4, 5), 3),)),
 )
 
 
@@ -90,8 +90,8 @@ def test_what_was_half_written_is_not_there(tmp_path: Path) -> None:
 # --- sources -------------------------------------------------------------------------------------------------------
 
 
-def ledger_with_streams(folder: Path) -> Ledger:
-    ledger = Ledger()
+def ledger_with_streams(folder: Path) -> FederationLedger:
+    ledger = FederationLedger()
     for place, name in enumerate(("trades", "quotes"), 1):
         ledger.apply(place, Declared(str(place), "feed", stream_statement(name, folder)))
     return ledger
@@ -119,7 +119,7 @@ def test_files_become_numbered_batches_and_stay_until_nobody_needs_them(tmp_path
 # --- handing over --------------------------------------------------------------------------------------------------
 
 
-def ledger_at(folder: Path, text: str) -> Ledger:
+def ledger_at(folder: Path, text: str) -> FederationLedger:
     """Two streams, a query at place 3, and batches of trades at 4, 5, … whose clocks go 10, 20, … 80."""
     ledger = ledger_with_streams(folder)
     ledger.apply(3, QueryCreated("c", "q", "n1", "n1", f"CREATE CONTINUOUS QUERY q AS {text}"))

@@ -23,9 +23,18 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from weft.delivery.log.itinerary import Span, needed
-from weft.delivery.matching.conditions import ANYWHERE, LAST, Axis, Ranges, constants_of, demands_of, ranges_of
+from weft.delivery.matching.conditions import (
+    ANYWHERE,
+    LAST,
+    Axis,
+    Meetings,
+    Ranges,
+    Schedules,
+    constants_of,
+    demands_of,
+    ranges_of,
+)
 from weft.delivery.matching.places import NULL_PIECE, Constants, Pieces
-from weft.delivery.matching.windows import Meetings, Schedules
 from weft.plan.subscription import Subscription
 
 Member = TypeVar("Member", bound=Hashable)
@@ -156,7 +165,7 @@ class Index(Generic[Member]):
             boxes, at = boxes[held], at[held]
         boxes, at = self._outside_gaps(rows, boxes, at)
         for check in (self._schedules, self._meetings):
-            held = check.held(rows, self._leg[boxes], at)
+            held = check.holds(rows, self._leg[boxes], at)
             boxes, at = boxes[held], at[held]
         survivors: npt.NDArray[np.int64] = self._member_of_leg[self._leg[boxes]] * rows.num_rows + at
         return survivors

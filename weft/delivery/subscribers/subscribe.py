@@ -1,14 +1,219 @@
-"""`subscribe`: the one way to take a query's answers, wherever they come from."""
+"""`subscribe`: the one way to take a query's answers, from the log of this machine, from an edge or from NATS.
+
+Subscribers of an edge and of NATS reconnect, from where they were, until they are closed.
+"""
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 
-from weft.delivery.log.delivery_log import Limits
+from weft.delivery.log.delivery_errors import BrokerError, DeliveryError, UnknownQuery
+from weft.delivery.log.delivery_log import BEGINNING, Limits
+from weft.delivery.log.itinerary import from_clock
+from weft.delivery.log.parcel import Batch, Dropped, Gone, Parcel
+from weft.delivery.matching.members import Members
+from weft.delivery.nats.nats_source import NatsSource
+from weft.delivery.subscribers.edge_protocol import (
+    BATCH,
+    VERSION,
+    FrameSocket,
+    batch_of,
+    document_of,
+    json_frame,
+    split_host,
+)
 from weft.delivery.subscribers.local import LocalSubscriber
-from weft.delivery.subscribers.remote import RemoteSubscriber
-from weft.delivery.subscribers.subscriber import Start, Subscriber, microseconds
+from weft.delivery.subscribers.subscriber import FedSubscriber, Start, Subscriber, microseconds, not_known_before
+
+
+class EdgeSubscriber(FedSubscriber):
+    """Takes a query's answers from an edge."""
+
+    def __init__(self, address: str, query: str, start: Start, token: str | None, limits: Limits, wait: bool) -> None:
+        super().__init__(query, limits.queue)
+        self._address = split_host(address)
+        self._shown = address
+        self._start = start
+        self._token = token
+        self._wait = wait
+        self._socket: FrameSocket | None = None
+        try:
+            self._connect()
+        except OSError as error:
+            raise DeliveryError(f"the edge {address} cannot be reached ({error}); is it running?") from error
+        self._position = self._from
+        if not start.last and start.since is None and start.since_clock is None:
+            # "From now on" was then, also when the edge is asked again.
+            self._go_on_after(self._from)
+        self._thread.start()
+
+    def close(self) -> None:
+        super().close()
+        if self._socket is not None:
+            self._socket.close()
+        self._thread.join(10)
+
+    def _connect(self) -> None:
+        opened = FrameSocket(*self._address)
+        try:
+            hello = {"weft": VERSION, "role": "user", "query": self.query, "token": self._token, "wait": self._wait}
+            opened.send(json_frame(**hello, **asdict(self._start)))
+            self._from = int(opened.receive_json()["ok"])
+        except BaseException:
+            opened.close()
+            raise
+        self._socket = opened
+
+    def _feed(self) -> None:
+        failures = 0
+        while not self._closing.is_set():
+            try:
+                if self._socket is None:
+                    self._connect()
+                failures = 0
+                if self._receive():
+                    return
+            except (OSError, BrokerError):
+                # The edge, or what it takes its rows from, is away; it may come back.
+                if self._socket is not None:
+                    self._socket.close()
+                self._socket = None
+                self._pause(failures)
+                failures += 1
+
+    def _receive(self) -> bool:
+        """Take what comes over one connection; true when there will be no more."""
+        assert self._socket is not None
+        while not self._closing.is_set():
+            kind, content = self._socket.receive()
+            if kind == BATCH:
+                batch = batch_of(self.query, content)
+                self._put(batch.cycle, batch)
+                self._go_on_after(batch.cycle)
+                continue
+            document = document_of(content)
+            if "end" in document:
+                return True
+            if "until" in document:
+                dropped = Dropped(self.query, document["after"], document["until"], document.get("rows"))
+                self._put(dropped.until, dropped)
+            else:
+                self._put(document["through"], None)
+            self._go_on_after(document["until"] if "until" in document else document["through"])
+        return True
+
+    def _go_on_after(self, cycle: int) -> None:
+        self._start = replace(self._start, last=None, since=None, since_clock=None, after=cycle)
+
+
+class NatsSubscriber(FedSubscriber):
+    """Takes a query's messages from NATS. A broker that is away is waited for."""
+
+    def __init__(self, address: str, query: str, start: Start, token: str | None, limits: Limits, wait: bool) -> None:
+        super().__init__(query, limits.queue)
+        self._start = start
+        self._narrowed: tuple[Members, int] | None = None
+        self._source = NatsSource(address, token)
+        try:
+            route = self._source.route(query)
+            while route is None and wait and not self._closing.wait(0.2):
+                route = self._source.route(query)
+            if route is None:
+                raise UnknownQuery(f"query '{query}' is not known to this broker; is its project running?")
+            self._members = Members([route])
+            self._place = self._first_place()
+        except BaseException:
+            self._source.close()
+            raise
+        self._position = self._queue[0][0] - 1 if self._queue else self._place
+        self._thread.start()
+
+    def close(self) -> None:
+        if self._closing.is_set():
+            return
+        super().close()
+        self._thread.join(10)
+        self._source.close()
+
+    def _first_place(self) -> int:
+        start = self._start
+        if start.after is not None:
+            return start.after
+        if start.since is not None:
+            return self._known_after(self._source.published_before(start.since))
+        newest = self._source.newest()
+        here = newest if start.until is None else min(newest, start.until)
+        if start.since_clock is not None:
+            self._narrowed = Members([from_clock(self._members.route(self.query), start.since_clock)]), here
+            return self._known_after(BEGINNING)
+        if found := self._newest(start.last or 0, here):
+            self._queue.extend((batch.cycle, batch) for batch in found)
+            self._queue.append((here, None))
+        return here
+
+    def _known_after(self, place: int) -> int:
+        """A place, if the itinerary tells of all that comes after it."""
+        route = self._members.route(self.query)
+        if route.complete_from is not None and place < self._source.before(route.complete_from):
+            raise not_known_before(route)
+        return place
+
+    def _newest(self, count: int, until: int) -> list[Batch]:
+        found: list[Batch] = []
+        cycle = until
+        while count > 0 and cycle > BEGINNING:
+            if self._is_unknown(cycle):
+                raise not_known_before(self._members.route(self.query))
+            before = self._source.before(cycle)
+            item = self._source.next(before, self._members, 0)
+            for batch in self._members.batches(item) if isinstance(item, Parcel) and item.cycle <= cycle else ():
+                found.append(batch.newest(count))
+                count -= batch.table.num_rows
+            cycle = before
+        return found[::-1]
+
+    def _feed(self) -> None:
+        failures = 0
+        until = self._start.until
+        while not self._closing.is_set() and not self._has_ended() and (until is None or self._place < until):
+            try:
+                item = self._source.next(self._place, self._members, 1.0)
+                failures = 0
+            except BrokerError:
+                self._pause(failures)
+                failures += 1
+                continue
+            if isinstance(item, Gone):
+                self._go_to(
+                    item.until, Dropped(self.query, None if self._place == BEGINNING else self._place, item.until)
+                )
+            elif isinstance(item, Parcel):
+                if until is not None and item.cycle > until:
+                    return
+                self._go_to(item.cycle, self._answers(item))
+            elif item is not None:
+                self._go_to(item.through, None)
+
+    def _answers(self, parcel: Parcel) -> Batch | Dropped | None:
+        if self._is_unknown(parcel.cycle):
+            return Dropped(self.query, parcel.cycle - 1, parcel.cycle)
+        is_history = self._narrowed is not None and parcel.cycle <= self._narrowed[1]
+        members = self._narrowed[0] if self._narrowed is not None and is_history else self._members
+        return next(members.batches(parcel), None)
+
+    def _is_unknown(self, cycle: int) -> bool:
+        complete_from = self._members.route(self.query).complete_from
+        return complete_from is not None and cycle < complete_from
+
+    def _go_to(self, place: int, item: Batch | Dropped | None) -> None:
+        self._place = place
+        self._put(place, item)
+
+    def _has_ended(self) -> bool:
+        ended = self._members.route(self.query).ended
+        return ended is not None and self._place >= ended
 
 
 def subscribe(
@@ -51,9 +256,7 @@ def open_subscriber(
     """Take a query's answers from a start, which may also say where to end."""
     address = str(source)
     if address.startswith("weft://"):
-        return RemoteSubscriber(address, query, start, token, limits, wait)
+        return EdgeSubscriber(address, query, start, token, limits, wait)
     if address.startswith("nats://"):
-        from weft.delivery.subscribers.remote import NatsSubscriber
-
         return NatsSubscriber(address, query, start, token, limits, wait)
     return LocalSubscriber(Path(source), query, start, token, limits, wait)

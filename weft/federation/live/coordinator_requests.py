@@ -14,7 +14,7 @@ from weft.algebra import Query, Stream, Table
 from weft.algebra.properties import leaves
 from weft.federation.distribution.model import NetworkGraph
 from weft.federation.federation_errors import FederationError
-from weft.federation.live.ledger import Ledger
+from weft.federation.live.ledger import FederationLedger
 from weft.federation.live.messages import message_of, send
 from weft.federation.live.source_batches import check_format
 from weft.federation.live.transport import COORDINATOR, Transport, reply_mailbox
@@ -32,7 +32,9 @@ class ScriptRefused(FederationError):
         self.registration = registration
 
 
-def check_script(text: str, ledger: Ledger, site: str, network: NetworkGraph, present: Sequence[str]) -> CheckReport:
+def check_script(
+    text: str, ledger: FederationLedger, site: str, network: NetworkGraph, present: Sequence[str]
+) -> CheckReport:
     """Check a script that is said at a site. Raises FederationError for what SQL allows and a federation does not."""
     report = check(text, ledger.names)
     pieces = {piece.start: piece.text for piece in split(text)}
@@ -51,7 +53,7 @@ def refused_kind() -> FederationError:
 
 
 def _check_statement(
-    statement: statements.Statement, ledger: Ledger, site: str, network: NetworkGraph, present: Sequence[str]
+    statement: statements.Statement, ledger: FederationLedger, site: str, network: NetworkGraph, present: Sequence[str]
 ) -> None:
     match statement:
         case statements.CreateStream(stream):
@@ -64,7 +66,7 @@ def _check_statement(
             raise refused_kind()
 
 
-def _check_stream(stream: Stream, ledger: Ledger, site: str, network: NetworkGraph) -> None:
+def _check_stream(stream: Stream, ledger: FederationLedger, site: str, network: NetworkGraph) -> None:
     check_format(stream)
     if site not in network.sources:
         raise FederationError(f"'{site}' is no source in the topology: say `source: true` there")
@@ -91,7 +93,7 @@ def _check_query(query: Query, site: str, network: NetworkGraph, present: Sequen
         raise FederationError("no provider has joined yet; start one with: weft provider")
 
 
-def _check_home(tree: exp.Expr, statement: statements.Statement, ledger: Ledger, site: str) -> None:
+def _check_home(tree: exp.Expr, statement: statements.Statement, ledger: FederationLedger, site: str) -> None:
     """Refuse to repeat a query at another site: its users are where it was created."""
     if isinstance(statement, statements.NoChange) and isinstance(tree, dialect.QueryNode):
         known = ledger.query(tree.this.name)

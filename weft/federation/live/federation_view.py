@@ -19,12 +19,12 @@ from weft.federation.distribution.coordinator import Coordinator
 from weft.federation.distribution.coordinator_tree import clusters
 from weft.federation.distribution.model import loads
 from weft.federation.distribution.topology import Topology, ways_from
-from weft.federation.live.ledger import Ledger
+from weft.federation.live.ledger import FederationLedger
 from weft.federation.live.placing import StreamSample
 
 
 def status_of(
-    ledger: Ledger,
+    ledger: FederationLedger,
     coordinator: Coordinator | None,
     through: Mapping[str, int],
     measured: Mapping[str, StreamSample],
@@ -76,7 +76,7 @@ _FONT = "font-family='Helvetica, Arial, sans-serif'"
 Point = tuple[float, float]
 
 
-def picture(topology: Topology, ledger: Ledger, coordinator: Coordinator | None) -> str:
+def picture(topology: Topology, ledger: FederationLedger, coordinator: Coordinator | None) -> str:
     at = _places(topology)
     body = [*_links(topology, at), *_streams(topology, ledger, at), *_lines_of_command(coordinator, at)]
     body += [part for name in at for part in _site(name, topology, ledger, coordinator, at[name])]
@@ -108,7 +108,7 @@ def _links(topology: Topology, at: Mapping[str, Point]) -> Iterator[str]:
         yield _text((x + u) / 2, (y + v) / 2 + 16, label, size=10, colour="#888888")
 
 
-def _streams(topology: Topology, ledger: Ledger, at: Mapping[str, Point]) -> Iterator[str]:
+def _streams(topology: Topology, ledger: FederationLedger, at: Mapping[str, Point]) -> Iterator[str]:
     """The links that each stream takes, beside one another."""
     for number, (name, record) in enumerate(ledger.streams.items()):
         readers = {each.provider for each in ledger.running() if name in each.reads}
@@ -148,7 +148,7 @@ def _lines_of_command(coordinator: Coordinator | None, at: Mapping[str, Point]) 
 
 
 def _site(
-    name: str, topology: Topology, ledger: Ledger, coordinator: Coordinator | None, place: Point
+    name: str, topology: Topology, ledger: FederationLedger, coordinator: Coordinator | None, place: Point
 ) -> Iterator[str]:
     (x, y), site = place, topology.sites[topology.number[name]]
     owned = [stream for stream, record in ledger.streams.items() if record.owner == name]
@@ -181,7 +181,7 @@ def _share(name: str, coordinator: Coordinator | None) -> float:
     return float(load[coordinator.network.number[name]] / load.sum()) if load.sum() else 0.0
 
 
-def _legend(ledger: Ledger, coordinator: Coordinator | None) -> Iterator[str]:
+def _legend(ledger: FederationLedger, coordinator: Coordinator | None) -> Iterator[str]:
     standing = coordinator.quality() if coordinator is not None else None
     said = f"{len(ledger.live)} queries, {len(ledger.members)} sites, {len(ledger.streams)} streams"
     if standing is not None:

@@ -28,14 +28,14 @@ from weft.algebra import Select, Stream
 from weft.algebra.properties import leaves
 from weft.delivery.log.delivery_errors import BrokerError
 from weft.federation.federation_errors import FederationError
-from weft.federation.live.ledger import Ledger, StandingQuery
+from weft.federation.live.ledger import FederationLedger, StandingQuery
 from weft.federation.live.messages import message_of, send
 from weft.federation.live.stream_interest import Interest, as_json
 from weft.federation.live.transport import Transport, reply_mailbox, source_mailbox
 from weft.plan.event_time import first_open_start, is_windowed, passes_rows
 
 
-def feeding_begins(ledger: Ledger, queries: Mapping[int, int]) -> dict[int, int]:
+def feeding_begins(ledger: FederationLedger, queries: Mapping[int, int]) -> dict[int, int]:
     """By birth where feeding must begin for some queries, each with the place behind which it is to answer.
 
     Queries that read one another's answers begin as they did.
@@ -49,7 +49,7 @@ def feeding_begins(ledger: Ledger, queries: Mapping[int, int]) -> dict[int, int]
     }
 
 
-def feeding_from(ledger: Ledger, standing: StandingQuery, after: int) -> int:
+def feeding_from(ledger: FederationLedger, standing: StandingQuery, after: int) -> int:
     """The place behind which a query must be fed all batches to give its answers behind the place `after`."""
     if after <= standing.birth:
         return standing.birth
@@ -66,7 +66,7 @@ def feeding_from(ledger: Ledger, standing: StandingQuery, after: int) -> int:
     return max(standing.birth, min(found, after))
 
 
-def _oldest_needed(ledger: Ledger, select: Select, streams: list[Stream], after: int) -> int | None:
+def _oldest_needed(ledger: FederationLedger, select: Select, streams: list[Stream], after: int) -> int | None:
     """The oldest clock of a row that an answer behind a place may rest on; None if it may be any."""
     clocks = [ledger.streams[each.name].clock_at(after) for each in streams]
     watermarks = [clock - each.delay for each, clock in zip(streams, clocks, strict=True) if clock is not None]
@@ -107,7 +107,7 @@ class BatchGoneError(FederationError):
 
 def fetched(
     transport: Transport,
-    ledger: Ledger,
+    ledger: FederationLedger,
     interests: Mapping[str, Interest],
     numbers: Mapping[str, Sequence[int]],
     idle: Callable[[], None],

@@ -131,7 +131,7 @@ class StreamRecord:
         )
 
 
-class Ledger:
+class FederationLedger:
     """The state of a federation at a place in its log. Only `apply` changes it."""
 
     def __init__(self) -> None:
@@ -282,7 +282,7 @@ class Follower:
 
     def __init__(self, transport: Transport, store: RoleStore | None = None) -> None:
         self.transport = transport
-        self.ledger = Ledger()
+        self.ledger = FederationLedger()
         self._store = store
         known = store.rows("SELECT place, digest FROM log") if store is not None else []
         self._known: tuple[int, bytes] = known[0] if known else (0, b"")

@@ -84,7 +84,7 @@ class SiteLeft(msgspec.Struct, frozen=True, tag_field="kind", tag="left"):
     moves: tuple[Handover, ...] = ()
 
 
-class BatchPart(msgspec.Struct, frozen=True):
+class PublishedPart(msgspec.Struct, frozen=True):
     """Rows of a batch that just these sites want: the numbers that the broker has them under, and how many they are."""
 
     sites: tuple[str, ...]
@@ -102,7 +102,7 @@ class BatchPublished(msgspec.Struct, frozen=True, tag_field="kind", tag="batch")
     number: int
     clock: int | None
     rows: int
-    parts: tuple[BatchPart, ...] = ()
+    parts: tuple[PublishedPart, ...] = ()
 
 
 Entry: TypeAlias = SiteJoined | Declared | QueryCreated | QueryDropped | QueriesMoved | SiteLeft | BatchPublished

@@ -26,7 +26,7 @@ from weft.federation.distribution.coordinator_tree import providers_below
 from weft.federation.distribution.model import NetworkGraph, QuerySet, Substreams, chosen, query_set
 from weft.federation.distribution.substreams import StreamSplit, column_of, interest_in, split_of, wanted_of
 from weft.federation.federation_errors import FederationError
-from weft.federation.live.ledger import Follower, Ledger, StandingQuery
+from weft.federation.live.ledger import FederationLedger, Follower, StandingQuery
 from weft.predicates.intervals import Place, floating
 
 #: Bytes per second of a stream that was not measured.
@@ -65,7 +65,7 @@ class StreamFlow:
 
 
 def flow_of(
-    ledger: Ledger,
+    ledger: FederationLedger,
     queries: Sequence[StandingQuery | Query],
     sources: Sequence[str],
     measured: Mapping[str, StreamSample],
@@ -128,7 +128,7 @@ class Placing:
         self.rebuild()
 
     @property
-    def _ledger(self) -> Ledger:
+    def _ledger(self) -> FederationLedger:
         return self._follower.ledger
 
     @property

@@ -29,9 +29,9 @@ from weft.federation.live.engine_incarnation import EngineIncarnation, EngineMak
 from weft.federation.live.handover import BatchGoneError, feeding_begins, fetched
 from weft.federation.live.ledger import LOG_TABLE, BatchMark, Follower, StandingQuery, interests_of
 from weft.federation.live.messages import (
-    BatchPart,
     BatchPublished,
     Entry,
+    PublishedPart,
     QueriesMoved,
     QueryCreated,
     QueryDropped,
@@ -212,7 +212,7 @@ class Provider:
             return fetched(self._transport, ledger, wanted, numbers, self._idle, self._say)[entry.stream, entry.number]
         return pa.concat_tables(found, promote_options="default") if found else pa.table({})
 
-    def _part(self, batch: BatchPublished, part: BatchPart) -> pa.Table | None:
+    def _part(self, batch: BatchPublished, part: PublishedPart) -> pa.Table | None:
         """The rows of a part; None if the broker has dropped some, or has other messages under their numbers."""
         messages = [message_of(data) for number in part.numbers if (data := self._transport.get(number)) is not None]
         rows = [

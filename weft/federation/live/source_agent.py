@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from weft.federation.federation_errors import FederationError
 from weft.federation.live.ledger import LOG_TABLE, Follower
-from weft.federation.live.messages import BatchPart, BatchPublished, SiteMessage, message_bytes, send, small_enough
+from weft.federation.live.messages import BatchPublished, PublishedPart, SiteMessage, message_bytes, send, small_enough
 from weft.federation.live.role_store import Mailbox, RoleStore
 from weft.federation.live.source_batches import TABLES, BatchFiles
 from weft.federation.live.stream_interest import Interest, from_json
@@ -82,7 +82,7 @@ class SourceAgent:
         if rows is None:
             raise FederationError(f"batch {number} of stream '{name}' is gone from {self._directory}: restore it")
         # What was sent in an attempt before: if providers want the same now, it is not sent again.
-        sent: list[tuple[dict[str, Interest], tuple[BatchPart, ...]]] = []
+        sent: list[tuple[dict[str, Interest], tuple[PublishedPart, ...]]] = []
 
         def entry() -> BatchPublished | None:
             if len(self._follower.ledger.streams[name].marks) > number:
@@ -103,13 +103,13 @@ class SourceAgent:
         found = {each: ledger.interests(each) for each in {query.provider for query in ledger.running()}}
         return {provider: interests[name] for provider, interests in found.items() if name in interests}
 
-    def _sent(self, name: str, number: int, sites: tuple[str, ...], rows: pa.Table) -> BatchPart:
+    def _sent(self, name: str, number: int, sites: tuple[str, ...], rows: pa.Table) -> PublishedPart:
         numbers = []
         for ordinal, piece in enumerate(small_enough(rows, self._transport.largest, self._transport.name)):
             identity = f"rows/{name}/{number}/{self._follower.ledger.place}/{','.join(sites)}/{ordinal}"
             fields = {"stream": name, "number": number}
             numbers.append(send(self._transport, rows_mailbox(name), identity, "rows", fields, piece))
-        return BatchPart(sites, tuple(numbers), rows.num_rows)
+        return PublishedPart(sites, tuple(numbers), rows.num_rows)
 
     def _tell_rate(self, name: str, number: int, rows: pa.Table) -> None:
         """Tell the coordinator now and then how much flows, and what it looks like."""
