@@ -157,7 +157,7 @@ class Relay:
             elif known is not None:
                 # The other side has begun again, and what came meanwhile is not in the log here. Users must ask again
                 # from where they are: they are then given it from where it can be had.
-                self.hub.turn_out(item.query, BrokerError("the edge has begun anew; ask again"))
+                self.hub.end_readers(item.query, BrokerError("the edge has begun anew; ask again"))
             self.covered[item.query] = covered = Covered(after, item.route)
             self.hub.learn(item.route)
         for promise in promises:

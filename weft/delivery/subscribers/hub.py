@@ -194,7 +194,7 @@ class Hub:
             else:
                 self._members.remove(reader.query)
 
-    def turn_out(self, query: str, error: DeliveryError) -> None:
+    def end_readers(self, query: str, error: DeliveryError) -> None:
         """End the readers of a query, and those that may have it among others, after what waits for them."""
         with self._lock:
             concerned = [*self._links, *self._of_query.get(query, ())]

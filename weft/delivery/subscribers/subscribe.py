@@ -25,10 +25,10 @@ from weft.delivery.subscribers.edge_protocol import (
     split_host,
 )
 from weft.delivery.subscribers.local import LocalSubscriber
-from weft.delivery.subscribers.subscriber import FedSubscriber, Start, Subscriber, microseconds, not_known_before
+from weft.delivery.subscribers.subscriber import QueuedSubscriber, Start, Subscriber, microseconds, not_known_before
 
 
-class EdgeSubscriber(FedSubscriber):
+class EdgeSubscriber(QueuedSubscriber):
     """Takes a query's answers from an edge."""
 
     def __init__(self, address: str, query: str, start: Start, token: str | None, limits: Limits, wait: bool) -> None:
@@ -108,7 +108,7 @@ class EdgeSubscriber(FedSubscriber):
         self._start = replace(self._start, last=None, since=None, since_clock=None, after=cycle)
 
 
-class NatsSubscriber(FedSubscriber):
+class NatsSubscriber(QueuedSubscriber):
     """Takes a query's messages from NATS. A broker that is away is waited for."""
 
     def __init__(self, address: str, query: str, start: Start, token: str | None, limits: Limits, wait: bool) -> None:

@@ -162,7 +162,7 @@ class Subscriber(ABC):
 _PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0)
 
 
-class FedSubscriber(Subscriber):
+class QueuedSubscriber(Subscriber):
     """A queue between a thread and the user. A user who does not read makes the thread wait, and only that."""
 
     def __init__(self, query: str, limit: int) -> None:

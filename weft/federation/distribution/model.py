@@ -20,7 +20,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -129,16 +128,10 @@ def chosen(queries: QuerySet, numbers: NDArray[np.int64] | Sequence[int]) -> Que
     )
 
 
-@numba.njit(cache=True)
-def rows(starts, picked):  # type: ignore[no-untyped-def]
-    """Some rows of a list of rows, of which `starts` says where each begins: where they begin then, and all cells."""
-    found = np.zeros(len(picked) + 1, np.int64)
-    for place in range(len(picked)):
-        found[place + 1] = found[place] + starts[picked[place] + 1] - starts[picked[place]]
-    cells = np.empty(found[-1], np.int64)
-    for place in range(len(picked)):
-        cells[found[place] : found[place + 1]] = np.arange(starts[picked[place]], starts[picked[place] + 1])
-    return found, cells
+def rows(starts: NDArray[np.int64], picked: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Some rows of a list of rows that begin at `starts`: where they begin among themselves, and all their cells."""
+    found = np.concatenate([[0], np.cumsum(np.diff(starts)[picked])]).astype(np.int64)
+    return found, np.arange(found[-1]) + np.repeat(starts[picked] - found[:-1], np.diff(found))
 
 
 def together(first: QuerySet, second: QuerySet) -> QuerySet:
