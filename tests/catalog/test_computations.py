@@ -99,7 +99,7 @@ def test_a_reader_plans_without_writing(tmp_path: Path) -> None:
         kept = StoredNetwork(reader)
         assert "2" in kept.network_of(some("1", "2")).results
         with pytest.raises(CatalogReadOnly):
-            reader.computations.keep(kept.planner.nodes.changes(), "anybody")
+            reader.computations.save(kept.planner.nodes.changes(), "anybody")
     with Catalog.open(tmp_path) as catalog:
         assert StoredNetwork(catalog).planner.network == before
 

@@ -61,40 +61,40 @@ def test_a_name_means_one_thing(catalog: Catalog) -> None:
 
 
 def test_itineraries_are_found_by_number_and_by_cycle(catalog: Catalog) -> None:
-    kept = catalog.deliveries
+    deliveries = catalog.deliveries
     first, second = MemberItinerary(1, 5, {"x": 1}), MemberItinerary(2, 6, {"x": 2})
     for each in (first, second):
-        kept.keep(each)
-    assert kept.itineraries() == (first, second)
-    assert kept.itinerary(2) == second
-    assert kept.itinerary(3) is None
+        deliveries.put(each)
+    assert deliveries.itineraries() == (first, second)
+    assert deliveries.itinerary(2) == second
+    assert deliveries.itinerary(3) is None
     moved = replace(first, cycle=6, document={"x": 3})
-    kept.keep(moved)
-    assert kept.changed_in(6) == (moved, second)
-    assert kept.changed_in(5) == ()
+    deliveries.put(moved)
+    assert deliveries.changed_in(6) == (moved, second)
+    assert deliveries.changed_in(5) == ()
 
 
-def test_members_that_ended_are_told_of_until_they_are_forgotten(catalog: Catalog) -> None:
-    kept = catalog.deliveries
+def test_members_that_ended_are_found_until_they_are_deleted(catalog: Catalog) -> None:
+    deliveries = catalog.deliveries
     gone, there = MemberItinerary(1, 5, {"x": 1}, ended=True), MemberItinerary(2, 4, {"x": 1})
-    kept.keep(gone)
-    kept.keep(there)
-    assert kept.changed_in(5) == (gone,)
-    assert kept.itineraries() == (there,)
-    kept.forget_ended(before=5)
-    assert kept.changed_in(5) == (gone,)
-    kept.forget_ended(before=6)
-    assert kept.changed_in(5) == ()
-    assert kept.itineraries() == (there,)
+    deliveries.put(gone)
+    deliveries.put(there)
+    assert deliveries.changed_in(5) == (gone,)
+    assert deliveries.itineraries() == (there,)
+    deliveries.delete_ended(before=5)
+    assert deliveries.changed_in(5) == (gone,)
+    deliveries.delete_ended(before=6)
+    assert deliveries.changed_in(5) == ()
+    assert deliveries.itineraries() == (there,)
 
 
-def test_groups_are_kept_by_name(catalog: Catalog) -> None:
-    kept = catalog.deliveries
-    kept.keep_group("g1", {"members": [1, 2]})
-    kept.keep_group("g2", {"members": [3]})
-    kept.keep_group("g1", {"members": [2]})
-    assert kept.groups() == {"g1": {"members": [2]}, "g2": {"members": [3]}}
-    kept.keep_group("g1", None)
-    assert kept.groups() == {"g2": {"members": [3]}}
-    kept.forget()
-    assert kept.groups() == {}
+def test_groups_are_stored_by_name(catalog: Catalog) -> None:
+    deliveries = catalog.deliveries
+    deliveries.put_group("g1", {"members": [1, 2]})
+    deliveries.put_group("g2", {"members": [3]})
+    deliveries.put_group("g1", {"members": [2]})
+    assert deliveries.groups() == {"g1": {"members": [2]}, "g2": {"members": [3]}}
+    deliveries.put_group("g1", None)
+    assert deliveries.groups() == {"g2": {"members": [3]}}
+    deliveries.clear()
+    assert deliveries.groups() == {}

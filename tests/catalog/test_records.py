@@ -129,7 +129,7 @@ def test_a_request_is_withdrawn_before_its_answer_or_not_at_all(catalog: Catalog
         catalog.answer(second, "done")
         assert not reader.withdraw(second)
         assert reader.request(second).answer == "done"
-        reader.forget_request(second)
+        reader.delete_request(second)
         with pytest.raises(UnknownName):
             reader.request(second)
 

@@ -19,7 +19,7 @@ it, and answers, and the process that asked reads the answer:
                                                        …execute request.script…
                                                        catalog.answer(request.id, "dropped")
     catalog.request(number).answer
-    catalog.forget_request(number)
+    catalog.delete_request(number)
 
 Executing and answering in one transaction makes a request happen at most once, even if the writer dies in between. A
 request that is withdrawn before its answer is never executed.
@@ -120,13 +120,13 @@ class Catalog(Definitions):
         directory = Path(directory)
         lock = WriterLock(directory, patience)
         try:
-            return copies.put_back(directory, directory / CATALOG_FILE)
+            return copies.restore(directory, directory / CATALOG_FILE)
         finally:
             lock.release()
 
     def copied(self) -> bytes:
         """Return a copy of the catalog as `recover` takes it."""
-        return copies.copied(self.path)
+        return copies.copy_of(self.path)
 
     @property
     def changes(self) -> int:
@@ -272,13 +272,13 @@ class Catalog(Definitions):
 
         It waits in the file until a writer looks for it, even if none is running now.
         """
-        ((number,),) = self._database.execute_aside("INSERT INTO requests (script) VALUES (?) RETURNING id", (script,))
+        ((number,),) = self._database.execute_apart("INSERT INTO requests (script) VALUES (?) RETURNING id", (script,))
         return int(number)
 
     def withdraw(self, number: int) -> bool:
         """Take back a request, and say whether that was in time; one that is answered stays. Readers may do this."""
         return bool(
-            self._database.execute_aside("DELETE FROM requests WHERE id = ? AND answer IS NULL RETURNING id", (number,))
+            self._database.execute_apart("DELETE FROM requests WHERE id = ? AND answer IS NULL RETURNING id", (number,))
         )
 
     def pending(self) -> tuple[Request, ...]:
@@ -302,9 +302,9 @@ class Catalog(Definitions):
             self._database.execute("UPDATE requests SET answer = ?, answered = ? WHERE id = ?", (answer, now, number))
             self._database.execute("DELETE FROM requests WHERE answered < ?", (now - _ANSWERS_KEPT,))
 
-    def forget_request(self, number: int) -> None:
+    def delete_request(self, number: int) -> None:
         """Delete an answered request: its answer has been read. Readers may do this."""
-        self._database.execute_aside("DELETE FROM requests WHERE id = ? AND answer IS NOT NULL", (number,))
+        self._database.execute_apart("DELETE FROM requests WHERE id = ? AND answer IS NOT NULL", (number,))
 
     # ----------------------------------------------------------------------------------------------------------------
 

@@ -57,11 +57,11 @@ class CatalogLost(CatalogMissing):
 
 
 class CatalogTooNew(CatalogError):
-    """The file was written by a weft whose schema this one does not know."""
+    """The file was written by a newer weft, with a schema that this one does not know."""
 
 
 class CatalogTooOld(CatalogError):
-    """The file needs a migration, and a reader may not write one."""
+    """The file was written by a weft with a schema that is no longer read."""
 
 
 class NotACatalog(CatalogError):

@@ -108,7 +108,7 @@ def encode(value: object, given: Mapping[int, str] = _NOTHING_GIVEN) -> Json:
     table: list[list[Any]] = []
     number_of: dict[bytes, int] = {}  # what a row says → its number: equal parts are written once
     reference_to: dict[int, list[int]] = {}  # the identity of a part that is written → the reference to its row
-    tag, items = _open(value, given)
+    tag, items = _tag_and_items(value, given)
     unfinished: list[tuple[Any, Iterator[Any], list[Any]]] = [(value, iter(items), [tag])]
     while unfinished:
         part, remaining, row = unfinished[-1]
@@ -118,7 +118,7 @@ def encode(value: object, given: Mapping[int, str] = _NOTHING_GIVEN) -> Json:
             elif reference := reference_to.get(id(item)):
                 row.append(reference)
             else:
-                tag, items = _open(item, given)
+                tag, items = _tag_and_items(item, given)
                 unfinished.append((item, iter(items), [tag]))
                 break
         else:
@@ -172,7 +172,7 @@ def _is_plain(value: Any) -> bool:
     return kind in _PLAIN or (kind is float and isfinite(value))
 
 
-def _open(part: Any, given: Mapping[int, str]) -> tuple[str, Iterable[Any]]:
+def _tag_and_items(part: Any, given: Mapping[int, str]) -> tuple[str, Iterable[Any]]:
     """The tag of a value that is not plain, and what is inside it."""
     if id(part) in given:
         return "given", (given[id(part)],)

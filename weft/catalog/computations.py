@@ -46,7 +46,7 @@ class Computations:
         ((last,),) = self._database.execute("SELECT coalesce(max(id), 0) FROM conditions")
         return count(last + 1)
 
-    def kept(self) -> Changes:
+    def load(self) -> Changes:
         """All of it, parents before children."""
         with self._database.snapshot():
             conditions = {
@@ -79,7 +79,7 @@ class Computations:
         ((number,),) = self._database.execute("SELECT coalesce(max(number), 1) FROM next_computation")
         return int(number)
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Drops the whole index. The numbers of its nodes are not used again."""
         self._database.require_writable()
         with self._database.transaction():
@@ -88,7 +88,7 @@ class Computations:
                 self._database.execute(f"DELETE FROM {table}")
             self._database.execute("INSERT INTO next_computation (number) VALUES (?)", (number,))
 
-    def keep(self, changes: Changes, made_by: str) -> None:
+    def save(self, changes: Changes, made_by: str) -> None:
         """Writes down what has changed, and what has changed it."""
         self._database.require_writable()
         with self._database.transaction():
@@ -97,7 +97,7 @@ class Computations:
             for number in changes.removed:
                 self._database.execute("DELETE FROM computations WHERE number = ?", (number,))
             for each in changes.computations:
-                self._keep_computation(each)
+                self._save_node(each)
             for place in changes.lost:
                 self._database.execute("DELETE FROM found WHERE place = ?", (place,))
             for place, found in changes.found.items():
@@ -109,7 +109,7 @@ class Computations:
                 "UPDATE next_computation SET number = ?, made_by = ?", (changes.next_number, made_by)
             )
 
-    def forget_conditions(self) -> None:
+    def delete_unused_conditions(self) -> None:
         """Drops the conditions that no node has any more."""
         self._database.require_writable()
         with self._database.transaction():
@@ -123,7 +123,7 @@ class Computations:
                 """
             )
 
-    def _keep_computation(self, each: Computation) -> None:
+    def _save_node(self, each: Computation) -> None:
         left, right = each.join_anchors or (None, None)
         self._database.execute(
             f"INSERT OR REPLACE INTO computations ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",

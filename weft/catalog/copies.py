@@ -23,7 +23,7 @@ _HEAD: Final = b"weft catalog copy %08x\n"
 _HEAD_SIZE: Final = len(_HEAD % 0)
 
 
-def copied(catalog: Path) -> bytes:
+def copy_of(catalog: Path) -> bytes:
     """Return the copy of a catalog's file as it is now; other processes may write to the file meanwhile."""
     with TemporaryDirectory(prefix="weft-catalog-") as folder:
         file = Path(folder, "copy.sqlite")
@@ -33,7 +33,7 @@ def copied(catalog: Path) -> bytes:
     return _HEAD % crc32(data) + data
 
 
-def put_back(directory: Path, catalog: Path) -> Path | None:
+def restore(directory: Path, catalog: Path) -> Path | None:
     """Put the copy in a project's directory in the place of its catalog; return where the file that was there is now.
 
     The caller holds the lock of the project.
@@ -51,12 +51,12 @@ def put_back(directory: Path, catalog: Path) -> Path | None:
     with closing(sqlite3.connect(fresh)) as connection, connection:
         # They were asked for by processes that have ended.
         connection.execute("DELETE FROM requests")
-    replaced = _set_aside(catalog)
+    replaced = _rename_replaced(catalog)
     publish(fresh, catalog)
     return replaced
 
 
-def _set_aside(catalog: Path) -> Path | None:
+def _rename_replaced(catalog: Path) -> Path | None:
     """Rename a catalog's file, with what SQLite keeps beside it."""
     if not catalog.exists():
         for beside in ("-wal", "-shm"):

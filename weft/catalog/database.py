@@ -57,7 +57,7 @@ class Database:
         with self._turn, self._explained():
             if self._depth and not self._connection.in_transaction:
                 raise CatalogError(f"an error has ended the transaction on {self.path}; leave it and start again")
-            if self._frozen is not None and not self._depth and self._frozen != self._look():
+            if self._frozen is not None and not self._depth and self._frozen != self._fingerprint():
                 self._connection.close()
                 self._connection = self._open_for_reading()
             return self._connection.execute(statement, parameters).fetchall()
@@ -68,7 +68,7 @@ class Database:
         with self._turn:
             return self._connection.total_changes
 
-    def execute_aside(self, statement: str, parameters: Sequence[object] = ()) -> list[Row]:
+    def execute_apart(self, statement: str, parameters: Sequence[object] = ()) -> list[Row]:
         """Run one change on a connection of its own, which a reader may do too, and return its rows."""
         if self.writable:
             return self.execute(statement, parameters)
@@ -137,7 +137,7 @@ class Database:
                 self._check(connection)
             else:
                 schema.create(connection)
-            schema.keep_checksums(connection)
+            schema.maintain_checksums(connection)
             connection.execute("PRAGMA foreign_keys = ON")
         except BaseException:
             connection.close()
@@ -152,7 +152,7 @@ class Database:
             connection, version = self._open("mode=rw")
         except sqlite3.OperationalError as error:
             # SQLite wants to create its -wal and -shm, and may not. Without a -wal the file is complete in itself.
-            seen = self._look()
+            seen = self._fingerprint()
             if _code(error) not in ("SQLITE_READONLY", "SQLITE_CANTOPEN") or self._wal().exists():
                 raise
             connection, version = self._open("immutable=1")
@@ -200,7 +200,7 @@ class Database:
     def _wal(self) -> Path:
         return self.path.with_name(f"{self.path.name}-wal")
 
-    def _look(self) -> object:
+    def _fingerprint(self) -> object:
         """What differs once the file has been written to."""
         seen = self.path.stat()
         return seen.st_ino, seen.st_size, seen.st_mtime_ns, self._wal().exists()

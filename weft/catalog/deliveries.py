@@ -50,18 +50,18 @@ class Deliveries:
         rows = self._database.execute(f"{_ITINERARIES} WHERE cycle = ? ORDER BY member", (cycle,))
         return tuple(map(_itinerary, rows))
 
-    def keep(self, itinerary: MemberItinerary) -> None:
+    def put(self, itinerary: MemberItinerary) -> None:
         """Write down an itinerary in place of the one that the member had."""
         self._database.execute(
             "INSERT OR REPLACE INTO itineraries (member, cycle, document, ended) VALUES (?, ?, ?, ?)",
             (itinerary.number, itinerary.cycle, json.dumps(itinerary.document), itinerary.ended),
         )
 
-    def forget_ended(self, before: int) -> None:
+    def delete_ended(self, before: int) -> None:
         """Drop what is kept of members that ended before a cycle."""
         self._database.execute("DELETE FROM itineraries WHERE ended AND cycle < ?", (before,))
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Drop all itineraries and groups."""
         for table in ("itineraries", "delivery_groups"):
             self._database.execute(f"DELETE FROM {table}")
@@ -71,7 +71,7 @@ class Deliveries:
         rows = self._database.execute("SELECT name, document FROM delivery_groups ORDER BY name")
         return {name: json.loads(document) for name, document in rows}
 
-    def keep_group(self, name: str, document: Mapping[str, Any] | None) -> None:
+    def put_group(self, name: str, document: Mapping[str, Any] | None) -> None:
         """Write down how a group is made up now; None if there is no such group any more."""
         if document is None:
             self._database.execute("DELETE FROM delivery_groups WHERE name = ?", (name,))

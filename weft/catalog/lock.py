@@ -24,13 +24,13 @@ _ANSWERS: Final = "answers requests"
 
 #: Seconds for which a writer that answers requests is believed to be one. Another process may look at the lock, which
 #: holds it for an instant, while the text is that of a process which has died.
-_DOUBT: Final = 0.3
+_LONGEST_TRUST: Final = 0.3
 
 #: Seconds between two attempts.
 _PAUSE: Final = 0.02
 
 #: The locks that this process holds.
-_held: set[WriterLock] = set()
+_locks_of_process: set[WriterLock] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class WriterLock:
         except BaseException:
             os.close(self._descriptor)
             raise
-        _held.add(self)
+        _locks_of_process.add(self)
 
     def announce(self) -> None:
         """Say in the file that this process answers requests."""
@@ -68,8 +68,8 @@ class WriterLock:
 
     def release(self) -> None:
         """Let another writer in."""
-        if self in _held:
-            _held.remove(self)
+        if self in _locks_of_process:
+            _locks_of_process.remove(self)
             os.truncate(self._descriptor, 0)
             # Closing alone would leave the lock with a fork that has not yet come to closing its own copy.
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
@@ -84,7 +84,7 @@ class WriterLock:
             except BlockingIOError as error:
                 writer = _read(self._descriptor)
                 waited = time.monotonic() - began
-                limit = min(patience, _DOUBT) if writer.answers else patience
+                limit = min(patience, _LONGEST_TRUST) if writer.answers else patience
                 if writer.name == _own_name() or waited >= limit:
                     raise CatalogLocked(self._directory, writer.name, answers=writer.answers) from error
             time.sleep(_PAUSE)
@@ -136,10 +136,10 @@ def _read(descriptor: int) -> Writer:
     return Writer(name or "another process", rest.strip() == _ANSWERS)
 
 
-def _let_go_in_fork() -> None:
+def _close_in_child() -> None:
     # A fork shares its parent's lock and would hold it beyond the parent's death. Closing it here leaves the parent's.
-    while _held:
-        os.close(_held.pop()._descriptor)
+    while _locks_of_process:
+        os.close(_locks_of_process.pop()._descriptor)
 
 
-os.register_at_fork(after_in_child=_let_go_in_fork)
+os.register_at_fork(after_in_child=_close_in_child)

@@ -156,15 +156,15 @@ def create(connection: sqlite3.Connection) -> None:
 
 def write_checksums(connection: sqlite3.Connection) -> None:
     """Write down the sums of all tables as they are now."""
-    _teach(connection)
+    _add_checksum_function(connection)
     for table, columns in _tables(connection):
         total = _SUM.format(_row(columns))
         connection.execute(f"INSERT OR REPLACE INTO checksums SELECT '{table}', {total} FROM {table}")
 
 
-def keep_checksums(connection: sqlite3.Connection) -> None:
+def maintain_checksums(connection: sqlite3.Connection) -> None:
     """Let a connection that writes keep the sums."""
-    _teach(connection)
+    _add_checksum_function(connection)
     for table, columns in _tables(connection):
         old, new = (_row(columns, version) for version in ("OLD.", "NEW."))
         for event, change in (("INSERT", f"+ {new}"), ("DELETE", f"- {old}"), ("UPDATE", f"- {old} + {new}")):
@@ -178,7 +178,7 @@ def keep_checksums(connection: sqlite3.Connection) -> None:
 
 def damaged_table(connection: sqlite3.Connection) -> str | None:
     """Return a table whose rows are not those that were written; None if all are."""
-    _teach(connection)
+    _add_checksum_function(connection)
     connection.execute("BEGIN")
     try:
         known = dict(connection.execute("SELECT name, total FROM checksums").fetchall())
@@ -206,7 +206,7 @@ def _row(columns: list[str], version: str = "") -> str:
     return f"row_checksum({', '.join(version + column for column in columns)})"
 
 
-def _teach(connection: sqlite3.Connection) -> None:
+def _add_checksum_function(connection: sqlite3.Connection) -> None:
     connection.create_function("row_checksum", -1, _checksum, deterministic=True)
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from weft.cli.output import CommandFailure, JsonOption, failing_clearly, print_json, print_table, print_text
+from weft.cli.output import CommandFailure, JsonOption, print_json, print_table, print_text, reporting_failures
 from weft.cli.run import spark_settings
 
 AddressOption = Annotated[
@@ -28,12 +28,12 @@ federation = typer.Typer(help="See what a federation does, and change it.", no_a
 
 
 @contextmanager
-def federating_clearly(as_json: bool) -> Iterator[None]:
+def reporting_federation_failures(as_json: bool) -> Iterator[None]:
     """Turns failures of a federation, too, into one sentence."""
     from weft.delivery.log.delivery_errors import DeliveryError
     from weft.federation.federation_errors import FederationError
 
-    with failing_clearly(as_json):
+    with reporting_failures(as_json):
         try:
             yield
         except (FederationError, DeliveryError) as error:
@@ -64,7 +64,7 @@ def ask(kind: str, address: str | None, site: Path, **fields: Any) -> dict[str, 
 @federation.command()
 def status(address: OptionalAddress = None, site: SiteOption = Path(), as_json: JsonOption = False) -> None:
     """Show who takes part, what runs where, and how far everybody is."""
-    with federating_clearly(as_json):
+    with reporting_federation_failures(as_json):
         found = ask("status", address, site)["status"]
     if as_json:
         print_json(found)
@@ -106,7 +106,7 @@ def plan(
     as_json: JsonOption = False,
 ) -> None:
     """Show what a round of redistribution would move; with --apply, move it."""
-    with federating_clearly(as_json):
+    with reporting_federation_failures(as_json):
         found = ask("plan", address, site, apply=apply, budget=budget)
     if as_json:
         print_json({"moves": found["moves"], "applied": apply})
@@ -126,7 +126,7 @@ def move(
     as_json: JsonOption = False,
 ) -> None:
     """Have a query run elsewhere. No answer is lost by it, and none comes twice."""
-    with federating_clearly(as_json):
+    with reporting_federation_failures(as_json):
         _print_said(ask("move", address, site, query=query, target=target)["said"], as_json)
 
 
@@ -138,7 +138,7 @@ def explain(
     as_json: JsonOption = False,
 ) -> None:
     """Say why a query runs where it runs, what it shares there, and what moving it would cost."""
-    with federating_clearly(as_json):
+    with reporting_federation_failures(as_json):
         _print_said(ask("explain", address, site, query=query)["said"], as_json)
 
 
@@ -150,7 +150,7 @@ def picture(
     as_json: JsonOption = False,
 ) -> None:
     """Draw the network: sites and links, loads, the ways of streams, and the tree of coordinators."""
-    with federating_clearly(as_json):
+    with reporting_federation_failures(as_json):
         file.write_text(ask("picture", address, site)["svg"])
         _print_said([f"{file} is drawn"], as_json)
 
@@ -174,7 +174,7 @@ def provider(
     heartbeat: Annotated[float, typer.Option(help="Seconds between two signs of life.")] = 10.0,
 ) -> None:
     """Take part in a federation: run the queries that it gives to this site, and bring its users their answers."""
-    with federating_clearly(as_json=False):
+    with reporting_federation_failures(as_json=False):
         from weft.federation.live.nats_transport import NatsTransport
         from weft.federation.live.site import SiteProcess, SiteSettings
         from weft.federation.live.site_directory import SiteMembership, checked_address, write_membership
@@ -208,7 +208,7 @@ def coordinator(
     ] = 0.0,
 ) -> None:
     """Decide where the queries of a federation run. What it has decided is with the broker: it may be restarted."""
-    with federating_clearly(as_json=False):
+    with reporting_federation_failures(as_json=False):
         from weft.federation.distribution.topology import read_topology
         from weft.federation.live.coordination import Coordination
         from weft.federation.live.nats_transport import NatsTransport

@@ -44,7 +44,7 @@ class CommandFailure(Exception):
 
 
 @contextmanager
-def failing_clearly(as_json: bool) -> Iterator[None]:
+def reporting_failures(as_json: bool) -> Iterator[None]:
     """Turns failures inside into one sentence on stderr (or a JSON document) and the exit code for failures."""
     try:
         yield

@@ -17,7 +17,6 @@ from weft.cli.output import (
     JsonOption,
     ProjectOption,
     ScriptArgument,
-    failing_clearly,
     open_project,
     print_json,
     print_outcomes,
@@ -26,6 +25,7 @@ from weft.cli.output import (
     print_text,
     read_script,
     report_document,
+    reporting_failures,
     require_project,
     show_report,
 )
@@ -74,7 +74,7 @@ def init(
         _recover(directory, as_json)
         return
     created = []
-    with failing_clearly(as_json):
+    with reporting_failures(as_json):
         if directory.exists() and not directory.is_dir():
             raise CommandFailure(f"{directory} is a file; give a directory for the project")
         catalog, script = directory / CATALOG_FILE, directory / "app.sql"
@@ -99,7 +99,7 @@ def init(
 
 
 def _recover(directory: Path, as_json: bool) -> None:
-    with failing_clearly(as_json):
+    with reporting_failures(as_json):
         if not directory.is_dir():
             raise CommandFailure(f"{directory} is not a directory; give that of the project")
         replaced = Catalog.recover(directory)
@@ -121,7 +121,7 @@ def check(
     as_json: JsonOption = False,
 ) -> None:
     """Check a file of SQL: every problem with its line, without starting Spark."""
-    with failing_clearly(as_json):
+    with reporting_failures(as_json):
         script = read_script(file)
         with open_project(project, write=False) if project is not None else nullcontext() as loom:
             report = check_script(script, loom.catalog if loom is not None else None)
@@ -130,7 +130,7 @@ def check(
 
 def register(file: ScriptArgument, project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
     """Run the statements of a file: all of them, or none if one has a problem. The project may be running."""
-    with failing_clearly(as_json):
+    with reporting_failures(as_json):
         script = read_script(file)
         if (project / SITE_FILE).exists():
             _show(registered_in_federation(script, project, as_json), script, file, as_json)
@@ -155,11 +155,11 @@ def _show(report: Registration, script: str, file: Path, as_json: bool) -> None:
 
 def registered_in_federation(script: str, site: Path, as_json: bool) -> Registration:
     """Carry out statements at a site of a federation. The coordinator says where queries run, and why."""
-    from weft.cli.federation import ask, federating_clearly
+    from weft.cli.federation import ask, reporting_federation_failures
     from weft.federation.live.coordinator_requests import ScriptRefused
     from weft.federation.live.site_directory import find_membership
 
-    with federating_clearly(as_json):
+    with reporting_federation_failures(as_json):
         known = find_membership(site)
         assert known is not None
         try:
@@ -175,7 +175,7 @@ def drop(
     as_json: JsonOption = False,
 ) -> None:
     """Drop a query, stream, table or view. The project may be running."""
-    with failing_clearly(as_json):
+    with reporting_failures(as_json):
         quoted = "`" + name.replace("`", "``") + "`"
         if (project / SITE_FILE).exists():
             done = registered_in_federation(f"DROP {_kind_in_federation(project, name)} {quoted}", project, as_json)
@@ -193,9 +193,9 @@ def drop(
 
 
 def _kind_in_federation(site: Path, name: str) -> str:
-    from weft.cli.federation import ask, federating_clearly
+    from weft.cli.federation import ask, reporting_federation_failures
 
-    with federating_clearly(as_json=False):
+    with reporting_federation_failures(as_json=False):
         found = ask("status", None, site)["status"]
     for kind, listed in (("CONTINUOUS QUERY", found["queries"]), ("STREAM", found["streams"])):
         if name.lower() in {each["name"].lower() for each in listed}:
@@ -213,7 +213,7 @@ def _kind(catalog: Catalog, name: str) -> str:
 
 def queries(project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
     """List the continuous queries of a project."""
-    with failing_clearly(as_json), open_project(project, write=False) as loom:
+    with reporting_failures(as_json), open_project(project, write=False) as loom:
         registered = loom.catalog.queries()
         errors = loom.errors()
     reads = {each.name: list(dict.fromkeys(map(name_of, leaves(each.relation)))) for each in registered}

@@ -18,15 +18,15 @@ from weft.cli.output import (
     CommandFailure,
     JsonOption,
     ProjectOption,
-    failing_clearly,
     open_project,
     print_json,
     print_table,
     print_text,
     read_script,
+    reporting_failures,
     show_report,
 )
-from weft.cli.subscribers import delivering_clearly
+from weft.cli.subscribers import reporting_delivery_failures
 from weft.explain.documents import measured_document
 from weft.explain.query_text import clock_text
 from weft.plan.facts import Measured
@@ -49,7 +49,7 @@ def results(
     from weft.runtime.sinks.kept import kept_by, sentences
     from weft.runtime.sinks.results import DamagedAnswers
 
-    with delivering_clearly(as_json):
+    with reporting_delivery_failures(as_json):
         with open_project(project, write=False) as loom:
             found = loom.catalog.find_query(query)
             if found is None:
@@ -82,7 +82,7 @@ def _text(value: object) -> str:
 
 def status(project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
     """Show how far the streams have come and how many answers there were, also while another process runs them."""
-    with failing_clearly(as_json):
+    with reporting_failures(as_json):
         document = _document(project)
     if as_json:
         print_json(document)
@@ -285,7 +285,7 @@ def explain(
         raise typer.BadParameter("give --project or --file, not both")
     format_ = _format(format_, as_json)
     as_json = format_ == "JSON"
-    with failing_clearly(as_json):
+    with reporting_failures(as_json):
         if file is not None:
             from weft.explain.explained import explained
 

@@ -25,12 +25,12 @@ from weft.cli.output import (
     CommandFailure,
     JsonOption,
     ProjectOption,
-    failing_clearly,
     print_json,
     print_report,
     print_text,
     problem_document,
     read_script,
+    reporting_failures,
     stdout,
 )
 from weft.explain.query_text import clock_text
@@ -55,7 +55,7 @@ def run(
     as_json: JsonOption = False,
 ) -> None:
     """Run the project's queries. Ctrl-C stops after the cycle that is running."""
-    with failing_clearly(as_json):
+    with reporting_failures(as_json):
         settings = spark_settings(conf or [])
         if (project / SITE_FILE).exists():
             raise CommandFailure(f"{project} is the directory of a federation's site; run it with: weft provider")
@@ -124,7 +124,7 @@ def _run(
     logging.basicConfig(filename=log, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     totals = {"cycles": 0, "rows": 0, "answers": 0, "late": 0, "bad": 0, "shed": 0, "missing_files": 0, "bad_files": 0}
     stopped = threading.Event()
-    with _interruptible(stopped, console, as_json), _shower(console, as_json) as show:
+    with _interruptible(stopped, console, as_json), _progress_lines(console, as_json) as show:
 
         def on_progress(cycle: Progress) -> None:
             totals["cycles"] += 1
@@ -179,7 +179,7 @@ def progress_line(cycle: Progress, loom: Loom) -> str:
 
 
 @contextmanager
-def _shower(console: Console, quiet: bool) -> Iterator[Callable[[str], None]]:
+def _progress_lines(console: Console, quiet: bool) -> Iterator[Callable[[str], None]]:
     """Shows lines: one that is renewed on a terminal, one after the other elsewhere, none for machines."""
     if quiet:
         yield lambda line: None
@@ -229,7 +229,7 @@ def warm_up(as_json: JsonOption = False) -> None:
     from weft.runtime.spark.class_archive import archive, make_archive
 
     path = archive()
-    with failing_clearly(as_json):
+    with reporting_failures(as_json):
         try:
             make_archive(path, _run_some_queries)
         except (EngineError, OSError) as error:
@@ -280,7 +280,7 @@ def demo(
     from weft.runtime.failures.errors import EngineError
 
     count = ALL if queries is None else queries
-    with failing_clearly(as_json):
+    with reporting_failures(as_json):
         try:
             totals = run(folder, Console(quiet=True) if as_json else stdout(), count=count, master=master)
         except (NoData, EngineError) as error:

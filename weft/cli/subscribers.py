@@ -19,10 +19,10 @@ from weft.cli.output import (
     CommandFailure,
     JsonOption,
     ProjectOption,
-    failing_clearly,
     print_json,
     print_table,
     print_text,
+    reporting_failures,
 )
 
 if TYPE_CHECKING:
@@ -46,11 +46,11 @@ def delivery_of(project: Path) -> Path:
 
 
 @contextmanager
-def delivering_clearly(as_json: bool) -> Iterator[None]:
+def reporting_delivery_failures(as_json: bool) -> Iterator[None]:
     """Turns failures of delivery, too, into one sentence."""
     from weft.delivery import DeliveryError
 
-    with failing_clearly(as_json):
+    with reporting_failures(as_json):
         try:
             yield
         except DeliveryError as error:
@@ -77,7 +77,7 @@ def tail(
     as_json: JsonOption = False,
 ) -> None:
     """Show a query's answers as they come; with --json, one JSON object per line. Ctrl-C ends it."""
-    with delivering_clearly(as_json):
+    with reporting_delivery_failures(as_json):
         from weft.delivery import subscribe
 
         place = source or delivery_of(project)
@@ -158,7 +158,7 @@ def edge(
     ] = 600,
 ) -> None:
     """Take rows once over one link, and serve many users with them. Edges can take their rows from edges."""
-    with delivering_clearly(as_json=False):
+    with reporting_delivery_failures(as_json=False):
         from weft.delivery.edges.edge import EdgeSettings
 
         asyncio.run(_serve(EdgeSettings(upstream, state, host, port, access, token, linger)))
@@ -193,7 +193,7 @@ def token(
     as_json: JsonOption = False,
 ) -> None:
     """Make a token that allows to take some queries' answers. Once there is one, nobody gets any without."""
-    with delivering_clearly(as_json):
+    with reporting_delivery_failures(as_json):
         from weft.delivery.log import access
 
         directory = delivery_of(project)

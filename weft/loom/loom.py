@@ -27,7 +27,7 @@ from weft.catalog import Catalog, CatalogError, CatalogLocked, View, find_writer
 from weft.catalog.database import PATIENCE
 from weft.files.private_files import private_folder
 from weft.loom import inspection
-from weft.loom.registration import Answering, Outcome, Registration
+from weft.loom.registration import Outcome, Registration, RequestThread
 from weft.sql import Problem, SqlError, bind_or_repeat, parse, split, statements
 from weft.sql.check import check
 from weft.sql.names import name_refusal
@@ -65,7 +65,7 @@ class Loom:
         self._tables: dict[str, GivenRows] = {}
         self._callables: dict[str, Callable[[pa.Table, int], object]] = {}
         self._control: Control | None = None
-        self._answering: Answering | None = None
+        self._requests: RequestThread | None = None
 
     @classmethod
     def open(cls, directory: str | Path, *, write: bool = True) -> Self:
@@ -80,8 +80,8 @@ class Loom:
     def close(self) -> None:
         """Stop, if need be, and close the project."""
         self.stop()
-        if self._answering is not None:
-            self._answering.stop()
+        if self._requests is not None:
+            self._requests.stop()
         if self._control is not None:
             self._control.close()
         self.catalog.close()
@@ -199,15 +199,15 @@ class Loom:
             raise RuntimeError("this loom is running already")
         if self._control is not None:
             self._control.close()
-        if self._answering is None:
-            self._answering = Answering(self.catalog, self.register)
-            self._answering.start()
+        if self._requests is None:
+            self._requests = RequestThread(self.catalog, self.register)
+            self._requests.start()
         chosen = self.catalog.settings()
         stored = {name: str(value) for name, value in chosen.stored.items() if name.startswith("spark.")}
         beside = ThreadPoolExecutor(max_workers=1, thread_name_prefix="weft-ahead")
         ahead = beside.submit(_left, self.directory)
         beside.shutdown(wait=False)
-        with _turns_taken_quickly():
+        with _short_switch_interval():
             spark = session(master, {**stored, **(settings or {})}, self.directory / "log")
         from weft.delivery.groups.control import Control
         from weft.runtime.engine import Engine, state_directory
@@ -366,7 +366,7 @@ def _refuse_bad_name(name: str) -> None:
 
 
 @contextmanager
-def _turns_taken_quickly() -> Iterator[None]:
+def _short_switch_interval() -> Iterator[None]:
     """Threads take turns ten times as often as usual.
 
     What starts Java has little to do, and would wait for its turn after every look at a file, while another thread
@@ -430,7 +430,7 @@ def _ask(directory: Path, script: str, holder: str, limit: float) -> Registratio
         except KeyboardInterrupt:
             catalog.withdraw(number)
             raise
-        catalog.forget_request(number)
+        catalog.delete_request(number)
     found = Registration.from_text(answer)
     if found.failure:
         raise CatalogError(found.failure)

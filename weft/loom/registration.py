@@ -1,7 +1,7 @@
 """What a script did to a project, and the thread by which a process answers the scripts of other processes.
 
 A process that has a project open for writing can carry out what others ask for: they submit a script as a request, and
-`Answering` executes it and writes down a `Registration` in the same transaction (see `weft/catalog/catalog.py`).
+`RequestThread` executes it and writes down a `Registration` in the same transaction (see `weft/catalog/catalog.py`).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Registration:
         return found
 
 
-class Answering:
+class RequestThread:
     """The thread that carries out the requests of other processes, from `start` to `stop`.
 
     It does not wait for the cycles of an engine: what it changes takes effect when the next cycle is decided on.

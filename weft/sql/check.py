@@ -128,7 +128,7 @@ def _trimmed(script: str, start: int, end: int) -> Piece | None:
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedStatement:
     """One statement of a script that was found good, and where it starts."""
 
     statement: statements.Statement
@@ -142,7 +142,7 @@ class CheckReport:
     `skipped` counts statements that build on a refused one: nothing can be said of them.
     """
 
-    good: tuple[Checked, ...]
+    good: tuple[CheckedStatement, ...]
     problems: tuple[Problem, ...]
     skipped: int
     notes: tuple[Problem, ...] = ()
@@ -174,7 +174,7 @@ def check(script: str, names: Names | None = None) -> CheckReport:
     """
     known = LayeredNames(names or NamesInMemory())
     refused: set[str] = set()
-    good: list[Checked] = []
+    good: list[CheckedStatement] = []
     problems: list[Problem] = []
     notes: list[Problem] = []
     skipped = 0
@@ -194,7 +194,7 @@ def check(script: str, names: Names | None = None) -> CheckReport:
         if isinstance(statement, (statements.CreateQuery, statements.CreateView)):
             notes += [note.shifted(piece.start) for note in statement.notes]
         _apply(statement, known)
-        good.append(Checked(statement, piece.start))
+        good.append(CheckedStatement(statement, piece.start))
     return CheckReport(tuple(good), tuple(problems), skipped, tuple(notes))
 
 

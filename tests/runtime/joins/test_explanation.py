@@ -257,7 +257,7 @@ def test_explaining_changes_nothing(tmp_path: Path) -> None:
     with Loom.open(tmp_path, write=False) as reader:
         assert reader.explain() == explained(_given(), None, Measured(), "TEXT")
     with Catalog.open(tmp_path) as catalog:
-        assert not catalog.computations.kept().computations
+        assert not catalog.computations.load().computations
 
 
 # -- the page ---------------------------------------------------------------------------------------------------------

@@ -90,9 +90,9 @@ class Assignment:
             self._route(number, queries[str(number)], begun, moment)
         for group in _touched(changes) | self._broken:
             exists = group in self._groups.names()
-            self._catalog.deliveries.keep_group(group, self._groups.group_as_data(group, encode) if exists else None)
+            self._catalog.deliveries.put_group(group, self._groups.group_as_data(group, encode) if exists else None)
         self._broken = set()
-        self._catalog.deliveries.keep_group(_NUMBERS, {"next": self._groups.next_number})
+        self._catalog.deliveries.put_group(_NUMBERS, {"next": self._groups.next_number})
 
     def _begin_epochs(self, changes: Iterable[Change], *, regrouping: bool) -> set[str]:
         """Let the groups that need it begin a new epoch; those that could do with less wait until all are regrouped."""
@@ -140,7 +140,7 @@ class Assignment:
         found = Itinerary(query.name, listed, spans, number=number, complete_from=complete_from)
         if found != known:
             self._itineraries[number] = found
-            self._catalog.deliveries.keep(MemberItinerary(number, moment.cycle, as_json(found)))
+            self._catalog.deliveries.put(MemberItinerary(number, moment.cycle, as_json(found)))
 
     def _without_oldest(
         self, spans: tuple[Span, ...], known: Itinerary | None, moment: Moment
@@ -167,7 +167,7 @@ class Assignment:
     def _end(self, number: int, moment: Moment) -> None:
         """A member is gone: of the next cycle it takes nothing any more."""
         ended = replace(self._itineraries.pop(number), ended=moment.cycle)
-        self._catalog.deliveries.keep(MemberItinerary(number, moment.cycle, as_json(ended), ended=True))
+        self._catalog.deliveries.put(MemberItinerary(number, moment.cycle, as_json(ended), ended=True))
 
     # -- epochs that are over -----------------------------------------------------------------------------------------
 
@@ -200,9 +200,9 @@ def forget_all(catalog: Catalog) -> None:
         for each in catalog.representatives():
             catalog.drop(Representative, each.name)
         numbers = catalog.deliveries.groups().get(_NUMBERS)
-        catalog.deliveries.forget()
+        catalog.deliveries.clear()
         if numbers is not None:
-            catalog.deliveries.keep_group(_NUMBERS, numbers)
+            catalog.deliveries.put_group(_NUMBERS, numbers)
 
 
 def _switched(spans: tuple[Span, ...], to: Span, place: int | None) -> tuple[Span, ...]:

@@ -85,7 +85,7 @@ class Control:
         if self._publisher is not None:
             self._publisher.committed(cycle)
             self._lacks_routes = False
-            self._catalog.deliveries.forget_ended(before=cycle)
+            self._catalog.deliveries.delete_ended(before=cycle)
 
     def close(self) -> None:
         """Let go; what a broker has not taken yet waits for the next start."""

@@ -88,7 +88,7 @@ class StoredNetwork:
             with catalog.transaction():
                 made_by, first = catalog.computations.made_by, catalog.computations.next_number
                 if made_by == self._made_by:
-                    self.planner.nodes.restore(catalog.computations.kept())
+                    self.planner.nodes.restore(catalog.computations.load())
                     require_sound(self.planner.nodes)
                     return
             if made_by:
@@ -107,10 +107,10 @@ class StoredNetwork:
         try:
             with catalog.transaction():
                 if self._is_anew:
-                    catalog.computations.forget()
-                catalog.computations.keep(changes, self._made_by)
+                    catalog.computations.clear()
+                catalog.computations.save(changes, self._made_by)
                 if not self._is_tidy:
-                    catalog.computations.forget_conditions()
+                    catalog.computations.delete_unused_conditions()
         except CatalogError:
             _log.warning("the shared network could not be written to %s", catalog.path, exc_info=True)
             return
