@@ -45,7 +45,7 @@ class Demand:
     """How many answers they give together in one period."""
 
     period: int
-    """So many ticks that every query gives a whole number of answers in them."""
+    """Ticks in which every query gives a whole number of answers."""
 
     overlap: int
     """Σ ⌈range/slide⌉ over the queries: Guirguis' overlap factor, the Ω of Weave Share without incremental kernels."""
@@ -134,7 +134,7 @@ class Tails:
         return int(self.lengths[index])
 
     def at_least(self, ticks: int) -> tuple[int, int]:
-        """Both sums over the ranges of so many ticks or more."""
+        """Both sums over the ranges of at least this length."""
         index = int(np.searchsorted(self.ranges, ticks)) if ticks <= self.ranges[-1] else len(self.ranges)
         return self.weight_from(index), self.length_from(index)
 

@@ -70,7 +70,7 @@ class DequeKernel(Kernel):
         )
 
     def _in_parts(self, steps: int, take: Callable[[slice], Columns]) -> Columns:
-        """Takes so many steps in parts; before each, all that it can add to the deques is reserved."""
+        """Takes steps in parts; before each, all that it can add to the deques is reserved."""
         reserved = _RESERVED_ENTRIES_OF_ONE_KEY if self._width == 1 else _RESERVED_ENTRIES
         at_once = max(self._batch, reserved // self._width)
         answers = [self.statistic.empty(0, self._width)] if steps == 0 else []
@@ -100,7 +100,7 @@ class DequeKernel(Kernel):
         super()._load(replace(snapshot, table=new.table), columns)
 
     def _reserve(self, entries: int) -> None:
-        """Makes room for deques of so many entries."""
+        """Makes room for deques of this length."""
         slots, room = slots_for(entries), self._slots
         if slots <= room:
             return

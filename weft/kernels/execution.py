@@ -119,7 +119,7 @@ def loop_of(algorithm: Algorithm) -> Run:
         """Takes `steps` steps: the first `evictions` of them evict, the first `pushes` take in a partial.
 
         In step s the ranges begin at starts[s·ranges], …. Answer a is for the range that begins at starts[due[a]]:
-        `due` ascends, and ends with a place that no step has (all ranges are due, and nobody looks at it, if `all_due`
+        `due` ascends, and ends with a place that no step has (all ranges are due, and it is not read, if `all_due`
         is 1). Answers go to out[0], out[1], …. Returns 0, or, before it has done anything, what is wrong with the
         starts.
         """
@@ -165,7 +165,7 @@ _BYTES = 8
 
 
 def compiled_arithmetic(statistic: Statistic, width: int, carry: int, *, inverts: bool) -> Compiled:
-    """For so many keys; `carry` is how many rows after an accumulator its carry lies, 0 if it has none."""
+    """The `f` of a kernel of `width` keys; `carry`: how many rows after an accumulator its carry lies, 0 if none."""
     if width == 1 and statistic.number is not None:
         return _of_one_key(statistic, carry)
     assert statistic.rows is not None

@@ -6,7 +6,7 @@ takes in the partials of all keys, of one slice or of many, and answers all rang
 A key is a small integer that the caller hands out, so that finding the columns of a million keys is one look into an
 array. The caller may give the number of a key that has gone to another; the array is as long as the largest number.
 
-Who pays: a key that is live, one with a partial in the longest window, costs an operation of each kernel per slice,
+Costs: a key that is live, one with a partial in the longest window, costs an operation of each kernel per slice,
 whether or not the slice has something for it; that is a few nanoseconds, since all keys go through in one vector. A key
 without partials has no column, and costs nothing.
 """
@@ -145,7 +145,7 @@ class WindowAnswers:
     keys: NDArray[np.int64]
     records: Mapping[str, Columns]
     presence: Callable[[], NDArray[np.bool_]]
-    """Computes `present`, for those who ask."""
+    """Computes `present`, which not all callers need."""
 
     @cached_property
     def present(self) -> NDArray[np.bool_]:
@@ -238,7 +238,7 @@ class GroupedWindows:
     def slide(
         self, partials: KernelPartials, slices: int, starts: ArrayLike, due: ArrayLike | None = None
     ) -> WindowAnswers:
-        """Takes in so many slices; `starts` and `due` are as in `Kernel.slide`."""
+        """Takes in new slices; `starts` and `due` are as in `Kernel.slide`."""
         table = np.asarray(starts, dtype=np.int64).reshape(slices, self._ranges)
         wanted = None if due is None else np.asarray(due, dtype=bool).reshape(table.shape)
         columns = self._columns_of(partials.keys)
@@ -329,7 +329,7 @@ class GroupedWindows:
         return columns
 
     def _release(self) -> None:
-        """Lets go of keys, columns and rare statistics of which nothing is left."""
+        """Forgets keys, columns and rare statistics of which nothing is left."""
         for name in [name for name, told in self._last_told.items() if told < self.first and name in self._kernels]:
             del self._kernels[name]
         gone = self._keys.release(self.first)

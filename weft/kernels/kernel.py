@@ -121,7 +121,7 @@ class Kernel:
         return answers
 
     def blank(self, steps: int) -> Columns:
-        """Identities for so many slices, to be filled in; `slide` takes such columns without copying them."""
+        """Identities for a number of slices, to be filled in; `slide` takes such columns without copying them."""
         return self._identities(steps)
 
     def push(self, partial: Columns) -> None:

@@ -24,7 +24,7 @@ PREFERENCE = (
     "panes",
 )
 
-#: From so many keys on, a kernel that takes keys one by one falls behind those that take them in one vector.
+#: From this number of keys on, a kernel that takes keys one by one falls behind those that take them in one vector.
 MANY_KEYS = 16
 
 
@@ -45,7 +45,7 @@ def choose(
     keys: int,
     cost: Callable[[str], float | Fraction | None],
 ) -> ChosenKernel:
-    """The kernel for a statistic over so many different ranges and group keys.
+    """The kernel for a statistic over a number of different ranges and group keys.
 
     `cost` gives the price of a kernel, by its name, for the windows at hand: Ω in operations or in calibrated
     nanoseconds (see `kernel_cost`), None where it is not known; it is asked only about kernels that may serve. No

@@ -58,7 +58,7 @@ COUNT = Statistic(
 )
 
 # --- sums of whole numbers -------------------------------------------------------------------------------------------
-# A number is cut into limbs of 32 bits, and every limb summed by itself, in 64 bits and without carries: 2³¹ partials
+# A number is cut into limbs of 32 bits, and every limb summed alone, in 64 bits and without carries: 2³¹ partials
 # fit before a limb overflows, and Spark can sum limbs natively (sum(x >> 32) and sum(x & 0xFFFFFFFF) of a BIGINT).
 # Carries are settled once, in `whole_sum`.
 
@@ -175,7 +175,7 @@ def settled(statistic: Statistic, records: Columns) -> Columns:
     """Records that mean the same and have room to grow for ever.
 
     In a window limbs and counts of what is not finite are small. An aggregate that never closes would fill them up:
-    limbs hand on their carries, and of NaN and the infinities it is enough to know that there are any.
+    limbs hand on their carries, and of NaN and the infinities it is enough to know whether any were seen.
     """
     if statistic is NONFINITE:
         flags = sum(unit * ((records[0] // unit) & (POSITIVE - 1) > 0) for unit in (NAN, POSITIVE, NEGATIVE))
@@ -270,7 +270,10 @@ def extreme_record(by: tuple[DataType, ...], type_: DataType, greatest: bool) ->
             np.full(len(x.valid), present),
             *(column for y, kind in zip(ys, by, strict=True) for column in to_ordered(y.values, kind)),
             x.valid.astype(np.int64),
-            *(np.where(x.valid, column, _as_object(value)) for column, value in _paired(x.values, type_)),
+            *(
+                np.where(x.valid, column, _as_object(value))
+                for column, value in zip(to_ordered(x.values, type_), filler(type_), strict=True)
+            ),
         ]
         return tuple(
             np.where(counts, column, _as_object(value)).astype(field.dtype)
@@ -297,10 +300,6 @@ def extreme_record(by: tuple[DataType, ...], type_: DataType, greatest: bool) ->
         rows=compiled if all(field.dtype == np.int64 for field in fields) else None,
         greatest=greatest,
     )
-
-
-def _paired(values: Array, type_: DataType) -> Any:
-    return zip(to_ordered(values, type_), filler(type_), strict=True)
 
 
 def _as_object(value: Any) -> Any:

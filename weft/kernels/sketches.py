@@ -170,7 +170,7 @@ def bucket_of(values: Array) -> NDArray[np.int64]:
 
 
 def middle_of(bucket: int) -> float:
-    """The value that stands for a bucket: no value in it is further off than ACCURACY, relatively."""
+    """The value that is given for a bucket: no value in it is further off than ACCURACY, relatively."""
     if bucket > _INFINITE:
         return float("nan")
     if abs(bucket) == _INFINITE:

@@ -236,7 +236,7 @@ def _climb(
 
 
 def _combined_by_hand(statistic: Statistic, records: Columns, firsts: Ints, lasts: Ints) -> Columns:
-    """Of a statistic that is written in Python: stretches copied out, so many at a time, and folded."""
+    """Of a statistic that is written in Python: stretches copied out, some at a time, and folded."""
     parts, ends = [], np.cumsum(lasts - firsts)
     begin = 0
     while begin < len(firsts):

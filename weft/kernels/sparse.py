@@ -10,7 +10,7 @@ sorted by key and then by slice, and a window of a key is a stretch of them:
 
 Answers come as rows, one for each key that has partials in a window; nothing is as long as windows times keys.
 
-Who pays: a slide costs as much as there are live partials, once for merging the new ones in and once for each range
+Costs: a slide costs as much as there are live partials, once for merging the new ones in and once for each range
 that is due, and as much as there are answers. Whole numbers are differences of running totals; all other statistics are
 combined anew from the window's own partials, from the oldest to the newest, one by one or over a tree of them. So no
 rounding error outlives its window, and a NaN leaves with it.
@@ -44,14 +44,14 @@ SMALL = 64 << 20
 #: that have only begun are as full as they look. Beyond it a guess would cost too much memory.
 LARGE, ENOUGH = 1 << 30, 8
 
-#: Dense windows become sparse when fewer than one place in so many has a partial, and sparse ones dense when more than
-#: one in so many has. In between they stay what they are.
+#: Dense windows become sparse when fewer than one place in SPARSE_BELOW has a partial, and sparse ones dense when
+#: more than one in DENSE_ABOVE has. In between they stay what they are.
 SPARSE_BELOW, DENSE_ABOVE = 32, 8
 
 
 @dataclass(frozen=True)
 class Crowd:
-    """Who is in the windows of a tree: so many keys with so many partials, in so many slices now, and at most."""
+    """The load of the windows of a tree: keys, partials, and slices, now and at most."""
 
     keys: int
     partials: int
@@ -144,7 +144,7 @@ class SparseWindows:
     def slide(
         self, partials: KernelPartials, slices: int, starts: ArrayLike, due: ArrayLike | None = None
     ) -> AnswerRows:
-        """Takes in so many slices; `starts` and `due` are as in `Kernel.slide`. Rows come range by range."""
+        """Takes in new slices; `starts` and `due` are as in `Kernel.slide`. Rows come range by range."""
         table = np.asarray(starts, dtype=np.int64).reshape(slices, self._ranges)
         wanted = np.ones(table.shape, dtype=bool) if due is None else np.asarray(due, dtype=bool).reshape(table.shape)
         if slices and int(table[0, 0]) < self._first:
@@ -192,7 +192,7 @@ class SparseWindows:
         return keys * width + (slices - self._first)
 
     def _insert(self, keys: Ints, slices: Ints, records: Mapping[str, Columns]) -> None:
-        """Merges partials in that are sorted, and that there are none of yet."""
+        """Merges in sorted partials of keys and slices that have none yet."""
         self._awaken(records)
         if not len(keys):
             return
@@ -211,7 +211,7 @@ class SparseWindows:
                 self._records[name] = statistic.empty(len(self._keys))
 
     def _expire(self) -> None:
-        """Lets go of partials that are in no window any more, and of rare statistics of which nothing is left."""
+        """Drops partials that are in no window any more, and rare statistics of which nothing is left."""
         live = self._slices >= self._first
         if not live.all():
             self._keys, self._slices = self._keys[live], self._slices[live]

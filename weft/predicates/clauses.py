@@ -144,13 +144,8 @@ def literal_implies(left: Triple, right: Triple) -> bool:
         return set(right.subject.parts) <= set(left.subject.parts)
     if left.subject != right.subject or left.operator == IS_NOT_NULL:
         return False
-    return (left.operator, right.operator, _order_of_bounds(left, right)) in _TABLE
-
-
-def _order_of_bounds(left: Triple, right: Triple) -> str:
-    if left.bound == right.bound:
-        return EQUAL
-    return DECREASING if left.bound > right.bound else INCREASING  # type: ignore[operator]
+    unequal = DECREASING if left.bound > right.bound else INCREASING  # type: ignore[operator]
+    return (left.operator, right.operator, EQUAL if left.bound == right.bound else unequal) in _TABLE
 
 
 def disjunction_implies(left: Disjunction, right: Disjunction) -> bool:

@@ -13,7 +13,7 @@ A new set either implies the rest of a family or it does not, once for all membe
 points: which of the members (x, y, …) are loose enough in every end, with no other such member that is tighter? A tree
 that halves the points along one end after the other answers it, going past all parts that are too tight, and all parts
 that cannot hold a point closer than those found already. Trees are never changed. A new point is a tree of its own, and
-trees of the same size are put together, so that there are never more than a few.
+trees of the same size are put together, so that they stay few.
 """
 
 from __future__ import annotations

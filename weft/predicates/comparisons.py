@@ -46,7 +46,6 @@ from weft.predicates.polynomials import (
     variable,
 )
 from weft.predicates.terms import (
-    Subject,
     atom_of,
     canonical,
     columns_of,
@@ -200,12 +199,7 @@ def _is_computable(reading: Reading) -> bool:
     return all(max(map(abs, range_of(each))) < _TOO_LARGE for each in polynomials)
 
 
-def difference_of_sides(left: Reading, right: Reading) -> Polynomial:
-    """The polynomial that is positive where the left side is larger."""
-    return minus(left.polynomial, right.polynomial)
-
-
-#: Queries that are much alike have many comparisons in common, so the literals of so many of them are kept.
+#: Queries that are much alike have many comparisons in common, so the literals of the latest ones are cached.
 _MOST_KEPT = 10_000
 
 
@@ -239,7 +233,7 @@ def _compared_sides(
     if readings[0] is None or readings[1] is None:
         return _compared_terms(operator, left, right, facts)
     result = _compared_sums(operator, readings[0], readings[1])
-    if not _are_computable(result):
+    if result is not None and any(try_expression(literal) is None for literal in result):
         if not is_exact(left.type):
             return _compared_terms(operator, left, right, facts)
         result = _compared_sums(operator, _undivided(left, facts), _undivided(right, facts))
@@ -251,12 +245,8 @@ def _undivided(side: Expression, facts: Facts) -> Reading:
     return reading or read_whole(side, facts)
 
 
-def _are_computable(found: tuple[Triple, ...] | None) -> bool:
-    return found is None or all(try_expression(literal) is not None for literal in found)
-
-
 def _compared_sums(operator: str, left: Reading, right: Reading) -> tuple[Triple, ...] | None:
-    polynomial = difference_of_sides(left, right)
+    polynomial = minus(left.polynomial, right.polynomial)
     found: dict[Triple, None] = {}
     for each, op, bound in ((polynomial, operator, Fraction(0)), *left.guards, *right.guards):
         parts = _compared(each, op, bound)
@@ -264,7 +254,8 @@ def _compared_sums(operator: str, left: Reading, right: Reading) -> tuple[Triple
             return None
         found |= dict.fromkeys(parts)
     cancelled = (left.atoms | right.atoms) - polynomial.atoms
-    found |= dict.fromkeys(_presence(atom) for atom in sorted(cancelled) if atom.domain.nullable)
+    vanished = (sum_of(variable(atom))[0] for atom in sorted(cancelled) if atom.domain.nullable)
+    found |= dict.fromkeys(null_test(subject, is_null=False) for subject in vanished)
     return tuple(found)
 
 
@@ -278,10 +269,6 @@ def _compared(polynomial: Polynomial, operator: str, bound: Fraction) -> tuple[T
     return literals_of(subject, operator if factor > 0 else MIRRORED[operator], bound / factor) or None
 
 
-def _presence(atom: Atom) -> Triple:
-    return null_test(sum_of(variable(atom))[0], is_null=False)
-
-
 def _compared_terms(operator: str, left: Expression, right: Expression, facts: Facts) -> tuple[Triple, ...] | None:
     """A comparison whose sides are not taken apart."""
     left, right = canonical(left), canonical(right)
@@ -292,14 +279,10 @@ def _compared_terms(operator: str, left: Expression, right: Expression, facts: F
     if isinstance(right, Literal):
         return literals_of(term_of(left), operator, place_of(right)) or None
     if text_of(left) == text_of(right):
-        return _compared_with_itself(subject_of(left, facts), operator)
+        # x = x is TRUE wherever x has a value; NaN is equal to itself.
+        return (null_test(subject_of(left, facts), is_null=False),) if operator in ("=", "<=", ">=") else None
     order, is_turned = order_of(left, right)
     return literals_of(order, MIRRORED[operator] if is_turned else operator, Fraction(0))
-
-
-def _compared_with_itself(subject: Subject, operator: str) -> tuple[Triple, ...] | None:
-    """x = x is TRUE wherever x has a value; NaN is equal to itself."""
-    return (null_test(subject, is_null=False),) if operator in ("=", "<=", ">=") else None
 
 
 def place_of(constant: Literal) -> Place:

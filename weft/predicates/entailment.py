@@ -155,7 +155,7 @@ def entails_disjunction(predicates: PredicateSet, disjunction: Disjunction, effo
 
 
 def _is_impossible(predicates: PredicateSet, steps: Iterator[int]) -> bool:
-    """Whether no row satisfies a set; every choice that is tried is a step, and there are only so many."""
+    """Whether no row satisfies a set; every choice that is tried is a step."""
     if predicates.is_false or is_infeasible(_inequalities(predicates)):
         return True
     clause = _next_choice(predicates)
@@ -175,16 +175,12 @@ def _next_choice(predicates: PredicateSet) -> Disjunction | None:
     it is compared with others.
     """
     related = _related(predicates)
-    open_ = [
-        each
-        for each in predicates.disjunctions
-        if len(each.by_subject) > 1 or (_is_split(each) and related & _variables(each.literals[0]))
-    ]
+    open_ = []
+    for each in predicates.disjunctions:
+        is_split = len(each.literals) > 1 or each.literals[0].operator == "!="
+        if len(each.by_subject) > 1 or (is_split and related & _variables(each.literals[0])):
+            open_.append(each)
     return min(open_, key=lambda each: (len(each.by_subject) == 1, len(each.literals)), default=None)
-
-
-def _is_split(clause: Disjunction) -> bool:
-    return len(clause.literals) > 1 or clause.literals[0].operator == "!="
 
 
 def _related(predicates: PredicateSet) -> set[str]:

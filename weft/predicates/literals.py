@@ -41,7 +41,7 @@ IS_NULL, IS_NOT_NULL = "IS NULL", "IS NOT NULL"
 MIRRORED = {"<": ">", "<=": ">=", "=": "=", ">=": "<=", ">": "<", "!=": "!="}
 NEGATED = {"<": ">=", "<=": ">", "=": "!=", ">=": "<", ">": "<=", "!=": "="}
 
-#: The same constants come again and again, so what is found out of so many sets of values is kept.
+#: The same constants come again and again: how many sets of values are remembered.
 MOST_KEPT = 10_000
 
 #: An operator and a constant, which some operators have not.
@@ -225,12 +225,8 @@ def bound_text(subject: Subject, bound: Place) -> str:
         if kind is Kind.DATE:
             return f"DATE '{date_of(bound)}'"
         if kind is Kind.TIMESTAMP:
-            return _timestamp_text(bound)
+            if not is_in_calendar(bound):
+                return f"timestamp_micros({bound})"
+            return f"TIMESTAMP '{(_EPOCH + timedelta(microseconds=int(bound))).isoformat(sep=' ')}'"
         return number_text(bound)
     return "TRUE" if bound else "FALSE"
-
-
-def _timestamp_text(bound: Fraction) -> str:
-    if not is_in_calendar(bound):
-        return f"timestamp_micros({bound})"
-    return f"TIMESTAMP '{(_EPOCH + timedelta(microseconds=int(bound))).isoformat(sep=' ')}'"

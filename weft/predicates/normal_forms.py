@@ -120,9 +120,9 @@ def _same(call: Call, facts: Facts, is_wanted: bool) -> Formula:
 _RULES = {"in": _in, "is_null": _is_null, "<=>": _same}
 
 
-#: A part of a condition becomes no more than so many literals, unless it is a list as long as that.
+#: The most literals that a part of a condition becomes, unless it is a longer list.
 MOST_LITERALS = 400
-#: And a predicate set no more than so many boxes.
+#: The most boxes that a predicate set becomes.
 MOST_BOXES = 1_000
 
 _NO_FACTS: Facts = MappingProxyType({})

@@ -156,7 +156,7 @@ def is_exact(type_: DataType) -> bool:
 
 
 class _Read:
-    """What can be told of a subject, whatever its kind. Subjects are asked again and again, so the answers are kept."""
+    """What all kinds of subjects have. It is asked for again and again, so it is remembered."""
 
     @property
     def terms(self) -> tuple[Expression, ...]:
@@ -288,7 +288,8 @@ def moved(subject: Subject, meaning: Mapping[Column, Column]) -> tuple[Subject |
     cancel each other out: then there is no subject left, and its value is always 0.
     """
     if isinstance(subject, Sum):
-        atoms = {atom: _moved_atom(atom, meaning) for atom in subject.polynomial.atoms}
+        terms = {atom: canonical(with_columns(atom.expression, meaning)) for atom in subject.polynomial.atoms}
+        atoms = {atom: Atom(text_of(term), term, atom.domain) for atom, term in terms.items()}
         polynomial = with_atoms(subject.polynomial, atoms)
         if not polynomial.terms:
             return None, Fraction(1)
@@ -301,8 +302,3 @@ def moved(subject: Subject, meaning: Mapping[Column, Column]) -> tuple[Subject |
         order, is_turned = order_of(left, right)
         return order, Fraction(-1 if is_turned else 1)
     return term_of(with_columns(subject.expression, meaning)), Fraction(1)
-
-
-def _moved_atom(atom: Atom, meaning: Mapping[Column, Column]) -> Atom:
-    term = canonical(with_columns(atom.expression, meaning))
-    return Atom(text_of(term), term, atom.domain)

@@ -36,7 +36,7 @@ from weft.predicates.literal_expressions import try_expression
 from weft.predicates.literals import MIRRORED, Triple, lower_end, requirements, upper_end
 from weft.predicates.terms import Order, Subject, Sum, term_of
 
-#: Beyond so many steps nothing more is inferred.
+#: The most facts that are inferred.
 _MOST_FACTS = 2_000
 
 
@@ -109,18 +109,13 @@ def _links_of(literal: Triple) -> Iterable[ComparisonLink]:
     subject, operator = literal.subject, literal.operator
     if isinstance(subject, Order):
         left, right = term_of(subject.left), term_of(subject.right)
-        if _read_one_each(left, right):
+        if len(left.sources) == len(right.sources) == 1 and left.sources != right.sources:
             yield ComparisonLink(literal.text, right, left, operator, Fraction(1), Fraction(0))
             yield ComparisonLink(literal.text, left, right, MIRRORED[operator], Fraction(1), Fraction(0))
     elif isinstance(subject, Sum) and subject.halves is not None:
         (first, a), (second, b) = subject.halves
         yield _linear_link(literal, first, a, second, b)
         yield _linear_link(literal, second, b, first, a)
-
-
-def _read_one_each(left: Subject, right: Subject) -> bool:
-    sources = left.sources, right.sources
-    return len(sources[0]) == len(sources[1]) == 1 and sources[0] != sources[1]
 
 
 def _linear_link(literal: Triple, origin: Sum, a: Fraction, target: Sum, b: Fraction) -> ComparisonLink:

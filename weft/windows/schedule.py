@@ -61,7 +61,7 @@ def slice_start(edges: EdgeSet, instant: int) -> int:
 
 
 def most_partials(edges: EdgeSet, length: int) -> int:
-    """A bound on the partials that any stretch of so many ticks holds: the ring a kernel needs for its longest range.
+    """A bound on the partials that any stretch of this length holds: the ring a kernel needs for its longest range.
 
     It holds at every instant, not only where an answer is due. For one window, or equal moduli, it is attained.
     """

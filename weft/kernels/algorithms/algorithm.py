@@ -104,7 +104,7 @@ class Algorithm:
     covering: Callable[[Index, Index, int], list[int]]
     """(ix, table, sequence): the cells whose value includes this partial, so that late rows can be added to them.
 
-    Where arithmetic is not exact, an accumulator's carry stands for it.
+    Where arithmetic is not exact, an accumulator's carry takes its place.
     """
 
     move: Callable[[Index, Index, int], None]
@@ -114,7 +114,7 @@ class Algorithm:
     """(f, cells, ix, table, starts, due, all_due, at, ranges, out, a): out[a], … for all ranges that are due.
 
     Those are due[a], due[a + 1], … as far as they are less than at + ranges; or, with `all_due`, all. Returns how many
-    there are. Where it is given, it stands for as many calls of `query`.
+    there are. Where it is given, it is called in the place of `query`.
     """
 
     inverts: bool = False

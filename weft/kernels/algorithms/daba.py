@@ -15,7 +15,7 @@ Six pointers part the ring F ≤ L ≤ R ≤ A ≤ B ≤ E (F = FIRST, E = NEXT)
 and two more cells hold the aggregates of [R, B) and of [B, E). An answer is cell F ⊕ the aggregate of [B, E). A flip
 only renames the parts: the back becomes [R, B), still plain. Then every insertion and every eviction repairs one cell
 at L and one at A, and when the front is used up the repair is done. The original keeps prefixes of [R, A) in a second
-ring to make the aggregate of [R, B) anew each time; keeping it saves that ring and one operation per repair.
+ring to make the aggregate of [R, B) again each time; keeping it saves that ring and one operation per repair.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ Many ranges  yes
     prefix of partial k   c(k) = v(0) ⊕ … ⊕ v(k)          window a … k   = c(k) ⊖ c(a − 1)
 
 Whole numbers may wrap: the difference is right whenever the window's own sum fits. Rounding errors, and multisets,
-would grow for ever. For them the prefix starts anew every n partials, so that a window touches at most two blocks
+would grow for ever. For them the prefix starts over every n partials, so that a window touches at most two blocks
 
     ── block ──│── block ──          a … k   = (c(end) ⊖ c(a − 1)) ⊕ c(k)
         a      │      k

@@ -57,7 +57,7 @@ BATCH, GATHERED, ROOM = OWN, OWN + 1, OWN + 2
 #: Longer batches cost less in all, and more on the slide that merges.
 LONGEST_BATCH = 16
 
-#: So many ranges are looked through one by one.
+#: This few ranges are looked through one by one.
 FEW_RANGES = 8
 
 FEWEST_SLOTS = 64
@@ -78,7 +78,7 @@ def layout_of(width: int, slots: int, batch: int, room: int) -> MemoryLayout:
 
 
 def slots_for(entries: int) -> int:
-    """Slots for so many entries per key: a power of two."""
+    """Slots for this number of entries per key: a power of two."""
     return 1 << (entries - 1).bit_length()
 
 

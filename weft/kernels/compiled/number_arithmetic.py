@@ -12,7 +12,7 @@ from weft.kernels.compiled.pointers import implements, is_arithmetic
 from weft.kernels.compiled.row_arithmetic import two_sum
 
 
-def add(f: Add, to: Memory, dst: int, left: Memory, a: int, right: Memory, b: int) -> None:
+def combine_sum(f: Add, to: Memory, dst: int, left: Memory, a: int, right: Memory, b: int) -> None:
     to[dst] = left[a] + right[b]
 
 
@@ -28,7 +28,7 @@ def _choose(f: Any, x: Any, y: Any) -> Any:
     return lambda f, x, y: x if x < y else y
 
 
-def chosen(f: Any, to: Memory, dst: int, left: Memory, a: int, right: Memory, b: int) -> None:
+def combine(f: Any, to: Memory, dst: int, left: Memory, a: int, right: Memory, b: int) -> None:
     to[dst] = choose(f, left[a], right[b])
 
 

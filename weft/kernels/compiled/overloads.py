@@ -12,120 +12,51 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.core import cgutils
 
-from weft.kernels.compiled import number_arithmetic, row_arithmetic
+from weft.kernels.compiled import cells, number_arithmetic, row_arithmetic
 from weft.kernels.compiled.cells import (
     NUMBERS,
     Add,
     AddPairs,
     Greatest,
     RowPointers,
-    adopt,
-    begin,
-    between,
-    combine,
-    copy,
-    displaces,
-    extend,
     is_exact,
     keep_numbers,
-    lose,
     memory,
     number_of_keys,
     numbers,
-    put,
-    put_span,
-    settle,
-    swap,
-    undisplaced,
     words,
 )
 from weft.kernels.compiled.pointers import INTS, floats_at, implements, in_place, ints_at, is_arithmetic
 
 
-def _named(f: Any, name: str) -> Callable[..., Any]:
-    """The function of this name for an arithmetic: pairs of integers have their own, marked so."""
+def _implementation(f: Any, name: str) -> Callable[..., Any]:
+    """The function of this name for an arithmetic: that of its kind, or else that of all single numbers.
+
+    Of rows, what has no function of its own goes step by step: the function of `cells` itself is compiled.
+    """
     if is_arithmetic(f, RowPointers):
-        return getattr(row_arithmetic, name)  # type: ignore[no-any-return]
-    return getattr(number_arithmetic, f"{name}_pairs" if is_arithmetic(f, AddPairs) else name)  # type: ignore[no-any-return]
+        return getattr(row_arithmetic, name, None) or getattr(cells, name)  # type: ignore[no-any-return]
+    if is_arithmetic(f, AddPairs):
+        kinds = ["pairs"]
+    elif is_arithmetic(f, Add):
+        kinds = ["floats" if f.types[0] == types.float64 else "ints", "sum"]
+    else:
+        kinds = ["greatest" if is_arithmetic(f, Greatest) else "least"]
+    found = [getattr(number_arithmetic, f"{name}_{kind}", None) for kind in kinds]
+    return next(filter(None, found), None) or getattr(number_arithmetic, name)  # type: ignore[no-any-return]
 
 
-def _sum(f: Any, name: str) -> Callable[..., Any]:
-    """The function of this name that subtraction needs: of single numbers, there is one for integers and for floats."""
-    if not is_arithmetic(f, Add):
-        return _named(f, name)
-    return getattr(number_arithmetic, f"{name}_{'floats' if f.types[0] == types.float64 else 'ints'}")  # type: ignore[no-any-return]
+def _implemented(function: Callable[..., Any]) -> None:
+    @implements(function)
+    def choose(f: Any, *arguments: Any) -> Any:
+        return _implementation(f, function.__name__)
 
 
-@implements(combine)
-def _combine(f: Any, to: Any, dst: Any, left: Any, a: Any, right: Any, b: Any) -> Any:
-    if is_arithmetic(f, RowPointers, AddPairs):
-        return _named(f, "combine")
-    return number_arithmetic.add if is_arithmetic(f, Add) else number_arithmetic.chosen
-
-
-@implements(copy)
-def _copy(f: Any, to: Any, dst: Any, source: Any, a: Any) -> Any:
-    return _named(f, "copy")
-
-
-@implements(begin)
-def _begin(f: Any, cells: Any, acc: Any, source: Any, a: Any) -> Any:
-    return _named(f, "begin")
-
-
-@implements(adopt)
-def _adopt(f: Any, cells: Any, acc: Any, other: Any) -> Any:
-    return _named(f, "adopt")
-
-
-@implements(extend)
-def _extend(f: Any, cells: Any, acc: Any, other: Any, source: Any, a: Any) -> Any:
-    return _sum(f, "extend")
-
-
-@implements(lose)
-def _lose(f: Any, cells: Any, acc: Any, source: Any, a: Any) -> Any:
-    return _sum(f, "lose")
-
-
-@implements(swap)
-def _swap(f: Any, cells: Any, acc: Any, source: Any, a: Any, old: Any) -> Any:
-    return _sum(f, "swap")
-
-
-@implements(settle)
-def _settle(f: Any, to: Any, dst: Any, cells: Any, acc: Any) -> Any:
-    return _sum(f, "settle")
-
-
-@implements(between)
-def _between(f: Any, to: Any, dst: Any, cells: Any, newer: Any, older: Any) -> Any:
-    return _sum(f, "between")
-
-
-@implements(displaces)
-def _displaces(f: Any, new: Any, a: Any, old: Any, b: Any, key: Any) -> Any:
-    if is_arithmetic(f, RowPointers):
-        return row_arithmetic.displaces
-    return number_arithmetic.displaces_greatest if is_arithmetic(f, Greatest) else number_arithmetic.displaces_least
-
-
-@implements(put)
-def _put(f: Any, to: Any, dst: Any, source: Any, a: Any, key: Any) -> Any:
-    return _named(f, "put")
-
-
-# Of rows, these go step by step: the functions of `cells` themselves are compiled.
-
-
-@implements(undisplaced)
-def _undisplaced(f: Any, cells: Any, first: Any, count: Any, kept: Any, at: Any, key: Any) -> Any:
-    return undisplaced if is_arithmetic(f, RowPointers) else number_arithmetic.undisplaced
-
-
-@implements(put_span)
-def _put_span(f: Any, to: Any, dst: Any, count: Any, room: Any, source: Any, a: Any, key: Any) -> Any:
-    return put_span if is_arithmetic(f, RowPointers) else number_arithmetic.put_span
+for _function in (
+    *(cells.combine, cells.copy, cells.begin, cells.adopt, cells.extend, cells.lose, cells.swap, cells.settle),
+    *(cells.between, cells.displaces, cells.put, cells.undisplaced, cells.put_span),
+):
+    _implemented(_function)
 
 
 @implements(memory)
