@@ -58,7 +58,7 @@ class RowEncoding:
         begins = np.concatenate([np.zeros(1, np.int64), ends])[:rows]
         head = (len(self.columns) + 7) // 8
         nulls = np.unpackbits(_gathered(data, begins, head), axis=1)[:, : len(self.columns)].astype(bool)
-        place, texts, result = begins + head, begins + self._fixed_width, []
+        place, texts, result = begins + head, begins + head + sum(_width(each.type) for each in self.columns), []
         for position, each in enumerate(self.columns):
             width = _width(each.type)
             fixed = _gathered(data, place, width)
@@ -70,10 +70,6 @@ class RowEncoding:
             else:
                 result.append(_value(fixed, nulls[:, position], each.type))
         return result
-
-    @property
-    def _fixed_width(self) -> int:
-        return (len(self.columns) + 7) // 8 + sum(_width(each.type) for each in self.columns)
 
 
 def _width(type_: pa.DataType) -> int:
@@ -105,16 +101,14 @@ def _fixed(values: pa.Array) -> Bytes:
         floats = np.asarray(_filled(values, 0.0))
         numbers = np.where(np.isnan(floats), floats.dtype.type(np.nan), floats + floats.dtype.type(0.0))
     else:
-        numbers = np.asarray(_filled(values.view(_integer(type_)), 0))
+        numbers = np.asarray(
+            _filled(values.view({1: pa.int8(), 2: pa.int16(), 4: pa.int32(), 8: pa.int64()}[width]), 0)
+        )
     return np.ascontiguousarray(numbers).view(np.uint8).reshape(len(values), width)
 
 
 def _filled(values: pa.Array, nothing: bytes | float) -> pa.Array:
     return values.fill_null(nothing) if values.null_count else values
-
-
-def _integer(type_: pa.DataType) -> pa.DataType:
-    return {1: pa.int8(), 2: pa.int16(), 4: pa.int32(), 8: pa.int64()}[type_.byte_width]
 
 
 def _binary(fixed: Bytes) -> pa.LargeBinaryArray:

@@ -184,7 +184,8 @@ class JoinChoice:
         ways: dict[int, list[Part]] = {1 << number: [leaf] for number, leaf in enumerate(leaves)}
         for inputs in range(1, 1 << len(leaves)):
             if inputs not in ways and (found := list(self._ways_to(inputs, ways, is_sharing))):
-                ways[inputs] = _fewest(found)
+                # The best few ways, each with another anchor or another order.
+                ways[inputs] = sorted({part.key: part for part in found}.values(), key=rank)[:_KEPT_WAYS]
         return ways[(1 << len(leaves)) - 1][0]
 
     def _ways_to(self, inputs: int, ways: dict[int, list[Part]], is_sharing: bool) -> Iterator[Part]:
@@ -228,7 +229,7 @@ class JoinChoice:
         done = left.done | right.done
         inputs = frozenset(left.legs + right.legs)
         wanted = self.request.within(inputs) - done
-        for first, second in orientations(left, right):
+        for first, second in ((left, right), (right, left)):
             anchors = first.anchor, second.anchor, self.request.wanted.timely
             if not self._nodes.has_joins(anchors):
                 continue
@@ -280,13 +281,6 @@ class JoinChoice:
         return passing(total, shares)
 
 
-def orientations(left: Part, right: Part) -> Iterable[tuple[ExistingRows, ExistingRows]]:
-    """Either of two parts may come first in a join that exists."""
-    assert isinstance(left, ExistingRows)
-    assert isinstance(right, ExistingRows)
-    return (left, right), (right, left)
-
-
 def _links(request: JoinRequest) -> list[int]:
     """Pairs of inputs that may be joined: those that a condition compares. What is not compared at all comes last."""
     count = len(request.wanted.logs)
@@ -312,9 +306,3 @@ def _bits(inputs: Iterable[int]) -> int:
 def rank(part: Part) -> tuple[int, int, tuple[int, ...]]:
     """What a way costs, all in all, and then whatever tells two ways apart."""
     return part.cost + part.selecting, part.selected_rows, part.key
-
-
-def _fewest(ways: list[Part]) -> list[Part]:
-    """The best few ways, each with another anchor or another order."""
-    ordered = sorted({part.key: part for part in ways}.values(), key=rank)
-    return ordered[:_KEPT_WAYS]

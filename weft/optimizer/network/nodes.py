@@ -179,7 +179,9 @@ class Nodes:
             return []
         if entry.places or entry.children:
             return [number]
-        self._remove(entry)
+        self.unindex(entry)
+        self.detach(entry)
+        del self.entries[number]
         return [stays for parent in dict.fromkeys(entry.parents) for stays in self.remove_unused(parent)]
 
     # -- keeping ------------------------------------------------------------------------------------------------------
@@ -226,11 +228,6 @@ class Nodes:
         self.entries[entry.number] = entry
         self.attach(entry)
         self.index(entry)
-
-    def _remove(self, entry: Entry) -> None:
-        self.unindex(entry)
-        self.detach(entry)
-        del self.entries[entry.number]
 
     def attach(self, entry: Entry) -> None:
         """Makes a node a child of its parents, which then give it the columns that it needs."""

@@ -155,7 +155,9 @@ class JoinStatistics:
         for each in network.groups:
             fresh, possible = network.fresh.get(each.group.name), combinations(each.group.legs)
             if possible:
-                self._see_nodes(each, fresh, possible, cycle)
+                for node in in_turn(list(each.evaluator.nodes), cycle, BY_TURNS):
+                    count = fresh.membership.count(node) if fresh is not None else 0
+                    self.observed.see(SizeKey(SizeKind.NODE, each.group.legs, str(node)), count, possible)
                 if each.sides:
                     sides = [combinations(side.group.legs) for side in each.sides]
                     for known, share in self._see_join(each, network.fresh, possible, sides).items():
@@ -170,11 +172,6 @@ class JoinStatistics:
         for known, share in derived.items():
             self.observed.derive(known, share)
         self._see_values(network)
-
-    def _see_nodes(self, prepared: PreparedGroup, fresh: NewRows | None, possible: int, cycle: int) -> None:
-        for node in in_turn(list(prepared.evaluator.nodes), cycle, BY_TURNS):
-            count = fresh.membership.count(node) if fresh is not None else 0
-            self.observed.see(SizeKey(SizeKind.NODE, prepared.group.legs, str(node)), count, possible)
 
     # -- joins --------------------------------------------------------------------------------------------------------
 
@@ -325,16 +322,12 @@ def trial_lookups(network: NetworkPass, before: Mapping[LogId, int]) -> Iterator
         rows, looked_in = groups[join.group.legs[way.leg]], join.sides[1 - way.side]
         new, held = network.fresh.get(rows.group.name), network.state.held.get(looked_in.group.name)
         if new is not None and held is not None and way.column in new.table.column_names:
-            tried = _some(np.flatnonzero(new.membership.in_any(rows.group.feeding)))
+            read = np.flatnonzero(new.membership.in_any(rows.group.feeding))
+            tried = read[:: -(-len(read) // TRIED) or 1]
             pairs = held.count(_lookup(new, tried, way), way.key)
             possible = round(len(tried) * _rows_read(network, join, 1 - way.side, before))
             if possible:
                 yield TrialLookup(join, pairs, possible)
-
-
-def _some(rows: Positions) -> Positions:
-    """Rows that stand for all of them."""
-    return rows[:: -(-len(rows) // TRIED) or 1]
 
 
 def _lookup(new: NewRows, rows: Positions, way: _KeyOfLeg) -> Lookup:

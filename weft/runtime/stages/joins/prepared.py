@@ -95,19 +95,15 @@ class PreparedGroup:
     def condition(self) -> str:
         """What every row that somebody wants of a log satisfies, as SQL; nothing if it is not restricted."""
         # Its columns are read, and not passed on.
-        return "" if self._hull is None else spark_sql(self._hull, lambda each: column_of(*self._place(each)))
+        return "" if self._bound is None else spark_sql(self._bound, lambda each: column_of(*self._place(each)))
 
     @cached_property
     def read_by_condition(self) -> frozenset[str]:
         """The columns of the log that the condition is about."""
-        return (
-            frozenset(self._place(each)[1] for each in columns_of(self._hull))
-            if self._hull is not None
-            else frozenset()
-        )
+        return frozenset(self._place(each)[1] for each in columns_of(self._bound)) if self._bound else frozenset()
 
     @cached_property
-    def _hull(self) -> Expression | None:
+    def _bound(self) -> Expression | None:
         return bounding_condition(bounding_predicates([demands(self.group, node) for node in self.evaluator.nodes]))
 
     def _place(self, leaf: object) -> tuple[int, str]:
@@ -239,13 +235,13 @@ def _look_at_sides(prepared: PreparedGroup) -> None:
         elif expressions:
             keys.append(tuple(side.columns.value_of(each, -first) for each in expressions))
         names = frozenset(f"T{leg + 1}" for leg in range(first, first + len(side.group.legs)))
-        of_joins = _condition(
-            [_about(names, each) for each in group.nodes.values() if len(each.parents) == 2], side.columns, -first
-        )
-        of_parents = ""
+        joins = [each.predicates.disjunctions for each in group.nodes.values() if len(each.parents) == 2]
+        of_joins = [tuple(each for each in disjunctions if each.sources <= names) for disjunctions in joins]
+        found = [_condition(of_joins, side.columns, -first)]
         if not side.sides:
-            of_parents = _condition([demands(side.group, each) for each in group.parents(number)], side.columns, 0)
-        conditions.append(" AND ".join(each for each in (of_parents, of_joins) if each))
+            of_parents = [demands(side.group, each) for each in group.parents(number)]
+            found.insert(0, _condition(of_parents, side.columns, 0))
+        conditions.append(" AND ".join(filter(None, found)))
     prepared.key_columns, prepared.side_conditions = tuple(keys), tuple(conditions)
 
 
@@ -257,11 +253,6 @@ def _hashed(keys: tuple[Expression, ...], side: PreparedGroup, first_leg: int) -
         return side.columns.computed_as(text, BIGINT)
     read = frozenset(side.columns.place_of(each, first_leg)[1] for key in keys for each in columns_of(key))
     return side.columns.value_of_leg(0, text, BIGINT, read)
-
-
-def _about(names: frozenset[str], member: GroupNode) -> tuple[Disjunction, ...]:
-    """What a join demands of some of its legs alone."""
-    return tuple(each for each in member.predicates.disjunctions if each.sources <= names)
 
 
 def _condition(nodes: Iterable[tuple[Disjunction, ...]], columns: Columns, first_leg: int) -> str:

@@ -9,7 +9,6 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from weft.arrays.arrow_types import arrow_type
 from weft.arrays.key_hashes import KeyHashes
@@ -52,17 +51,6 @@ def buckets_met(clocks: Positions, band: Band, side: int) -> tuple[Positions, Po
     rows = np.arange(len(clocks))
     two = np.flatnonzero(first != last)
     return np.concatenate([rows, two]), np.concatenate([first, last[two]])
-
-
-def whole_numbers(column: pa.ChunkedArray) -> tuple[Positions, NDArray[np.bool_]]:
-    """A column of numbers, and which of them there are."""
-    present = np.asarray(pc.is_valid(column))
-    return np.asarray(pc.fill_null(column, 0)), present
-
-
-def taken(table: pa.Table, rows: Positions, names: Sequence[str]) -> pa.Table:
-    """Some columns of some rows."""
-    return table.select(names).take(pa.array(rows))
 
 
 #: Spreads numbers of joins over numbers of keys: odd, and nothing up its sleeve (2⁶³ divided by the golden ratio).
@@ -109,7 +97,8 @@ class JoinProbe:
 
     def taken(self, rows: Positions) -> pa.Table:
         """New rows with the columns that the join needs."""
-        return taken(self.table, rows, [name for name, _ in side_columns(self.prepared, self.side)])
+        names = [name for name, _ in side_columns(self.prepared, self.side)]
+        return self.table.select(names).take(pa.array(rows))
 
     def met(self, rows: Positions, kept: pa.Table) -> pa.Table:
         """New rows, and beside each of them a kept row of the other side, as rows of the join."""
@@ -136,9 +125,13 @@ def _probe(prepared: PreparedGroup, side: int, new: NewRows, wanted: Mask) -> Jo
     table = new.table
     if prepared.key_columns:
         columns = prepared.key_columns[side]
-        # On executors Spark has computed the numbers, since it computes those of the rows that are looked for.
-        there = prepared.on_executors
-        numbers, present = whole_numbers(table[columns[0]]) if there else new.keys.of(columns)
+        if prepared.on_executors:
+            # Spark has computed the numbers, since it computes those of the rows that are looked for.
+            numbers, present = (
+                np.asarray(each) for each in (table[columns[0]].fill_null(0), table[columns[0]].is_valid())
+            )
+        else:
+            numbers, present = new.keys.of(columns)
         rows = np.flatnonzero(wanted & present)
         return JoinProbe(prepared, side, table, rows, numbers[rows])
     rows = np.flatnonzero(wanted)
