@@ -205,13 +205,13 @@ def _network(loom: Loom, rare: str | None, change_in: int | None) -> CurrentNetw
         return CurrentNetwork(hosted, catalog, observed_before(catalog))
     fixed = FixedStatistics(rare)
 
-    def whim(cycle: int, places: Sequence[str]) -> Iterable[str]:
+    def forced(cycle: int, places: Sequence[str]) -> Iterable[str]:
         if cycle != change_in:
             return ()
         fixed.rare = LAST_TWO if fixed.rare == FIRST_TWO else FIRST_TWO
         return places
 
-    return CurrentNetwork(hosted, catalog, fixed, Patience(looked_at=0), whim)
+    return CurrentNetwork(hosted, catalog, fixed, Patience(looked_at=0), forced)
 
 
 # --- what is shown ----------------------------------------------------------------------------------------------------

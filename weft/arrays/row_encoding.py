@@ -119,7 +119,7 @@ def _binary(fixed: Bytes) -> pa.LargeBinaryArray:
 
 
 def _gathered(data: Bytes, places: Numbers, width: int) -> Bytes:
-    """So many bytes from each place on, as rows."""
+    """`width` bytes from each place on, as rows."""
     return np.asarray(data[places[:, None] + np.arange(width)])
 
 
@@ -181,5 +181,5 @@ class RowNumbers:
         return self._encoding.decoded(list(compress(self._numbers, which)))
 
     def keep(self, which: Mask) -> None:
-        """Leave out all values but some. These are numbered anew, in the order that they had."""
+        """Leave out all values but some. These get new numbers, in the order that they had."""
         self._begin(list(compress(self._numbers, which)))

@@ -7,7 +7,7 @@ each *distinct* row of numbers (a **kind** of rows):
 
     rows ── subjects ──> numbers of intervals ── distinct ──> all sets, evaluated ── expanded ──> rows of each set
 
-A set is the conjunction of a node of the shared plan, and goes by the node's number. The cost is rows · subjects +
+A set is the conjunction of a node of the shared plan, and has the node's number. The cost is rows · subjects +
 distinct rows · clauses. Joins use it, whose conditions are many and whose constants repeat. Delivery looks thousands of
 single subscriptions up in an index of boxes over the same intervals instead (`weft/delivery/matching/index.py`): there
 nearly every row has numbers of its own, and few sets hold for it.

@@ -258,10 +258,10 @@ def test_whatever_is_chosen_anew_every_select_finds_its_rows(seed: int) -> None:
     logs, present, observed = some_rows(pick, 5), dict[str, Select](), MeasuredSizes()
     planner = Planner(statistics=observed)
 
-    def whim(cycle: int, places: Sequence[str]) -> Iterable[str]:
+    def forced(cycle: int, places: Sequence[str]) -> Iterable[str]:
         return [place for place in places if pick.random() < 0.4]
 
-    redeciding = Redeciding(planner, observed, Patience(sustained=0, interval=1), whim)
+    redeciding = Redeciding(planner, observed, Patience(sustained=0, interval=1), forced)
     for step in range(12):
         bound = select(a_select(pick))
         place = str(step)

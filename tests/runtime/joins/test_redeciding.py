@@ -52,10 +52,10 @@ class Shaken:
         self.decisions = 0
 
     def __call__(self, catalog: Catalog) -> CurrentNetwork:
-        self.network = CurrentNetwork(placement_settings(catalog), catalog, Fickle(self._pick), whim=self._whim)
+        self.network = CurrentNetwork(placement_settings(catalog), catalog, Fickle(self._pick), forced=self._forced)
         return self.network
 
-    def _whim(self, cycle: int, places: Sequence[str]) -> Iterable[str]:
+    def _forced(self, cycle: int, places: Sequence[str]) -> Iterable[str]:
         return [place for place in places if self._pick.random() < 0.5]
 
     def note(self) -> None:
@@ -193,7 +193,7 @@ def test_an_older_select_finds_its_columns_in_a_node_that_was_kept_for_another(
         spark,
         tmp_path,
         network=lambda catalog: CurrentNetwork(
-            placement_settings(catalog), catalog, told, whim=lambda cycle, places: chosen
+            placement_settings(catalog), catalog, told, forced=lambda cycle, places: chosen
         ),
     )
     run.execute(STREAMS + CHAIN.format(name="first", shown="a.k", more=" AND a.n <= c.n + 3"))

@@ -13,12 +13,13 @@ nearest.py           why a node is not shared
 """
 
 from weft.optimizer.network.planner import Planner
-from weft.optimizer.network.redeciding import Patience, Redecided, Redeciding, Whim
+from weft.optimizer.network.redeciding import ForcedChoices, Patience, Redecided, Redeciding
 from weft.optimizer.network.sizes import NOTHING_KNOWN, GivenSizes, MeasuredSizes, SizeKey, SizeKind, SizeStatistics
 from weft.optimizer.network.wanted import SelectNeeds, is_shareable, wanted
 
 __all__ = [
     "NOTHING_KNOWN",
+    "ForcedChoices",
     "GivenSizes",
     "MeasuredSizes",
     "Patience",
@@ -29,7 +30,6 @@ __all__ = [
     "SizeKey",
     "SizeKind",
     "SizeStatistics",
-    "Whim",
     "is_shareable",
     "wanted",
 ]

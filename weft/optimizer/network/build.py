@@ -61,7 +61,7 @@ def weaken(nodes: Nodes, number: int, parent: int, predicates: PredicateSet) -> 
 def strengthen(
     nodes: Nodes, number: int, parents: tuple[int, int], predicates: PredicateSet, joined: PredicateSet
 ) -> None:
-    """Lets a selection join its rows by itself, if it is all that there is above the join that it reads."""
+    """Makes a selection a join again, if it is the only node above the join that it reads."""
     entry = nodes[number]
     weaker = nodes[entry.anchor]
     assert weaker.anchors is not None

@@ -91,9 +91,9 @@ def _inputs(condition: Disjunction) -> frozenset[int]:
     return frozenset(legs_read(condition))
 
 
-#: For each set of inputs so many ways are kept.
+#: How many ways are kept for each set of inputs.
 _KEPT_WAYS = 3
-#: Up to so many inputs all orders are looked at; beyond, the cheapest pair is joined, again and again.
+#: Up to how many inputs all orders are compared; beyond, the cheapest pair is joined, again and again.
 MOST_INPUTS_IN_ALL_ORDERS = 8
 
 
@@ -121,7 +121,7 @@ class ExistingRows:
 
 @dataclass(frozen=True, slots=True)
 class NewJoin:
-    """Two parts that must be joined anew."""
+    """A join of two parts that does not exist yet."""
 
     left_part: Part
     right_part: Part

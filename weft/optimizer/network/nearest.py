@@ -1,6 +1,6 @@
 """Why a node is not shared: the node that comes nearest to it, and the conditions that are in the way.
 
-A node can be shared by whoever wants no more than it gives: all that it demands must follow from what is wanted. So
+A node can be shared by selects that want no more than it gives: all that it demands must follow from what is wanted. So
 what is in the way is what it demands beyond that:
 
     node 7      T1.k = T2.k, T1.amount > 100000, T1.ts - T2.ts >= -10
@@ -25,7 +25,7 @@ from weft.optimizer.network.wanted import leg_name
 from weft.predicates.clauses import Disjunction, PredicateSet, set_with
 from weft.predicates.operations import under
 
-#: Of the nodes that look alike, so many are compared condition by condition.
+#: How many of the nodes that look alike are compared condition by condition.
 _MOST_COMPARED = 8
 
 #: What nodes are computed from: an anchor of selections, or the anchors of joins.

@@ -98,7 +98,7 @@ def with_legs_moved(renaming: Renaming, predicates: PredicateSet, logs: Sequence
     )
 
 
-#: Two sets are looked at as a whole only if no more than so many conditions of one do not follow from single ones.
+#: Two sets are compared as a whole only if at most this many conditions of one do not follow from single ones.
 MOST_OPEN = 2
 
 

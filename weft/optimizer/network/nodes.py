@@ -29,7 +29,7 @@ from weft.predicates.operations import columns_of_set
 
 Key = TypeVar("Key")
 
-#: Of the joins that are alike, so many are looked at.
+#: How many of the joins that are alike are compared.
 MOST_ALIKE = 8
 
 #: A column of a node: leg and name.
@@ -99,7 +99,7 @@ class Nodes:
 
     @property
     def logs(self) -> Collection[str]:
-        """The logs that somebody reads."""
+        """The logs that selects read."""
         return self._bases.keys()
 
     # -- looking up ---------------------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ class Nodes:
         return found.result.node
 
     def remove_unused(self, number: int) -> list[int]:
-        """Removes a node that nobody needs, and those below it that only it needed; gives back those that stay."""
+        """Removes a node without readers, and those below it that only it read; returns those that stay."""
         entry = self.entries.get(number)
         if entry is None:
             return []

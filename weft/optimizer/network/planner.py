@@ -10,7 +10,7 @@ missing is built from the bottom up (`build`). Two selects that want the same ge
 written like. What is left of a node when a select goes is what others need. When a select
 goes, nodes that were there for the sake of several and now serve one go too (`tighten`):
 
-    C ── amount > 100000 ──> J1        C was weaker, to serve another query as well: J1 joins its rows by itself again
+    C ── amount > 100000 ──> J1        C was weaker, to serve another query as well: J1 is a join again
     S1 ── amount > 1000 ──> S2         only S2 reads S1: S2 reads what S1 read
 """
 
@@ -44,7 +44,7 @@ def tighten(nodes: Nodes, builder: Builder, numbers: Iterable[int]) -> None:
             shorten(nodes, child)
         else:
             builder.rejoin(child)
-            # The selections that it joins now may be made from those that the weaker join read, and nobody else reads.
+            # The selections that it joins now may be made from those that only the weaker join read.
             waiting += sorted({below for parent in nodes[child].parents for below in nodes[parent].parents})
 
 

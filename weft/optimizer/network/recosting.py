@@ -22,7 +22,7 @@ from weft.optimizer.network.nodes import Nodes
 from weft.optimizer.network.planner import Planner
 from weft.optimizer.network.wanted import SelectNeeds, leg_name
 
-#: Of selects that go together, so many are looked at.
+#: How many of the selects that go together are priced.
 LOOKED_AT = 8
 
 
@@ -89,7 +89,7 @@ def _misplaced(planner: Planner, number: int) -> int:
 
 
 def together_with(nodes: Nodes, place: str, most: int) -> tuple[str, ...]:
-    """The selects that share a select's first join, itself first; it alone if there are more than so many."""
+    """The selects that share a select's first join, itself first; it alone if there are more than `most`."""
     waiting = [first_join(nodes, nodes.found[place].result.node)]
     seen, places = set(waiting), {place: None}
     while waiting:

@@ -1,10 +1,10 @@
-"""Joins that are chosen anew while they run, when what is observed contradicts what they were chosen by.
+"""Joins that are chosen again while they run, when measurements contradict the estimates they were chosen by.
 
     moved        a number has left its step: the selects that it matters to are looked at again, some in every cycle
     better       the best order now costs less than half of the one they have, or a selection is on the wrong side of
                  the share that makes it a node: they wait, to see whether that lasts
     decided      it still does when the other order has won enough tickets, one in each cycle for every halving of the
-                 cost: they leave the network and are registered anew, in one step between two cycles
+                 cost: they leave the network and are registered again, in one step between two cycles
 
 Who was chosen by supposition does not wait: what is measured for the first time contradicts nothing that was known.
 
@@ -43,17 +43,17 @@ from weft.optimizer.network.wanted import SelectNeeds
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """When joins are chosen anew, and how many at once."""
+    """When joins are chosen again, and how many at once."""
 
-    #: The best order must cost so many times less than the one that there is,
+    #: The best order must cost this many times less than the current one,
     factor: int = 2
-    #: and win so many tickets, one in each cycle for every time that its cost is half as much;
+    #: and win this many tickets, one in each cycle for every halving of the cost;
     sustained: int = 3
-    #: and selects that were moved stay for so many cycles, twice as many if they leave as soon as they may, up to a
+    #: and selects that were moved stay for this many cycles, twice as many if they leave as soon as they may, up to a
     #: limit.
     interval: int = 8
     longest_interval: int = 1_024
-    #: In a cycle so many selects are looked at, and so many groups of them, and so many selects in all, are moved.
+    #: How many selects are priced in a cycle, and how many groups of them and selects in all are moved.
     looked_at: int = 32
     groups: int = 4
     selects: int = 256
@@ -61,7 +61,7 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class Redecided:
-    """What was decided anew: in which cycle, for which selects, from which order to which, and what was known then."""
+    """A decision: in which cycle, for which selects, from which order to which, and what was known then."""
 
     cycle: int
     places: tuple[str, ...]
@@ -96,10 +96,10 @@ class _Watched:
         return self.make()
 
 
-#: Which selects to choose anew whatever they cost, given a cycle and all of them: how tests shake a network.
-Whim = Callable[[int, Sequence[str]], Iterable[str]]
+#: Selects to choose again whatever they cost, by cycle: tests disturb a network with it.
+ForcedChoices = Callable[[int, Sequence[str]], Iterable[str]]
 
-#: So many numbers are given as the reason of a decision.
+#: How many numbers are given as the reason of a decision.
 _REASONS = 8
 
 
@@ -110,7 +110,7 @@ class Redeciding:
     planner: Planner
     observed: MeasuredSizes
     patience: Patience = field(default_factory=Patience)
-    whim: Whim | None = None
+    forced: ForcedChoices | None = None
     _watched: dict[str, _Watched] = field(default_factory=dict)
     _readers: dict[SizeKey, set[str]] = field(default_factory=dict)
     #: The selects that are still to be looked at, in turn, and those for which another order has been better.
@@ -139,7 +139,7 @@ class Redeciding:
     # -- a cycle ------------------------------------------------------------------------------------------------------
 
     def decide(self, cycle: int) -> list[Redecided]:
-        """Look at what has moved and at what has waited, and choose anew what has been better for long enough."""
+        """Price what has moved and what has waited, and choose again where another order has been better for long."""
         self._notice(cycle)
         self._look(cycle)
         moved: list[Redecided] = []
@@ -152,7 +152,7 @@ class Redeciding:
                 found = self._judged(place, cycle, with_others=True)
                 if found is not None and len(found.places) <= left:
                     moved.append(self._move(found, cycle))
-        for place in sorted(self.whim(cycle, tuple(self._watched))) if self.whim is not None else ():
+        for place in sorted(self.forced(cycle, tuple(self._watched))) if self.forced is not None else ():
             moved.append(self._move(self._costs((place,)), cycle))
         return moved
 
@@ -198,7 +198,7 @@ class Redeciding:
         return any(self.observed.is_news(known, watched.chosen_in) for known in watched.read or ())
 
     def _judged(self, place: str, cycle: int, with_others: bool) -> Costs | None:
-        """What a select would gain: with all that share its first join, or else by itself; None for too little."""
+        """What a select would gain: with all that share its first join, or else alone; None for too little."""
         together = together_with(self.planner.nodes, place, self.patience.selects) if with_others else (place,)
         watched = self._watched[place]
         for places in dict.fromkeys((together, (place,))):
@@ -221,7 +221,7 @@ class Redeciding:
         self._better.discard(place)
 
     def _move(self, found: Costs, cycle: int) -> Redecided:
-        """Register selects anew."""
+        """Register selects again."""
         nodes, place = self.planner.nodes, found.places[0]
         before = order_text(order_of(nodes, place))
         for each in found.places:

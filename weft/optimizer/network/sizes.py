@@ -5,13 +5,13 @@ in which they were looked at.
 
 Sizes of a network that runs are measured: counts of every cycle, smoothed, and known in steps.
 
-    counted      so many of so many: rows that satisfy a condition, pairs that a join looked at
+    counted      parts of wholes: rows that satisfy a condition, pairs that a join looked at
     smoothed     what came before counts for three quarters with every cycle in which there is something to count, and
                  for more as long as little has been counted; a cycle that contradicts it flatly makes it count for
                  hardly anything
     in steps     the nearest power of two; a step is left when what is measured has doubled, or is half as much
 
-A plan that followed every mood of the data would be drawn up anew all the time. Between the smoothing and the steps, a
+A plan that followed every change of the data would change all the time. Between the smoothing and the steps, a
 number that swings by less than a factor of two around its mean leaves its step once or never, and one that has changed
 for good is known in a few cycles, however much it has changed. Planning sees the steps alone: whole numbers and
 Fractions, as it must.
@@ -38,9 +38,9 @@ from weft.plan.facts import octave
 from weft.predicates.clauses import Disjunction, PredicateSet
 from weft.predicates.literals import IS_NOT_NULL, IS_NULL, Triple
 
-#: A log of which nothing is known is taken to have so many rows.
+#: The rows of a log of which nothing is known.
 ROWS = 100_000
-#: And a column so many distinct values.
+#: The distinct values of a column of which nothing is known.
 DISTINCT = 1_000
 
 #: The share of rows that pass a comparison of which nothing is known.
@@ -56,7 +56,7 @@ _KEPT = {
 }
 
 #: A selection below a join is a node of its own if it keeps no larger a share of its rows than this. A selection that
-#: keeps most of them is checked by the join: to hand on so many rows once more would cost more than it saves.
+#: keeps most of them is checked by the join: to hand on that many rows once more would cost more than it saves.
 MATERIALISED_SHARE = Fraction(3, 10)
 
 
@@ -200,16 +200,16 @@ class Estimates:
 
 Item = TypeVar("Item")
 
-#: What was counted before counts for so much when something new is.
+#: The weight of what was counted before when something new is counted.
 REMEMBERED = 0.75
-#: And for so much as long as fewer than `ENOUGH` have been counted: of what is rare it takes longer to know how rare.
+#: The same as long as fewer than `ENOUGH` have been counted: of what is rare it takes longer to know how rare.
 REMEMBERED_IF_RARE = 0.9375
-#: And for so much if a cycle sees so many times as much, or as little: the data have changed, or a burst has come, and
+#: The same if a cycle sees this many times as much, or as little: the data have changed, or a burst has come, and
 #: from that the next cycle leads back as quickly.
 REMEMBERED_IF_CONTRADICTED, CONTRADICTION = 0.0625, 4
-#: A share of fewer than so many says nothing.
+#: A share of fewer than this many is not known.
 ENOUGH = 16
-#: So many numbers are kept.
+#: How many numbers are kept.
 MOST = 8_192
 
 
@@ -245,7 +245,7 @@ class SizeKey:
 
 
 def share_known(condition: Disjunction, logs: Sequence[str], legs: Sequence[int], renaming: Renaming) -> SizeKey:
-    """What the share goes by of rows, or of combinations of rows of several legs, that satisfy a condition."""
+    """The key of the share of rows, or of combinations of rows of several legs, that satisfy a condition."""
     return SizeKey(SizeKind.SHARE, tuple(logs[leg] for leg in legs), renaming.by_place(condition, logs, legs).text)
 
 
@@ -281,7 +281,7 @@ class MeasuredSizes:
     # -- seeing -------------------------------------------------------------------------------------------------------
 
     def see(self, known: SizeKey, part: float, whole: float = 1) -> None:
-        """Count so many of so many, for a share; or a number as it is in this cycle."""
+        """Count a part of a whole, for a share; or take a number as it is in this cycle."""
         number = self._renewed(known)
         remembered = _remembered(number, part, whole) if known.kind in _SHARES else REMEMBERED
         number.part = number.part * remembered + part
@@ -346,7 +346,7 @@ class MeasuredSizes:
         return None if number is None else number.value(known)
 
     def step(self, known: SizeKey) -> Fraction | None:
-        """What plans go by: the power of two that a number is known by."""
+        """The number that plans use: the power of two nearest to it."""
         step = self._step_of(known)
         return None if step is None else Fraction(2) ** step
 
@@ -402,7 +402,7 @@ def stepped(before: int | None, measured: Fraction) -> int:
 
 
 def in_turn(items: Sequence[Item], cycle: int, most: int) -> Sequence[Item]:
-    """Those items whose turn it is, if there are more than so many."""
+    """The items whose turn it is, if there are more than `most`."""
     first = cycle * most % len(items) if len(items) > most else 0
     return [*items[first:], *items[:first]][:most]
 

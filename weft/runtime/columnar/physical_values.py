@@ -53,7 +53,8 @@ def arrow(values: Values, type_: DataType) -> pa.Array:
     whole = pa.array(values.values.astype(np.int64), mask=nothing)
     if type_.kind is Kind.DATE:
         return whole.cast(pa.int32(), safe=False).cast(pa.date32())
-    # Answers fit into their types. Entries that nobody is given, from before the aggregate was asked for, may not.
+    # Answers fit into their types. Entries from before the aggregate was asked for, which are not given to any query,
+    # may not.
     return whole.cast(arrow_type(type_), safe=False)
 
 

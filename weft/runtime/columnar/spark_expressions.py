@@ -31,7 +31,7 @@ from weft.algebra import (
 )
 from weft.algebra.types import BIGINT, HUGEINT, TIMESTAMP
 
-#: A sum of numbers of so many digits has room for ten more.
+#: A sum of numbers of this many digits has room for ten more.
 _SAFE_DIGITS = 28
 
 #: Digits of the low part.

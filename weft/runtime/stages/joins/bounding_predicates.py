@@ -23,12 +23,12 @@ from weft.predicates.literal_expressions import conjunction, disjunction, expres
 from weft.predicates.literals import only_value, requirements
 from weft.predicates.terms import Subject
 
-#: Values that lie in more spans than this are taken to lie between the first and the last of them; but so many single
-#: values are listed.
+#: Values that lie in more spans than this are taken to lie between the first and the last of them; but this many
+#: single values are listed.
 _MOST_SPANS = 4
 _MOST_VALUES = 64
 
-#: Nodes that restrict more different subjects than so many bounding_predicates can tell have one hull for all.
+#: If nodes restrict more different sets of subjects than this, all of them share one set.
 _MOST_SETS = 8
 
 #: What conditions are made of, apart from what they compare.

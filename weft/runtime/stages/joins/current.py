@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from weft.algebra import Field, Select
 from weft.catalog import Catalog
-from weft.optimizer.network import MeasuredSizes, Patience, Redecided, Redeciding, Whim
+from weft.optimizer.network import ForcedChoices, MeasuredSizes, Patience, Redecided, Redeciding
 from weft.plan.log_ids import LogId
 from weft.runtime.stages.joins.join_groups import join_groups_of
 from weft.runtime.stages.joins.join_index import JoinIndex
@@ -27,7 +27,7 @@ from weft.runtime.state.cycle_spec import Folders
 from weft.runtime.state.memory import MemoryUse
 from weft.runtime.state.storage import Storage
 
-#: A row takes about as much room in the driver as so many partials.
+#: How many partials take as much room in the driver as a row.
 _PARTIALS_IN_A_ROW = 4
 
 #: How a limit of memory names them.
@@ -49,11 +49,11 @@ class CurrentNetwork:
         catalog: Catalog | None = None,
         observed: MeasuredSizes | None = None,
         patience: Patience | None = None,
-        whim: Whim | None = None,
+        forced: ForcedChoices | None = None,
         folders: Folders | None = None,
         first_node: int = 1,
     ) -> None:
-        """`observed` is what is known from before; `whim` is how tests have selects chosen anew.
+        """`observed` is what is known from before; tests have selects chosen again by `forced`.
 
         Without a catalog, nodes are numbered from `first_node` on.
         """
@@ -61,12 +61,12 @@ class CurrentNetwork:
         self._first_node = first_node
         self._hosting = hosting
         self._catalog = catalog
-        self._patience, self._whim = patience or Patience(), whim
+        self._patience, self._forced = patience or Patience(), forced
         self.observing = JoinStatistics(observed or MeasuredSizes())
-        #: What was decided anew before the cycle that was begun last.
+        #: The decisions before the cycle that was begun last.
         self.redecided: list[Redecided] = []
         self._on_executors = False
-        #: So many rows are kept in the driver; fewer once they took more memory than there was.
+        #: How many rows the driver keeps; fewer once they took more memory than there was.
         self._most_rows = hosting.max_driver_partials // _PARTIALS_IN_A_ROW
         #: What the driver holds, and the cycle after which it is right.
         self._held: dict[LogId, JoinIndex] = {}
@@ -86,7 +86,7 @@ class CurrentNetwork:
 
     @cached_property
     def _redeciding(self) -> Redeciding:
-        return Redeciding(self._kept.planner, self.observing.observed, self._patience, self._whim)
+        return Redeciding(self._kept.planner, self.observing.observed, self._patience, self._forced)
 
     def begin(
         self,
@@ -139,7 +139,7 @@ class CurrentNetwork:
         return MemoryUse(JOIN_ROWS, sum(held.values()), size, tuple(names), "or SET kernels = auto")
 
     def _away(self, last: Commit, operators: Mapping[str, Operator], room: int) -> bool:
-        """Whether kept rows stay with the executors: there are too many for the driver, or it is told so.
+        """Whether kept rows stay with the executors: there are too many for the driver, or it is set so.
 
         Between half the limit and the limit they stay where they are.
         """

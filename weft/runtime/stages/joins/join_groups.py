@@ -5,8 +5,8 @@
     level n     … of two groups of lower levels
 
 A row of a group says which of its nodes it is in. What a group does grows with its distinct expressions, not with
-its nodes, and its log is found again under the same name whatever queries come and go. Nodes go by numbers that follow
-from what they are: two networks, drawn up at different times, mean the same rows by the same number.
+its nodes, and its log is found again under the same name whatever queries come and go. The numbers of nodes follow
+from what they compute: the same number means the same rows in networks that were planned at different times.
 
 How far apart the clocks of the inputs of a group's rows can be, and so when its rows are of no more use, is taken from
 the selects that read the rows, not from the nodes: a node may be weaker than those that share it.
@@ -97,7 +97,7 @@ class JoinGroups:
 
     groups: tuple[JoinGroup, ...]
     results: Mapping[str, tuple[JoinGroup, Result]]
-    #: By number in the network: the group of each node, and the number that it goes by here.
+    #: By number in the network: the group of each node, and its number in the group.
     homes: Mapping[int, JoinGroup]
     numbers: Mapping[int, int]
 
@@ -263,7 +263,7 @@ def band_of(group: JoinGroup, uses: Iterable[Use]) -> Band | None:
 
 
 def band_between(left: int, right: int, uses: Sequence[Use]) -> Band | None:
-    """The narrowest band that two legs of all rows lie in that somebody needs; None if there is none."""
+    """The narrowest band that two legs of all needed rows lie in; None if there is none."""
     highs = [use.bounds[use.inputs[left]][use.inputs[right]] for use in uses]
     lows = [use.bounds[use.inputs[right]][use.inputs[left]] for use in uses]
     if None in highs or None in lows or not uses:

@@ -157,7 +157,7 @@ class JoinIndex:
         add_chunk(self.chunks, _IndexedRows(table, clocks), _merged)
 
     def expire(self, since: Clock) -> None:
-        """Let go of rows whose clock lies before what is needed."""
+        """Drop rows whose clock lies before what is needed."""
         if since is None:
             return
         kept = []
@@ -174,7 +174,7 @@ class JoinIndex:
     ) -> list[tuple[Positions, pa.Table]]:
         """The rows that are looked for: for each chunk the positions among the numbers, and the rows beside them.
 
-        Columns that nobody wanted when a row came are NULL.
+        Columns that were not needed when a row came are NULL.
         """
         result = []
         for chunk in self.chunks:

@@ -75,12 +75,12 @@ class JoinState:
         return [*self.last.logs.get(name, ()), *self._made_up.get(name, ())]
 
     def is_worth_compiling(self, groups: Iterable[PreparedGroup]) -> bool:
-        """Whether so many rows of some groups are kept that plans which read them should be compiled."""
+        """Whether enough rows of some groups are kept for compiling the plans that read them."""
         logs = {each.group.name for each in groups}
         return sum(segment.rows for log in logs for segment in self._segments(log)) > _WORTH_COMPILING
 
     def read(self, prepared: PreparedGroup, segments: Iterable[Segment]) -> DataFrame:
-        """Kept rows of a joined group. Columns that nobody wanted when a row was kept are NULL."""
+        """Kept rows of a joined group. Columns that were not needed when a row was kept are NULL."""
         schema = ", ".join(f"{name} {spark_type(type_)}" for name, type_ in prepared.stored)
         return self.jobs.spark.read.schema(schema).parquet(*(self.storage.path(each.path) for each in segments))
 
@@ -195,7 +195,7 @@ class JoinState:
     def live(
         self, groups: Sequence[PreparedGroup], event_time: EventTime
     ) -> Iterator[tuple[PreparedGroup, list[Segment]]]:
-        """The segments of each group that somebody may still need after this cycle."""
+        """The segments of each group that later cycles may need."""
         self._since = {each.group.name: needed_since(each.reach, event_time) for each in groups}
         for each in groups:
             if each.group.feeding and each.sides:
@@ -204,7 +204,7 @@ class JoinState:
                 yield each, [s for s in segments if since is None or s.max_clock is None or s.max_clock >= since]
 
     def needed_since(self, prepared: PreparedGroup) -> Clock:
-        """The least clock of rows of a group that somebody may still need after this cycle; None for all."""
+        """The least clock of rows of a group that later cycles may need; None for all."""
         return self._since[prepared.group.name]
 
     def hold(self, groups: Sequence[PreparedGroup], fresh: Mapping[LogId, NewRows]) -> None:
@@ -222,7 +222,7 @@ class JoinState:
         """What is held of a group, with the rows of this cycle; None if that is not all that is needed."""
         needed, name = _needed(prepared), prepared.group.name
         if self._segments(name) and not held.covers(needed, self.cycle):
-            # It will be read when somebody looks for a row that was kept.
+            # It will be read when a kept row is looked for.
             return None
         held.since = {node: min(first, self.cycle) for node, first in needed.items()}
         if fresh is not None:
@@ -233,5 +233,5 @@ class JoinState:
 
 
 def _needed(prepared: PreparedGroup) -> dict[int, int]:
-    """For each node whose rows joins above look for in later cycles, the first cycle whose rows somebody sees."""
+    """For each node whose rows joins above look for in later cycles, the first cycle whose rows are seen."""
     return {node: first for node, first in prepared.awaited_from.items() if node in prepared.group.feeding}

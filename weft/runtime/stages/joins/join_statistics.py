@@ -9,7 +9,7 @@
 
 Which rows satisfy which conditions is known for all rows of one kind at once (`weft/predicates/row_matching.py`), so
 counting costs as much as there are conditions and kinds. If there are very many conditions they take turns. Of a log
-whose rows Spark selects from, a sample of all rows says what the rows are like that nobody wants.
+whose rows Spark selects from, a sample of all rows says what the other rows are like.
 
 With k rows of a log before and n new ones, n combinations of one leg have become possible; of several legs, as many as
 there are now, less those that there were. Counted like this, a join that looks its pairs up by keys or by time gives up
@@ -25,9 +25,9 @@ Joins that do not run are tried as well, with a sample of new rows on rows that 
     would run      b x c                            looks c up for every row of b
 
 How many pairs of b and c there are decides whether the second order is better, and the first one does not tell: rows of
-b that meet an a may meet more rows of c than others do, or fewer. To go by them leads from one order to the other and
-back, for each lets through what the other one takes to be rare. So some new rows of b are looked up among the rows of c
-that the driver holds, as they come. Nothing is put together: pairs are counted by where they begin and end.
+b that meet an a may meet more rows of c than others do, or fewer. To decide by them leads from one order to the other
+and back, for each lets through what the other one takes to be rare. So some new rows of b are looked up among the rows
+of c that the driver holds, as they come. Nothing is put together: pairs are counted by where they begin and end.
 
 It needs rows in the driver, and a key that compares one leg of a join with one log. Of other joins that do not run,
 what the ones that do let through is all that is known.
@@ -58,9 +58,9 @@ from weft.runtime.stages.joins.prepared import PreparedGroup
 from weft.runtime.stages.joins.probes import NewRows, lookup_key_of
 from weft.runtime.stages.joins.row_checks import Columns, clock_of, column_of, conjunction_of
 
-#: So many of the least numbers are kept: the count is off by some six percent.
+#: How many of the least numbers are kept: the count is off by about six percent.
 KEPT_HASHES = 256
-#: Counting begins anew after so many cycles.
+#: After how many cycles counting begins again.
 _AFRESH = 32
 
 _ALL = float(1 << 64)
@@ -91,17 +91,17 @@ class DistinctCount:
         return float(len(least)) if len(least) < KEPT_HASHES else (KEPT_HASHES - 1) * _ALL / (float(least[-1]) + 1)
 
 
-#: So many conditions, and so many nodes, of one group are counted in a cycle; more of them take turns.
+#: How many conditions, and how many nodes, of one group are counted in a cycle; more of them take turns.
 BY_TURNS = 256
-#: About so many rows of a log stand for all of them.
+#: About how many rows of a log are a sample of all of them.
 SAMPLE_ROWS = 2_048
-#: The values of so many columns are counted.
+#: Of how many columns the values are counted.
 _COLUMNS = 256
 
 
 @dataclass(frozen=True)
 class _Conditions:
-    """The conditions of a group by the numbers of their clauses, and its keys; each may go by two names."""
+    """The conditions of a group by the numbers of their clauses, and its keys; each may have two names."""
 
     clauses: tuple[tuple[int, tuple[SizeKey, ...]], ...]
     keys: tuple[tuple[SizeKey, ...], ...]
@@ -121,7 +121,7 @@ class JoinStatistics:
         self._values: dict[tuple[str, str], DistinctCount] = {}
 
     def name_nodes(self, network: Network, groups: JoinGroups) -> None:
-        """The network is another one: what is known of its nodes goes by what they compute."""
+        """The network is another one: sizes of its nodes are known by what they compute."""
         self.observed.nodes = {
             number: SizeKey(SizeKind.NODE, node.legs, str(groups.numbers[number]))
             for number, node in network.nodes.items()
@@ -131,7 +131,7 @@ class JoinStatistics:
         self._conditions.clear()
 
     def sampling(self) -> dict[str, int]:
-        """For each log how many rows come for one that stands for all."""
+        """For each log how many rows come for one of the sample."""
         new = [known for known in self.observed if known.kind is SizeKind.NEW]
         steps = {known.logs[0]: self.observed.step(known) for known in new}
         return {log: max(1, int(rows) // SAMPLE_ROWS) for log, rows in steps.items() if rows is not None}
@@ -295,13 +295,13 @@ def _add(counted: dict[SizeKey, tuple[int, int]], found: Iterator[tuple[SizeKey,
             counted[known] = before[0] + part, before[1] + whole
 
 
-#: So many new rows of a log are tried in a cycle.
+#: How many new rows of a log are tried in a cycle.
 TRIED = 2_048
 
 
 @dataclass(frozen=True)
 class TrialLookup:
-    """New rows of one log that were looked up among those of another: the pairs that were found, of so many."""
+    """New rows of one log that were looked up among those of another: the pairs found, and how many were possible."""
 
     #: The join that looks up by the same key.
     join: PreparedGroup

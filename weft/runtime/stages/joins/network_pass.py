@@ -60,7 +60,7 @@ class NetworkPass:
     groups: Sequence[PreparedGroup]
     jobs: SparkJobs
     state: JoinState
-    #: For each log how many rows come for one that stands for all of them; logs of which nothing is known have none.
+    #: For each log how many rows come for one of the sample; logs of which nothing is known have none.
     sampling: Mapping[str, int] = field(default_factory=dict)
     #: How many rows each log got in this cycle, when all have got theirs.
     arrived: Mapping[LogId, int] = field(default_factory=dict)

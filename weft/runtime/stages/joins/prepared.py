@@ -1,6 +1,6 @@
 """A group made ready to run: which columns it needs, what Spark computes of them, how its rows find their nodes.
 
-What is prepared here depends on the network and the queries alone, not on any rows: it is made anew when these change.
+What is prepared here depends on the network and the queries alone, not on any rows: it is made again when these change.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class PreparedGroup:
     group: JoinGroup
     columns: Columns
     selects: list[SelectOutput] = field(default_factory=list)
-    #: The selects that need its rows, and for each node the first cycle from which on somebody does.
+    #: The selects that need its rows, and for each node the first cycle from which on one does.
     uses: list[Use] = field(default_factory=list)
     needed_from: dict[int, int] = field(default_factory=dict)
     #: The nodes whose rows later cycles look for, each with the first cycle from whose rows on they do.
@@ -93,7 +93,7 @@ class PreparedGroup:
 
     @cached_property
     def condition(self) -> str:
-        """What every row that somebody wants of a log satisfies, as SQL; nothing if it is not restricted."""
+        """What every needed row of a log satisfies, as SQL; nothing if it is not restricted."""
         # Its columns are read, and not passed on.
         return "" if self._bound is None else spark_sql(self._bound, lambda each: column_of(*self._place(each)))
 
@@ -112,7 +112,7 @@ class PreparedGroup:
 
     @property
     def first(self) -> int:
-        """The first cycle whose rows somebody sees."""
+        """The first cycle whose rows are seen."""
         return min(self.needed_from.values(), default=0)
 
     @property

@@ -64,7 +64,7 @@ class NewRows:
 
     table: pa.Table
     membership: RowMatches
-    #: Rows that stand for all rows of a log, whether somebody wants them or not; None for all of them.
+    #: Which rows are the sample of all rows of a log, needed or not; None for all of them.
     sample: Mask | None = None
 
     @cached_property
@@ -186,7 +186,7 @@ def _all(table: pa.Table) -> Mask:
 
 
 def _keys_if_known(table: pa.Table, keys: KeyHashes, columns: Sequence[str]) -> tuple[Positions, Mask]:
-    """Rows from before somebody asked for these keys have none: whoever looks for keys is younger than they are."""
+    """Rows from before these keys were needed have none: the queries that look for keys are younger."""
     if all(name in table.column_names for name in columns):
         return keys.of(columns)
     return np.zeros(table.num_rows, dtype=np.int64), ~_all(table)

@@ -47,7 +47,7 @@ def clock_of(leg: int) -> str:
 
 
 def clock_of_rows(legs: int) -> str:
-    """The clock of a combination of so many legs, as SQL: the newest of them."""
+    """The clock of a combination of rows, as SQL: the newest of its legs'."""
     clocks = [clock_of(leg) for leg in range(legs)]
     return clocks[0] if legs == 1 else f"greatest({', '.join(clocks)})"
 

@@ -19,7 +19,7 @@ from weft.runtime.stages.joins.prepared import LATE, NODES, PreparedGroup
 from weft.runtime.stages.joins.row_checks import Columns, clock_of, column_of
 
 #: The number of a row's keys; the number of a new row among those that are probed with, and its clock; whether a row is
-#: one of those that stand for all rows of its log.
+#: in the sample of its log.
 HASH, ROW, PROBED_CLOCK, SAMPLED = "h", "_row", "_probed", "_sampled"
 
 
@@ -50,7 +50,7 @@ def _rows(prepared: PreparedGroup, view: str, more: Sequence[str], also: Collect
 
 
 def new_rows(prepared: PreparedGroup, view: str, every: int | None) -> Packed:
-    """The new rows of a log that some node may want, and one in so many of all rows, which are marked; None for none.
+    """The new rows of a log that some node may want, and one in `every` of all rows, which are marked; None for none.
 
     Rows that no node wants say how many rows satisfy a condition. The numbers of their values decide, so that there is
     one pass over the rows, and the condition of the others is still Spark's to check.
@@ -61,7 +61,8 @@ def new_rows(prepared: PreparedGroup, view: str, every: int | None) -> Packed:
 def straight_rows(prepared: PreparedGroup, rows: str, every: int | None, *, kept: bool) -> Packed:
     """The same of rows that are in no log and yet to be `judged`; with all that joins refer to if they will be `kept`.
 
-    What they are judged by changes from cycle to cycle, and Spark would compile its plan anew for every other constant.
+    What they are judged by changes from cycle to cycle, and Spark would compile its plan again for every other
+    constant.
     """
     listed = {name: type_ for name, type_ in prepared.stored if name not in (ARRIVAL, LATE)}
     also = _logged_columns(prepared) if kept else ()
@@ -104,7 +105,7 @@ def _new_rows(prepared: PreparedGroup, rows: str, stored: Sequence[tuple[str, Da
 
 
 def all_rows(prepared: PreparedGroup, rows: str) -> Packed:
-    """The kept rows of a group that somebody may look for."""
+    """The kept rows of a group that joins may look for."""
     conditions = [f"{ARRIVAL} >= {prepared.first}"]
     if not prepared.sides and prepared.condition:
         conditions.append(prepared.condition)
@@ -167,7 +168,7 @@ def _bucket(clock: str, width: int) -> str:
 def probed(prepared: PreparedGroup, side: int, rows: str, probes: str, salt: int, name: str) -> Packed:
     """The kept rows of a side whose keys are among the probes, with the numbers of the new rows they may meet.
 
-    Probes for different joins go by different salts, so that Spark sends one table of them to everybody.
+    Probes for different joins have different salts, so that Spark broadcasts one table of them.
     """
     listed = [(ROW, BIGINT), (PROBED_CLOCK, BIGINT), *side_columns(prepared, side)]
     meeting = [f"d.{HASH} = (k.{HASH} ^ {salt}L)", *_within_band(prepared, side)]

@@ -6,7 +6,7 @@ Opening a project takes up the nodes as they were, with their numbers, however m
 what is new is registered, what is gone is deregistered, and what that changes is written down, all or nothing.
 
 What is kept saves time and nothing else: no answer depends on it. An index that another weft has written, or that
-cannot be read, is planned anew; one that cannot be written is written with the next change. Both are noted in the log.
+cannot be read, is planned again; one that cannot be written is written with the next change. Both are noted in the log.
 
 Measurements and decisions are recorded cycle by cycle:
 
@@ -131,7 +131,7 @@ Numbers = dict[str, dict[str, int | float]]
 
 _PAIRS, _REDECIDED = "pairs", "redecided"
 _KINDS = {kind.value: kind for kind in (SizeKind.ROWS, SizeKind.NEW, SizeKind.SHARE, SizeKind.VALUES, SizeKind.NODE)}
-#: A cycle records so many numbers of one kind, and so many joins.
+#: How many numbers of one kind, and how many joins, a cycle records.
 _AT_ONCE = 64
 
 _FROM, _TO, _SELECT = "from ", "to ", "select "
@@ -141,7 +141,7 @@ _BREAK = " | "
 
 @dataclass(frozen=True)
 class RecordedSizes:
-    """What is known of selections and joins, and what has been decided anew because of it, oldest first."""
+    """What is known of selections and joins, and the decisions because of it, oldest first."""
 
     known: Mapping[SizeKey, float]
     #: Of each join, in the newest cycle that tells of it: the pairs that were looked at, and those that were kept.
@@ -149,7 +149,7 @@ class RecordedSizes:
     history: tuple[Redecided, ...]
 
     def of_select(self, place: str) -> tuple[Redecided, ...]:
-        """What was decided anew for a select, by its place."""
+        """The decisions about a select, by its place."""
         return tuple(each for each in self.history if place in each.places)
 
     def document(self) -> dict[str, Any]:

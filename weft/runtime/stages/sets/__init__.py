@@ -13,5 +13,5 @@ Both kinds of operator live from cycle to cycle and are no more than a copy of t
     operator.remember(log)    in a new operator: what its log says, and then it goes on as if nothing had happened
     operator.bytes_held       about the memory that it takes
 
-A cycle that fails leaves its operators with rows that do not count: they are thrown away, and made anew from the log.
+A cycle that fails leaves its operators with rows that do not count: they are dropped, and made again from the log.
 """

@@ -48,7 +48,7 @@ from weft.runtime.stages.sets.set_rows import (
 
 #: The clock of what was never there. Clocks leave room for arithmetic, so no row has it.
 _NEVER = np.iinfo(np.int64).min
-#: There is room for so many values at first, and nothing is forgotten as long as there are not more.
+#: The room for values at first; nothing is forgotten as long as there are not more.
 _FEWEST = 1024
 #: No two clocks are further apart.
 _LONGEST = np.iinfo(np.uint64).max

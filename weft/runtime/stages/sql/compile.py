@@ -45,7 +45,7 @@ from weft.windows.join_windows import meeting_bounds
 class Views:
     """The temporary views of a cycle: for each log, a view of its new rows and one of its old ones, if it has any.
 
-    `given` are the logs of relations that somebody else evaluates: those that have no new rows in this cycle have none.
+    `given` are the logs of relations that other stages evaluate: those that have no new rows in this cycle have none.
     """
 
     new: Mapping[LogId, str]
