@@ -48,7 +48,7 @@ from weft.optimizer.network import Patience
 from weft.runtime.engine import Engine, state_directory
 from weft.runtime.progress import Progress
 from weft.runtime.spark.session import session
-from weft.runtime.stages.joins.current import CurrentNetwork
+from weft.runtime.stages.joins.stage import CurrentNetwork
 from weft.runtime.stages.joins.stored_network import observed_before, recorded_sizes
 from weft.runtime.stages.windows.kernel_placement import placement_settings
 

@@ -21,7 +21,7 @@ from weft.loom import Loom
 from weft.runtime.columnar.rows import CORRUPT, STREAM, TICK, slots, slots_of
 from weft.runtime.engine import Engine, state_directory
 from weft.runtime.sources.batches import Batch, BatchPart
-from weft.runtime.stages.joins.current import CurrentNetwork
+from weft.runtime.stages.joins.stage import CurrentNetwork
 
 #: The steps after which a second attempt finds the cycle undone.
 UNCOMMITTED = ("begin", "ingest", "weave", "keep", "answer", "compact", "deliver", "commit", "rename")

@@ -31,8 +31,7 @@ from weft.runtime.sources.batches import Batch
 from weft.runtime.stages.cycle_state import CycleState, RowLogs, Step
 from weft.runtime.stages.expiry import Expiry, logged
 from weft.runtime.stages.groups.stage import GroupStage
-from weft.runtime.stages.joins.current import CurrentNetwork
-from weft.runtime.stages.joins.stage import JoinStage
+from weft.runtime.stages.joins.stage import CurrentNetwork, JoinStage
 from weft.runtime.stages.operators import (
     Operator,
     OperatorId,

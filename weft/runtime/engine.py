@@ -71,7 +71,7 @@ from weft.runtime.sources.stream_sources import Sources, sources
 from weft.runtime.sources.table_snapshots import GivenRows, TableSnapshots
 from weft.runtime.spark.spark_failures import end_behind, end_of, failure_of
 from weft.runtime.stages.cycle_state import Step
-from weft.runtime.stages.joins.current import CurrentNetwork
+from weft.runtime.stages.joins.stage import CurrentNetwork
 from weft.runtime.stages.joins.stored_network import observed_before
 from weft.runtime.stages.windows.kernel_placement import placement_settings
 from weft.runtime.stages.windows.warm_start import PendingRestore

@@ -35,7 +35,7 @@ from weft.runtime.sinks.kept import told
 from weft.runtime.sources.batches import Batch, BatchPart
 from weft.runtime.sources.table_snapshots import TableSnapshots
 from weft.runtime.stages.cycle_state import Step
-from weft.runtime.stages.joins.current import CurrentNetwork
+from weft.runtime.stages.joins.stage import CurrentNetwork
 from weft.runtime.stages.windows.kernel_placement import placement_settings
 from weft.runtime.state.commits import Commit, Held, Island, StreamState, held_record, held_rows
 from weft.runtime.state.cycle_spec import CycleSpec, Folders

@@ -19,7 +19,7 @@ from weft.catalog import Catalog
 from weft.explain.documents import measured_document
 from weft.explain.project import Project
 from weft.optimizer.network import MeasuredSizes, Patience, SizeKind
-from weft.runtime.stages.joins.current import CurrentNetwork
+from weft.runtime.stages.joins.stage import CurrentNetwork
 from weft.runtime.stages.joins.stored_network import observed_before, recorded_sizes
 from weft.runtime.stages.statistics import measured
 from weft.runtime.stages.windows.kernel_placement import placement_settings

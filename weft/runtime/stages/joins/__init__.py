@@ -1,7 +1,6 @@
 """Selections and joins of all queries, evaluated together in every cycle.
 
-stage.py                 the stage in a cycle
-current.py               the network of the queries of a cycle, kept between cycles
+stage.py                 the stage, and the network of the queries between cycles
 network_pass.py          the groups in a cycle, level by level
 join_groups.py           nodes whose rows are made in one step, and how far apart the clocks of rows that meet can be
 prepared.py              a group made ready to run
