@@ -32,7 +32,7 @@ from weft.algebra import (
     WindowBound,
 )
 from weft.algebra.types import BIGINT, BOOLEAN, DOUBLE
-from weft.optimizer.group_results import Statistics
+from weft.optimizer.group_results import TrafficStatistics
 
 STREAMS, ATTRIBUTES = 63, 5
 MOST_STREAMS = MOST_PREDICATES = MOST_ATTRIBUTES = 5
@@ -63,7 +63,7 @@ UNIFORM = Popularity("uniform", 0.0)
 POPULARITIES = (UNIFORM, Popularity("Zipf 1.0", 1.0), Popularity("Zipf 1.5", 1.5), Popularity("Zipf 2.0", 2.0))
 
 
-def statistics(sample: int = 1024, seed: int = 7) -> Statistics:
+def statistics(sample: int = 1024, seed: int = 7) -> TrafficStatistics:
     """A row every two seconds on every stream, values from 0 to 1."""
     random = np.random.default_rng(seed)
     values = {
@@ -72,7 +72,7 @@ def statistics(sample: int = 1024, seed: int = 7) -> Statistics:
     widths = {f"{stream.name}.{field.name}": _VALUE for stream in SENSORS for field in _FIELDS[1:]}
     clocks = {f"{stream.name}.ts": _CLOCK for stream in SENSORS}
     rates = {stream.name: 0.0005 for stream in SENSORS}
-    return Statistics(rates, {**widths, **clocks}, values, sample=sample)
+    return TrafficStatistics(rates, {**widths, **clocks}, values, sample=sample)
 
 
 def random_queries(popularity: Popularity, count: int, seed: int) -> list[Query]:

@@ -20,7 +20,7 @@ from bench.delivery_figures.overlay import Overlay
 from weft.optimizer.group_results import Groups
 from weft.optimizer.group_results.forest import Forest
 from weft.optimizer.group_results.forms import Form, met
-from weft.optimizer.group_results.pricing import Member, Pricing
+from weft.optimizer.group_results.pricing import ForestMember, Pricing
 from weft.optimizer.group_results.query_trees import members_below
 
 #: Families of no more queries than that are divided in all possible ways.
@@ -35,7 +35,7 @@ class _Flat:
     rows: int
     columns: int
     cost: float
-    members: list[Member]
+    members: list[ForestMember]
 
 
 def plain_reduction(groups: Groups, overlay: Overlay, where: dict[str, int], names: Sequence[str]) -> float:
@@ -53,7 +53,7 @@ def plain_reduction(groups: Groups, overlay: Overlay, where: dict[str, int], nam
     return 1.0 - together / apart
 
 
-def _insert_plainly(flat: list[_Flat], new: Member, prices: Pricing) -> None:
+def _insert_plainly(flat: list[_Flat], new: ForestMember, prices: Pricing) -> None:
     own, form, alone = new.node.own, new.node.form, prices.traffic_alone(new)
     best, gain, merged = None, 1e-12 * alone, None
     for each in flat:
@@ -73,9 +73,11 @@ def _cost(prices: Pricing, form: Form, rows: int, columns: int) -> float:
     return prices.screen.rate(form) * prices.screen.share(rows) * prices.screen.width(columns)
 
 
-def _carried_plainly(members: Sequence[Member], prices: Pricing, overlay: Overlay, where: dict[str, int]) -> float:
+def _carried_plainly(
+    members: Sequence[ForestMember], prices: Pricing, overlay: Overlay, where: dict[str, int]
+) -> float:
     """Latency × traffic of a group of the plain procedure, over all links."""
-    behind: dict[int, list[Member]] = {}
+    behind: dict[int, list[ForestMember]] = {}
     for member in members:
         for node in overlay.path(where[str(member.node.name)]):
             behind.setdefault(node, []).append(member)
@@ -113,7 +115,7 @@ def saved_on_first_links(groups: Groups) -> tuple[float, float]:
 class _Prices:
     """What sets of members cost, each worked out once."""
 
-    def __init__(self, prices: Pricing, members: Sequence[Member]) -> None:
+    def __init__(self, prices: Pricing, members: Sequence[ForestMember]) -> None:
         self._prices, self.members = prices, members
         self._known: dict[frozenset[int], float] = {}
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from bench.delivery_figures.overlay import Overlay, carried, origins
 from weft.algebra import Query
-from weft.optimizer.group_results import Groups, Statistics
+from weft.optimizer.group_results import Groups, TrafficStatistics
 from weft.optimizer.group_results.forms import merge
 from weft.optimizer.group_results.query_trees import members_below
 
@@ -64,7 +64,7 @@ def averaged(runs: Sequence[Run]) -> Run:
 class Experiment:
     """A workload on an overlay."""
 
-    def __init__(self, queries: Sequence[Query], overlay: Overlay, statistics: Statistics, seed: int) -> None:
+    def __init__(self, queries: Sequence[Query], overlay: Overlay, statistics: TrafficStatistics, seed: int) -> None:
         self.queries = {query.name: query for query in queries}
         self.overlay, self.statistics, self.seed = overlay, statistics, seed
         places = origins(overlay, len(queries), seed)

@@ -12,10 +12,10 @@ from weft.algebra.types import DataType
 from weft.kernels.aggregate_functions import FUNCTIONS, Need
 from weft.kernels.algorithms import ALGORITHMS
 from weft.kernels.kernel import why_not
-from weft.optimizer.weave.acq import Counted, Measure
+from weft.optimizer.weave.acq import AcqMeasure, Counted
 
 
-def measures_of(function: str, columns: Sequence[str], types: Sequence[DataType]) -> frozenset[Measure]:
+def measures_of(function: str, columns: Sequence[str], types: Sequence[DataType]) -> frozenset[AcqMeasure]:
     """What a function of these columns needs. Functions that need the same share it.
 
     >>> from weft.algebra.types import BIGINT
@@ -26,12 +26,12 @@ def measures_of(function: str, columns: Sequence[str], types: Sequence[DataType]
     return frozenset(_measure(need, columns) for need in FUNCTIONS[function].needs(types))
 
 
-def record_of(queries: Counted) -> tuple[Measure, ...]:
+def record_of(queries: Counted) -> tuple[AcqMeasure, ...]:
     """The partial record of a tree for these queries: every measure once."""
     return tuple(sorted({measure for query in queries for measure in query.measures}))
 
 
-def _measure(need: Need, columns: Sequence[str]) -> Measure:
+def _measure(need: Need, columns: Sequence[str]) -> AcqMeasure:
     of = ", ".join(columns[argument] for argument in need.arguments if argument < len(columns))
     # Kernels that serve one range only have no place in a tree; rounding is for who asks for it.
     kernels = tuple(
@@ -39,4 +39,4 @@ def _measure(need: Need, columns: Sequence[str]) -> Measure:
         for name, algorithm in ALGORITHMS.items()
         if why_not(algorithm, need.statistic, ranges=2) is None and not (algorithm.inverts and not need.statistic.exact)
     )
-    return Measure(f"{need.statistic.name}({of or '*'})", kernels)
+    return AcqMeasure(f"{need.statistic.name}({of or '*'})", kernels)

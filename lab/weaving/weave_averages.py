@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from weft.optimizer.weave.acq import Acq, Counted, Measure, collapse
+from weft.optimizer.weave.acq import Acq, AcqMeasure, Counted, collapse
 from weft.optimizer.weave.costing import Costing, Levels, by_overlap
 from weft.optimizer.weave.weave import weave
 from weft.optimizer.weave.woven_plan import WovenPlan
@@ -27,8 +27,8 @@ from weft.optimizer.weave.woven_plan import WovenPlan
 class AveragesPlan:
     """A plan for each measure, and one for the queries that stay whole, by what they measure."""
 
-    apart: Mapping[Measure, WovenPlan]
-    whole: Mapping[frozenset[Measure], WovenPlan]
+    apart: Mapping[AcqMeasure, WovenPlan]
+    whole: Mapping[frozenset[AcqMeasure], WovenPlan]
 
     @property
     def cost(self) -> Fraction:
@@ -56,13 +56,13 @@ def weave_averages(
     return AveragesPlan(apart, _woven_whole(whole, rate, levels, costing))
 
 
-def part(query: Acq, measure: Measure) -> Acq:
+def part(query: Acq, measure: AcqMeasure) -> Acq:
     """One measure of a query."""
     return replace(query, measures=frozenset({measure}))
 
 
-def _pools(queries: Counted) -> dict[Measure, dict[Acq, int]]:
-    pools: dict[Measure, dict[Acq, int]] = {}
+def _pools(queries: Counted) -> dict[AcqMeasure, dict[Acq, int]]:
+    pools: dict[AcqMeasure, dict[Acq, int]] = {}
     for query, count in queries.items():
         for measure in sorted(query.measures):
             pool = pools.setdefault(measure, {})
@@ -70,7 +70,7 @@ def _pools(queries: Counted) -> dict[Measure, dict[Acq, int]]:
     return pools
 
 
-def _is_in_vain(query: Acq, apart: Mapping[Measure, WovenPlan]) -> bool:
+def _is_in_vain(query: Acq, apart: Mapping[AcqMeasure, WovenPlan]) -> bool:
     """Whether taking a query apart let none of its parts share."""
     if len(query.measures) < 2:
         return False
@@ -81,8 +81,8 @@ def _is_in_vain(query: Acq, apart: Mapping[Measure, WovenPlan]) -> bool:
 
 def _woven_whole(
     queries: Counted, rate: Fraction, levels: Levels, costing: Costing
-) -> dict[frozenset[Measure], WovenPlan]:
-    by_measures: dict[frozenset[Measure], dict[Acq, int]] = {}
+) -> dict[frozenset[AcqMeasure], WovenPlan]:
+    by_measures: dict[frozenset[AcqMeasure], dict[Acq, int]] = {}
     for query, count in queries.items():
         by_measures.setdefault(query.measures, {})[query] = count
     plans = {}

@@ -6,7 +6,7 @@ from weft.algebra import Relation
 from weft.delivery import Itinerary, Span
 from weft.delivery.groups.assignment import Assignment
 from weft.delivery.groups.epochs import Moment, is_past, joins_at, switch_place
-from weft.optimizer.group_results import Kind
+from weft.optimizer.group_results import QueryKind
 from weft.sql.check import check
 
 _STREAMS = """
@@ -31,35 +31,35 @@ LATER = Moment(7, {"trades": 30, "quotes": 40, "history": 50})
 
 
 def test_rows_of_selections_are_told_apart_by_cycles() -> None:
-    assert switch_place(Kind.SELECTION, SELECTION, 0, LATER) == 7
-    assert joins_at(Kind.SELECTION, SELECTION, LATER) == (True, 7)
-    assert is_past(Kind.SELECTION, SELECTION, 7, LATER)
-    assert not is_past(Kind.SELECTION, SELECTION, 8, LATER)
+    assert switch_place(QueryKind.SELECTION, SELECTION, 0, LATER) == 7
+    assert joins_at(QueryKind.SELECTION, SELECTION, LATER) == (True, 7)
+    assert is_past(QueryKind.SELECTION, SELECTION, 7, LATER)
+    assert not is_past(QueryKind.SELECTION, SELECTION, 8, LATER)
 
 
 def test_a_window_that_starts_after_all_rows_so_far_is_the_new_ones() -> None:
-    assert switch_place(Kind.AGGREGATE, WINDOW, 0, LATER) == 31
-    assert joins_at(Kind.AGGREGATE, WINDOW, LATER) == (True, 31)
+    assert switch_place(QueryKind.AGGREGATE, WINDOW, 0, LATER) == 31
+    assert joins_at(QueryKind.AGGREGATE, WINDOW, LATER) == (True, 31)
     # The last window of the old one starts at 30 and ends at 40; the watermark is the largest clock minus 2.
-    assert not is_past(Kind.AGGREGATE, WINDOW, 31, Moment(9, {"trades": 41}))
-    assert is_past(Kind.AGGREGATE, WINDOW, 31, Moment(9, {"trades": 42}))
+    assert not is_past(QueryKind.AGGREGATE, WINDOW, 31, Moment(9, {"trades": 41}))
+    assert is_past(QueryKind.AGGREGATE, WINDOW, 31, Moment(9, {"trades": 42}))
 
 
 def test_history_is_answered_at_once_by_who_begins_and_not_again_by_who_was_there() -> None:
-    assert switch_place(Kind.AGGREGATE, LOOKING_BACK, 0, LATER) == 51
-    assert joins_at(Kind.AGGREGATE, LOOKING_BACK, LATER) == (False, None)
+    assert switch_place(QueryKind.AGGREGATE, LOOKING_BACK, 0, LATER) == 51
+    assert joins_at(QueryKind.AGGREGATE, LOOKING_BACK, LATER) == (False, None)
 
 
 def test_what_joins_a_row_from_there_on_has_come_after_the_switch() -> None:
     # Rows are at most 7 ticks apart, and the newest so far has 40: whoever meets a row with 48 has 41 at least.
-    assert switch_place(Kind.JOIN, JOIN, 7, LATER) == 48
-    assert joins_at(Kind.JOIN, JOIN, LATER) == (False, None)
-    assert not is_past(Kind.JOIN, JOIN, 48, Moment(9, {"trades": 49, "quotes": 60}))
-    assert is_past(Kind.JOIN, JOIN, 48, Moment(9, {"trades": 50, "quotes": 49}))
+    assert switch_place(QueryKind.JOIN, JOIN, 7, LATER) == 48
+    assert joins_at(QueryKind.JOIN, JOIN, LATER) == (False, None)
+    assert not is_past(QueryKind.JOIN, JOIN, 48, Moment(9, {"trades": 49, "quotes": 60}))
+    assert is_past(QueryKind.JOIN, JOIN, 48, Moment(9, {"trades": 50, "quotes": 49}))
 
 
 def test_before_the_first_row_nothing_has_to_be_told_apart() -> None:
-    for kind, each in ((Kind.AGGREGATE, WINDOW), (Kind.AGGREGATE, LOOKING_BACK), (Kind.JOIN, JOIN)):
+    for kind, each in ((QueryKind.AGGREGATE, WINDOW), (QueryKind.AGGREGATE, LOOKING_BACK), (QueryKind.JOIN, JOIN)):
         assert switch_place(kind, each, 7, NOTHING_YET) is None
         assert joins_at(kind, each, NOTHING_YET) == (True, None)
         assert not is_past(kind, each, 1, NOTHING_YET)

@@ -12,12 +12,12 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.runtime.joins.workloads import workload
-from weft.explain.explanation import Sharing
-from weft.explain.joins import shared_network
+from weft.explain.describe_joins import shared_network
+from weft.explain.describe_windows import sharing
 from weft.explain.pictures import QUERIES, WIDTH, Arrow, Box, Drawing, box_lines, dot, drawing, mermaid, thickness
+from weft.explain.plan_description import Sharing
 from weft.explain.project import Project
 from weft.explain.svg import layout, svg
-from weft.explain.windows import sharing
 from weft.sql.check import check
 
 _SVG = "{http://www.w3.org/2000/svg}"

@@ -7,7 +7,7 @@ import pytest
 from tests.optimizer.group_results.delivering import delivered, published
 from tests.oracle import Oracle
 from weft.algebra import Query, Select
-from weft.optimizer.group_results import Groups, Statistics
+from weft.optimizer.group_results import Groups, TrafficStatistics
 from weft.optimizer.group_results.forms import Form, contains
 from weft.optimizer.group_results.shapes import shape_of
 from weft.sql import NamesInMemory, read, statements
@@ -51,7 +51,7 @@ def bound(name: str, text: str) -> Query:
 def form(text: str) -> Form:
     shape = shape_of(bound("q", text))
     assert shape is not None
-    groups = Groups(Statistics())
+    groups = Groups(TrafficStatistics())
     groups.insert("q", bound("q", text))
     (forest,) = groups._forests.values()
     (tree,) = forest.trees
@@ -72,7 +72,7 @@ def answers(queries: list[Query], opened: int, closed: int) -> dict[str, list[tu
 
 def test_q3_and_q4_become_q5_and_residuals_give_each_its_own() -> None:
     queries = {"q3": bound("q3", Q3), "q4": bound("q4", Q4)}
-    groups = Groups(Statistics())
+    groups = Groups(TrafficStatistics())
     for name, query in queries.items():
         groups.insert(name, query)
     assert groups.group_of("q3") == groups.group_of("q4")
@@ -122,7 +122,7 @@ def test_aggregates_are_contained_only_with_equal_windows() -> None:
         )
 
     def together(*texts: str) -> bool:
-        groups = Groups(Statistics())
+        groups = Groups(TrafficStatistics())
         for number, text in enumerate(texts):
             groups.insert(f"q{number}", bound(f"q{number}", text))
         return len({groups.group_of(f"q{number}") for number in range(len(texts))}) == 1

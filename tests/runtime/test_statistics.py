@@ -18,7 +18,7 @@ from tests.runtime.workload_run import Run
 from tests.support.generator import Cycle
 from weft.catalog import Catalog
 from weft.loom import Loom
-from weft.plan.facts import CycleMeasured, Measured, StreamMeasured
+from weft.plan.facts import CycleMeasured, Measurements, StreamMeasured
 from weft.runtime.recorder import KEPT, Recorder, selectivities
 from weft.runtime.stages.statistics import measured, rates
 from weft.runtime.stages.windows.partials import SLICE, Layout, Partials
@@ -91,8 +91,8 @@ def test_without_conditions_or_rows_there_is_nothing_to_tell() -> None:
 def test_the_rate_of_a_stream_counts_rows_whose_time_is_known() -> None:
     streams = [StreamMeasured(100, 0, 0), StreamMeasured(30, 0, 0, ticks=10), StreamMeasured(5, 0, 0, ticks=4)]
     cycles = tuple(CycleMeasured(n, 1.0, 0, 1, {}, {"s": each}) for n, each in enumerate(streams))
-    assert rates(Measured(cycles)) == {"s": Fraction(35, 14)}
-    assert rates(Measured(cycles[:1])) == {}
+    assert rates(Measurements(cycles)) == {"s": Fraction(35, 14)}
+    assert rates(Measurements(cycles[:1])) == {}
 
 
 # -- recording --------------------------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ def test_a_catalog_that_cannot_be_written_fails_no_cycle(loom: Loom, caplog: pyt
     with Catalog.open(loom.directory, write=False) as reader, caplog.at_level(logging.WARNING, "weft"):
         _cycle(_recorder(reader), loom, START)
     assert "the statistics of cycle 0 are lost" in caplog.text
-    assert measured(loom.catalog) == Measured()
+    assert measured(loom.catalog) == Measurements()
 
 
 def test_a_reader_sees_one_state_and_does_not_stop_the_writer(loom: Loom) -> None:

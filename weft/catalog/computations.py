@@ -16,7 +16,7 @@ from typing import TypeAlias
 from weft.catalog.codec import dumps, register
 from weft.catalog.database import Database, Row
 from weft.plan.log_ids import LogId
-from weft.plan.network import Changes, Computation, Found, Result, parents_first
+from weft.plan.network import Changes, Computation, FoundRows, Result, parents_first
 from weft.predicates.clauses import Disjunction, PredicateSet, set_with
 from weft.predicates.domains import Domain
 from weft.predicates.literals import Triple
@@ -183,7 +183,7 @@ def _computation(row: Row, set_of: Callable[[str], PredicateSet]) -> Computation
     )
 
 
-def _found(row: Row) -> tuple[str, Found]:
+def _found(row: Row) -> tuple[str, FoundRows]:
     place, node, legs, columns = row
     needed = frozenset((leg, name) for leg, name in json.loads(columns))
-    return place, Found(Result(node, tuple(json.loads(legs))), needed)
+    return place, FoundRows(Result(node, tuple(json.loads(legs))), needed)

@@ -29,7 +29,7 @@ from weft.cli.output import (
 from weft.cli.subscribers import reporting_delivery_failures
 from weft.explain.documents import measured_document
 from weft.explain.query_text import clock_text
-from weft.plan.facts import Measured
+from weft.plan.facts import Measurements
 from weft.sql.binder import EXPLAIN_FORMATS
 from weft.sql.check import check
 from weft.sql.problems import did_you_mean
@@ -290,7 +290,7 @@ def explain(
             from weft.explain.explained import explained
 
             known = _queries_of_file(file, as_json)
-            text = explained(known, _chosen(known, query), Measured(), format_)
+            text = explained(known, _chosen(known, query), Measurements(), format_)
         else:
             with open_project(project or Path(), write=False) as loom:
                 chosen = _chosen(loom.catalog.queries(), query)

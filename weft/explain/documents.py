@@ -16,11 +16,11 @@ from weft.explain.query_text import Document, query_document, window_document
 
 if TYPE_CHECKING:
     # `weft status` prints what was measured without loading the engine's modules.
-    from weft.explain.explanation import NetworkQuery, SharedNetwork, SharedStream, SharedTree, Sharing
-    from weft.plan.facts import Measured
+    from weft.explain.plan_description import NetworkQuery, SharedNetwork, SharedStream, SharedTree, Sharing
+    from weft.plan.facts import Measurements
 
 
-def shared_document(queries: Sequence[Query], sharing: Sharing, measured: Measured) -> Document:
+def shared_document(queries: Sequence[Query], sharing: Sharing, measured: Measurements) -> Document:
     """Queries, the streams that those of them share which are woven, and what the last cycles measured."""
     names = {each.name for each in queries}
     read = {woven.stream for name, woven in sharing.woven.items() if name in names}
@@ -33,7 +33,7 @@ def shared_document(queries: Sequence[Query], sharing: Sharing, measured: Measur
     }
 
 
-def measured_document(measured: Measured) -> Document:
+def measured_document(measured: Measurements) -> Document:
     """What the last cycles measured, the newest last."""
     return {
         "cycles": _plain(measured.cycles),

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from weft.algebra import Query
+from weft.explain.describe_joins import shared_network
+from weft.explain.describe_windows import sharing
 from weft.explain.documents import shared_document
-from weft.explain.joins import shared_network
 from weft.explain.pictures import dot, drawing, mermaid
 from weft.explain.project import Project
 from weft.explain.shared_text import shared_query_text, shared_text
 from weft.explain.svg import svg
-from weft.explain.windows import sharing
-from weft.plan.facts import Measured
+from weft.plan.facts import Measurements
 from weft.runtime.stages.statistics import rates
 from weft.runtime.stages.windows.kernel_placement import PlacementNotes, no_placement_note
 
@@ -24,7 +24,7 @@ _PICTURES = {"MERMAID": mermaid, "DOT": dot, "SVG": svg}
 def explained(
     queries: Sequence[Query],
     query: Query | None,
-    measured: Measured,
+    measured: Measurements,
     format: str,
     apart: Mapping[str, str] | None = None,
     hosts: PlacementNotes = no_placement_note,

@@ -11,7 +11,7 @@ from weft.algebra.relations import Table
 from weft.algebra.types import BIGINT
 from weft.catalog import Catalog
 from weft.explain.condition_text import Leg, disjunction_text
-from weft.explain.explanation import JoinOrder, OrderChange
+from weft.explain.plan_description import JoinOrder, OrderChange
 from weft.optimizer.network import MeasuredSizes, Redecided, SizeKey, SizeKind
 from weft.optimizer.network.node_predicates import Renaming
 from weft.optimizer.network.recosting import best_order, costs, order_of, order_text

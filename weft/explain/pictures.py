@@ -13,12 +13,12 @@ import textwrap
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from weft.explain.explanation import LOG, SharedNetwork, SharedNode, SharedStream, Sharing
+from weft.explain.plan_description import LOG, SharedNetwork, SharedNode, SharedStream, Sharing
 from weft.explain.query_text import count, some, window_text
 
-#: So many boxes are shown, without those of queries.
+#: The most boxes that are shown, without those of queries.
 MOST_BOXES = 30
-#: So many queries are named in a box.
+#: The most queries that are named in a box.
 _NAMES = 6
 #: How wide a line of a box is, in characters, and how many lines a box has at most.
 WIDTH = 38

@@ -36,7 +36,7 @@ from weft.algebra.types import INTERVAL, STRING, TIMESTAMP, DataType, Kind
 
 Document: TypeAlias = dict[str, Any]
 
-#: So many of a list are shown; the others are counted. JSON has all of them.
+#: The most entries of a list that are shown; the others are counted. JSON has all of them.
 SHOWN = 8
 _EPOCH = datetime(1970, 1, 1)  # UTC, as all timestamps are
 _UNITS = (

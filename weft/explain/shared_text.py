@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from weft.algebra import DataType, Query
 from weft.algebra.types import TIMESTAMP
-from weft.explain.explanation import (
+from weft.explain.plan_description import (
     JOIN,
     LOG,
     ROW,
@@ -28,23 +28,23 @@ from weft.explain.explanation import (
     WovenQuery,
 )
 from weft.explain.query_text import count, duration_text, number_text, query_text, some, window_text
-from weft.plan.facts import CycleMeasured, Measured
+from weft.plan.facts import CycleMeasured, Measurements
 
 #: So much is shown of an expression that Spark gets.
 _WIDEST = 160
-#: So many of the last cycles are shown.
+#: How many of the last cycles are shown.
 _CYCLES = 5
 
 _SECOND = 1_000_000
-#: So many nodes, families and queries are shown; the others are counted. JSON has all of them.
+#: The most nodes, families and queries that are shown; the others are counted. JSON has all of them.
 _NODES = 40
 _FAMILIES = 20
 _QUERIES = 40
-#: So many of the newest changes of an order are shown.
+#: How many of the newest changes of an order are shown.
 _CHANGES = 5
 
 
-def shared_text(queries: Sequence[Query], sharing: Sharing, measured: Measured) -> str:
+def shared_text(queries: Sequence[Query], sharing: Sharing, measured: Measurements) -> str:
     """All queries: what each of them is, what they share, and how it runs."""
     if not queries:
         return "no queries"
@@ -60,7 +60,7 @@ def shared_text(queries: Sequence[Query], sharing: Sharing, measured: Measured) 
     return "\n\n".join(parts)
 
 
-def shared_query_text(query: Query, sharing: Sharing, measured: Measured) -> str:
+def shared_query_text(query: Query, sharing: Sharing, measured: Measurements) -> str:
     """One query: what it is, what it shares with which others, and how it runs."""
     woven, running = sharing.woven.get(query.name), sharing.running.get(query.name)
     network = sharing.network.within({query.name})
@@ -83,7 +83,7 @@ def shared_query_text(query: Query, sharing: Sharing, measured: Measured) -> str
 # -- woven ------------------------------------------------------------------------------------------------------------
 
 
-def _stream_lines(stream: SharedStream, sharing: Sharing, measured: Measured) -> Iterator[str]:
+def _stream_lines(stream: SharedStream, sharing: Sharing, measured: Measurements) -> Iterator[str]:
     yield (
         f"stream {stream.name}: {count(stream.number_of_queries, 'query', 'queries')} woven, "
         f"{count(len(stream.cohorts), 'cohort')}, {count(len(stream.trees), 'tree')}; {_rate_text(stream)}"
@@ -177,7 +177,7 @@ def _apart_text(apart: Apart, clock: DataType) -> str:
     return f"apart from tree {apart.tree}: one tree would save {saved} {unit} in reading and cost {added} more{why}"
 
 
-def _query_lines(woven: WovenQuery, stream: SharedStream, measured: Measured) -> Iterator[str]:
+def _query_lines(woven: WovenQuery, stream: SharedStream, measured: Measurements) -> Iterator[str]:
     tree = woven.tree
     cohort = next(each for each in stream.cohorts if tree in each.trees)
     in_cohort = sum(len(each.queries) for each in cohort.trees) - 1
@@ -340,7 +340,7 @@ def _left_out(number: int, one: str, many: str = "") -> Iterator[str]:
 
 
 def _physical_lines(
-    streams: Sequence[SharedStream], network: SharedNetwork, alone: Mapping[str, str], measured: Measured
+    streams: Sequence[SharedStream], network: SharedNetwork, alone: Mapping[str, str], measured: Measurements
 ) -> Iterator[str]:
     yield "physical"
     for stream in streams:

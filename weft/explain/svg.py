@@ -105,7 +105,7 @@ class _Slot:
 
 
 @dataclass(frozen=True)
-class Layout:
+class PictureLayout:
     """The left upper corner of every box, the points that each arrow passes, and the size of it all."""
 
     corners: Mapping[str, tuple[float, float]]
@@ -114,7 +114,7 @@ class Layout:
     height: float
 
 
-def layout(drawing: Drawing, box_width: float, heights: Mapping[str, float]) -> Layout:
+def layout(drawing: Drawing, box_width: float, heights: Mapping[str, float]) -> PictureLayout:
     """A place for every box and arrow."""
     columns = _columns(drawing)
     slots = {box.key: _Slot(columns[box.key], heights[box.key]) for box in drawing.boxes}
@@ -136,7 +136,7 @@ def layout(drawing: Drawing, box_width: float, heights: Mapping[str, float]) -> 
     paths = tuple(_path([slots[key] for key in way], step, box_width) for way in ways)
     width = max((x for x, _ in corners.values()), default=0.0) + box_width
     height = max((slot.top + slot.height for slot in slots.values()), default=0.0)
-    return Layout(corners, paths, width, height)
+    return PictureLayout(corners, paths, width, height)
 
 
 def _columns(drawing: Drawing) -> dict[str, int]:

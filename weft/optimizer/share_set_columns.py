@@ -67,13 +67,13 @@ class Chain:
 
 
 @dataclass(frozen=True)
-class Found:
-    """A wide chain that a part of a narrow one can be made of: which columns, and the operands that they stand for."""
+class WideMatch:
+    """A wide chain that a part of a narrow one can be made of: which columns, and the operands that they replace."""
 
     wide: Chain
     places: Places
     taken: tuple[Operand, ...]
-    #: Whether it stands for the first operand of an EXCEPT as well.
+    #: Whether it replaces the first operand of an EXCEPT as well.
     with_first: bool = False
 
     @property
@@ -113,7 +113,7 @@ def _operand(relation: Relation, key: Key) -> Operand:
 # -- which one ---------------------------------------------------------------------------------------------------------
 
 
-def widest_part(narrow: Chain, chains: Iterable[Chain]) -> Found | None:
+def widest_part(narrow: Chain, chains: Iterable[Chain]) -> WideMatch | None:
     """What most operands of a chain can be made of; of those the one with the fewest columns."""
     found = [each for wide in chains if wide.rank < narrow.rank and (each := _part_of(narrow, wide)) is not None]
     return min(
@@ -140,7 +140,7 @@ def why_not(narrow: Chain, wide: Chain) -> str | None:
     return "their windows differ" if one.window != other.window else None
 
 
-def _part_of(narrow: Chain, wide: Chain) -> Found | None:
+def _part_of(narrow: Chain, wide: Chain) -> WideMatch | None:
     one, other = narrow.operation, wide.operation
     if not (is_free(one) and is_free(other)) or one.window != other.window or one.clock_type != other.clock_type:
         return None
@@ -156,7 +156,7 @@ def _part_of(narrow: Chain, wide: Chain) -> Found | None:
     return found if one.operator is SetOperator.EXCEPT and not one.all else None
 
 
-def _places(narrow: Chain, wide: Chain) -> Found | None:
+def _places(narrow: Chain, wide: Chain) -> WideMatch | None:
     """The places of a chain's columns in a wider one whose operands are all among its own."""
     width = len(wide.operation.fields)
     anywhere = tuple(frozenset(range(width)) for _ in narrow.operation.fields)
@@ -171,14 +171,14 @@ def _places(narrow: Chain, wide: Chain) -> Found | None:
         return None
     each_once = narrow.operation.all
     for places, taken in _assignments(wide.others, Counter(narrow.others), anywhere, each_once):
-        return Found(wide, tuple(map(min, places)), taken, with_first)
+        return WideMatch(wide, tuple(map(min, places)), taken, with_first)
     return None
 
 
 def _assignments(
     wide: Sequence[Operand], left: Counter[Operand], places: tuple[frozenset[int], ...], each_once: bool
 ) -> Iterator[tuple[tuple[frozenset[int], ...], tuple[Operand, ...]]]:
-    """The ways to find an operand for each of the wide ones; each stands for one of them alone, if it counts."""
+    """The ways to find an operand for each of the wide ones; each replaces one of them alone, if it counts."""
     if not wide:
         yield places, ()
         return
@@ -231,7 +231,7 @@ class Narrowing:
     def _of_chain(self, chain: Chain) -> Relation:
         operation = chain.operation
         written = dict(zip(chain.operands, operands_of(operation), strict=True))
-        left, made = chain, list[Found]()
+        left, made = chain, list[WideMatch]()
         while (found := widest_part(left, self._near(left))) is not None:
             made.append(found)
             left = _without(left, found)
@@ -251,7 +251,7 @@ class Narrowing:
         texts = {text for operand in chain.operands for text in self._of_body.get(operand.body, ())}
         return [self._chains[text] for text in sorted(texts)]
 
-    def _columns(self, found: Found) -> Relation:
+    def _columns(self, found: WideMatch) -> Relation:
         """The columns of a wide chain that a narrow one has."""
         source = self.narrowed(found.wide.operation)
         return _picked(source, found.places)
@@ -273,7 +273,7 @@ def _made_distinct(operation: SetOperation, rows: Relation) -> Relation:
     return replace(whole, distinct=True, retain=operation.retain)
 
 
-def _without(chain: Chain, found: Found) -> Chain:
+def _without(chain: Chain, found: WideMatch) -> Chain:
     """What is left of a chain when some of its operands stand in another."""
     taken = Counter(found.taken)
     if chain.operation.all:

@@ -6,7 +6,7 @@
     D EXCEPT B EXCEPT C EXCEPT E    →   D EXCEPT ((B UNION C) UNION ALL E)
 
 A chain of one operator is a bag of operands: what it consists of decides, not the order they are written in. Chains
-with fewer operands are put together first, so that longer ones find them. Of what nobody has made yet, the operands
+with fewer operands are put together first, so that longer ones find them. Of what no chain has made yet, the operands
 that most chains have come first: chains that have several of them in common begin alike.
 
     UNION ALL           counts its operands: A UNION ALL A is no part of A UNION ALL B, but of A UNION ALL A UNION ALL B
@@ -58,7 +58,7 @@ def chains_in(relation: Relation) -> Iterator[SetOperation]:
 
 
 @dataclass(frozen=True)
-class _Kind:
+class _ChainKind:
     """What the operators of a chain have in common; of EXCEPT also what the others are taken away from."""
 
     operator: SetOperator
@@ -91,7 +91,7 @@ class _Made:
             if here.relation is not None and (best is None or (-len(taken), taken) < (-len(best[0]), best[0])):
                 best = taken, here.relation
             for position in range(place, len(operands)):
-                # Of equal ones the first stands for all: the rest are further on.
+                # Of equal ones the first is taken: the rest are further on.
                 is_new = position == place or operands[position] != operands[position - 1]
                 longer = here.longer.get(operands[position]) if is_new else None
                 if longer is not None:
@@ -100,11 +100,11 @@ class _Made:
 
 
 class _Arranging:
-    """Puts chains together, one after the other. Operands go by their texts, as they are written."""
+    """Put chains together, one after the other. Operands are compared by their texts."""
 
     def __init__(self, key: Key) -> None:
         self._key = key
-        self._made: dict[_Kind, _Made] = {}
+        self._made: dict[_ChainKind, _Made] = {}
         self._chains: dict[str, Relation] = {}
         #: In how many chains each operand is.
         self._often: Counter[str] = Counter()
@@ -167,7 +167,7 @@ class _Arranging:
         self._note(_kind(chain), texts, whole)
         return whole
 
-    def _outside_of_what_is_there(self, kind: _Kind, texts: Sequence[str]) -> str:
+    def _outside_of_what_is_there(self, kind: _ChainKind, texts: Sequence[str]) -> str:
         """An operand such that what is there of the others can be used; one that few chains have."""
         rest = Counter(texts)
         for each in sorted(rest, key=lambda text: (self._often[text], text)):
@@ -198,7 +198,7 @@ class _Arranging:
             self._note(kind, done, whole)
         return whole
 
-    def _parts(self, kind: _Kind, texts: Sequence[str]) -> tuple[list[Part], tuple[str, ...]]:
+    def _parts(self, kind: _ChainKind, texts: Sequence[str]) -> tuple[list[Part], tuple[str, ...]]:
         """What is there of some operands, the largest first, and the operands that are in none of it."""
         parts: list[Part] = []
         made, left = self._made.get(kind, _Made()), tuple(texts)
@@ -207,7 +207,7 @@ class _Arranging:
             left = _without(left, found[0])
         return parts, left
 
-    def _note(self, kind: _Kind, operands: Sequence[str], relation: Relation) -> None:
+    def _note(self, kind: _ChainKind, operands: Sequence[str], relation: Relation) -> None:
         self._made.setdefault(kind, _Made()).add(sorted(operands), relation)
 
 
@@ -219,8 +219,8 @@ def _height(relation: Relation) -> int:
     return max(map(_height, below), default=0)
 
 
-def _kind(chain: SetOperation) -> _Kind:
-    return _Kind(chain.operator, chain.all, chain.window, chain.retain)
+def _kind(chain: SetOperation) -> _ChainKind:
+    return _ChainKind(chain.operator, chain.all, chain.window, chain.retain)
 
 
 def _wanted(chain: SetOperation, texts: Sequence[str]) -> tuple[str, ...]:

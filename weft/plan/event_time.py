@@ -134,7 +134,7 @@ def _range(select: Select) -> int:
 
 
 def passes_rows(source: Source) -> bool:
-    """Whether rows go through at once, each by itself: a stream, a selection, perhaps with tables, UNION ALL."""
+    """Whether rows pass one by one, without waiting: a stream, a selection, perhaps with tables, UNION ALL."""
     if isinstance(source, Stream):
         return True
     if isinstance(source, Select):
@@ -173,7 +173,7 @@ def gives_answers(source: Source) -> bool:
 
 
 def first_open_start(window: Window, watermark: Clock) -> Clock:
-    """The start of the oldest instance that is still open; rows older than it are of no more use to the window."""
+    """The start of the oldest instance that is still open; the window does not need older rows."""
     if watermark is None or window.range is None:
         return None
     return window.origin + ((watermark - window.origin - window.range) // window.slide + 1) * window.slide

@@ -139,7 +139,7 @@ class CycleMeasured:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class Measurements:
     """What the last cycles measured, the newest last; by stream the share of rows that satisfy a condition, and facts.
 
     `network` is what is known of selections and joins, as a document.

@@ -91,7 +91,7 @@ class Computation:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundRows:
     """Where a select finds its rows, and the columns that it needs of them, as the node counts legs."""
 
     result: Result
@@ -104,7 +104,7 @@ class Changes:
 
     computations: tuple[Computation, ...]
     removed: tuple[int, ...]
-    found: Mapping[str, Found]
+    found: Mapping[str, FoundRows]
     lost: tuple[str, ...]
     next_number: int
 
@@ -113,7 +113,7 @@ class Changes:
 class Network:
     """Nodes by number, parents before children, and for each select, by its place, where its rows are.
 
-    A number stands for a set of rows, for good. How a node gets its rows may change: a selection may find a closer
+    A number identifies a set of rows, for good. How a node gets its rows may change: a selection may find a closer
     parent, and a join may become a selection of a weaker join's rows, or a join again. Numbers are never used twice.
     """
 

@@ -148,7 +148,7 @@ def _without_selections(select: Select) -> Select:
 
 
 def substituted(expression: Expression, meaning: Mapping[Expression, Expression]) -> Expression:
-    """An expression in which some of the leaves stand for other expressions; all others stay as they are."""
+    """An expression in which some of the leaves are replaced by other expressions."""
     if isinstance(expression, Call):
         return replace(expression, args=tuple(substituted(arg, meaning) for arg in expression.args))
     return meaning.get(expression, expression)

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from lab.weaving.weave_averages import AveragesPlan, part, weave_averages
 from tests.optimizer.weave import cases
 from weft.algebra import Window
-from weft.optimizer.weave.acq import Acq, Measure, collapse, together
+from weft.optimizer.weave.acq import Acq, AcqMeasure, collapse, together
 from weft.optimizer.weave.costing import Levels, by_overlap
 from weft.optimizer.weave.woven_plan import plan_of
 
-SUM, COUNT = Measure("sum"), Measure("count")
+SUM, COUNT = AcqMeasure("sum"), AcqMeasure("count")
 AVERAGE = frozenset({SUM, COUNT})
 
 

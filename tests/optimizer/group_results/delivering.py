@@ -7,12 +7,12 @@ from typing import Any
 
 from tests.delivery.naive import takes
 from weft.algebra import Value
-from weft.optimizer.group_results import Representative
+from weft.optimizer.group_results import GroupRepresentative
 from weft.plan.subscription import Subscription
 
 
 def published(
-    representative: Representative, answers: Mapping[str, Sequence[tuple[Value, ...]]]
+    representative: GroupRepresentative, answers: Mapping[str, Sequence[tuple[Value, ...]]]
 ) -> list[dict[str, Any]]:
     """The rows that a group publishes, of what its parts answer: each instance by the first part that has it."""
     rows = []

@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 from tests.optimizer.group_results.drawn import alike, bound
 from tests.optimizer.group_results.test_exactness import PROPERTY, merging_with
 from weft.algebra import Query
-from weft.optimizer.group_results import Groups, Statistics
+from weft.optimizer.group_results import Groups, TrafficStatistics
 from weft.optimizer.group_results.forest import Forest, reoptimise
 from weft.optimizer.group_results.forms import contains
 from weft.optimizer.group_results.pricing import Policy
-from weft.optimizer.group_results.query_trees import FAN_OUT, Node, depth_of, derived, members_below
+from weft.optimizer.group_results.query_trees import FAN_OUT, TreeNode, depth_of, derived, members_below
 from weft.optimizer.group_results.shapes import shape_of
 from weft.optimizer.group_results.traffic_estimates import Sample
 
 
-def nodes_below(node: Node) -> Iterator[Node]:
+def nodes_below(node: TreeNode) -> Iterator[TreeNode]:
     yield node
     for child in node.children:
         yield from nodes_below(child)
@@ -55,7 +55,7 @@ def validate(groups: Groups) -> None:
 def test_trees_are_sound_whatever_comes_and_goes(
     queries: dict[str, Query], most_delay: int, data: st.DataObject
 ) -> None:
-    groups = Groups(Statistics(sample=64), most_delay=most_delay)
+    groups = Groups(TrafficStatistics(sample=64), most_delay=most_delay)
     standing: list[str] = []
     with merging_with(data):
         for name, query in queries.items():
@@ -79,7 +79,7 @@ def test_trees_are_sound_whatever_comes_and_goes(
 @pytest.mark.parametrize("seed", range(3))
 def test_trees_are_sound_with_hundreds_of_queries(seed: int) -> None:
     chance = random.Random(seed)
-    groups = Groups(Statistics(values={"trades.qty": range(100), "trades.num": range(100)}))
+    groups = Groups(TrafficStatistics(values={"trades.qty": range(100), "trades.num": range(100)}))
     standing: list[str] = []
     for number in range(300):
         low, high = chance.randrange(100), chance.randrange(100)
@@ -99,7 +99,7 @@ def test_trees_are_sound_with_hundreds_of_queries(seed: int) -> None:
 def test_nested_thresholds_make_no_chain() -> None:
     """Each query contains the next one, or the one before: a tree of containers alone would be a chain."""
     for order in (range(200), range(200, 0, -1)):
-        groups = Groups(Statistics(values={"trades.qty": range(200)}))
+        groups = Groups(TrafficStatistics(values={"trades.qty": range(200)}))
         for low in order:
             groups.insert(f"q{low}", bound(f"q{low}", f"SELECT qty FROM trades WHERE qty > {low}"))
         assert len(groups.names()) == 1
@@ -108,14 +108,14 @@ def test_nested_thresholds_make_no_chain() -> None:
         assert depth_of(forest.trees[0].root) <= 16
 
 
-def _figure_5() -> tuple[Forest, dict[str, Node]]:
+def _figure_5() -> tuple[Forest, dict[str, TreeNode]]:
     """Q' over Q1' = merge(Q3, Q4) and Q2, which contains Q5."""
     texts = {"Q2": "qty > 50", "Q3": "qty < 5", "Q4": "qty BETWEEN 5 AND 20", "Q5": "qty > 90"}
     queries = {name: bound(name, f"SELECT qty FROM trades WHERE {text}") for name, text in texts.items()}
     shapes = {name: shape_of(query) for name, query in queries.items()}
     first = shapes["Q2"]
     assert first is not None
-    forest = Forest(first.family, Policy(), Sample(Statistics(values={"trades.qty": range(100)})))
+    forest = Forest(first.family, Policy(), Sample(TrafficStatistics(values={"trades.qty": range(100)})))
     nodes = {}
     for name, shape in shapes.items():
         assert shape is not None
@@ -170,7 +170,7 @@ def test_what_is_handed_up_to_an_original_is_not_lost() -> None:
 
 
 def test_a_node_has_few_children() -> None:
-    groups = Groups(Statistics(values={"trades.qty": range(500)}))
+    groups = Groups(TrafficStatistics(values={"trades.qty": range(500)}))
     for low in range(0, 400, 4):
         groups.insert(f"q{low}", bound(f"q{low}", f"SELECT qty FROM trades WHERE qty BETWEEN {low} AND {low + 8}"))
     (forest,) = groups._forests.values()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from weft.algebra import Window
 from weft.kernels.kernel_cost import DUE_AWARE, PRINTED
-from weft.optimizer.weave.acq import Acq, Measure, collapse
+from weft.optimizer.weave.acq import Acq, AcqMeasure, collapse
 from weft.optimizer.weave.costing import (
     Costing,
     Levels,
@@ -45,7 +45,9 @@ def windows(*, whole: bool = False) -> st.SearchStrategy[Window]:
 
 def acqs() -> st.SearchStrategy[Acq]:
     """Queries of all kinds: a few measures, groupings and predicates."""
-    measure = st.sampled_from([Measure("sum"), Measure("count"), Measure("max", ("slickdeque_noninv", "flatfit"))])
+    measure = st.sampled_from(
+        [AcqMeasure("sum"), AcqMeasure("count"), AcqMeasure("max", ("slickdeque_noninv", "flatfit"))]
+    )
     return st.builds(
         Acq,
         windows(),

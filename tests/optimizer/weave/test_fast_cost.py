@@ -12,7 +12,7 @@ from weft.algebra import Window
 from weft.optimizer.weave.acq import Acq, collapse, demands_of, edges_of_all
 from weft.optimizer.weave.costing import Costing, tree_cost
 from weft.optimizer.weave.edge_meter import exact_meter
-from weft.optimizer.weave.fast_cost import Ledger, costs_alone
+from weft.optimizer.weave.fast_cost import DemandSums, costs_alone
 from weft.optimizer.weave.trees import Trees
 
 PLAIN = cases.COSTINGS[:-2]
@@ -64,7 +64,7 @@ def test_fast_costs_of_queries_alone_are_the_exact_ones(queries: list[Acq], cost
 def test_costs_at_least_are_no_higher_than_costs_at_any_higher_rate(
     one: list[Window], other: list[Window], low: Fraction, high: Fraction, costing: Costing
 ) -> None:
-    ledger = Ledger(costing)
+    ledger = DemandSums(costing)
     if ledger.rises_with_rate:
         low, high = sorted((low, high))
         ledger.enter(0, demands_of(collapse(one)))
@@ -75,7 +75,7 @@ def test_costs_at_least_are_no_higher_than_costs_at_any_higher_rate(
 
 
 def test_trees_that_are_removed_leave_nothing_behind() -> None:
-    ledger = Ledger(cases.COSTINGS[0])
+    ledger = DemandSums(cases.COSTINGS[0])
     ledger.enter(0, demands_of(collapse([Window(4, 2)])))
     before = ledger.costs_together(0, [1], np.array([0.5])).tolist()
     ledger.enter(1, demands_of(collapse([Window(8, 2)])))

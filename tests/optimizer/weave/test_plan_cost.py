@@ -13,7 +13,7 @@ from weft.kernels.algorithms import ALGORITHMS
 from weft.kernels.demand import demand
 from weft.kernels.kernel_choice import PREFERENCE
 from weft.kernels.kernel_cost import MEASURED_PRICES, cost_per_tick
-from weft.optimizer.weave.acq import Acq, Measure, collapse
+from weft.optimizer.weave.acq import Acq, AcqMeasure, collapse
 from weft.optimizer.weave.costing import (
     TREE_KERNELS,
     Costing,
@@ -113,7 +113,7 @@ def test_operations_of_prefix_and_running_aggregates_recounted(partition: list[l
 
 
 def test_a_lane_takes_the_cheapest_kernel_that_its_measure_allows() -> None:
-    query = Acq(Window(1000, 10), frozenset({Measure("max", ("panes", "slickdeque_noninv"))}))
+    query = Acq(Window(1000, 10), frozenset({AcqMeasure("max", ("panes", "slickdeque_noninv"))}))
     plan = plan_of([[query]], Fraction(1), Levels.TWO, by_operations())
     assert list(plan.groups[0].kernels.values()) == ["slickdeque_noninv"]
     both = [Acq(Window(1000, 10)), Acq(Window(500, 10))]
@@ -126,7 +126,7 @@ def test_tree_kernels_are_those_that_serve_many_ranges_in_order_of_preference() 
 
 
 def test_a_measure_that_no_kernel_of_the_costing_may_serve_is_refused() -> None:
-    query = Acq(Window(10, 10), frozenset({Measure("max", ("flatfit",))}))
+    query = Acq(Window(10, 10), frozenset({AcqMeasure("max", ("flatfit",))}))
     with pytest.raises(ValueError, match="none of the kernels panes may serve max"):
         tree_cost({query: 1}, by_printed("panes"))
 

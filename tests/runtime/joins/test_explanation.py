@@ -18,14 +18,14 @@ from tests.runtime.workload_run import Run
 from tests.support.golden import FIXTURES, Example, read_golden, rewrite_golden
 from weft.algebra import Query
 from weft.catalog import Catalog
+from weft.explain.describe_joins import shared_network
+from weft.explain.describe_windows import sharing
 from weft.explain.documents import network_document, network_query_document
 from weft.explain.explained import explained
-from weft.explain.explanation import LOG, SharedNetwork
-from weft.explain.joins import shared_network
+from weft.explain.plan_description import LOG, SharedNetwork
 from weft.explain.project import Project
-from weft.explain.windows import sharing
 from weft.loom import Loom
-from weft.plan.facts import Measured
+from weft.plan.facts import Measurements
 from weft.runtime.stages.joins.stored_network import StoredNetwork
 from weft.sql import NamesInMemory, read, statements
 from weft.sql.check import check
@@ -45,7 +45,7 @@ def _answer(statement: str) -> str:
     asked = read(statement, NamesInMemory(queries=queries))
     assert isinstance(asked, statements.Explain)
     chosen = None if asked.query is None else queries[asked.query]
-    text = explained(_given(), chosen, Measured(), asked.format)
+    text = explained(_given(), chosen, Measurements(), asked.format)
     # What a query means by itself is shown in another folder, what is woven too.
     paragraphs = text.split("\n\n")
     if asked.format == "TEXT":
@@ -171,7 +171,7 @@ def test_one_query_is_told_of_its_own_nodes_and_the_nearest_alone() -> None:
 
 
 def test_many_queries_are_not_planned_again_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("weft.explain.joins._MOST_ALONE", 2)
+    monkeypatch.setattr("weft.explain.describe_joins._MOST_ALONE", 2)
     network = shared_network(_given(), Project({}), chosen="cleo")
     assert network.queries["cleo"].alone is not None
     assert network.queries["ann"].alone is None
@@ -204,11 +204,11 @@ def test_a_thousand_nodes_are_a_few_lines_and_all_there_in_json() -> None:
     stream = "CREATE STREAM s (n BIGINT, v INT, w INT) WATERMARK FOR n AS n USING json;"
     script = stream + created(**{f"q{n}": f"SELECT n FROM s WHERE v = {n}" for n in range(300)})
     queries = check(script).queries
-    text = explained(queries, None, Measured(), "TEXT")
+    text = explained(queries, None, Measurements(), "TEXT")
     network = text[text.index("network:") :]
     assert len(network.splitlines()) < 300
     assert "and 261 nodes more" in network
-    assert len(json.loads(explained(queries, None, Measured(), "JSON"))["network"]["nodes"]) == 301
+    assert len(json.loads(explained(queries, None, Measurements(), "JSON"))["network"]["nodes"]) == 301
 
 
 # -- the network that runs --------------------------------------------------------------------------------------------
@@ -253,9 +253,9 @@ def test_a_query_that_began_without_sharing_stays_out_of_the_network(beside_orac
 def test_explaining_changes_nothing(tmp_path: Path) -> None:
     with Loom.open(tmp_path) as loom:
         loom.execute((FOLDER / "given.sql").read_text(encoding="utf-8"))
-        assert loom.explain() == explained(_given(), None, Measured(), "TEXT")
+        assert loom.explain() == explained(_given(), None, Measurements(), "TEXT")
     with Loom.open(tmp_path, write=False) as reader:
-        assert reader.explain() == explained(_given(), None, Measured(), "TEXT")
+        assert reader.explain() == explained(_given(), None, Measurements(), "TEXT")
     with Catalog.open(tmp_path) as catalog:
         assert not catalog.computations.load().computations
 
@@ -268,6 +268,6 @@ def test_the_examples_of_the_page_are_what_the_code_says() -> None:
     page, story = ((docs / name).read_text(encoding="utf-8") for name in ("explain.md", "sharing.md"))
     (script,) = re.findall(r"^```sql\n(.*?)^```", story, re.DOTALL | re.MULTILINE)
     queries = check(script).queries
-    _, network, _ = explained(queries, queries[2], Measured(), "TEXT").split("\n\n")
+    _, network, _ = explained(queries, queries[2], Measurements(), "TEXT").split("\n\n")
     assert f"```\n{network}\n```" in page
-    assert f"```mermaid\n{explained(queries, None, Measured(), 'MERMAID')}\n```" in page
+    assert f"```mermaid\n{explained(queries, None, Measurements(), 'MERMAID')}\n```" in page

@@ -16,12 +16,12 @@ from pyspark.sql import SparkSession
 from tests.runtime.windows.dashboards import story
 from tests.support.golden import FIXTURES, Example, read_golden, rewrite_golden
 from weft.algebra import Query, Select, Stream
+from weft.explain.describe_windows import sharing
 from weft.explain.documents import shared_document
 from weft.explain.explained import explained
-from weft.explain.explanation import ROW
+from weft.explain.plan_description import ROW
 from weft.explain.shared_text import shared_text
-from weft.explain.windows import sharing
-from weft.plan.facts import CycleMeasured, Measured, StreamMeasured
+from weft.plan.facts import CycleMeasured, Measurements, StreamMeasured
 from weft.runtime.columnar.rows import CORRUPT, column, with_names
 from weft.runtime.columnar.spark_expressions import spark_type
 from weft.runtime.stages.windows.reduction import reduction
@@ -34,7 +34,7 @@ FILES = sorted(path for path in FOLDER.glob("*.sql") if path.name != "given.sql"
 EXAMPLES = [(path, example) for path in FILES for example in read_golden(path)]
 
 #: What two cycles might have measured; the second found no rows on one of the streams.
-TWO_CYCLES = Measured(
+TWO_CYCLES = Measurements(
     (
         CycleMeasured(
             0,
@@ -76,7 +76,7 @@ def _names(script: str) -> NamesInMemory:
     return names
 
 
-def _answer(statement: str, measured: Measured) -> str:
+def _answer(statement: str, measured: Measurements) -> str:
     asked = read(statement, _given())
     assert isinstance(asked, statements.Explain)
     queries = tuple(_given().queries.values())
@@ -84,8 +84,8 @@ def _answer(statement: str, measured: Measured) -> str:
     return explained(queries, chosen, measured, asked.format).replace("\n\n", "\n")
 
 
-def _measured_in(path: Path) -> Measured:
-    return TWO_CYCLES if path.stem == "has_run" else Measured()
+def _measured_in(path: Path) -> Measurements:
+    return TWO_CYCLES if path.stem == "has_run" else Measurements()
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -191,7 +191,7 @@ def test_a_tree_is_apart_from_another_one(dashboard: Sequence[Query]) -> None:
 
 def test_every_query_is_explained_once(dashboard: Sequence[Query]) -> None:
     found = sharing(dashboard)
-    text = shared_text(dashboard, found, Measured())
+    text = shared_text(dashboard, found, Measurements())
     for name in found.woven:
         assert len(re.findall(rf"^ +{name} costs ", text, re.MULTILINE)) == 1
     for name, reason in found.not_woven.items():
@@ -209,9 +209,9 @@ def test_the_document_is_json_and_names_everybody(dashboard: Sequence[Query]) ->
 
 def test_explaining_one_query_tells_of_its_stream_alone() -> None:
     queries = tuple(_given().queries.values())
-    document = shared_document([_given().queries["lonely"]], sharing(queries), Measured())
+    document = shared_document([_given().queries["lonely"]], sharing(queries), Measurements())
     assert [each["stream"] for each in document["streams"]] == ["ticks"]
-    assert shared_document([_given().queries["dear"]], sharing(queries), Measured())["streams"] == []
+    assert shared_document([_given().queries["dear"]], sharing(queries), Measurements())["streams"] == []
 
 
 def test_the_engine_does_what_is_explained(dashboard: Sequence[Query]) -> None:
@@ -237,17 +237,17 @@ def test_a_thousand_conditions_are_a_few_lines_of_text_and_all_there_in_json() -
     queries = tuple(
         _names(f"CREATE STREAM ticks (n BIGINT, price INT) WATERMARK FOR n AS n USING json; {script}").queries.values()
     )
-    text = explained(queries, queries[0], Measured(), "TEXT")
+    text = explained(queries, queries[0], Measurements(), "TEXT")
     assert "shares the reduction with 999 other queries" in text
     assert max(map(len, text.splitlines())) < 400
-    (stream,) = json.loads(explained(queries, queries[0], Measured(), "JSON"))["streams"]
+    (stream,) = json.loads(explained(queries, queries[0], Measurements(), "JSON"))["streams"]
     assert len(stream["reduction"]["conditions"]) == 1000
     assert all(str(7 * n) in stream["reduction"]["sql"] for n in range(1000))
 
 
 def test_no_queries_share_nothing() -> None:
-    assert explained((), None, Measured(), "TEXT") == "no queries"
-    assert json.loads(explained((), None, Measured(), "JSON"))["queries"] == []
+    assert explained((), None, Measurements(), "TEXT") == "no queries"
+    assert json.loads(explained((), None, Measurements(), "JSON"))["queries"] == []
 
 
 # -- texts ------------------------------------------------------------------------------------------------------------
@@ -288,4 +288,4 @@ def test_the_page_about_explain_shows_what_is_said() -> None:
     assert script is not None
     assert shown is not None
     queries = tuple(_names(script[1]).queries.values())
-    assert shown[1] in explained(queries, None, Measured(), "TEXT")
+    assert shown[1] in explained(queries, None, Measurements(), "TEXT")

@@ -25,7 +25,7 @@ from weft.delivery.groups.epochs import (
     switch_place,
 )
 from weft.delivery.log.itinerary import Itinerary, Span, as_json, from_json
-from weft.optimizer.group_results import Change, Groups, Statistics, members_in
+from weft.optimizer.group_results import GroupChange, Groups, TrafficStatistics, members_in
 from weft.plan.subscription import Subscription
 
 #: Under which it is kept how groups are numbered: no number is used twice.
@@ -41,7 +41,7 @@ class Assignment:
     `told` says that links carry what edges tell each other, and not what a broker does (`group_results/pricing.py`).
     """
 
-    def __init__(self, catalog: Catalog, statistics: Statistics, most_delay: int, told: bool = True) -> None:
+    def __init__(self, catalog: Catalog, statistics: TrafficStatistics, most_delay: int, told: bool = True) -> None:
         self._catalog = catalog
         self._most_delay = most_delay
         self._groups = _kept_groups(catalog, statistics, most_delay, told)
@@ -62,7 +62,7 @@ class Assignment:
     def groups(self) -> Groups:
         return self._groups
 
-    def settle(self, moment: Moment, statistics: Statistics | None = None) -> None:
+    def settle(self, moment: Moment, statistics: TrafficStatistics | None = None) -> None:
         """Bring everything in line with the present members; with statistics, regroup what does not pay."""
         numbers = frozenset(self._catalog.members().values())
         with self._catalog.transaction():
@@ -72,7 +72,7 @@ class Assignment:
 
     # -- changes ------------------------------------------------------------------------------------------------------
 
-    def _change(self, numbers: frozenset[int], moment: Moment, statistics: Statistics | None) -> None:
+    def _change(self, numbers: frozenset[int], moment: Moment, statistics: TrafficStatistics | None) -> None:
         gone = sorted(self._itineraries.keys() - numbers)
         changes = [self._groups.terminate(str(number)) for number in gone if number not in self._unplaced]
         for number in gone:
@@ -94,7 +94,7 @@ class Assignment:
         self._broken = set()
         self._catalog.deliveries.put_group(_NUMBERS, {"next": self._groups.next_number})
 
-    def _begin_epochs(self, changes: Iterable[Change], *, regrouping: bool) -> set[str]:
+    def _begin_epochs(self, changes: Iterable[GroupChange], *, regrouping: bool) -> set[str]:
         """Let the groups that need it begin a new epoch; those that could do with less wait until all are regrouped."""
         changed = {group for change in changes for group in change.changed}
         needed = {group for change in changes for group in change.changed if group not in change.narrowed}
@@ -217,7 +217,7 @@ def _switched(spans: tuple[Span, ...], to: Span, place: int | None) -> tuple[Spa
     return (*before, replace(last, until=place), replace(to, since=place))
 
 
-def _kept_groups(catalog: Catalog, statistics: Statistics, most_delay: int, told: bool) -> Groups:
+def _kept_groups(catalog: Catalog, statistics: TrafficStatistics, most_delay: int, told: bool) -> Groups:
     """The groups as they were when the last process ended."""
     kept, queries = catalog.deliveries.groups(), _by_number(catalog)
     numbers = kept.pop(_NUMBERS, {"next": 1})
@@ -237,7 +237,7 @@ def _hop(queries: Mapping[str, Query], number: int) -> str:
     return dict(query.sink.options).get("hop", "") if query.sharing else f"query {number}"
 
 
-def _touched(changes: Iterable[Change]) -> set[str]:
+def _touched(changes: Iterable[GroupChange]) -> set[str]:
     """The groups that are made up differently after some changes."""
     touched: set[str] = set()
     for change in changes:

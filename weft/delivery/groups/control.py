@@ -26,7 +26,7 @@ from weft.delivery.log.delivery_errors import DeliveryError
 from weft.delivery.log.delivery_log import Limits, clear, cycles, delivery_directory
 from weft.delivery.log.itinerary import from_json
 from weft.delivery.log.publisher import Broker, Published, Publisher, open_publisher
-from weft.optimizer.group_results import Statistics
+from weft.optimizer.group_results import TrafficStatistics
 from weft.runtime.engine import Engine
 from weft.runtime.sinks.publishing import PublishedRows
 from weft.runtime.stages.statistics import measured, rates
@@ -141,7 +141,7 @@ class Control:
                 found.append(Published(each.stream, each.epoch, rows, each.watermark))
         return found
 
-    def _statistics(self) -> Statistics:
+    def _statistics(self) -> TrafficStatistics:
         """What is known of streams, columns and links when members are grouped."""
         if self._publisher is not None:
             self._observed.latency = self._publisher.latency

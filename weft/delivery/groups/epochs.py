@@ -26,7 +26,7 @@ from weft.algebra.properties import leaves
 from weft.algebra.relations import WINDOW_START
 from weft.catalog import Catalog, Representative
 from weft.optimizer import group_results
-from weft.optimizer.group_results import Kind
+from weft.optimizer.group_results import QueryKind
 from weft.plan.event_time import Clock, EventTime, QueryStart
 from weft.runtime.sinks.publishing import publishing_sink
 from weft.sql.names import OWN
@@ -60,46 +60,46 @@ class Moment:
         return EventTime(self.cycle, self.largest, self.largest, {})
 
 
-def switch_place(kind: Kind, relation: Relation, reach: int, moment: Moment) -> int | None:
+def switch_place(kind: QueryKind, relation: Relation, reach: int, moment: Moment) -> int | None:
     """The first place of which an older member takes the rows from a representative that begins now.
 
     None if it can take all: nothing has come yet.
     """
-    if kind is Kind.SELECTION:
+    if kind is QueryKind.SELECTION:
         return moment.cycle
     largest = moment.largest_under(relation)
     if largest is None:
         return None
-    if kind is Kind.JOIN:
+    if kind is QueryKind.JOIN:
         return largest + reach + 1
     lacking = moment.lacking(relation)
     return 1 + (largest if lacking is None else max(largest, lacking))
 
 
-def joins_at(kind: Kind, relation: Relation, moment: Moment) -> tuple[bool, int | None]:
+def joins_at(kind: QueryKind, relation: Relation, moment: Moment) -> tuple[bool, int | None]:
     """Whether a member that begins now can take all its answers from a representative that was there before it.
 
     If so, with the first place of which it takes rows, or None if that is all of them. A join saw older rows, and these
     cannot be told from its rows; and what history answers at once, the representative has answered before.
     """
-    if kind is Kind.SELECTION:
+    if kind is QueryKind.SELECTION:
         return True, moment.cycle
     if moment.largest_under(relation) is None:
         return True, None
-    if kind is Kind.JOIN or any(isinstance(each, Stream) and each.backfill for each in leaves(relation)):
+    if kind is QueryKind.JOIN or any(isinstance(each, Stream) and each.backfill for each in leaves(relation)):
         return False, None
     lacking = moment.lacking(relation)
     return True, None if lacking is None else lacking + 1
 
 
-def is_past(kind: Kind, relation: Relation, until: int, moment: Moment) -> bool:
+def is_past(kind: QueryKind, relation: Relation, until: int, moment: Moment) -> bool:
     """Whether no row with a place before `until` will come any more."""
-    if kind is Kind.SELECTION:
+    if kind is QueryKind.SELECTION:
         return moment.cycle >= until
     watermark = moment.watermark(relation)
     if watermark is None:
         return False
-    if kind is Kind.JOIN:
+    if kind is QueryKind.JOIN:
         return watermark >= until
     assert relation.window is not None
     assert relation.window.range is not None
@@ -116,7 +116,7 @@ class RunningEpoch:
 
     stream: str
     epoch: int
-    kind: Kind
+    kind: QueryKind
     relation: Relation
     reach: int
     by: tuple[str, ...]
@@ -128,7 +128,7 @@ class RunningEpoch:
 class _About(msgspec.Struct):
     """What the catalog keeps of a part, besides its query."""
 
-    kind: Kind
+    kind: QueryKind
     reach: int
     by: tuple[str, ...]
     ends: tuple[int, int] | None
@@ -143,14 +143,14 @@ def running_epochs(catalog: Catalog) -> dict[tuple[str, int], RunningEpoch]:
     return {key: _running(found) for key, found in parts.items()}
 
 
-def begin_epoch(catalog: Catalog, found: group_results.Representative, stream: str, epoch: int) -> RunningEpoch:
+def begin_epoch(catalog: Catalog, found: group_results.GroupRepresentative, stream: str, epoch: int) -> RunningEpoch:
     """Have a representative evaluated from the next cycle on."""
     shown = found.parts[0].query.clock
     by: tuple[str, ...] = ()
     clock: tuple[str, ...] = (shown,) if shown is not None and shown in found.columns else ()
-    if found.kind is Kind.AGGREGATE:
+    if found.kind is QueryKind.AGGREGATE:
         by = (WINDOW_START,)
-    elif found.kind is Kind.JOIN:
+    elif found.kind is QueryKind.JOIN:
         by = clock = found.clocks
     parts = []
     for number, part in enumerate(found.parts):

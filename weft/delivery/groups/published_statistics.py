@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from weft.algebra import Column, Relation, Select, Stream, Table, Value
-from weft.optimizer.group_results import Statistics
+from weft.optimizer.group_results import TrafficStatistics
 
 #: Rows of a stream that are remembered.
 _SAMPLE: Final = 1024
@@ -44,11 +44,11 @@ class PublishedStatistics:
                     key: plain for key, column in columns.items() if (plain := _plain(column, every)) is not None
                 }
 
-    def statistics(self, rates: Mapping[str, float]) -> Statistics:
+    def statistics(self, rates: Mapping[str, float]) -> TrafficStatistics:
         """All that is known when members are grouped."""
         values = {key: found for columns in self._values.values() for key, found in columns.items()}
         latencies = {} if self.latency is None else {"": self.latency}
-        return Statistics(rates, dict(self.widths), values, latencies=latencies)
+        return TrafficStatistics(rates, dict(self.widths), values, latencies=latencies)
 
 
 def _columns(relation: Relation) -> list[tuple[str, str, str]]:

@@ -10,10 +10,18 @@ query_trees          a group as a tree
 forest               the trees of a family: insert, terminate, re-optimise
 """
 
-from weft.optimizer.group_results.forms import Kind
-from weft.optimizer.group_results.groups import Change, Groups
+from weft.optimizer.group_results.forms import QueryKind
+from weft.optimizer.group_results.groups import GroupChange, Groups
 from weft.optimizer.group_results.query_trees import members_in
-from weft.optimizer.group_results.representatives import Part, Representative
-from weft.optimizer.group_results.traffic_estimates import Statistics
+from weft.optimizer.group_results.representatives import EvaluatedPart, GroupRepresentative
+from weft.optimizer.group_results.traffic_estimates import TrafficStatistics
 
-__all__ = ["Change", "Groups", "Kind", "Part", "Representative", "Statistics", "members_in"]
+__all__ = [
+    "EvaluatedPart",
+    "GroupChange",
+    "GroupRepresentative",
+    "Groups",
+    "QueryKind",
+    "TrafficStatistics",
+    "members_in",
+]

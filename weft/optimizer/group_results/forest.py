@@ -16,13 +16,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weft.optimizer.group_results.forms import Family, Form, Region
-from weft.optimizer.group_results.pricing import Member, Policy, Pricing
+from weft.optimizer.group_results.forms import Form, QueryFamily, Region
+from weft.optimizer.group_results.pricing import ForestMember, Policy, Pricing
 from weft.optimizer.group_results.query_trees import (
     FAN_OUT,
     MOST_NESTED,
     Decode,
-    Node,
+    TreeNode,
     add_up,
     add_up_to_root,
     derived,
@@ -40,7 +40,7 @@ MOST_MOVED = 0.01
 class Tree:
     """A group: its root, and its place among the roots."""
 
-    root: Node
+    root: TreeNode
     number: int
     label: str = ""
 
@@ -48,14 +48,14 @@ class Tree:
 class Forest:
     """The trees of queries of one family that leave by the same first hop."""
 
-    def __init__(self, family: Family, policy: Policy, sample: Sample, hop: str = "") -> None:
+    def __init__(self, family: QueryFamily, policy: Policy, sample: Sample, hop: str = "") -> None:
         self.family, self.policy, self.hop = family, policy, hop
         self.prices = Pricing(family, policy, sample)
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, ForestMember] = {}
         self.trees: list[Tree] = []
-        self._tree_of: dict[Node, Tree] = {}
+        self._tree_of: dict[TreeNode, Tree] = {}
 
-    def cost(self, node: Node) -> float:
+    def cost(self, node: TreeNode) -> float:
         """What it costs to send what a tree publishes."""
         return self.prices.cost(node)
 
@@ -70,11 +70,11 @@ class Forest:
 
     # Trees
 
-    def tree_of(self, node: Node) -> Tree:
+    def tree_of(self, node: TreeNode) -> Tree:
         """The tree that a node is in."""
         return self._tree_of[root_of(node)]
 
-    def plant(self, root: Node) -> Tree:
+    def plant(self, root: TreeNode) -> Tree:
         """A new tree."""
         tree = Tree(root, len(self.trees))
         self.trees.append(tree)
@@ -91,7 +91,7 @@ class Forest:
             self.trees[tree.number] = last
             last.number = tree.number
 
-    def has_root(self, tree: Tree, root: Node) -> None:
+    def has_root(self, tree: Tree, root: TreeNode) -> None:
         """The tree after its root, or anything below, has changed."""
         if tree.root is not root:
             del self._tree_of[tree.root]
@@ -100,30 +100,30 @@ class Forest:
             self._tree_of[root] = tree
         self.prices.screen.put(tree.number, self.prices.line(root, self.cost(root)))
 
-    def restored(self, document: Mapping[str, Any], members: Mapping[str, Member], decode: Decode) -> Node:
+    def restored(self, document: Mapping[str, Any], members: Mapping[str, ForestMember], decode: Decode) -> TreeNode:
         """A sub-tree that was kept as plain data."""
         children = [self.restored(each, members, decode) for each in document.get("children", ())]
         if "name" in document:
             node = members[document["name"]].node
         else:
-            node = Node(form_from_data(document["form"], self.family, self.prices.rows, decode))
+            node = TreeNode(form_from_data(document["form"], self.family, self.prices.rows, decode))
         node.is_flagged = document.get("flagged", False)
         self.adopt(node, children)
         return node
 
     # Insertion
 
-    def insert(self, member: Member) -> Tree:
+    def insert(self, member: ForestMember) -> Tree:
         """Adds a query to the group where that saves most, or to a new one."""
         self.keep(member)
         return self.place(member.node)
 
-    def keep(self, member: Member) -> None:
+    def keep(self, member: ForestMember) -> None:
         """Takes a member whose node is in a tree already, or will be."""
         assert member.node.name is not None
         self.members[member.node.name] = member
 
-    def place(self, node: Node) -> Tree:
+    def place(self, node: TreeNode) -> Tree:
         """Adds a query, or a whole sub-tree, where that saves most."""
         found = self.prices.screen.best(self.prices.line(node, self.cost(node)), self.policy.overhead)
         if found is None:
@@ -132,7 +132,7 @@ class Forest:
         self.join(tree, node)
         return tree
 
-    def join(self, tree: Tree, node: Node) -> None:
+    def join(self, tree: Tree, node: TreeNode) -> None:
         """Puts a query, or a whole sub-tree, into a tree."""
         root = tree.root
         if self.prices.contains(node.form, root.form):
@@ -147,7 +147,7 @@ class Forest:
             root = derived(self.prices.merged([root.form, node.form]), [root, node])
         self.has_root(tree, root)
 
-    def _take_over(self, node: Node, root: Node) -> None:
+    def _take_over(self, node: TreeNode, root: TreeNode) -> None:
         """Puts a root below an original that contains it. What was below it is now beside it: no level is added."""
         below, root.children = root.children, []
         self.adopt(node, [*node.children, *below])
@@ -155,7 +155,7 @@ class Forest:
             add_up(root)
             self.attach(node, root)
 
-    def attach(self, parent: Node, node: Node) -> None:
+    def attach(self, parent: TreeNode, node: TreeNode) -> None:
         """Puts a node below another, under children that contain it if there are such, else under the lightest.
 
         Nodes on the way that do not contain it are widened; the form of `parent` is the caller's concern.
@@ -168,7 +168,7 @@ class Forest:
             if within is None:
                 within = min(path.children, key=lambda each: each.weight)
                 if not within.is_derived:
-                    pair = Node(within.form)
+                    pair = TreeNode(within.form)
                     replace_child(within, pair)
                     self.adopt(pair, [within])
                     within = pair
@@ -178,7 +178,7 @@ class Forest:
         node.parent = path
         add_up_to_root(path)
 
-    def _child_around(self, parent: Node, node: Node) -> Node | None:
+    def _child_around(self, parent: TreeNode, node: TreeNode) -> TreeNode | None:
         return next((each for each in parent.children if self.prices.contains(node.form, each.form)), None)
 
     # Termination
@@ -203,7 +203,7 @@ class Forest:
         self.has_root(tree, self._rewritten(parent))
         return tree, False
 
-    def _heir(self, children: Sequence[Node]) -> Node | None:
+    def _heir(self, children: Sequence[TreeNode]) -> TreeNode | None:
         """What takes the place of a node that is gone, above its children."""
         if len(children) <= 1:
             for child in children:
@@ -213,8 +213,8 @@ class Forest:
         node.is_flagged = True
         return node
 
-    def _rewritten(self, node: Node) -> Node:
-        """The root after what is below a node has changed: the derived nodes from there up, merged anew."""
+    def _rewritten(self, node: TreeNode) -> TreeNode:
+        """The root after what is below a node has changed: the derived nodes from there up, merged again."""
         is_settled = False
         while True:
             parent = node.parent
@@ -238,8 +238,8 @@ class Forest:
                     return node
             node = parent
 
-    def _tightened(self, node: Node) -> bool:
-        """Merges the children of a derived node anew. Returns whether that changed nothing, for those above either."""
+    def _tightened(self, node: TreeNode) -> bool:
+        """Merge the children of a derived node again. Returns whether that changed nothing, for those above too."""
         form = self.prices.merged([each.form for each in node.children])
         is_narrower = self.prices.contains(form, node.form)
         if node.parent is None and not is_narrower:
@@ -250,7 +250,7 @@ class Forest:
             node.form = form
         return is_same
 
-    def adopt(self, node: Node, children: Sequence[Node]) -> None:
+    def adopt(self, node: TreeNode, children: Sequence[TreeNode]) -> None:
         """Puts nodes below another, in the place of what was there."""
         node.children = list(children)
         for child in children:
@@ -271,9 +271,9 @@ def reoptimise(forests: Iterable[Forest]) -> None:
 
 
 def _take_apart(forest: Forest) -> None:
-    out: list[Node] = []
+    out: list[TreeNode] = []
     for tree in forest.trees:
-        parts: list[Node] = []
+        parts: list[TreeNode] = []
         root = _reoptimised(forest, tree.root, parts)
         if root is None:
             # The heaviest part keeps the name, so that the fewest members move.
@@ -285,9 +285,9 @@ def _take_apart(forest: Forest) -> None:
         forest.place(node)
 
 
-def _reoptimised(forest: Forest, node: Node, out: list[Node]) -> Node | None:
+def _reoptimised(forest: Forest, node: TreeNode, out: list[TreeNode]) -> TreeNode | None:
     """A sub-tree after its round; None if it has been taken apart, and its parts have gone `out`."""
-    up: list[Node] = []
+    up: list[TreeNode] = []
     results = [_reoptimised(forest, child, up) for child in list(node.children)]
     kept = [each for each in results if each is not None]
     if not (node.is_flagged or up or kept != node.children):
@@ -316,7 +316,7 @@ def _reoptimised(forest: Forest, node: Node, out: list[Node]) -> Node | None:
     return node
 
 
-def _balanced(forest: Forest, children: list[Node]) -> list[Node]:
+def _balanced(forest: Forest, children: list[TreeNode]) -> list[TreeNode]:
     """No more children than a node may have: the lightest are put under a node of their own."""
     while len(children) > FAN_OUT:
         children = sorted(children, key=lambda each: each.weight)
@@ -326,7 +326,7 @@ def _balanced(forest: Forest, children: list[Node]) -> list[Node]:
 
 
 def _put_together(forests: Sequence[Forest], most: int) -> None:
-    """Lets whole trees join others of their forest where that gains most, at most so many members of them."""
+    """Merge whole trees with others of their forest where that gains most, at most `most` members in all."""
     gains = [
         (found[1] * forest.latency / tree.root.weight, number, tree)
         for number, forest in enumerate(forests)
@@ -361,7 +361,7 @@ def _best(forest: Forest, tree: Tree) -> tuple[int, float] | None:
 
 
 def remeasure(forest: Forest, sample: Sample) -> None:
-    """Estimates everything anew by other statistics; what does not pay by them is flagged."""
+    """Estimate everything by other statistics; what does not pay by them is flagged."""
     forest.prices.measure(sample)
     for member in forest.members.values():
         forest.prices.measured_anew(member)
@@ -371,7 +371,7 @@ def remeasure(forest: Forest, sample: Sample) -> None:
         forest.prices.screen.append(forest.prices.line(tree.root, forest.cost(tree.root)))
 
 
-def _remeasured(forest: Forest, node: Node) -> None:
+def _remeasured(forest: Forest, node: TreeNode) -> None:
     for child in node.children:
         _remeasured(forest, child)
     if node.is_derived:

@@ -40,7 +40,7 @@ MOST_SPANS = 16
 MOST_SCHEDULES = 8
 
 
-class Kind(Enum):
+class QueryKind(Enum):
     """How the rows of a representative are counted, and so where one epoch ends and the next one begins."""
 
     #: Rows pass at once: a member takes the rows of some cycles.
@@ -54,7 +54,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True)
-class Family:
+class QueryFamily:
     """What queries must have in common to be merged at all.
 
     `inputs` have standard aliases and no windows; a single input is called "". `common` is the condition that all of
@@ -62,7 +62,7 @@ class Family:
     inputs are.
     """
 
-    kind: Kind
+    kind: QueryKind
     inputs: tuple[Input, ...]
     clock_type: DataType
     text: str

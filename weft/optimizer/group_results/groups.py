@@ -17,22 +17,27 @@ from typing import Any
 
 from weft.algebra import Query
 from weft.optimizer.group_results.forest import Forest, Tree, remeasure, reoptimise
-from weft.optimizer.group_results.forms import Family, Form, Kind, contains
+from weft.optimizer.group_results.forms import Form, QueryFamily, QueryKind, contains
 from weft.optimizer.group_results.pricing import Policy
 from weft.optimizer.group_results.query_trees import Decode, Encode, members_below, names_in, node_as_data
-from weft.optimizer.group_results.representatives import Part, Representative, representative, subscription
+from weft.optimizer.group_results.representatives import (
+    EvaluatedPart,
+    GroupRepresentative,
+    representative,
+    subscription,
+)
 from weft.optimizer.group_results.shapes import shape_of
-from weft.optimizer.group_results.traffic_estimates import Sample, Statistics
+from weft.optimizer.group_results.traffic_estimates import Sample, TrafficStatistics
 from weft.plan.subscription import Subscription
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class GroupChange:
     """What an insertion, a termination or a round of re-optimisation did.
 
     `changed` are the groups with a new representative, and so a new epoch; new groups are among them. Those of them in
-    `narrowed` publish a part of what they published before: nobody lacks anything if they wait. `moved` has, by member,
-    the group it was in and the group it is in; None for a member that was not there before, or is not any more.
+    `narrowed` publish a part of what they published before: no member lacks anything if they wait. `moved` has, by
+    member, the group it was in and the group it is in; None for a member that was not there before, or is not any more.
     `ended` are groups without members.
     """
 
@@ -53,7 +58,7 @@ class _Alone:
 
 @dataclass(frozen=True, slots=True)
 class _Published:
-    """What a group published when somebody was last told: its epoch, its rows, its columns as bits."""
+    """What a group publishes since its last epoch began: the epoch, its rows, its columns as bits."""
 
     epoch: int
     form: Form
@@ -64,21 +69,21 @@ class Groups:
     """The queries whose answers are delivered, in groups.
 
     `most_delay` is by how many ticks a joined row may be late (0: never), `overhead` the relative increase of
-    processing that merging may cause (0.1: ten per cent). `told` says what links carry: rows with the columns of those
-    who take them, told apart by whoever sends them, or all that a group publishes (`pricing`).
+    processing that merging may cause (0.1: ten per cent). `told` says what links carry: rows with the columns of their
+    takers, marked by the sender, or all that a group publishes (`pricing`).
     """
 
     def __init__(
         self,
-        statistics: Statistics | None = None,
+        statistics: TrafficStatistics | None = None,
         *,
         most_delay: int = 0,
         overhead: float = 0.0,
         told: bool = False,
     ) -> None:
         self._policy = Policy(most_delay, overhead, told)
-        self._sample = Sample(statistics or Statistics())
-        self._forests: dict[tuple[Family, str], Forest] = {}
+        self._sample = Sample(statistics or TrafficStatistics())
+        self._forests: dict[tuple[QueryFamily, str], Forest] = {}
         self._where: dict[str, Forest | _Alone] = {}
         self._trees: dict[str, tuple[Forest, Tree] | _Alone] = {}
         self._published: dict[str, _Published] = {}
@@ -86,7 +91,7 @@ class Groups:
 
     # Queries come and go
 
-    def insert(self, name: str, query: Query, hop: str = "") -> Change:
+    def insert(self, name: str, query: Query, hop: str = "") -> GroupChange:
         """Adds a query under a name that is not there yet. Only queries with the same first hop share a group."""
         if name in self._where:
             raise ValueError(f"{name} is in a group already: terminate it first")
@@ -94,28 +99,28 @@ class Groups:
         if shape is None:
             alone = _Alone(query, self._new_label(), hop)
             self._where[name] = self._trees[alone.label] = alone
-            return Change((alone.label,), moved={name: (None, alone.label)})
+            return GroupChange((alone.label,), moved={name: (None, alone.label)})
         forest = self._forest(shape.family, hop)
         tree = forest.insert(forest.prices.member(name, shape))
         self._where[name] = forest
         changed, narrowed = self._settled(forest, [tree])
-        return Change(changed, narrowed, moved={name: (None, tree.label)})
+        return GroupChange(changed, narrowed, moved={name: (None, tree.label)})
 
-    def terminate(self, name: str) -> Change:
+    def terminate(self, name: str) -> GroupChange:
         """Removes a query."""
         place = self._where.pop(name)
         if isinstance(place, _Alone):
             del self._trees[place.label]
-            return Change(moved={name: (place.label, None)}, ended=(place.label,))
+            return GroupChange(moved={name: (place.label, None)}, ended=(place.label,))
         tree, has_ended = place.terminate(name)
         moved: dict[str, tuple[str | None, str | None]] = {name: (tree.label, None)}
         if has_ended:
             self._end(tree.label)
-            return Change(moved=moved, ended=(tree.label,))
+            return GroupChange(moved=moved, ended=(tree.label,))
         changed, narrowed = self._settled(place, [tree])
-        return Change(changed, narrowed, moved)
+        return GroupChange(changed, narrowed, moved)
 
-    def reoptimise(self, statistics: Statistics | None = None) -> Change:
+    def reoptimise(self, statistics: TrafficStatistics | None = None) -> GroupChange:
         """Regroups what does not pay any more, by what is known now.
 
         A group keeps its name as long as one of its parts stays together; members that go elsewhere have moved. One
@@ -143,9 +148,9 @@ class Groups:
         ended = tuple(sorted(set(before.values()) - set(after.values())))
         for label in ended:
             self._end(label)
-        return Change(tuple(changed), frozenset(narrowed), moved, ended)
+        return GroupChange(tuple(changed), frozenset(narrowed), moved, ended)
 
-    def _forest(self, family: Family, hop: str) -> Forest:
+    def _forest(self, family: QueryFamily, hop: str) -> Forest:
         forest = self._forests.get((family, hop))
         if forest is None:
             forest = self._forests[family, hop] = Forest(family, self._policy, self._sample, hop)
@@ -181,7 +186,7 @@ class Groups:
             changed.append(tree.label)
         return tuple(changed), frozenset(narrowed)
 
-    # What there is
+    # Members and representatives
 
     def names(self) -> tuple[str, ...]:
         """The groups there are."""
@@ -199,7 +204,7 @@ class Groups:
         place = self._where[member]
         return place.label if isinstance(place, _Alone) else place.tree_of(place.members[member].node).label
 
-    def representative(self, group: str) -> Representative:
+    def representative(self, group: str) -> GroupRepresentative:
         """What a group evaluates and publishes now."""
         place = self._trees[group]
         if isinstance(place, _Alone):
@@ -240,7 +245,7 @@ class Groups:
         return 0.0 if isinstance(place, _Alone) else place.traffic(members)
 
     def traffic_alone(self, member: str) -> float:
-        """Bytes per tick of a query's answers, if they are sent by themselves."""
+        """Bytes per tick of a query's answers, if they are sent alone."""
         place = self._where[member]
         return 0.0 if isinstance(place, _Alone) else place.prices.traffic_alone(place.members[member])
 
@@ -269,7 +274,7 @@ class Groups:
         data: Mapping[str, Any],
         queries: Mapping[str, Query],
         decode: Decode,
-        statistics: Statistics | None = None,
+        statistics: TrafficStatistics | None = None,
         *,
         most_delay: int = 0,
         overhead: float = 0.0,
@@ -313,13 +318,13 @@ def _are_equal(left: Form, right: Form) -> bool:
     )
 
 
-def _alone(group: str, query: Query) -> Representative:
+def _alone(group: str, query: Query) -> GroupRepresentative:
     """A query as the representative of a group of its own."""
     names = _unique([field.name for field in query.relation.fields])
-    part = Part(Query(f"{group}_1", query.relation, query.clock, query.text, query.sharing))
-    return Representative(group, 1, Kind.ALONE, (part,), names)
+    part = EvaluatedPart(Query(f"{group}_1", query.relation, query.clock, query.text, query.sharing))
+    return GroupRepresentative(group, 1, QueryKind.ALONE, (part,), names)
 
 
 def _unique(names: list[str]) -> tuple[str, ...]:
-    """Names of published columns; those that are there twice are told apart by their place."""
+    """Names of published columns; those that occur twice get their position as well."""
     return tuple(name if names.count(name) == 1 else f"{name}#{place}" for place, name in enumerate(names))

@@ -23,23 +23,23 @@ import numpy.typing as npt
 
 from weft.algebra import Aggregate, Expression
 from weft.optimizer.group_results import forms
-from weft.optimizer.group_results.forms import Family, Form, Region, union_of_ends
-from weft.optimizer.group_results.query_trees import Node, Sums, original
+from weft.optimizer.group_results.forms import Form, QueryFamily, Region, union_of_ends
+from weft.optimizer.group_results.query_trees import MemberSums, TreeNode, original
 from weft.optimizer.group_results.representatives import Wanted, wanted_by
-from weft.optimizer.group_results.shapes import Shape
-from weft.optimizer.group_results.traffic_estimates import Flow, Sample, Statistics, column_width, flow_of
+from weft.optimizer.group_results.shapes import QueryShape
+from weft.optimizer.group_results.traffic_estimates import FamilyRates, Sample, TrafficStatistics, column_width, flow_of
 from weft.predicates.normal_forms import Box
 from weft.windows.join_windows import JoinWindows
 
 _FEW_LINES, _FEW_COLUMNS = 2, 8
 
-#: Bytes that tell whose a row is: a number of 16 bits that stands for a set of members.
+#: Bytes that say whose a row is: a number of 16 bits for a set of members.
 TAG_BYTES = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How late rows may be, how much more processing is tolerated, and whether links are told whose rows are."""
+    """How late rows may be, how much more processing is tolerated, and whether links carry rows with their takers."""
 
     most_delay: int = 0
     overhead: float = 0.0
@@ -47,19 +47,19 @@ class Policy:
 
 
 @dataclass(slots=True)
-class Member:
+class ForestMember:
     """A query in a forest: what it wants, the columns that its user sees as bits, and its node."""
 
-    shape: Shape
+    shape: QueryShape
     wanted: Wanted
     shown: int
-    node: Node
+    node: TreeNode
 
 
 class Pricing:
     """The prices of one family. Columns are numbered as they come, so that a set of them is a number's bits."""
 
-    def __init__(self, family: Family, policy: Policy, sample: Sample) -> None:
+    def __init__(self, family: QueryFamily, policy: Policy, sample: Sample) -> None:
         self.family, self.policy = family, policy
         self.aggregates: dict[str, Aggregate] = {}
         self.columns: dict[str, int] = {}
@@ -67,7 +67,7 @@ class Pricing:
         self.measure(sample)
 
     def measure(self, sample: Sample) -> None:
-        """Go by other statistics from now on. There are no lines in the screen then."""
+        """Use other statistics from now on. The screen has no lines then."""
         self._sample = sample
         flow = flow_of(sample.statistics, self.family)
         self.screen = Screen(flow, sample.size, len(flow.rates), self.policy.told)
@@ -75,7 +75,7 @@ class Pricing:
             self.screen.add_column(column_width(sample.statistics, self.family, expression))
 
     @property
-    def statistics(self) -> Statistics:
+    def statistics(self) -> TrafficStatistics:
         """What is known of streams, columns and links."""
         return self._sample.statistics
 
@@ -93,14 +93,14 @@ class Pricing:
         """Whether a form has all rows of another one, as timely as the policy demands."""
         return forms.contains(inner, outer, self.policy.most_delay)
 
-    def form_of(self, shape: Shape) -> Form:
+    def form_of(self, shape: QueryShape) -> Form:
         """What a query answers."""
         regions = tuple(Region(box, self.rows(box)) for box in shape.boxes)
         return Form(regions, shape.windows, None if shape.end is None else frozenset({shape.end}))
 
     # Members
 
-    def member(self, name: str, shape: Shape) -> Member:
+    def member(self, name: str, shape: QueryShape) -> ForestMember:
         """A query as a tree of its own, which is not in the forest yet."""
         wanted = wanted_by(shape)
         self.aggregates.update(shape.aggregates)
@@ -109,20 +109,20 @@ class Pricing:
         shown = sum({1 << self.columns[published] for _, published in wanted.shown})
         needed = sum(1 << self.columns[published] for published in wanted.columns)
         form = self.form_of(shape)
-        return Member(shape, wanted, shown, original(name, form, self._sums(form, needed, shown)))
+        return ForestMember(shape, wanted, shown, original(name, form, self._sums(form, needed, shown)))
 
-    def measured_anew(self, member: Member) -> None:
+    def measured_anew(self, member: ForestMember) -> None:
         """A member's form and sums by the statistics of now."""
         node = member.node
         node.form = self.form_of(member.shape)
         node.own = self._sums(node.form, node.own.columns, member.shown)
 
-    def _sums(self, form: Form, needed: int, shown: int) -> Sums:
+    def _sums(self, form: Form, needed: int, shown: int) -> MemberSums:
         rows = 0
         for region in form.regions:
             rows |= region.rows
         told = self.screen.told(rows, shown) if self.policy.told else 0
-        return Sums(rows, needed, self.screen.work(form, rows), told, 1)
+        return MemberSums(rows, needed, self.screen.work(form, rows), told, 1)
 
     def _column(self, name: str, expression: Expression) -> None:
         if name not in self.columns:
@@ -137,15 +137,15 @@ class Pricing:
 
     # Prices
 
-    def cost(self, node: Node) -> float:
+    def cost(self, node: TreeNode) -> float:
         """What it costs to send what a tree publishes over a link with all its members behind it."""
         return self._carried(node.form, node.sums)
 
-    def line(self, node: Node, cost: float) -> Line:
+    def line(self, node: TreeNode, cost: float) -> Line:
         """What has to be known of a tree to screen it."""
         return Line(node.form, node.sums, cost)
 
-    def traffic(self, members: Sequence[Member]) -> float:
+    def traffic(self, members: Sequence[ForestMember]) -> float:
         """Bytes per tick that some members of one tree need together, each row once, without what others want."""
         sums = members[0].node.own
         for member in members[1:]:
@@ -156,15 +156,15 @@ class Pricing:
         # Rows of a join that meet in the windows of none are not sent: there are no more than the members have.
         return min(together, sum(self._carried(each.node.form, each.node.own, tagged=True) for each in members))
 
-    def traffic_alone(self, member: Member) -> float:
-        """Bytes per tick of a member's answers, if they are sent by themselves: with the columns that its user sees."""
+    def traffic_alone(self, member: ForestMember) -> float:
+        """Bytes per tick of a member's answers, if they are sent alone: with the columns that its user sees."""
         form, own = member.node.form, member.node.own
         if self.policy.told:
             # The same price as of a group of one, also if no row of the sample is among its answers.
             return self._carried(form, own)
         return self.screen.rate(form) * self.screen.share(own.rows) * self.screen.width(member.shown)
 
-    def _carried(self, form: Form, sums: Sums, tagged: bool = False) -> float:
+    def _carried(self, form: Form, sums: MemberSums, tagged: bool = False) -> float:
         if self.policy.told:
             return self.screen.rate(form) * self.screen.told_width(sums, tagged or sums.weight > 1)
         return self.screen.rate(form) * self.screen.share(sums.rows) * self.screen.width(sums.columns)
@@ -175,17 +175,17 @@ class Pricing:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What is known of a root, or of what is to be merged with one. `cost` is what it costs by itself."""
+    """What is known of a root, or of what is to be merged with one. `cost` is its cost alone."""
 
     form: Form
-    sums: Sums
+    sums: MemberSums
     cost: float
 
 
 class Screen:
     """Lines by number, for one family. What links carry depends on whether they are `told` whose rows are."""
 
-    def __init__(self, flow: Flow, sample: int, inputs: int, is_told: bool = False) -> None:
+    def __init__(self, flow: FamilyRates, sample: int, inputs: int, is_told: bool = False) -> None:
         self._flow, self._sample, self._is_told = flow, sample, is_told
         self._lines: list[Line] = []
         self._words = -(-sample // 64)
@@ -217,14 +217,14 @@ class Screen:
         return float(self._widths[bits_of(columns)].sum())
 
     def share(self, rows: int) -> float:
-        """The share of rows that some bits stand for; what is not in the sample at all is rare."""
+        """The share of rows that some bits are; what is not in the sample at all is rare."""
         return max(rows.bit_count(), 0.5) / self._sample
 
     def told(self, rows: int, shown: int) -> int:
         """The rows of which some columns are shown, for each column in a place of its own."""
         return sum(rows << (64 * self._words * column) for column in bits_of(shown))
 
-    def told_width(self, sums: Sums, tagged: bool) -> float:
+    def told_width(self, sums: MemberSums, tagged: bool) -> float:
         """Bytes, by row of the sample, of what members are shown of the rows that they take."""
         found = self._told_words(sums.told)
         counts = np.bitwise_count(found).sum(axis=1, dtype=np.int64)
@@ -315,7 +315,7 @@ class Screen:
         return np.asarray(self._figures[:count, 0] + missing)
 
     def _told_sizes(self, new: Line, wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """Bytes, by row of the sample, of each root merged with what is new, as links carry it that are told."""
+        """Bytes, by row of the sample, of each root merged with what is new, as links carry it if edges mark rows."""
         found = self._told_words(new.sums.told)
         columns = np.flatnonzero(found.any(axis=1))
         before = self._told[: len(wanted), columns]

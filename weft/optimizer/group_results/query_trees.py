@@ -1,7 +1,7 @@
 """Groups as trees: the root is the representative, and every query is contained in the root of its tree.
 
 A node is **original**, a member's query, or **derived**, made by merging its children. What is below an original is
-contained in it. So when a member leaves, only the derived nodes above it are merged anew:
+contained in it. So when a member leaves, only the derived nodes above it are merged again:
 
         Q' = merge(Q1', Q2)                       Q' = merge(Q1', Q5)
         ├── Q1' = merge(Q3, Q4)     Q2 leaves     ├── Q1'
@@ -11,8 +11,8 @@ contained in it. So when a member leaves, only the derived nodes above it are me
             └── Q5 (contained in Q2)
 
 Trees stay flat: a node has a few children, and what comes when there are that many goes to the lightest of them. A root
-that has all rows of what comes stays as it is, even if merging its children anew would give another condition: then no
-one has to be told.
+that has all rows of what comes stays as it is, even if merging its children again would give another condition: then
+its representative stays too.
 
 Trees are kept as plain data, so that groups outlive a restart. Members are kept by name: their queries are kept
 elsewhere. Of a derived node the form is kept, since it may depend on what was known, and on which members there were,
@@ -26,16 +26,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weft.algebra import Expression, Select
-from weft.optimizer.group_results.forms import Family, Form, Region, Rows, condition_of_boxes
+from weft.optimizer.group_results.forms import Form, QueryFamily, Region, Rows, condition_of_boxes
 from weft.predicates.domains import clock_facts
 from weft.predicates.normal_forms import Box, conjunctive_form, disjunctive_form
 from weft.windows.join_windows import JoinWindows
 from weft.windows.slicing import ResidueClass
 
-#: A node has so many children at most, unless members leave.
+#: The most children of a node, unless members leave.
 FAN_OUT = 4
 
-#: What is contained in nested nodes goes so many levels down for it: ten thousand thresholds would make a chain.
+#: How many levels a node that nested nodes contain goes down: ten thousand thresholds would make a chain.
 MOST_NESTED = 6
 
 Encode = Callable[[Expression | None], Any]
@@ -43,7 +43,7 @@ Decode = Callable[[Any], Expression | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Sums:
+class MemberSums:
     """Of some members together: the rows of the sample that they want, the columns that they need (bits), what the
     engine would have to do for each of them alone, the rows that they show of each column (`Screen.told`), how many
     they are.
@@ -55,8 +55,8 @@ class Sums:
     told: int = 0
     weight: int = 0
 
-    def __or__(self, other: Sums) -> Sums:
-        return Sums(
+    def __or__(self, other: MemberSums) -> MemberSums:
+        return MemberSums(
             self.rows | other.rows,
             self.columns | other.columns,
             self.work + other.work,
@@ -66,7 +66,7 @@ class Sums:
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class TreeNode:
     """A node of a query tree. `name` is the member's, or None if it is derived.
 
     `own` is of the member itself, `sums` of the members below the node and itself.
@@ -74,11 +74,11 @@ class Node:
 
     form: Form
     name: str | None = None
-    own: Sums = Sums()
-    children: list[Node] = field(default_factory=list)
-    parent: Node | None = None
+    own: MemberSums = MemberSums()
+    children: list[TreeNode] = field(default_factory=list)
+    parent: TreeNode | None = None
     is_flagged: bool = False
-    sums: Sums = Sums()
+    sums: MemberSums = MemberSums()
 
     @property
     def is_derived(self) -> bool:
@@ -90,21 +90,21 @@ class Node:
         return self.sums.weight
 
 
-def original(name: str, form: Form, own: Sums) -> Node:
+def original(name: str, form: Form, own: MemberSums) -> TreeNode:
     """A member's query as a tree of its own."""
-    return Node(form, name, own, sums=own)
+    return TreeNode(form, name, own, sums=own)
 
 
-def derived(form: Form, children: Sequence[Node]) -> Node:
+def derived(form: Form, children: Sequence[TreeNode]) -> TreeNode:
     """A node that was made by merging some, above them."""
-    node = Node(form, children=list(children))
+    node = TreeNode(form, children=list(children))
     for child in children:
         child.parent = node
     add_up(node)
     return node
 
 
-def add_up(node: Node) -> None:
+def add_up(node: TreeNode) -> None:
     """Sums over a node's children and itself."""
     sums = node.own
     for child in node.children:
@@ -112,21 +112,21 @@ def add_up(node: Node) -> None:
     node.sums = sums
 
 
-def add_up_to_root(node: Node | None) -> None:
+def add_up_to_root(node: TreeNode | None) -> None:
     """The sums of a node and of all above it."""
     while node is not None:
         add_up(node)
         node = node.parent
 
 
-def root_of(node: Node) -> Node:
+def root_of(node: TreeNode) -> TreeNode:
     """The root of the tree that a node is in."""
     while node.parent is not None:
         node = node.parent
     return node
 
 
-def members_below(node: Node) -> Iterator[Node]:
+def members_below(node: TreeNode) -> Iterator[TreeNode]:
     """The originals of a sub-tree, from above."""
     waiting = [node]
     while waiting:
@@ -136,7 +136,7 @@ def members_below(node: Node) -> Iterator[Node]:
         waiting.extend(reversed(each.children))
 
 
-def replace_child(old: Node, new: Node) -> None:
+def replace_child(old: TreeNode, new: TreeNode) -> None:
     """Puts a node in the place of another under its parent."""
     parent = old.parent
     assert parent is not None
@@ -144,7 +144,7 @@ def replace_child(old: Node, new: Node) -> None:
     new.parent, old.parent = parent, None
 
 
-def depth_of(node: Node) -> int:
+def depth_of(node: TreeNode) -> int:
     """How many levels a sub-tree has."""
     return 1 + max(map(depth_of, node.children), default=0)
 
@@ -152,7 +152,7 @@ def depth_of(node: Node) -> int:
 # -- as plain data ----------------------------------------------------------------------------------------------------
 
 
-def node_as_data(node: Node, encode: Encode) -> dict[str, Any]:
+def node_as_data(node: TreeNode, encode: Encode) -> dict[str, Any]:
     """A sub-tree as plain data."""
     document: dict[str, Any] = (
         {"name": node.name} if node.name is not None else {"form": form_as_data(node.form, encode)}
@@ -187,7 +187,7 @@ def form_as_data(form: Form, encode: Encode) -> dict[str, Any]:
     return document
 
 
-def form_from_data(document: Mapping[str, Any], family: Family, rows: Rows, decode: Decode) -> Form:
+def form_from_data(document: Mapping[str, Any], family: QueryFamily, rows: Rows, decode: Decode) -> Form:
     """The form that `form_as_data` wrote down."""
     boxes = [_box(decode(each), family) for each in document["boxes"]]
     regions = tuple(Region(box, rows(box)) for box in boxes)
@@ -199,7 +199,7 @@ def form_from_data(document: Mapping[str, Any], family: Family, rows: Rows, deco
     return Form(regions, JoinWindows(tuple(ranges), slide, origin), delay=delay)
 
 
-def _box(condition: Expression | None, family: Family) -> Box:
+def _box(condition: Expression | None, family: QueryFamily) -> Box:
     select = Select(family.inputs, None, (), family.clock_type)
     found = disjunctive_form(conjunctive_form(condition, clock_facts(select)))
     assert found is not None

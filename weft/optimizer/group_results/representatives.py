@@ -34,8 +34,8 @@ from weft.algebra import (
     WindowBound,
 )
 from weft.algebra.properties import clock_column
-from weft.optimizer.group_results.forms import Family, Form, Kind, condition_of_boxes
-from weft.optimizer.group_results.shapes import Shape, clocks_of, is_of_groups, published_name
+from weft.optimizer.group_results.forms import Form, QueryFamily, QueryKind, condition_of_boxes
+from weft.optimizer.group_results.shapes import QueryShape, clocks_of, is_of_groups, published_name
 from weft.plan.normal_form import substituted
 from weft.plan.subscription import ALL_ROWS, Comparison, Conjunction, Subscription
 from weft.predicates.clauses import disjunction_with
@@ -55,7 +55,7 @@ _Publish = Callable[[Expression], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class EvaluatedPart:
     """One query that the engine evaluates for a group. All parts of an epoch have the same columns.
 
     `ends` are the ends of its window instances, if there are several parts: a row is published by the first part whose
@@ -71,7 +71,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Representative:
+class GroupRepresentative:
     """What a group evaluates and publishes from one epoch to the next.
 
     `columns` are the published columns, in the order of the parts' outputs. For a join, `clocks` are those that show
@@ -81,8 +81,8 @@ class Representative:
 
     group: str
     epoch: int
-    kind: Kind
-    parts: tuple[Part, ...]
+    kind: QueryKind
+    parts: tuple[EvaluatedPart, ...]
     columns: tuple[str, ...]
     clocks: tuple[str, ...] = ()
     reach: int = 0
@@ -91,22 +91,22 @@ class Representative:
 def representative(
     group: str,
     epoch: int,
-    family: Family,
+    family: QueryFamily,
     form: Form,
     columns: Mapping[str, Expression],
     aggregates: Mapping[str, Aggregate],
-) -> Representative:
+) -> GroupRepresentative:
     """What a group evaluates: a query for each schedule, or just one."""
     ordered = dict(sorted(columns.items()))
     name = f"{group}_{epoch}"
-    if family.kind is not Kind.AGGREGATE:
+    if family.kind is not QueryKind.AGGREGATE:
         query = _query(name, _combination(family, form, ordered))
         windows = form.windows
-        return Representative(
+        return GroupRepresentative(
             group,
             epoch,
             family.kind,
-            (Part(query),),
+            (EvaluatedPart(query),),
             tuple(ordered),
             tuple(map(text_of, clocks_of(family))) if windows else (),
             max(windows.ranges) - 1 if windows else 0,
@@ -114,13 +114,13 @@ def representative(
     assert form.ends is not None
     ends: Sequence[ResidueClass] = sorted(form.ends)
     parts = tuple(
-        Part(
+        EvaluatedPart(
             _query(name if len(ends) == 1 else f"{name}_{number}", _aggregate(family, form, each, ordered, aggregates)),
             each if len(ends) > 1 else None,
         )
         for number, each in enumerate(ends)
     )
-    return Representative(group, epoch, family.kind, parts, tuple(ordered))
+    return GroupRepresentative(group, epoch, family.kind, parts, tuple(ordered))
 
 
 def _query(name: str, select: Select) -> Query:
@@ -132,7 +132,7 @@ def _named(item: Input) -> Input:
     return item if item.alias or not isinstance(item.source, Stream) else replace(item, alias=item.source.name)
 
 
-def _over(family: Family) -> Mapping[Expression, Expression]:
+def _over(family: QueryFamily) -> Mapping[Expression, Expression]:
     """What the columns of a family are called in a query."""
     return {
         Column(item.alias, each.name, each.type): Column(_named(item).alias, each.name, each.type)
@@ -141,7 +141,7 @@ def _over(family: Family) -> Mapping[Expression, Expression]:
     }
 
 
-def _combination(family: Family, form: Form, columns: Mapping[str, Expression]) -> Select:
+def _combination(family: QueryFamily, form: Form, columns: Mapping[str, Expression]) -> Select:
     meaning = _over(family)
     inputs = [_named(each) for each in family.inputs]
     if form.windows is not None:
@@ -165,7 +165,7 @@ def _combination(family: Family, form: Form, columns: Mapping[str, Expression]) 
 
 
 def _aggregate(
-    family: Family,
+    family: QueryFamily,
     form: Form,
     end: ResidueClass,
     columns: Mapping[str, Expression],
@@ -177,7 +177,7 @@ def _aggregate(
     read = frozenset().union(*(columns_of(each) for each in (*columns.values(), *([having] if having else []))))
     used = sorted({column.name for column in read if column.name in aggregates})
     if not family.keys and not used:
-        # Nobody shows an aggregate, but it is one that makes a row of an instance.
+        # No member shows an aggregate, but an instance has a row only because of one.
         used = sorted(aggregates)[:1]
     groups: dict[Expression, Expression] = {
         Column("", WINDOW_END if bound else WINDOW_START, family.clock_type): WindowBound(bound, family.clock_type)
@@ -205,7 +205,7 @@ def _aggregate(
     )
 
 
-def _condition_of_rows(family: Family, form: Form) -> Expression | None:
+def _condition_of_rows(family: QueryFamily, form: Form) -> Expression | None:
     """What the regions demand of grouping columns, before grouping: most groups need not be made at all."""
     columns = {key.name: key for key in family.keys if isinstance(key, Column)}
     boxes: list[Box] = []
@@ -236,7 +236,7 @@ class Wanted:
     columns: Mapping[str, Expression]
 
 
-def wanted_by(shape: Shape) -> Wanted:
+def wanted_by(shape: QueryShape) -> Wanted:
     """What a query wants of the rows that contain its answers."""
     columns: dict[str, Expression] = {}
 
@@ -254,7 +254,7 @@ def wanted_by(shape: Shape) -> Wanted:
     return Wanted(shown, ALL_ROWS if () in any_of else any_of, columns)
 
 
-def subscription(stream: str, shape: Shape, wanted: Wanted) -> Subscription:
+def subscription(stream: str, shape: QueryShape, wanted: Wanted) -> Subscription:
     """The subscription of a member, complete."""
     return Subscription(stream, wanted.shown, wanted.any_of, shape.meeting, shape.schedule)
 

@@ -9,7 +9,7 @@ queries over queries, and what said SHARING OFF.
 
 A **shape** has the query in terms that do not depend on its user: inputs have standard aliases, and whatever it needs
 of the published rows has a name that is its own text. What is computed after grouping is written over columns that are
-called like the keys and aggregates they stand for.
+called like the keys and aggregates in their place.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from weft.algebra import (
     Table,
     WindowBound,
 )
-from weft.optimizer.group_results.forms import Family, Kind
+from weft.optimizer.group_results.forms import QueryFamily, QueryKind
 from weft.plan.normal_form import normalised, substituted
 from weft.plan.subscription import Meeting, Schedule
 from weft.predicates.clauses import Disjunction, predicate_set, set_with
@@ -52,13 +52,13 @@ MOST_BOXES_OF_A_MEMBER = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class QueryShape:
     """A query that can be merged: its family, its condition as boxes, its windows, and what it shows.
 
     `outputs` have the names that its user sees. `aggregates` are those that outputs and boxes speak of, by name.
     """
 
-    family: Family
+    family: QueryFamily
     boxes: tuple[Box, ...]
     outputs: tuple[Output, ...]
     windows: JoinWindows | None = None
@@ -84,7 +84,7 @@ class Shape:
         return Schedule(WINDOW_END, self.end.modulus, self.end.residue) if self.end else None
 
 
-def clocks_of(family: Family) -> tuple[Column, ...]:
+def clocks_of(family: QueryFamily) -> tuple[Column, ...]:
     """The clock columns of the inputs that flow, in the order of the inputs."""
     return tuple(
         Column(each.alias, each.source.clock, family.clock_type)
@@ -93,7 +93,7 @@ def clocks_of(family: Family) -> tuple[Column, ...]:
     )
 
 
-def shape_of(query: Query) -> Shape | None:
+def shape_of(query: Query) -> QueryShape | None:
     """The shape of a query, or None if it is alone."""
     select = normalised(query.relation) if query.sharing else None
     if not isinstance(select, Select) or select.distinct or select.retain or select.emit_empty:
@@ -108,7 +108,7 @@ def shape_of(query: Query) -> Shape | None:
 # --- selections and joins --------------------------------------------------------------------------------------------
 
 
-def _combination(select: Select) -> Shape | None:
+def _combination(select: Select) -> QueryShape | None:
     flowing = select.flowing
     is_join = len(flowing) > 1
     if any((each.window is None or each.window.is_unbounded) if is_join else each.window for each in flowing):
@@ -120,8 +120,8 @@ def _combination(select: Select) -> Shape | None:
     if boxes is None:
         return None
     common = set_with(equations)
-    family = Family(
-        Kind.JOIN if is_join else Kind.SELECTION,
+    family = QueryFamily(
+        QueryKind.JOIN if is_join else QueryKind.SELECTION,
         tuple(replace(each, window=None) for each in select.inputs),
         select.clock_type,
         common.text,
@@ -131,7 +131,7 @@ def _combination(select: Select) -> Shape | None:
     ranges = tuple(each.range for each in windows if each.range is not None)
     outputs = tuple(Output(each.name, canonical(each.expression)) for each in select.outputs)
     meeting = JoinWindows(ranges, windows[0].slide, windows[0].origin) if is_join else None
-    return Shape(family, boxes, outputs, meeting)
+    return QueryShape(family, boxes, outputs, meeting)
 
 
 def _is_equation(condition: Disjunction) -> bool:
@@ -183,7 +183,7 @@ def _renamed(expression: Expression, names: Mapping[str, str]) -> Expression:
 # --- aggregates ------------------------------------------------------------------------------------------------------
 
 
-def _aggregate(select: Select) -> Shape | None:
+def _aggregate(select: Select) -> QueryShape | None:
     window = select.window
     if window is None or window.range is None or len(select.inputs) > 1:
         return None
@@ -201,8 +201,8 @@ def _aggregate(select: Select) -> Shape | None:
         return None
     common = set_with(each for each in conditions if each not in of_groups)
     named = sorted(keys)
-    family = Family(
-        Kind.AGGREGATE,
+    family = QueryFamily(
+        QueryKind.AGGREGATE,
         select.inputs,
         select.clock_type,
         f"{common.text} GROUP BY {', '.join(named)}",
@@ -210,7 +210,7 @@ def _aggregate(select: Select) -> Shape | None:
         tuple(keys[name] for name in named),
         window.range,
     )
-    return Shape(
+    return QueryShape(
         family,
         boxes,
         tuple(Output(each.name, canonical(substituted(each.expression, meaning))) for each in select.outputs),
@@ -258,10 +258,10 @@ def aggregate_name(aggregate: Aggregate) -> str:
     return f"{aggregate.function.upper()}({'DISTINCT ' * aggregate.distinct}{args})"
 
 
-def published_name(family: Family, expression: Expression) -> str:
+def published_name(family: QueryFamily, expression: Expression) -> str:
     """The name of a published column: the text of what it shows."""
     # After grouping, columns are called by their texts already.
-    if family.kind is Kind.AGGREGATE and isinstance(expression, Column):
+    if family.kind is QueryKind.AGGREGATE and isinstance(expression, Column):
         return expression.name
     return text_of(expression)
 

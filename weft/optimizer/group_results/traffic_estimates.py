@@ -21,8 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.algebra import Column, DataType, Expression, Kind, Literal, Stream, Table, Value
-from weft.optimizer.group_results.forms import Family
-from weft.optimizer.group_results.forms import Kind as FormKind
+from weft.optimizer.group_results.forms import QueryFamily, QueryKind
 from weft.predicates.comparisons import place_of
 from weft.predicates.intervals import Cut, Place, ValueSet
 from weft.predicates.normal_forms import Box
@@ -51,7 +50,7 @@ _MATCHES, _GROUPS = 0.01, 100
 
 
 @dataclass(frozen=True, slots=True)
-class Statistics:
+class TrafficStatistics:
     """What is known of streams and columns; what is not in it is guessed.
 
     - `rates`: rows per tick, by stream.
@@ -72,14 +71,14 @@ class Statistics:
     latencies: Mapping[str, float] = field(default_factory=dict)
 
 
-def column_width(statistics: Statistics, family: Family, expression: Expression) -> float:
+def column_width(statistics: TrafficStatistics, family: QueryFamily, expression: Expression) -> float:
     """Bytes of a published column."""
     key = _known_as(family, expression)
     known = statistics.widths.get(key) if key else None
     return _BYTES.get(expression.type.kind, _OTHER_BYTES) if known is None else known
 
 
-def _known_as(family: Family, expression: Expression) -> str | None:
+def _known_as(family: QueryFamily, expression: Expression) -> str | None:
     """A column of a stream as statistics know it."""
     if not isinstance(expression, Column):
         return None
@@ -90,7 +89,7 @@ def _known_as(family: Family, expression: Expression) -> str | None:
 
 
 @dataclass(frozen=True)
-class Flow:
+class FamilyRates:
     """How many rows per tick a family's forms have, apart from their conditions."""
 
     rates: tuple[float, ...]
@@ -111,41 +110,41 @@ class Flow:
         return self.groups * float(edge_rate(ends))
 
 
-def flow_of(statistics: Statistics, family: Family) -> Flow:
+def flow_of(statistics: TrafficStatistics, family: QueryFamily) -> FamilyRates:
     """What is known of a family's rates."""
     streams = [each.source.name for each in family.inputs if isinstance(each.source, Stream)]
     rates = tuple(statistics.rates.get(name, 1.0) for name in streams)
     share = statistics.matches.get(family.text, _MATCHES if family.common is not None else 1.0)
-    if family.kind is not FormKind.AGGREGATE:
-        return Flow(rates, share, 0)
+    if family.kind is not QueryKind.AGGREGATE:
+        return FamilyRates(rates, share, 0)
     names = tuple(sorted(text_of(key) for key in family.keys))
     guess = _GROUPS if names else 1
-    return Flow(rates, share, statistics.groups.get((streams[0], names), guess))
+    return FamilyRates(rates, share, statistics.groups.get((streams[0], names), guess))
 
 
 class Sample:
     """Some rows of every stream, to see conditions on. What is not known of their values is made up."""
 
-    def __init__(self, statistics: Statistics) -> None:
+    def __init__(self, statistics: TrafficStatistics) -> None:
         self.statistics = statistics
         self.size = statistics.sample
         self._columns: dict[tuple[str, str], tuple[list[Any], npt.NDArray[np.intp]]] = {}
 
-    def rows(self, family: Family, box: Box) -> int:
+    def rows(self, family: QueryFamily, box: Box) -> int:
         """The rows that lie in a box, one bit each."""
         found = np.ones(self.size, dtype=bool)
         for subject, values in box.items():
             found &= self._inside(family, subject, values)
         return int.from_bytes(np.packbits(found).tobytes(), "big")
 
-    def _inside(self, family: Family, subject: Subject, values: ValueSet) -> npt.NDArray[np.bool_]:
+    def _inside(self, family: QueryFamily, subject: Subject, values: ValueSet) -> npt.NDArray[np.bool_]:
         keys, order = self._column(family, subject)
         inside = np.zeros(self.size, dtype=bool)
         for low, high in values.spans:
             inside[order[_position(keys, low) : _position(keys, high)]] = True
         return inside
 
-    def _column(self, family: Family, subject: Subject) -> tuple[list[Any], npt.NDArray[np.intp]]:
+    def _column(self, family: QueryFamily, subject: Subject) -> tuple[list[Any], npt.NDArray[np.intp]]:
         term = subject.terms[0] if len(subject.terms) == 1 else None
         name = _known_as(family, term) if term is not None and text_of(term) == subject.text else None
         alias = term.source if isinstance(term, Column) else ""

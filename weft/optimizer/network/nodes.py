@@ -22,7 +22,7 @@ from typing import TypeAlias, TypeVar
 
 from weft.optimizer.network.wanted import leg_name
 from weft.plan.log_ids import LogId
-from weft.plan.network import Changes, Computation, Found, Network, Node, parents_first
+from weft.plan.network import Changes, Computation, FoundRows, Network, Node, parents_first
 from weft.predicates.clauses import TRUE_SET, Disjunction, PredicateSet
 from weft.predicates.closest import ClosestIndex
 from weft.predicates.operations import columns_of_set
@@ -83,7 +83,7 @@ class Nodes:
 
     def __init__(self) -> None:
         self.entries: dict[int, Entry] = {}
-        self.found: dict[str, Found] = {}
+        self.found: dict[str, FoundRows] = {}
         self.next_number = 1
         self._bases: dict[str, int] = {}
         self._selections: dict[int, ClosestIndex[int]] = {}
@@ -157,7 +157,7 @@ class Nodes:
         self._add(Entry(number, parents, legs, predicates, timely, level, number, TRUE_SET, anchors, joined, rows))
         return number
 
-    def settle(self, place: str, found: Found) -> None:
+    def settle(self, place: str, found: FoundRows) -> None:
         """Gives a select its rows from a node."""
         self.found[place] = found
         self._places_changed.add(place)

@@ -26,7 +26,7 @@ from weft.optimizer.network.nodes import Nodes
 from weft.optimizer.network.sizes import NOTHING_KNOWN, Estimates, SizeStatistics
 from weft.optimizer.network.wanted import SelectNeeds, wanted
 from weft.plan.log_ids import LogId
-from weft.plan.network import Found, Network, Result
+from weft.plan.network import FoundRows, Network, Result
 
 
 def tighten(nodes: Nodes, builder: Builder, numbers: Iterable[int]) -> None:
@@ -102,7 +102,7 @@ class Planner:
         node, inputs = self._builder.build(choice.best(), choice.request)
         legs = tuple(inputs.index(number) for number in range(len(inputs)))
         columns = frozenset((legs[number], name) for number, name in needs.columns)
-        self.nodes.settle(place, Found(Result(node, legs), columns))
+        self.nodes.settle(place, FoundRows(Result(node, legs), columns))
         self._builder.clear_up()
 
     def deregister(self, place: str) -> None:

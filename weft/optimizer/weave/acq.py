@@ -18,7 +18,7 @@ from weft.kernels.demand import Demand, merged
 from weft.windows.slicing import EdgeSet, bounded_range, reduced, window_edges
 
 
-class Measure(NamedTuple):
+class AcqMeasure(NamedTuple):
     """One statistic of the rows, such as SUM(price): what a kernel keeps and answers from."""
 
     name: str
@@ -27,7 +27,7 @@ class Measure(NamedTuple):
 
 
 #: What the papers' queries measure: some function, the same for all.
-AGGREGATE = Measure("aggregate")
+AGGREGATE = AcqMeasure("aggregate")
 _ONE_AGGREGATE = frozenset({AGGREGATE})
 _NO_KEYS: frozenset[str] = frozenset()
 
@@ -37,7 +37,7 @@ class Acq:
     """An aggregate continuous query. `predicate` names the rows it is about; the empty name is all of them."""
 
     window: Window
-    measures: frozenset[Measure] = _ONE_AGGREGATE
+    measures: frozenset[AcqMeasure] = _ONE_AGGREGATE
     group_by: frozenset[str] = _NO_KEYS
     predicate: str = ""
 
@@ -45,7 +45,7 @@ class Acq:
 class Lane(NamedTuple):
     """What one kernel of a tree serves: a measure, of the same rows, by the same keys, over any number of windows."""
 
-    measure: Measure
+    measure: AcqMeasure
     group_by: frozenset[str]
     predicate: str
 

@@ -151,7 +151,7 @@ def plan_cost(
     levels: Levels,
     costing: Costing,
 ) -> Fraction:
-    """The cost per tick of a plan of so many groups, whose final aggregation costs `finals` (or their sum)."""
+    """The cost per tick of a plan of `groups` groups, whose final aggregation costs `finals` (or their sum)."""
     final = finals if isinstance(finals, Fraction) else sum(finals, Fraction(0))
     return reading_cost(groups, rate, union_rate, levels, costing) + final
 

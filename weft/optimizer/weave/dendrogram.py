@@ -91,7 +91,7 @@ class Weaving:
         return min((cost, k) for k, cost in enumerate(costs))[1]
 
     def trees_after(self, merges: int) -> list[int]:
-        """The numbers of the trees that are there after so many merges."""
+        """The numbers of the trees that are left after `merges` merges."""
         gone = {tree for pair in self.merges[:merges] for tree in pair}
         return [tree for tree in range(len(self.leaves) + merges) if tree not in gone]
 
@@ -111,12 +111,12 @@ class Weaving:
         return self._group_of(frozenset(self.leaves_of(tree)))
 
     def plan_after(self, merges: int, rate: Fraction | int, levels: Levels = Levels.TWO) -> WovenPlan:
-        """The plan after so many merges, cheapest or not."""
+        """The plan after `merges` merges, cheapest or not."""
         groups = tuple(self.group(tree) for tree in self.trees_after(merges))
         return assembled(groups, Fraction(rate), levels, self.union_rate, self.costing, exact=self.exact)
 
     def plan(self, rate: Fraction | int, levels: Levels = Levels.TWO) -> WovenPlan:
-        """The cheapest plan found for so many rows per tick; never dearer than sharing all or nothing.
+        """The cheapest plan found for `rate` rows per tick; never dearer than sharing all or nothing.
 
         >>> from weft.algebra import Window
         >>> from weft.optimizer.weave.weave import weave

@@ -34,8 +34,8 @@ Words: TypeAlias = NDArray[np.uint64]
 Places: TypeAlias = NDArray[np.int32]
 Integers: TypeAlias = NDArray[np.int64]
 
-# A period is held as bits up to so many. A weaving compares so many words of 64 bits, about a nanosecond each, and
-# every tree with so many others at most.
+# The longest period that is held as bits. A weaving compares at most _MOST_WORDS words of 64 bits, about a nanosecond
+# each, and every tree with at most _COMPARED others.
 _LONGEST_PERIOD = 1 << 21
 _MOST_WORDS = 1 << 31
 _COMPARED = 256
@@ -53,7 +53,7 @@ _FAR_AWAY = 0x9E3779B97F4A7C15F39CC0605CEDC834
 # The lcm of two steps of progressions, and the products on the way to it, fit a machine word.
 _LONGEST_STEP = 1 << 31
 
-# A tree with an edge in so many ticks, or more, is crowded: comparing words is cheaper than walking along its edges.
+# A tree with an edge in _CROWDED ticks, or more, is crowded: comparing words is cheaper than walking along its edges.
 _CROWDED = 64
 
 

@@ -1,12 +1,11 @@
 """What many unions cost, at once and in floats: where weaving looks for the best pair before it compares exactly.
 
-Most Ω need only a few sums of a tree's queries, and those of two trees are added: how many queries there are, how many
-answers they give per tick, their longest and shortest range, how many different ranges. A `Ledger` has these sums for
-all trees, lane by lane, and computes the cost of a tree with each of the others in a few vector operations. Kernels
-whose Ω needs more (FlatFAT, B-Int, whoever comes) are asked one by one, by their exact formula.
+Most Ω need only a few sums of a tree's queries, and those of two trees are added: the number of queries, their answers
+per tick, their longest and shortest range, the number of different ranges. `DemandSums` has these sums for all trees,
+lane by lane, and computes the cost of a tree with each of the others in a few vector operations. Other Ω (FlatFAT,
+B-Int) are computed one by one, by their exact formula.
 
-Sums are rounded, by a part in 10¹⁵ or so. Whoever decides on them asks again exactly where two costs are closer than
-`ROUNDING`.
+Sums are rounded, by a part in 10¹⁵ or so. Where two costs are closer than `ROUNDING`, weaving compares them exactly.
 """
 
 from __future__ import annotations
@@ -212,7 +211,7 @@ class _LaneTable:
         return single
 
 
-class Ledger:
+class DemandSums:
     """What each tree is asked, by its number, and what it would cost together with others."""
 
     def __init__(self, costing: Costing, trees: int = 16) -> None:

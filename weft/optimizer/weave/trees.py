@@ -12,19 +12,19 @@ from numpy.typing import NDArray
 from weft.optimizer.weave.acq import Demands, merged_demands
 from weft.optimizer.weave.costing import Costing, TreeCost
 from weft.optimizer.weave.edge_meter import Meter
-from weft.optimizer.weave.fast_cost import ROUNDING, Ledger
+from weft.optimizer.weave.fast_cost import ROUNDING, DemandSums
 from weft.windows.slicing import EdgeSet
 
 Floats: TypeAlias = NDArray[np.float64]
 Slots: TypeAlias = NDArray[np.int64]
 
-# So many pairs of equal benefit, to eleven digits, are compared exactly. Of more, the first is as good as any.
+# The most pairs of equal benefit, to eleven digits, that are compared exactly. Of more, the first is as good as any.
 _MANY_TIES = 256
 
-# So many bounds are replaced by the truth at a time.
+# How many bounds are replaced by exact benefits at a time.
 _AT_ONCE = 8
 
-# So many exact benefits are remembered; more would only be of trees long gone.
+# The most exact benefits that are remembered; more would be of trees that are merged already.
 _REMEMBERED = 1 << 16
 
 
@@ -42,7 +42,7 @@ class Trees:
     def __init__(self, costing: Costing, meter: Meter) -> None:
         self.costing = costing
         self.meter = meter
-        self.ledger = Ledger(costing)
+        self.ledger = DemandSums(costing)
         self.comparisons = 0
         """How many pairs were weighed."""
 
@@ -180,7 +180,7 @@ class CostLookup:
     def highest(self) -> list[tuple[int, int]]:
         """The pairs that may have the highest benefit, as far as rounding can tell; the lower slot comes first.
 
-        If very many may (there are Ω that are the same for all plans), the first of them stands for all.
+        If very many may (there are Ω that are the same for all plans), the first of them is given for all.
         """
         floor = self._highest.max() - 2 * self._margin
         pairs: list[tuple[int, int]] = []

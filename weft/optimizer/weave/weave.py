@@ -51,10 +51,10 @@ from weft.optimizer.weave.edge_meter import Meter, TooLongError, estimating_mete
 from weft.optimizer.weave.trees import CostLookup, Trees
 from weft.windows.slicing import EdgeSet
 
-# Benefits of all pairs of leaves are held in memory: so many leaves at most.
+# The most leaves: benefits of all pairs of them are held in memory.
 _MOST_LEAVES = 3_000
 
-# Up to so many different queries, those with equal edges are told apart if a kernel may want them apart.
+# Up to this number of different queries, those with equal edges are separate leaves if a kernel may want them apart.
 _FEW_QUERIES = 96
 
 

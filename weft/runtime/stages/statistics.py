@@ -19,7 +19,7 @@ from fractions import Fraction
 
 from weft.algebra import Stream
 from weft.catalog import Catalog
-from weft.plan.facts import CycleMeasured, Facts, Measured, StreamMeasured, facts_of
+from weft.plan.facts import CycleMeasured, Facts, Measurements, StreamMeasured, facts_of
 from weft.runtime.columnar.rows import with_names
 from weft.runtime.stages.joins.stored_network import recorded_sizes
 
@@ -38,13 +38,13 @@ def facts(catalog: Catalog) -> dict[str, Facts]:
     return {each.stream.name: facts_of(each.facts) for each in records if each.facts}
 
 
-def measured(catalog: Catalog) -> Measured:
+def measured(catalog: Catalog) -> Measurements:
     """What the newest cycles measured. Columns go by their names."""
     with catalog.transaction():
         numbers = catalog.stream_numbers()
         cycles = catalog.statistics(CYCLE)
         records = [_Records.of(catalog, each, numbers[each.name]) for each in catalog.streams()]
-    return Measured(
+    return Measurements(
         tuple(
             CycleMeasured(
                 each.cycle,
@@ -109,7 +109,7 @@ def _by_cycle(catalog: Catalog, kind: str, stream: Stream) -> dict[int, Mapping[
     return {each.cycle: each.numbers for each in catalog.statistics(f"{kind}:{stream.name}")}
 
 
-def rates(measured: Measured) -> dict[str, Fraction]:
+def rates(measured: Measurements) -> dict[str, Fraction]:
     """Rows per tick of each stream, over all cycles that are kept."""
     rows: dict[str, int] = {}
     ticks: dict[str, int] = {}

@@ -168,7 +168,7 @@ def longest_first(window: Window) -> tuple[int, int, int]:
 def asked_of(query: Woven) -> acq.Acq:
     """A query as weaving sees it: statistics that the same kernels may serve cost the same."""
     served = {_admitted(each.statistic) for each in query.all_measures}
-    return acq.Acq(query.window, frozenset(acq.Measure(", ".join(kernels), kernels) for kernels in served))
+    return acq.Acq(query.window, frozenset(acq.AcqMeasure(", ".join(kernels), kernels) for kernels in served))
 
 
 @cache

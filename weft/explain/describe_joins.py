@@ -14,7 +14,8 @@ from weft.algebra.properties import clock_type
 from weft.algebra.types import BIGINT
 from weft.catalog.codec import dumps
 from weft.explain.condition_text import Leg, column_text, disjunction_text, named_legs
-from weft.explain.explanation import (
+from weft.explain.join_orders import JoinOrders
+from weft.explain.plan_description import (
     JOIN,
     LOG,
     SELECTION,
@@ -25,7 +26,6 @@ from weft.explain.explanation import (
     SharedNetwork,
     SharedNode,
 )
-from weft.explain.join_orders import JoinOrders
 from weft.explain.project import Project, why_not_woven
 from weft.optimizer.network import Planner
 from weft.optimizer.network.nearest import Nearest, Neighbours
@@ -50,7 +50,7 @@ _TITLES = {
     LogKind.ROWS: "rows of subquery",
 }
 
-#: What queries cost alone is worked out for so many of them at most: each is planned once more for that.
+#: The costs of queries alone are computed for this number of queries at most: each is planned once more for that.
 _MOST_ALONE = 200
 
 

@@ -13,7 +13,7 @@ from itertools import chain
 
 from weft.algebra import Query, Stream
 from weft.algebra.properties import clock_type
-from weft.explain.explanation import (
+from weft.explain.plan_description import (
     ROW,
     Apart,
     Cohort,
