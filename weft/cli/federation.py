@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,17 +26,12 @@ SiteOption = Annotated[Path, typer.Option("--project", metavar="DIR", help="The 
 federation = typer.Typer(help="See what a federation does, and change it.", no_args_is_help=True)
 
 
-@contextmanager
-def reporting_federation_failures(as_json: bool) -> Iterator[None]:
-    """Turns failures of a federation, too, into one sentence."""
+def reporting_federation_failures(as_json: bool) -> AbstractContextManager[None]:
+    """Turn failures of a federation, too, into one sentence."""
     from weft.delivery.log.delivery_errors import DeliveryError
     from weft.federation.federation_errors import FederationError
 
-    with reporting_failures(as_json):
-        try:
-            yield
-        except (FederationError, DeliveryError) as error:
-            raise CommandFailure(str(error)) from error
+    return reporting_failures(as_json, FederationError, DeliveryError)
 
 
 def ask(kind: str, address: str | None, site: Path, **fields: Any) -> dict[str, Any]:

@@ -44,11 +44,15 @@ class CommandFailure(Exception):
 
 
 @contextmanager
-def reporting_failures(as_json: bool) -> Iterator[None]:
-    """Turns failures inside into one sentence on stderr (or a JSON document) and the exit code for failures."""
+def reporting_failures(as_json: bool, *kinds: type[Exception]) -> Iterator[None]:
+    """Turn failures inside into one sentence on stderr (or a JSON document) and the exit code for failures.
+
+    `kinds` are exceptions besides those of the catalog, the engine and the system.
+    """
+    failures: tuple[type[Exception], ...] = (CommandFailure, CatalogError, EngineError, OSError, *kinds)
     try:
         yield
-    except (CommandFailure, CatalogError, EngineError, OSError) as failure:
+    except failures as failure:
         sentence = shown(_sentence(failure) if isinstance(failure, OSError) else str(failure))
         if as_json:
             print_json({"ok": False, "error": sentence})

@@ -117,7 +117,6 @@ def _run(
     as_json: bool,
 ) -> dict[str, int]:
     from weft.delivery.log.delivery_errors import DeliveryError
-    from weft.runtime.failures.errors import EngineError
 
     # What libraries log stays off the terminal: when Java goes, each connection to it leaves a trace of its own.
     log = private_folder(loom.directory / "log") / "java.log"
@@ -144,7 +143,7 @@ def _run(
             while not stopped.is_set() and not loom.wait(timeout=0.2):
                 pass
             loom.stop()
-        except (EngineError, DeliveryError) as error:
+        except DeliveryError as error:
             raise CommandFailure(str(error)) from None
     if not as_json:
         gaps = f", {totals['shed']:,} rows left out" if totals["shed"] else ""
@@ -241,31 +240,27 @@ def warm_up(as_json: JsonOption = False) -> None:
 
 
 def _run_some_queries(settings: dict[str, str]) -> None:
-    with TemporaryDirectory(prefix="weft-warm-up-") as folder:
-        rows = Path(folder, "rows")
-        rows.mkdir()
-        _write_rows(rows)
-        with Loom.open(Path(folder, "project")) as loom:
-            loom.execute(_STATEMENTS.format(path=rows))
-            loom.start(settings=settings, until_idle=True)
-            loom.wait()
-
-
-def _write_rows(folder: Path) -> None:
-    """Two files with a few seconds of readings each."""
+    """Run them over two files with a few seconds of readings each."""
     from datetime import datetime, timedelta
 
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    for file in range(2):
-        seconds = range(10 * file, 10 * file + 10)
-        columns = {
-            "at": [datetime(2000, 1, 1) + timedelta(seconds=second) for second in seconds],
-            "sensor": [f"s{second % 3}" for second in seconds],
-            "value": [float(second % 7) for second in seconds],
-        }
-        pq.write_table(pa.table(columns), folder / f"{file}.parquet")
+    with TemporaryDirectory(prefix="weft-warm-up-") as folder:
+        rows = Path(folder, "rows")
+        rows.mkdir()
+        for file in range(2):
+            seconds = range(10 * file, 10 * file + 10)
+            columns = {
+                "at": [datetime(2000, 1, 1) + timedelta(seconds=second) for second in seconds],
+                "sensor": [f"s{second % 3}" for second in seconds],
+                "value": [float(second % 7) for second in seconds],
+            }
+            pq.write_table(pa.table(columns), rows / f"{file}.parquet")
+        with Loom.open(Path(folder, "project")) as loom:
+            loom.execute(_STATEMENTS.format(path=rows))
+            loom.start(settings=settings, until_idle=True)
+            loom.wait()
 
 
 def demo(
@@ -277,13 +272,9 @@ def demo(
     """Replay a year of flights and weather under many queries, and show the answers and what they cost."""
     from weft.demo.show import run
     from weft.demo.workload import ALL, NoData
-    from weft.runtime.failures.errors import EngineError
 
     count = ALL if queries is None else queries
-    with reporting_failures(as_json):
-        try:
-            totals = run(folder, Console(quiet=True) if as_json else stdout(), count=count, master=master)
-        except (NoData, EngineError) as error:
-            raise CommandFailure(str(error)) from None
+    with reporting_failures(as_json, NoData):
+        totals = run(folder, Console(quiet=True) if as_json else stdout(), count=count, master=master)
     if as_json:
         print_json({"ok": True, "queries": count, **asdict(totals)})

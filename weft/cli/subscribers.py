@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -45,16 +44,11 @@ def delivery_of(project: Path) -> Path:
     return delivery_directory(project)
 
 
-@contextmanager
-def reporting_delivery_failures(as_json: bool) -> Iterator[None]:
-    """Turns failures of delivery, too, into one sentence."""
+def reporting_delivery_failures(as_json: bool) -> AbstractContextManager[None]:
+    """Turn failures of delivery, too, into one sentence."""
     from weft.delivery import DeliveryError
 
-    with reporting_failures(as_json):
-        try:
-            yield
-        except DeliveryError as error:
-            raise CommandFailure(str(error)) from error
+    return reporting_failures(as_json, DeliveryError)
 
 
 def tail(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -87,22 +86,12 @@ def run(folder: Path, console: Console, *, count: int = ALL, master: str | None 
         for name in ("carriers_by_day", "worst_carrier_of_the_week", "stormy_departures", "very_late_arrivals"):
             console.print(_answers(name, loom.results(name)))
         with console.status("running a few of them one by one, for comparison …"):
-            alone = _alone(loom)
-        console.print(_cost(totals, count, wall, cpu, alone))
+            alone, alone_cpu = _run_one_by_one(loom)
+        console.print(_cost(totals, count, wall, cpu, alone, alone_cpu))
         console.print(
             f"project and state: {loom.directory}; try: weft results carriers_by_day --project {loom.directory}"
         )
     return totals
-
-
-def _alone(loom: Loom) -> OneByOne:
-    """What a sample of the queries takes without weft, over the same steps of the same stream."""
-    from weft.runtime.spark.session import compile_plans, session
-
-    spark = session()
-    compile_plans(spark, True)
-    steps = loom.directory / "replay" / str(loom.catalog.stream_numbers()["flights"]) / "ready"
-    return run_one_by_one(spark, steps, sample_of(loom.catalog.queries()))
 
 
 def _bar(console: Console) -> Progress:
@@ -131,7 +120,7 @@ def _text(value: object) -> str:
     return "" if value is None else str(value).removesuffix("+00:00")
 
 
-def _cost(totals: Totals, count: int, wall: float, cpu: float, alone: OneByOne) -> Table:
+def _cost(totals: Totals, count: int, wall: float, cpu: float, alone: int, alone_cpu: float) -> Table:
     shown = Table("cost", "", title="what it took", title_justify="left")
     shown.add_row("rows read, each once", f"{totals.rows:,}")
     shown.add_row("queries answered from them", f"{count}")
@@ -139,9 +128,9 @@ def _cost(totals: Totals, count: int, wall: float, cpu: float, alone: OneByOne) 
     shown.add_row("cycles", f"{totals.cycles}")
     shown.add_row("wall time, starting Spark included", f"{wall:.1f} s")
     shown.add_row("CPU time of all processes, starting Spark included", f"{cpu:.1f} s")
-    if alone.queries:
-        each = alone.cpu / alone.queries
-        shown.add_row(f"{alone.queries} of them one by one on Spark, measured", f"{alone.cpu:.1f} s of CPU time")
+    if alone:
+        each = alone_cpu / alone
+        shown.add_row(f"{alone} of them one by one on Spark, measured", f"{alone_cpu:.1f} s of CPU time")
         shown.add_row(f"all {count} one by one, extrapolated from these", f"{each * count:,.0f} s of CPU time")
         shown.add_row("ratio, extrapolated", f"{each * count / cpu:.0f} ×")
     return shown
@@ -151,33 +140,30 @@ def _cost(totals: Totals, count: int, wall: float, cpu: float, alone: OneByOne) 
 SAMPLE = 3
 
 
-@dataclass(frozen=True)
-class OneByOne:
-    """What some queries took, each as a Spark streaming query of its own, one after the other."""
+def _run_one_by_one(loom: Loom) -> tuple[int, float]:
+    """How many queries were run without weft, over the same steps of the same stream, and their CPU seconds.
 
-    queries: int
-    cpu: float
+    Each is a Structured Streaming query of its own, one after the other. Running all of them that way would take most
+    of an hour; the rest is extrapolation, and is called so.
+    """
+    from weft.runtime.spark.session import compile_plans, session
 
-
-def sample_of(queries: Sequence[Query]) -> list[Query]:
-    """A few of the dashboards, spread over all of them."""
+    spark = session()
+    compile_plans(spark, True)
+    steps = loom.directory / "replay" / str(loom.catalog.stream_numbers()["flights"]) / "ready"
     windowed = [
         each
-        for each in queries
+        for each in loom.catalog.queries()
         if isinstance(each.relation, Select)
         and each.relation.window
         and isinstance(each.relation.inputs[0].source, Stream)
     ]
-    return windowed[:: max(1, len(windowed) // SAMPLE)][:SAMPLE]
-
-
-def run_one_by_one(spark: SparkSession, files: Path, queries: Sequence[Query]) -> OneByOne:
-    """Run queries over the files of their stream, a file in each micro-batch, and throw the answers away."""
+    sample = windowed[:: max(1, len(windowed) // SAMPLE)][:SAMPLE]
     spent = cpu_seconds()
-    for query in queries:
+    for query in sample:
         with TemporaryDirectory(prefix="weft-alone-") as checkpoint:
-            _run(spark, files, query, checkpoint)
-    return OneByOne(len(queries), cpu_seconds() - spent)
+            _run(spark, steps, query, checkpoint)
+    return len(sample), cpu_seconds() - spent
 
 
 def _run(spark: SparkSession, files: Path, query: Query, checkpoint: str) -> None:
