@@ -45,8 +45,9 @@ from bench.charts import canvas
 from tests.support.fixed_statistics import FIRST_TWO, LAST_TWO, FixedStatistics
 from weft.loom import Loom
 from weft.optimizer.network import Patience
-from weft.runtime.engine import Engine, state_directory
+from weft.runtime.engine import Engine
 from weft.runtime.progress import Progress
+from weft.runtime.project_state import state_directory
 from weft.runtime.spark.session import session
 from weft.runtime.stages.joins.stage import CurrentNetwork
 from weft.runtime.stages.joins.stored_network import observed_before, recorded_sizes

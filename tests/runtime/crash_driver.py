@@ -15,7 +15,8 @@ from pathlib import Path
 from tests.runtime.trades_and_quotes import STREAMS, stream_statement
 from tests.support.spark_session import session
 from weft.loom import Loom
-from weft.runtime.engine import Engine, state_directory
+from weft.runtime.engine import Engine
+from weft.runtime.project_state import state_directory
 from weft.runtime.state import store
 
 QUERIES = {

@@ -19,8 +19,9 @@ from tests.runtime.workload_run import values_of
 from tests.support.peers import arrow_table, difference
 from weft.algebra import Value
 from weft.loom import Loom
-from weft.runtime.engine import Engine, state_directory
+from weft.runtime.engine import Engine
 from weft.runtime.failures.errors import EngineError
+from weft.runtime.project_state import state_directory
 from weft.runtime.state.status import last_commit
 
 pytestmark = pytest.mark.spark

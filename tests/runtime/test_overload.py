@@ -23,8 +23,9 @@ from tests.oracle_script import Script
 from tests.runtime.projects import PATIENCE, write_rows
 from weft.cli.app import app
 from weft.loom import Loom
-from weft.runtime.engine import Engine, state_directory
+from weft.runtime.engine import Engine
 from weft.runtime.progress import Progress
+from weft.runtime.project_state import state_directory
 from weft.runtime.sinks.kept import Kept, kept_by
 from weft.runtime.stages.statistics import measured
 

@@ -19,7 +19,8 @@ from weft.algebra import Field, Kind, Relation, Stream, Table, Value
 from weft.catalog import Catalog
 from weft.loom import Loom
 from weft.runtime.columnar.rows import CORRUPT, STREAM, TICK, slots, slots_of
-from weft.runtime.engine import Engine, state_directory
+from weft.runtime.engine import Engine
+from weft.runtime.project_state import state_directory
 from weft.runtime.sources.batches import Batch, BatchPart
 from weft.runtime.stages.joins.stage import CurrentNetwork
 

@@ -138,7 +138,7 @@ class Loom:
 
         The declaration is kept; the DataFrame is not: attach it again after the project is opened again.
         """
-        from weft.runtime.engine import refuse_other_sources
+        from weft.runtime.project_state import refuse_other_sources
         from weft.runtime.sources.stream_sources import stream_of
 
         refuse_other_sources(self.directory, named=False)
@@ -210,12 +210,13 @@ class Loom:
         with _short_switch_interval():
             spark = session(master, {**stored, **(settings or {})}, self.directory / "log")
         from weft.delivery.groups.control import Control
-        from weft.runtime.engine import Engine, state_directory
+        from weft.runtime.engine import Engine
+        from weft.runtime.project_state import state_directory
         from weft.runtime.spark.spark_failures import failing_in_one_sentence
 
         with failing_in_one_sentence("the project cannot be opened"):
             directory, limit = state_directory(self.directory), chosen.max_results
-            engine = Engine(spark, self.catalog, directory, memory_limit=limit, ahead=ahead)
+            engine = Engine(spark, self.catalog, directory, memory_limit=limit, restored=ahead)
         engine.frames.update(self._frames)
         engine.tables.update(self._tables)
         for name, function in self._callables.items():

@@ -28,7 +28,8 @@ class SparkEngine:
     """An engine of weft that runs single cycles on demand."""
 
     def __init__(self, spark: SparkSession, directory: Path, answers: AnswerSink) -> None:
-        from weft.runtime.engine import Engine, state_directory
+        from weft.runtime.engine import Engine
+        from weft.runtime.project_state import state_directory
 
         private_folder(directory)
         self._spark = spark

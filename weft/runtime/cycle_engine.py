@@ -1,0 +1,380 @@
+"""Cycles from their intent to their commit: what is decided is written down, evaluated, delivered and committed.
+
+A cycle that fails because of a file is run again without the file, and one that fails because of a query without the
+query. Islands are evaluated after the shared plan, and are part of the same commit.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from functools import partial
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from weft.algebra import Stream
+from weft.catalog import Catalog
+from weft.plan.plan import Plan, restricted, with_read
+from weft.runtime.cycle import Answered, CycleRunner
+from weft.runtime.eviction import Evicting, Failure
+from weft.runtime.islands import Islands, plan_of, shared_part
+from weft.runtime.plans import Plans
+from weft.runtime.progress import Progress, progress_of
+from weft.runtime.project_state import ProjectState
+from weft.runtime.queries_in_error import QueriesInError
+from weft.runtime.recorder import Recorder
+from weft.runtime.sinks.dead_letter import write_file_letters
+from weft.runtime.sinks.kept import told
+from weft.runtime.sinks.outbox import Outbox, of_present_queries
+from weft.runtime.sinks.publishing import PublishedRows, Publisher, published_rows
+from weft.runtime.sinks.sinks import take_folder
+from weft.runtime.sources.bad_files import (
+    Faults,
+    check_batch,
+    file_at_fault,
+    missing_files,
+    missing_files_message,
+    sentences,
+    together,
+)
+from weft.runtime.sources.batches import Batch
+from weft.runtime.sources.shedding import (
+    ArrivedRows,
+    after_idle,
+    count_arrived,
+    rate_after,
+    rate_of,
+    with_shed_rows,
+    without_shed_rows,
+)
+from weft.runtime.sources.table_snapshots import GivenRows, TableSnapshots
+from weft.runtime.stages.cycle_state import Step
+from weft.runtime.stages.joins.stage import CurrentNetwork
+from weft.runtime.stages.joins.stored_network import observed_before
+from weft.runtime.stages.windows.kernel_placement import placement_settings
+from weft.runtime.stages.windows.warm_start import PendingRestore
+from weft.runtime.state.checkpoint import check_is_same_batch, is_repeated
+from weft.runtime.state.commits import Commit, StreamState
+from weft.runtime.state.cycle_spec import CycleSpec
+from weft.runtime.state.offsets import Offsets, new_files, with_files
+
+
+class CycleEngine:
+    """Runs cycles over batches that are handed over; `Engine` gets them from a streaming query."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        catalog: Catalog,
+        state: str,
+        *,
+        on_step: Step | None = None,
+        memory_limit: int = 100_000,
+        restored: PendingRestore | None = None,
+        network: CurrentNetwork | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`restored` is what was brought back while Spark started; `network` is how selections and joins are shared;
+        `clock` has the seconds by which cycles are in time or late."""
+        self._spark = spark
+        self._catalog = catalog
+        self._clock = clock
+        self._recorder = Recorder(catalog, spark, on_step or (lambda step, cycle: None))
+        self._on_step = self._recorder.step
+        self._state = ProjectState(spark, catalog, state, memory_limit, self._on_step)
+        self._storage = self._state.storage
+        self._run_anew(network, restored)
+        self._plans = Plans(catalog)
+        #: The streams that are read; None if all that are registered will be.
+        self._streams: Mapping[int, Stream] | None = None
+        #: The rows of tables that Python code hands over, by name.
+        self.tables: dict[str, GivenRows] = {}
+        self._tables = TableSnapshots(spark, self._storage, self.tables, catalog.allowed_paths())
+        self._islands = Islands(spark, self._storage, catalog, self._tables, self._on_step)
+        self._outbox = Outbox(spark, self._storage, self._retention, self._tell, partial(take_folder, spark, catalog))
+        self._in_error = QueriesInError(
+            self._state, catalog, self._plans, self._tables, self._islands, self._outbox,
+            self._on_step, self._tell, lambda: self._plans.current(self._streams),
+        )  # fmt: skip
+        #: The streams with columns in CSV files that are not declared, which is said once.
+        self._ignoring: set[str] = set()
+        #: Seconds between two cycles, if they come at intervals, and when the newest one was over.
+        self._interval: float | None = None
+        self._over_since: float | None = None
+        self._shed_rate = rate_of(self.last)
+        #: Whether a failure comes of stopping.
+        self._stopping = threading.Event()
+        self.listeners: list[Callable[[Progress], None]] = []
+        #: Takes sentences for people.
+        self.say: Callable[[str], None] = lambda sentence: None
+        #: Takes the rows that are published for groups of queries, if there are any.
+        self.publisher: Publisher | None = None
+        #: Called before each new cycle, when changes of the plan may still be part of it.
+        self.before_cycle: Callable[[], None] = lambda: None
+
+    @property
+    def last(self) -> Commit:
+        """The newest commit."""
+        return self._state.last
+
+    def add_callable(self, query: str, function: Callable[[pa.Table, int], object]) -> None:
+        """Call a function with a query's answers, cycle by cycle."""
+        self._outbox.add_callable(query, function)
+
+    def resume(self, query: str) -> bool:
+        """Try a query again as soon as the cycle that is running is over; False if it is not in error."""
+        return self._in_error.resume(query)
+
+    def try_again(self, names: Collection[str], most: int | None = None) -> None:
+        """Try some queries that are in error again, between two cycles.
+
+        Of what was held for an island, at most so many cycles are evaluated; the others come next time.
+        """
+        self._in_error.try_again(names, most)
+
+    def _tell(self, sentence: str) -> None:
+        self.say(sentence)
+
+    def _retention(self) -> int:
+        return self._catalog.settings().error_retention
+
+    # -- the cycle ----------------------------------------------------------------------------------------------------
+
+    def cycle(
+        self,
+        batch: Batch | None,
+        cycle: int,
+        heartbeats: Mapping[str, int] | None = None,
+        *,
+        offsets: Offsets | None = None,
+    ) -> dict[str, pa.Table]:
+        """Run one cycle over a batch, unless it is committed already, and give its answers.
+
+        `offsets` say which rows of Spark's sources it has; None if they are handed over.
+        """
+        last = self.last
+        if is_repeated(last, cycle, offsets):
+            return {}
+        if self._over_since is not None:
+            self._shed_rate = after_idle(self._shed_rate, self._clock() - self._over_since, self._interval)
+        if self.publisher is not None:
+            self.publisher.wait_for_room()
+        started = self._clock()
+        self._recorder.begin()
+        is_second_attempt = self._state.commits.intent(cycle) is not None
+        spec, answered, came, batch = self._attempted(batch, cycle, heartbeats or {}, offsets)
+        beside = self._islands.run(batch, spec, last)
+        self._in_error.tell_of(beside.failures)
+        commit = with_shed_rows(answered.commit, last, spec, came)
+        streams = self._with_missing_files(commit, spec, everywhere=is_second_attempt)
+        commit = replace(
+            commit,
+            streams=self._with_bad_files(streams, spec, cycle),
+            offsets=spec.offsets,
+            plan_digest=spec.plan_digest,
+            islands=beside.islands,
+            held=last.held,
+        )
+        commit = self._with_islands(commit, batch, spec.plan)
+        answers = told({**answered.answers, **beside.answers}, spec.plan, commit)
+        commit = self._delivered_and_committed(spec, last, commit, answers)
+        seconds = self._clock() - started
+        self._shed_rate = rate_after(self._shed_rate, seconds, self._interval)
+        of_network = partial(self._network.recorded, cycle)
+        answered = replace(answered, answers=answers, commit=commit)
+        self._recorder.end(answered, last, spec.plan.streams, of_network, self._shed_rate.behind)
+        self._report(commit, last, answers, seconds)
+        self._over_since = self._clock()
+        return dict(answers)
+
+    def _delivered_and_committed(
+        self, spec: CycleSpec, last: Commit, commit: Commit, answers: Mapping[str, pa.Table]
+    ) -> Commit:
+        """Hand answers to their sinks, and make the cycle true; its record."""
+        cycle, plan = spec.cycle, spec.plan
+        self._on_step("deliver", cycle)
+        known = of_present_queries(last.waiting, plan.number_of)
+        commit = replace(commit, waiting=self._in_error.deliver(cycle, plan, answers, known))
+        if self.publisher is not None:
+            self.publisher.write(cycle, self._published(spec, commit, answers))
+        self._on_step("commit", cycle)
+        commit = self._state.commit(commit)
+        self._runner.committed(commit)
+        self._islands.committed(commit.islands)
+        self._on_step("after commit", cycle)
+        if self.publisher is not None:
+            self.publisher.committed(cycle)
+        self._state.tidy(last)
+        return commit
+
+    def _report(self, commit: Commit, last: Commit, answers: Mapping[str, pa.Table], seconds: float) -> None:
+        delays = {each.name: each.delay for each in self._catalog.streams()}
+        overrun = 0.0 if self._interval is None else max(0.0, seconds - self._interval)
+        count = sum(table.num_rows for table in answers.values())
+        progress = progress_of(
+            commit, last, self._plans.newest, delays, answers=count, seconds=seconds, overrun=overrun
+        )
+        for listener in self.listeners:
+            listener(progress)
+
+    # -- decisions and attempts ---------------------------------------------------------------------------------------
+
+    def _decide(
+        self, cycle: int, heartbeats: Mapping[str, int], offsets: Offsets | None, bad_files: Faults
+    ) -> CycleSpec:
+        """Decide what is known of a cycle before it runs, and write it down, so that a second attempt does the same."""
+        intent = self._state.commits.intent(cycle)
+        begun = None if intent is None else Offsets.from_json(intent["offsets"])
+        if intent is not None:
+            check_is_same_batch(cycle, begun, offsets)
+            all_bad = together(intent["bad_files"], bad_files)
+            if all_bad != intent["bad_files"]:
+                intent = {**intent, "bad_files": all_bad}
+                self._state.commits.declare(cycle, intent)
+        else:
+            self.before_cycle()
+            begun = offsets and with_files(self._storage, offsets, self.last.offsets, cycle)
+            plan = self._plans.current(self._streams)
+            snapshots, evicted = self._in_error.found_tables(plan)
+            self._in_error.tell_of(evicted)
+            settings = self._catalog.settings()
+            intent = {
+                "plan": plan.number,
+                "plan_digest": self._state.copy.digest(plan.number),
+                "heartbeats": dict(heartbeats),
+                "patience": settings.heartbeat,
+                "latest": None if settings.max_ahead is None else time.time_ns() // 1000 + settings.max_ahead,
+                "sharing": settings.sharing,
+                "facts": {name: each.numbers() for name, each in self._recorder.facts().items()},
+                "tables": {name: (each.path, each.rows) for name, each in snapshots.items()},
+                "kept": self._shed_rate.kept,
+                "keeps_late_rows": settings.keeps_late_rows,
+                "offsets": begun and begun.to_json(),
+                "evicted": evicted,
+                "bad_files": {name: dict(faults) for name, faults in bad_files.items()},
+            }
+            self._state.copy.keep()
+            self._state.commits.declare(cycle, intent)
+        spec = CycleSpec.of(cycle, intent, self._plans.stored(intent["plan"]))
+        return replace(spec, offsets=begun)
+
+    def _attempted(
+        self, batch: Batch | None, cycle: int, heartbeats: Mapping[str, int], offsets: Offsets | None
+    ) -> tuple[CycleSpec, Answered, Mapping[str, ArrivedRows], Batch | None]:
+        """Decide what a cycle goes by, and run it; again without a file at which it fails, if there is one."""
+        looked = None if batch is None else check_batch(batch)
+        for name, columns in () if looked is None else looked.ignored.items():
+            if name not in self._ignoring:
+                self._ignoring.add(name)
+                self._tell(f"stream '{name}': columns {', '.join(columns)} of its files are not declared, and ignored")
+        while True:
+            spec = self._decide(cycle, heartbeats, offsets, {} if looked is None else looked.faults)
+            self._on_step("begin", cycle)
+            try:
+                readable = None if looked is None else looked.readable(spec.bad_files)
+                came = {} if readable is None else count_arrived(readable, spec)
+                if readable is not None:
+                    readable = without_shed_rows(readable, spec.kept, cycle)
+                answered, spec = self._evaluated(readable, spec, self.last)
+                return spec, answered, came, readable
+            except Exception as error:
+                if not self._sets_aside(self._file_at_fault(batch, error, spec), cycle):
+                    raise
+
+    def _evaluated(self, batch: Batch | None, spec: CycleSpec, last: Commit) -> tuple[Answered, CycleSpec]:
+        """Evaluate the shared plan. Queries that fail are evicted from it, and the others are evaluated again."""
+        was_of_the_moment, cycle = False, spec.cycle
+        while True:
+            shared = replace(spec, plan=shared_part(spec.plan, last.islands, spec.evicted))
+            try:
+                return self._runner.run(batch, shared, last), spec
+            except Exception as error:
+                if self._stopping.is_set() or self._file_at_fault(batch, error, spec):
+                    raise
+                evicting = Evicting(self._spark, self._storage, self._catalog, self._islands)
+                found = evicting.evicted(Failure(error, batch, shared, last))
+                if not found and was_of_the_moment:
+                    raise
+                was_of_the_moment = not found
+            if found:
+                self._in_error.tell_of(found)
+                spec = replace(spec, evicted={**spec.evicted, **found})
+                intent = self._state.commits.intent(cycle)
+                assert intent is not None
+                self._on_step("evict", cycle)
+                self._state.commits.declare(cycle, {**intent, "evicted": spec.evicted})
+                self._on_step("after evict", cycle)
+            # What was in memory belongs to the attempt that failed.
+            self._run_anew(None, None)
+
+    def _file_at_fault(self, batch: Batch | None, error: Exception, spec: CycleSpec) -> Faults:
+        return {} if batch is None else file_at_fault(batch, error, spec.bad_files)
+
+    def _sets_aside(self, found: Faults, cycle: int) -> bool:
+        """Set files aside at which a cycle has failed, so that it can be run again; False if there are none."""
+        intent = self._state.commits.intent(cycle)
+        if not found or intent is None:
+            return False
+        self._state.commits.declare(cycle, {**intent, "bad_files": together(intent["bad_files"], found)})
+        self._on_step("set aside", cycle)
+        # What the failed attempt has left in memory goes with its runner.
+        self._run_anew(None, None)
+        return True
+
+    def _run_anew(self, network: CurrentNetwork | None, ahead: PendingRestore | None) -> None:
+        """Make what runs cycles, as the last commit and the catalog have it."""
+        hosted = placement_settings(self._catalog)
+        self._network = network or CurrentNetwork(hosted, self._catalog, observed_before(self._catalog))
+        self._runner = CycleRunner(self._spark, self._storage, self._on_step, hosted, ahead, self._network)
+
+    # -- parts of the record ------------------------------------------------------------------------------------------
+
+    def _with_missing_files(self, commit: Commit, spec: CycleSpec, *, everywhere: bool) -> dict[str, StreamState]:
+        """The streams of a commit, with the files of the cycle counted that were gone before they were read."""
+        streams = dict(commit.streams)
+        files = spec.offsets and new_files(self._storage, spec.offsets, self.last.offsets)
+        for source, paths in missing_files(self._spark, files or {}, everywhere=everywhere).items():
+            name = next((each for each, state in streams.items() if source == f"stream_{state.number}"), None)
+            if name is not None:
+                streams[name] = replace(streams[name], missing_files=streams[name].missing_files + len(paths))
+                self._tell(missing_files_message(name, commit.cycle, paths))
+        return streams
+
+    def _with_bad_files(
+        self, streams: Mapping[str, StreamState], spec: CycleSpec, cycle: int
+    ) -> dict[str, StreamState]:
+        """The streams of a commit, with the files counted that are set aside; the dead letter has their names."""
+        counted = dict(streams)
+        for name, faults in spec.bad_files.items():
+            if name in counted:
+                counted[name] = replace(counted[name], bad_files=counted[name].bad_files + len(faults))
+                write_file_letters(self._storage, name, faults, cycle)
+        for sentence in sentences(spec.bad_files):
+            self._tell(sentence)
+        return counted
+
+    def _with_islands(self, commit: Commit, batch: Batch | None, plan: Plan) -> Commit:
+        """A commit with what is held for the islands that are behind."""
+        if all(each.trouble is None for each in commit.islands.values()):
+            return replace(commit, held=())
+        cycle, intent = commit.cycle, self._state.commits.intent(commit.cycle)
+        assert intent is not None
+        self._on_step("hold", cycle)
+        self._islands.hold_rows(batch, cycle, plan)
+        held = self._islands.hold(cycle, intent, commit)
+        return self._islands.limited(replace(commit, held=(*commit.held, held)), self._retention())
+
+    def _published(self, spec: CycleSpec, commit: Commit, answers: Mapping[str, pa.Table]) -> list[PublishedRows]:
+        """What is published after a cycle, also of islands that have caught up."""
+        shared = shared_part(spec.plan, commit.islands)
+        found = published_rows(shared, commit, answers)
+        for island in commit.islands.values():
+            if island.trouble is None:
+                own = {name: table for name, table in answers.items() if name in island.members}
+                part, _ = plan_of(spec.plan, island)
+                members = {each.name for each in part.queries} & set(island.members)
+                found += published_rows(restricted(part, with_read(part, members)), island.commit, own)
+        return found

@@ -1,0 +1,142 @@
+"""The state directory of a project, for the one engine that writes it: what is committed, and recovery at the start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from weft.catalog import Catalog
+from weft.runtime.failures.errors import EngineError
+from weft.runtime.sinks.outbox import FOLDER as WAITING
+from weft.runtime.sinks.results import AnswerFiles
+from weft.runtime.stages.cycle_state import Step
+from weft.runtime.state.catalog_copy import CatalogCopy, check_catalog
+from weft.runtime.state.checkpoint import Checkpoint, made_anew
+from weft.runtime.state.checksums import damaged, read_record
+from weft.runtime.state.commits import Commit, CommitLog, check_files, with_seals
+from weft.runtime.state.continuity import garbage
+from weft.runtime.state.cycle_spec import folder_in
+from weft.runtime.state.offsets import CHECKPOINT, Offsets, outdated
+from weft.runtime.state.offsets import FOLDER as FILE_LISTS
+from weft.runtime.state.storage import Storage, local_uri
+
+#: The folders in which each cycle, or each query, has a folder of its own.
+_FOLDERS = ("segments", "held", WAITING)
+
+#: Characters that Spark would take for a pattern in a path.
+_PATTERNS = frozenset("*?[]{}")
+
+
+class ProjectState:
+    """The commits of a project, its files, and the copy of its catalog."""
+
+    def __init__(self, spark: SparkSession, catalog: Catalog, root: str, memory_limit: int, on_step: Step) -> None:
+        """Open the state, and remove what an attempt that never committed has left behind.
+
+        EngineError is raised unless the catalog and all files are those that the last commit was made with.
+        """
+        if _PATTERNS & set(root):
+            raise EngineError(
+                f"{root} cannot hold state: Spark takes * ? [ ] {{ }} in a path for a pattern; use another directory"
+            )
+        self._spark = spark
+        self._on_step = on_step
+        self.storage = Storage.made_private(spark, root)
+        self.commits = CommitLog(self.storage, catalog.project)
+        check_catalog(catalog, self.last, self.intent)
+        check_files(self.last, self.storage)
+        self.copy = CatalogCopy(catalog, self.storage)
+        self.files = AnswerFiles(self.storage, memory_limit, self.last.seals)
+        self._sweep()
+
+    @property
+    def last(self) -> Commit:
+        """The newest commit."""
+        return self.commits.last
+
+    @property
+    def intent(self) -> dict[str, Any] | None:
+        """The intent of the cycle after the newest commit, if it was begun."""
+        return self.commits.intent(self.last.cycle + 1)
+
+    def _sweep(self) -> None:
+        live = {folder_in(path) for path in self.last.paths}
+        for folder in _FOLDERS:
+            for name in self.storage.names(folder):
+                if f"{folder}/{name}" not in live:
+                    self.storage.delete(f"{folder}/{name}")
+        begun = Offsets.from_json((self.intent or {}).get("offsets"))
+        lists = {each.path for offsets in (self.last.offsets, begun) if offsets is not None for each in offsets.lists}
+        for name in self.storage.names(FILE_LISTS):
+            if f"{FILE_LISTS}/{name}" not in lists:
+                self.storage.delete(f"{FILE_LISTS}/{name}")
+
+    # -- commits ------------------------------------------------------------------------------------------------------
+
+    def commit(self, commit: Commit) -> Commit:
+        """Make a cycle's record true; with the seals of its files, which come back in it."""
+        self.copy.keep()
+        return self._publish(commit, "rename")
+
+    def _publish(self, commit: Commit, step: str) -> Commit:
+        commit = with_seals(commit, self.last, self.storage, self.files.seals)
+        self.commits.draft(commit)
+        self._on_step(step, commit.cycle)
+        self.commits.commit(commit)
+        return commit
+
+    def commit_anew(self, commit: Commit) -> None:
+        """Put a record in the place of the last one, which differs from it in nothing that later cycles read."""
+        last = self.last
+        commit = self._publish(commit, "rename anew")
+        self._on_step("after anew", commit.cycle)
+        self.tidy(last)
+
+    def tidy(self, before: Commit) -> None:
+        """Delete the files that only the commit before the newest one needed."""
+        self.files.committed()
+        for path in (*garbage(before, self.last), *outdated(before.offsets, self.last.offsets)):
+            self.storage.delete(path)
+
+    # -- before a start -----------------------------------------------------------------------------------------------
+
+    def check_sources(self, *, named: bool) -> None:
+        """Refuse to change between named and unnamed sources: Spark knows them so for the life of a checkpoint."""
+        if self.storage.exists("sources.json"):
+            _refuse_other_sources(self.storage.read_json("sources.json")["named"], named)
+        elif self.last.cycle >= 0:
+            raise damaged(self.storage.path("sources.json"), "is missing")
+        else:
+            self.storage.write_json("sources.json", {"named": named})
+
+    def fit_checkpoint(self, *, may_write: bool) -> str | None:
+        """Make Spark's checkpoint fit the newest commit, and the cycle that was begun after it; what was done."""
+        if self.last.cycle < 0 and not self.storage.names(CHECKPOINT):
+            return None
+        interval = int(str(self._spark.conf.get("spark.sql.streaming.fileSource.log.compactInterval")))
+        checkpoint = Checkpoint(self.storage, interval)
+        begun = Offsets.from_json((self.intent or {}).get("offsets"))
+        anew = checkpoint.fit(self.last.cycle, self.last.offsets, begun, may_write=may_write)
+        return made_anew(anew, self.last.cycle) if anew else None
+
+
+def refuse_other_sources(directory: Path, *, named: bool) -> None:
+    """Raise EngineError if the project in a directory has run with sources that are not `named` alike."""
+    known = directory / "state" / "sources.json"
+    if known.exists():
+        _refuse_other_sources(read_record(known)["named"], named)
+
+
+def _refuse_other_sources(known: bool, named: bool) -> None:
+    if known != named:
+        raise EngineError(
+            f"this state was made {'with' if named else 'without'} streams from Python DataFrames; "
+            "keep it so, or use another project directory"
+        )
+
+
+def state_directory(directory: Path) -> str:
+    """Where a project's state is kept unless it says otherwise."""
+    return local_uri(directory / "state")

@@ -1,0 +1,226 @@
+"""The queries in error: how they get there, and how they are tried again between two cycles.
+
+A query is in error since its evaluation failed (it is in an island then, see `islands.py`), or since its sink did not
+take its answers. All that it misses is held for it. It is tried again after a pause, or at once if a user says so.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+
+from weft.catalog import Catalog
+from weft.plan.plan import Plan, tables_of
+from weft.runtime.islands import CaughtUp, Islands, begun, plan_of, present, shared_part, without_needless
+from weft.runtime.plans import Plans
+from weft.runtime.project_state import ProjectState
+from weft.runtime.sinks.outbox import Outbox, of_present_queries
+from weft.runtime.sinks.publishing import is_published
+from weft.runtime.sources.table_snapshots import TableSnapshots
+from weft.runtime.stages.cycle_state import Step
+from weft.runtime.state.commits import Commit, Island, Segment, errors_of
+from weft.runtime.state.trouble import Trouble, Waiting, lost_with
+
+#: How many held cycles of an island are evaluated between two cycles.
+CAUGHT_UP_AT_ONCE = 10
+
+#: Seconds between two looks whether a query is due.
+_LOOK_EVERY = 1.0
+
+
+class Retries:
+    """The queries that users want to be tried again now. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._resumed: set[str] = set()
+        self._wanted = threading.Event()
+
+    def resume(self, query: str) -> None:
+        """Try a query again without waiting for the end of its pause."""
+        self._resumed.add(query)
+        self._wanted.set()
+
+    def begin(self, queries: Collection[str]) -> None:
+        """These queries are being tried again."""
+        self._resumed -= set(queries)
+
+    def due(self, errors: Mapping[str, Trouble]) -> set[str]:
+        """The queries in error that are to be tried again now."""
+        return {name for name, each in errors.items() if each.is_due or name in self._resumed}
+
+    def wait(self) -> None:
+        """Wait a moment, or until a user wants a query to be tried again."""
+        self._wanted.wait(_LOOK_EVERY)
+        self._wanted.clear()
+
+
+class QueriesInError:
+    """Puts queries in error, and tries them again."""
+
+    def __init__(
+        self,
+        state: ProjectState,
+        catalog: Catalog,
+        plans: Plans,
+        tables: TableSnapshots,
+        islands: Islands,
+        outbox: Outbox,
+        on_step: Step,
+        say: Callable[[str], None],
+        plan: Callable[[], Plan],
+    ) -> None:
+        """`plan` gives the plan of what is registered now."""
+        self._state, self._catalog, self._plans, self._tables = state, catalog, plans, tables
+        self._islands, self._outbox, self._on_step, self._tell, self._plan = islands, outbox, on_step, say, plan
+        self.retries = Retries()
+
+    @property
+    def last(self) -> Commit:
+        """The newest commit."""
+        return self._state.last
+
+    def resume(self, query: str) -> bool:
+        """Try a query again at the next occasion; False if it is not in error."""
+        if query not in errors_of(self.last):
+            return False
+        self.retries.resume(query)
+        return True
+
+    def due(self) -> set[str]:
+        """The queries that are to be tried again now."""
+        return self.retries.due(errors_of(self.last))
+
+    def try_again(self, names: Collection[str], most: int | None = None) -> None:
+        """Try some queries that are in error again, between two cycles; the last commit is written anew.
+
+        Of what was held for an island, at most so many cycles are evaluated; the others come next time.
+        """
+        self.retries.begin(names)
+        running = self._catalog.running_numbers() if names else {}
+        present = of_present_queries(self.last.waiting, running)
+        waiting = [name for name in names if name in present and present[name].trouble is not None]
+        if waiting:
+            self._on_step("try again", self.last.cycle)
+            queries = {each.name: each for each in self._plans.stored(self.last.plan).queries}
+            self._state.commit_anew(replace(self.last, waiting=self._outbox.try_again(present, queries, waiting)))
+        for key, island in self.last.islands.items():
+            is_running = any(running.get(name) == number for name, number in island.roots.items())
+            if island.trouble is not None and is_running and not set(names).isdisjoint(island.members):
+                self._catch_up(key, running, most)
+
+    def _catch_up(self, key: str, running: Mapping[str, int], most: int | None) -> None:
+        """Evaluate the cycles that are held for an island, until it has caught up or fails again."""
+        done = 0
+        while (island := self.last.islands[key]).trouble is not None:
+            last = self.last
+            cycle = next((each.cycle for each in last.held if each.cycle > island.commit.cycle), None)
+            wrong = self._unreadable(island) if cycle is None else None
+            if wrong is not None:
+                self._commit_island(key, replace(island, trouble=island.trouble.again(wrong)))
+                return
+            if cycle is None:
+                self._commit_island(key, replace(island, trouble=None))
+                self._tell(f"{_listed(island.members)} {_is_or_are(island.members)} no longer in error")
+            elif done == most:
+                trouble = replace(island.trouble, sentence=f"it catches up, from cycle {cycle} on", next_try=0.0)
+                self._commit_island(key, replace(island, trouble=trouble))
+                return
+            else:
+                self._on_step("catch up", cycle)
+                caught = self._islands.catch_up(key, island, cycle, self._plans.stored)
+                if caught.island.commit.cycle == island.commit.cycle:
+                    self._commit_island(key, caught.island)
+                    return
+                self._deliver_late(key, caught, running)
+                done += 1
+
+    def _unreadable(self, island: Island) -> str | None:
+        """What is wrong with a table that an island will read in the next cycle; None if all can be read."""
+        plan = self._plan()
+        here = present(plan, {"": island})
+        tables = plan_of(plan, here[""])[0] if here else None
+        if tables is None:
+            return None
+        _, wrong = self._tables.found(dict(zip(tables.table_numbers, tables.tables, strict=True)))
+        return next(iter(wrong.values()), None)
+
+    def _deliver_late(self, key: str, caught: CaughtUp, running: Mapping[str, int]) -> None:
+        """Deliver what an island has answered for a cycle that was held for it, and commit that it has."""
+        plan, island, cycle = caught.plan, caught.island, caught.island.commit.cycle
+        answers = {name: table for name, table in caught.answers.items() if running.get(name) == plan.number_of[name]}
+        if any(is_published(each) for each in plan.queries if each.name in answers):
+            # Subscribers take rows in the order of cycles, and are past this one.
+            island = replace(island, lost=lost_with(island.lost, cycle))
+        waiting = self.deliver(cycle, plan, answers, of_present_queries(self.last.waiting, running), key)
+        self._commit_island(key, island, waiting)
+
+    def _commit_island(self, key: str, island: Island, waiting: Mapping[str, Waiting] | None = None) -> None:
+        last = self.last
+        islands = {**last.islands, key: island}
+        self._state.commit_anew(
+            without_needless(replace(last, islands=islands, waiting=last.waiting if waiting is None else waiting))
+        )
+        self._islands.committed(islands)
+
+    def deliver(
+        self, cycle: int, plan: Plan, answers: Mapping[str, pa.Table], waiting: Mapping[str, Waiting], island: str = ""
+    ) -> Mapping[str, Waiting]:
+        """Hand the answers of a cycle to their sinks; what waits for sinks after that."""
+        queries, number_of = {each.name: each for each in plan.queries}, plan.number_of
+        delivered = {name: table for name, table in answers.items() if not is_published(queries[name])}
+        for name, table in delivered.items():
+            waiting = self._outbox.deliver(waiting, queries[name], number_of[name], table, cycle)
+        self._state.files.write(cycle, delivered, island)
+        return waiting
+
+    # -- tables -------------------------------------------------------------------------------------------------------
+
+    def evict_unreadable(self) -> None:
+        """Evict the queries that read tables which cannot be read, as the engine starts and before any row comes."""
+        last = self.last
+        if last.cycle < 0 or self._state.intent is not None:
+            return
+        plan = self._plan()
+        _, evicted = self.found_tables(plan)
+        if evicted:
+            self.tell_of(evicted)
+            self._state.commit_anew(replace(last, islands={**last.islands, **begun(plan, last, evicted)}))
+
+    def found_tables(self, plan: Plan) -> tuple[dict[str, Segment], dict[str, str]]:
+        """The snapshots of tables that a cycle needs, and the queries of the shared plan that read one which has none,
+        each with what is wrong."""
+        shared = shared_part(plan, self.last.islands)
+        beside = [plan_of(plan, each)[0] for each in present(plan, self.last.islands).values() if each.trouble is None]
+        needed = {each.name for part in (shared, *beside) for each in part.tables}
+        tables = {
+            number: each for number, each in zip(plan.table_numbers, plan.tables, strict=True) if each.name in needed
+        }
+        snapshots, wrong = self._tables.found(tables)
+        evicted: dict[str, str] = {}
+        for query in shared.queries if wrong else ():
+            read = tables_of(query)
+            sentences = [wrong[each.name] for each in shared.tables if each.name in read and each.name in wrong]
+            if sentences:
+                evicted[query.name] = sentences[0]
+        return snapshots, evicted
+
+    def tell_of(self, evicted: Mapping[str, str]) -> None:
+        for sentence in dict.fromkeys(evicted.values()):
+            names = [name for name, each in evicted.items() if each == sentence]
+            self._tell(
+                f"{_listed(names)} {_is_or_are(names)} in error: {sentence}; rows are kept for what reads it, and all "
+                "other queries go on"
+            )
+
+
+def _listed(names: Collection[str]) -> str:
+    """Some queries, for people."""
+    quoted = ", ".join(f"'{name}'" for name in names)
+    return f"quer{'y' if len(names) == 1 else 'ies'} {quoted}"
+
+
+def _is_or_are(names: Collection[str]) -> str:
+    return "is" if len(names) == 1 else "are"
