@@ -26,7 +26,7 @@ from weft.loom import Loom
 from weft.runtime.engine import Engine
 from weft.runtime.progress import Progress
 from weft.runtime.project_state import state_directory
-from weft.runtime.sinks.kept import Kept, kept_by
+from weft.runtime.sinks.shed_notices import ShedNotice, notices_in
 from weft.runtime.stages.statistics import measured
 
 pytestmark = pytest.mark.spark
@@ -89,9 +89,9 @@ class Seen:
     answers: dict[str, pa.Table]
 
     @property
-    def kept(self) -> dict[str, Kept]:
+    def kept(self) -> dict[str, ShedNotice]:
         """What all answers say, which is the same."""
-        every, *others = [kept_by(table) for table in self.answers.values()]
+        every, *others = [notices_in(table) for table in self.answers.values()]
         assert all(each == every for each in others)
         return every
 

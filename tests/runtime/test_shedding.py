@@ -14,7 +14,7 @@ from tests.runtime.workload_run import Run, batch_of
 from weft.algebra import Value
 from weft.runtime import engine as engines
 from weft.runtime.columnar.rows import CORRUPT
-from weft.runtime.sinks.kept import Kept, kept_by
+from weft.runtime.sinks.shed_notices import ShedNotice, notices_in
 from weft.runtime.sources.batches import Batch
 from weft.runtime.sources.shedding import LEAST, ShedRate, after_idle, rate_after, without_shed_rows
 from weft.runtime.state.commits import WHOLE
@@ -87,7 +87,7 @@ class Shed:
         self.run = Run(spark, directory)
         self.run.execute(STREAMS + QUERIES)
         self._kept = kept
-        self.told: dict[str, Mapping[str, Kept]] = {}
+        self.told: dict[str, Mapping[str, ShedNotice]] = {}
 
     def cycle(self, number: int, crash_at: str | None = None) -> str:
         """One cycle on both; how they differ, or nothing."""
@@ -100,7 +100,7 @@ class Shed:
         actual = run._survived(batch, {})
         run.crash_at = None
         run.cycles += 1
-        self.told = {name: kept_by(table) for name, table in actual.items()}
+        self.told = {name: notices_in(table) for name, table in actual.items()}
         return "\n".join(run._differing_answers(expected, actual))
 
 
@@ -143,8 +143,8 @@ def test_answers_are_those_of_the_rows_that_were_kept_and_say_how_many_these_wer
         assert state["g"].rows == 60 * len(rates)
         assert state["f"].shed_until == 39
         newest = shed.run.loom.results("some")
-        assert kept_by(newest) == {"f": {"share": 1.0, "until": 39, "shed": 60 * len(rates) - state["f"].rows}}
-        assert kept_by(shed.run.loom.results("whole")) == {}
+        assert notices_in(newest) == {"f": {"share": 1.0, "until": 39, "shed": 60 * len(rates) - state["f"].rows}}
+        assert notices_in(shed.run.loom.results("whole")) == {}
     finally:
         shed.run.close()
 

@@ -46,8 +46,8 @@ def results(
     as_json: JsonOption = False,
 ) -> None:
     """Show the newest answers of a query; with --json, one JSON object per line."""
-    from weft.runtime.sinks.kept import kept_by, sentences
     from weft.runtime.sinks.results import DamagedAnswers
+    from weft.runtime.sinks.shed_notices import notice_sentences, notices_in
 
     with reporting_delivery_failures(as_json):
         with open_project(project, write=False) as loom:
@@ -66,13 +66,13 @@ def results(
             from weft.runtime.sinks.sinks import json_lines
 
             typer.echo(json_lines(shown).decode(), nl=False)
-            for sentence in sentences(kept_by(answers)):
+            for sentence in notice_sentences(notices_in(answers)):
                 typer.echo(sentence, err=True)
             return
         rows = [[_text(value) for value in row.values()] for row in shown.to_pylist()]
         print_table(answers.column_names, rows)
         print_text(f"the last {shown.num_rows} of {answers.num_rows:,} answers")
-        for sentence in sentences(kept_by(answers)):
+        for sentence in notice_sentences(notices_in(answers)):
             print_text(sentence)
 
 

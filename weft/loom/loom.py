@@ -242,8 +242,8 @@ class Loom:
 
     def results(self, query: str) -> pa.Table:
         """The newest answers of a query; an empty table when there are none yet."""
-        from weft.runtime.sinks.kept import shedding_streams
         from weft.runtime.sinks.results import newest_answers
+        from weft.runtime.sinks.shed_notices import shedding_streams
 
         found = self.catalog.query(query)
         if found.name in self.catalog.members():

@@ -3,7 +3,7 @@
     begin     the engine has written down what is decided: the cycle's spec
     prepare   each stage takes its operators, and brings its memory to the state of the last commit
     scan      each new row is read once: its clock is checked, stages reduce it or select it, and rows that are late or
-              malformed are set aside (`scan.py`)
+              malformed are set aside (`batch_scan.py`)
     run       each operator is evaluated by its stage as soon as its inputs are there
     finish    stages give the last answers, and hand over the state that later cycles need
     sinks     the engine hands answers to their sinks, under the cycle's number
@@ -24,9 +24,9 @@ from pyspark.sql import SparkSession
 from weft.algebra import Relation
 from weft.plan.event_time import RunningQuery
 from weft.plan.log_ids import LogId
+from weft.runtime.batch_scan import Scanner
 from weft.runtime.columnar.rows import CLOCK
 from weft.runtime.failures.errors import MemoryLimit
-from weft.runtime.scan import Scanner
 from weft.runtime.sources.batches import Batch
 from weft.runtime.stages.cycle_state import CycleState, RowLogs, Step
 from weft.runtime.stages.expiry import Expiry, logged

@@ -27,9 +27,9 @@ from weft.runtime.project_state import ProjectState
 from weft.runtime.queries_in_error import QueriesInError
 from weft.runtime.recorder import Recorder
 from weft.runtime.sinks.dead_letter import write_file_letters
-from weft.runtime.sinks.kept import told
-from weft.runtime.sinks.outbox import Outbox, of_present_queries
-from weft.runtime.sinks.publishing import PublishedRows, Publisher, published_rows
+from weft.runtime.sinks.outbox import SinkOutbox, of_present_queries
+from weft.runtime.sinks.publishing import PublishedRows, RowPublisher, published_rows
+from weft.runtime.sinks.shed_notices import with_notices_of_streams
 from weft.runtime.sinks.sinks import take_folder
 from weft.runtime.sources.bad_files import (
     Faults,
@@ -94,7 +94,9 @@ class CycleEngine:
         self.tables: dict[str, GivenRows] = {}
         self._tables = TableSnapshots(spark, self._storage, self.tables, catalog.allowed_paths())
         self._islands = Islands(spark, self._storage, catalog, self._tables, self._on_step)
-        self._outbox = Outbox(spark, self._storage, self._retention, self._tell, partial(take_folder, spark, catalog))
+        self._outbox = SinkOutbox(
+            spark, self._storage, self._retention, self._tell, partial(take_folder, spark, catalog)
+        )
         self._in_error = QueriesInError(
             self._state, catalog, self._plans, self._tables, self._islands, self._outbox,
             self._on_step, self._tell, lambda: self._plans.current(self._streams),
@@ -111,7 +113,7 @@ class CycleEngine:
         #: Takes sentences for people.
         self.say: Callable[[str], None] = lambda sentence: None
         #: Takes the rows that are published for groups of queries, if there are any.
-        self.publisher: Publisher | None = None
+        self.publisher: RowPublisher | None = None
         #: Called before each new cycle, when changes of the plan may still be part of it.
         self.before_cycle: Callable[[], None] = lambda: None
 
@@ -179,7 +181,7 @@ class CycleEngine:
             held=last.held,
         )
         commit = self._with_islands(commit, batch, spec.plan)
-        answers = told({**answered.answers, **beside.answers}, spec.plan, commit)
+        answers = with_notices_of_streams({**answered.answers, **beside.answers}, spec.plan, commit)
         commit = self._delivered_and_committed(spec, last, commit, answers)
         seconds = self._clock() - started
         self._shed_rate = rate_after(self._shed_rate, seconds, self._interval)

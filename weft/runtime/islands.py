@@ -27,11 +27,10 @@ from pyspark.sql import functions as F
 from weft.catalog import Catalog
 from weft.plan.plan import Plan, restricted, with_read, with_readers, without
 from weft.runtime.columnar.rows import CORRUPT, STREAM, TICK, slots_of
-from weft.runtime.culprits import is_attributable
 from weft.runtime.cycle import CycleRunner
 from weft.runtime.failures.errors import EngineError
-from weft.runtime.failures.reasons import reason_of
-from weft.runtime.sinks.kept import told
+from weft.runtime.failures.reasons import is_attributable, reason_of
+from weft.runtime.sinks.shed_notices import with_notices_of_streams
 from weft.runtime.sources.batches import Batch, BatchPart
 from weft.runtime.sources.table_snapshots import TableSnapshots
 from weft.runtime.stages.cycle_state import Step
@@ -153,7 +152,7 @@ class Islands:
         except Exception as error:
             return CaughtUp(self._failed(key, island, error), plan, {})
         streams = _states(record["streams"])
-        return CaughtUp(after, plan, told(answers, plan, replace(after.commit, streams=streams)))
+        return CaughtUp(after, plan, with_notices_of_streams(answers, plan, replace(after.commit, streams=streams)))
 
     # -- held rows ----------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from weft.plan.plan import Plan, tables_of
 from weft.runtime.islands import CaughtUp, Islands, begun, plan_of, present, shared_part, without_needless
 from weft.runtime.plans import Plans
 from weft.runtime.project_state import ProjectState
-from weft.runtime.sinks.outbox import Outbox, of_present_queries
+from weft.runtime.sinks.outbox import SinkOutbox, of_present_queries
 from weft.runtime.sinks.publishing import is_published
 from weft.runtime.sources.table_snapshots import TableSnapshots
 from weft.runtime.stages.cycle_state import Step
@@ -67,7 +67,7 @@ class QueriesInError:
         plans: Plans,
         tables: TableSnapshots,
         islands: Islands,
-        outbox: Outbox,
+        outbox: SinkOutbox,
         on_step: Step,
         say: Callable[[str], None],
         plan: Callable[[], Plan],

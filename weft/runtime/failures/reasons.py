@@ -1,14 +1,32 @@
-"""Why something failed, as one line for people."""
+"""Why something failed, as one line for people, and whether a query may be the cause."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
+import pyarrow as pa
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from weft.algebra.secrets import shown
 from weft.runtime.failures.errors import EngineError, StorageError
+
+#: What errors of Spark say when something else than a query has failed.
+_OTHERS_FAULTS = (
+    "FAILED_READ_FILE",
+    "while reading file",
+    "No space left on device",
+    "Disk quota exceeded",
+    "OutOfMemoryError",
+    "ExecutorLost",
+    "executor lost",
+    "FetchFailed",
+    "SparkContext was shut down",
+    "stopped SparkContext",
+    "cancelled",
+    "InterruptedException",
+    "Answer from Java side is empty",
+)
 
 
 def reason_of(error: BaseException) -> str:
@@ -52,3 +70,14 @@ def _first_line(text: str) -> str:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
+
+
+def is_attributable(error: BaseException) -> bool:
+    """Whether a failure may be that of a query."""
+    if isinstance(error, (StorageError, MemoryError)) or not isinstance(error, Exception):
+        return False
+    if isinstance(error, (PySparkException, Py4JJavaError)):
+        said = str(error)
+        return not any(each in said for each in _OTHERS_FAULTS)
+    # Arrow's errors of values are OSErrors in part; all others of these are of the disk or of the connection to Java.
+    return isinstance(error, pa.ArrowInvalid) or not isinstance(error, (OSError, Py4JError))

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from weft.algebra import Query
 from weft.runtime.failures.reasons import reason_of
-from weft.runtime.sinks.sinks import CallableSink, Sink, sink_of
+from weft.runtime.sinks.sinks import AnswerSink, CallableSink, sink_of
 from weft.runtime.state.storage import Storage
 from weft.runtime.state.trouble import KeptAnswers, Trouble, Waiting
 
@@ -23,7 +23,7 @@ from weft.runtime.state.trouble import KeptAnswers, Trouble, Waiting
 FOLDER = "waiting"
 
 
-class Outbox:
+class SinkOutbox:
     """The sinks of a project's queries, and the answers that wait for them.
 
     `limit` gives the number of bytes of answers that may wait; `say` takes sentences for people; `take_folder` raises
@@ -43,7 +43,7 @@ class Outbox:
         self._limit = limit
         self._say = say
         self._take_folder = take_folder
-        self._sinks: dict[str, tuple[Query, Sink | None]] = {}
+        self._sinks: dict[str, tuple[Query, AnswerSink | None]] = {}
         self._callables: dict[str, CallableSink] = {}
 
     def add_callable(self, query: str, function: Callable[[pa.Table, int], object]) -> None:

@@ -32,7 +32,7 @@ class PublishedRows:
     watermark: Clock
 
 
-class Publisher(Protocol):
+class RowPublisher(Protocol):
     def wait_for_room(self) -> None:
         """Come back when there is room for another cycle's rows."""
 

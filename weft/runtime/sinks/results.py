@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from weft.algebra import Query
 from weft.arrays.arrow_types import arrow_type
-from weft.runtime.sinks.kept import kept_of, with_metadata
+from weft.runtime.sinks.shed_notices import notices_of, with_notices
 from weft.runtime.state.checksums import Seal, Seals, fault, seal_of
 from weft.runtime.state.commits import Commit
 from weft.runtime.state.status import last_commit
@@ -145,7 +145,7 @@ def newest_answers(directory: Path, query: Query, number: int, streams: frozense
             table = answers_in(data, query.name)
             tables += [] if table is None else [table.cast(schema)]
     found = pa.concat_tables(tables)
-    return found if commit is None else with_metadata(found, kept_of(streams, commit.streams))
+    return found if commit is None else with_notices(found, notices_of(streams, commit.streams))
 
 
 def _files(directory: Path, commit: Commit, first: int) -> Iterator[bytes]:

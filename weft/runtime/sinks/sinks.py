@@ -21,12 +21,12 @@ from pyspark.sql import SparkSession
 from weft.algebra import Query
 from weft.catalog import Catalog
 from weft.runtime.failures.errors import SinkError, StorageError
-from weft.runtime.sinks.kept import kept_by, sentences
+from weft.runtime.sinks.shed_notices import notice_sentences, notices_in
 from weft.runtime.state.storage import Storage
 from weft.sql.paths import folder_of, sink_refusal
 
 
-class Sink(Protocol):
+class AnswerSink(Protocol):
     def write(self, table: pa.Table, cycle: int) -> None:
         """Take the answers of a cycle; a second call with the same cycle replaces the first."""
 
@@ -44,7 +44,7 @@ class FileSink:
         self._format = format_
 
     def write(self, table: pa.Table, cycle: int) -> None:
-        kept = kept_by(table)
+        kept = notices_in(table)
         if kept and self._format == "json":
             self._storage.write_bytes(f"_{cycle:012d}.kept.json", json.dumps(kept).encode())
         data = parquet_file(table) if self._format == "parquet" else json_lines(table)
@@ -69,7 +69,7 @@ class ConsoleSink:
         for row in _rows(table.slice(0, 20)):
             shown.add_row(*(Text("" if value is None else str(value)) for value in row))
         more = [f"… and {table.num_rows - 20} more"] if table.num_rows > 20 else []
-        caption = "\n".join([*more, *sentences(kept_by(table))])
+        caption = "\n".join([*more, *notice_sentences(notices_in(table))])
         shown.caption = Text(caption) if caption else None
         Console().print(shown)
 
@@ -84,7 +84,7 @@ class CallableSink:
         self._function(table, cycle)
 
 
-def sink_of(query: Query, spark: SparkSession) -> Sink | None:
+def sink_of(query: Query, spark: SparkSession) -> AnswerSink | None:
     """The sink that a query's INTO names; None for answers that are only kept for reading."""
     if query.sink is None or query.sink.format == "memory":
         return None

@@ -22,18 +22,18 @@ from weft.runtime.state.commits import WHOLE, Commit, StreamState
 METADATA = b"weft.kept"
 
 #: The `share` of rows that was kept, the clock `until` which some were left out, and how many were `shed` in all.
-Kept: TypeAlias = Mapping[str, float | int | None]
+ShedNotice: TypeAlias = Mapping[str, float | int | None]
 
 
-def told(answers: Mapping[str, pa.Table], plan: Plan, commit: Commit) -> dict[str, pa.Table]:
+def with_notices_of_streams(answers: Mapping[str, pa.Table], plan: Plan, commit: Commit) -> dict[str, pa.Table]:
     """Answers, each with what was kept of the streams that may shed which its query reads."""
     if not any(each.shed_allowed for each in plan.streams):
         return dict(answers)
     reads = shedding_streams(plan.queries)
-    return {name: with_metadata(table, kept_of(reads[name], commit.streams)) for name, table in answers.items()}
+    return {name: with_notices(table, notices_of(reads[name], commit.streams)) for name, table in answers.items()}
 
 
-def kept_of(streams: frozenset[str], states: Mapping[str, StreamState]) -> dict[str, Kept]:
+def notices_of(streams: frozenset[str], states: Mapping[str, StreamState]) -> dict[str, ShedNotice]:
     """What was kept of some streams."""
     return {
         name: {"share": states[name].kept / WHOLE, "until": states[name].shed_until, "shed": states[name].shed}
@@ -42,20 +42,20 @@ def kept_of(streams: frozenset[str], states: Mapping[str, StreamState]) -> dict[
     }
 
 
-def with_metadata(table: pa.Table, kept: Mapping[str, Kept]) -> pa.Table:
+def with_notices(table: pa.Table, kept: Mapping[str, ShedNotice]) -> pa.Table:
     """A table that says what was kept of the streams that its rows come from, if some may shed."""
     if not kept:
         return table
     return table.replace_schema_metadata({**(table.schema.metadata or {}), METADATA: json.dumps(kept).encode()})
 
 
-def kept_by(table: pa.Table) -> dict[str, Kept]:
+def notices_in(table: pa.Table) -> dict[str, ShedNotice]:
     """What a table of answers says was kept of streams; nothing if none of them may shed."""
-    found: dict[str, Kept] = json.loads((table.schema.metadata or {}).get(METADATA, b"{}"))
+    found: dict[str, ShedNotice] = json.loads((table.schema.metadata or {}).get(METADATA, b"{}"))
     return found
 
 
-def sentences(kept: Mapping[str, Kept]) -> list[str]:
+def notice_sentences(kept: Mapping[str, ShedNotice]) -> list[str]:
     """What was left out of streams, for people; nothing if all rows have been kept."""
     return [
         f"of stream {stream} the newest cycle kept {each['share']:.3g} of all rows; "
