@@ -173,7 +173,7 @@ class DirectScan(_Scan):
         self._asked: dict[str, tuple[Packed, Callable[[pa.Table], None]]] = {}
         self._kept: dict[LogId, pa.Table] = {}
         # A batch comes with a session of its own, whose settings are those of when the streaming query started. Its
-        # files go by ours: with plans that are not compiled, they would be read row by row and not column by column.
+        # files are read with ours: without compiled plans, they would be read row by row and not column by column.
         compile_plans(batch.session, True)
         compile_plans(logs.spark, True)
 

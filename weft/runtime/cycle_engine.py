@@ -107,7 +107,7 @@ class CycleEngine:
         self._interval: float | None = None
         self._over_since: float | None = None
         self._shed_rate = rate_of(self.last)
-        #: Whether a failure comes of stopping.
+        #: Set while the engine stops, which makes cycles fail.
         self._stopping = threading.Event()
         self.listeners: list[Callable[[Progress], None]] = []
         #: Takes sentences for people.
@@ -133,7 +133,7 @@ class CycleEngine:
     def try_again(self, names: Collection[str], most: int | None = None) -> None:
         """Try some queries that are in error again, between two cycles.
 
-        Of what was held for an island, at most so many cycles are evaluated; the others come next time.
+        At most `most` of the cycles that are held for an island are evaluated; the others come next time.
         """
         self._in_error.try_again(names, most)
 
@@ -266,7 +266,7 @@ class CycleEngine:
     def _attempted(
         self, batch: Batch | None, cycle: int, heartbeats: Mapping[str, int], offsets: Offsets | None
     ) -> tuple[CycleSpec, Answered, Mapping[str, ArrivedRows], Batch | None]:
-        """Decide what a cycle goes by, and run it; again without a file at which it fails, if there is one."""
+        """Decide on a cycle, and run it; again without a file at which it fails, if there is one."""
         looked = None if batch is None else check_batch(batch)
         for name, columns in () if looked is None else looked.ignored.items():
             if name not in self._ignoring:

@@ -171,7 +171,7 @@ class Engine(CycleEngine):
     def _sources_by_name(self) -> Iterator[None]:
         """Sources are known by name, so that streams can come and go between runs; those from Python have none.
 
-        The setting holds for our query alone: under it nobody else could read a source without naming it.
+        The setting holds for our query only: under it, other queries could not read a source without naming it.
         """
         name = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
         with _naming_sources:
@@ -331,10 +331,10 @@ class Engine(CycleEngine):
 
 @contextmanager
 def _without_collections() -> Iterator[None]:
-    """Python looks for garbage only afterwards.
+    """Have Python collect garbage only afterwards.
 
-    It looks whenever many objects have been made, through all that there are. A cycle makes some for each query and
-    lets go of them by itself; with ten thousand queries, looking would be a quarter of what Python does.
+    It looks through all objects whenever many have been made. A cycle makes some for each query, and frees them without
+    the collector; with ten thousand queries, collecting would be a quarter of Python's time.
     """
     was_enabled = gc.isenabled()
     gc.disable()

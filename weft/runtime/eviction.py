@@ -27,7 +27,7 @@ from weft.runtime.state.storage import Storage
 _SEARCH = Folders("search")
 
 
-#: After so many failures and no success, the search takes the failure for one of all queries.
+#: After this many failures without a success, the failure counts as one of all queries.
 _FAILURES_IN_A_ROW = 8
 
 #: Evaluates some queries of a plan, with what they read, and gives the error if they fail.

@@ -190,14 +190,14 @@ class Islands:
         return record
 
     def snapshots(self, commit: Commit) -> set[str]:
-        """The paths of the tables' snapshots that held cycles go by."""
+        """The paths of the snapshots of tables that held cycles read."""
         records = (self._record(cycle) for cycle in (each.cycle for each in commit.held))
         return {path for record in records for path, _ in record["intent"]["tables"].values()}
 
     def limited(self, commit: Commit, limit: int) -> Commit:
         """A commit in which no more bytes are held than may be.
 
-        The oldest cycles are dropped. An island that needs them begins anew after them: incomplete windows would give
+        The oldest cycles are dropped. An island that needs them starts over after them: incomplete windows would give
         wrong answers.
         """
         held, islands = list(commit.held), dict(commit.islands)
@@ -221,7 +221,7 @@ def sentence_of(error: Exception) -> str:
 def runner_for(spark: SparkSession, storage: Storage, catalog: Catalog, state: Commit, folders: Folders) -> CycleRunner:
     """A runner that begins with a state and shares nothing with others but files."""
     hosted = placement_settings(catalog)
-    # Labels in the logs go by the numbers of nodes: nodes of this network have others.
+    # Labels in the logs have the numbers of nodes: nodes of this network get others.
     known = (int(node) for each in state.network.values() for node in each.labels)
     network = CurrentNetwork(hosted, folders=folders, first_node=max(known, default=0) + 1)
     return CycleRunner(spark, storage, None, hosted, None, network, folders)

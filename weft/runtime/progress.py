@@ -30,7 +30,7 @@ class Progress:
     watermarks: Mapping[str, int | None]
     #: By how many seconds the cycle took longer than the interval between cycles.
     overrun: float
-    #: Counts the open windows: there may be thousands of queries, and nobody who asks.
+    #: Counts the open windows, on request only: there may be thousands of queries.
     count_open_windows: Callable[[], int] = field(repr=False, compare=False)
 
     @cached_property

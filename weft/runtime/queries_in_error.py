@@ -94,9 +94,9 @@ class QueriesInError:
         return self.retries.due(errors_of(self.last))
 
     def try_again(self, names: Collection[str], most: int | None = None) -> None:
-        """Try some queries that are in error again, between two cycles; the last commit is written anew.
+        """Try some queries that are in error again, between two cycles; the last commit is written again.
 
-        Of what was held for an island, at most so many cycles are evaluated; the others come next time.
+        At most `most` of the cycles that are held for an island are evaluated; the others come next time.
         """
         self.retries.begin(names)
         running = self._catalog.running_numbers() if names else {}

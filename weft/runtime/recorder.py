@@ -31,10 +31,10 @@ from weft.runtime.state.commits import Commit
 #: So many of the newest cycles are kept.
 KEPT: Final = 100
 
-#: A stream is as fast as it was in so many of the newest cycles in which its clock went on.
+#: The rate of a stream is that of this many newest cycles in which its clock went on.
 _PACED_BY = 5
 
-#: Selectivities are told from so many partials at most, and of so many conditions in a cycle; more of them take turns.
+#: A cycle estimates selectivities from at most this many partials, for at most this many conditions in turn.
 _SAMPLE = 4_096
 _CONDITIONS = 64
 
@@ -85,7 +85,7 @@ class Recorder:
         of_network: Callable[[], Numbers] = dict,
         behind: float = 0.0,
     ) -> None:
-        """A cycle is committed: record what it measured, come what may. By so many seconds the next one is late."""
+        """Record what a committed cycle measured, whatever fails. The next one is late by `behind` seconds."""
         now = time.monotonic()
         try:
             numbers = {CYCLE: {**self._of_cycle(answered, now), "behind": behind}} | self._of_streams(
@@ -162,7 +162,7 @@ def _keys(reduced: ReducedRows) -> dict[str, int]:
 
 
 def selectivities(partials: Partials, cycle: int) -> dict[str, float]:
-    """The share of rows that satisfies a condition, of those conditions whose turn it is."""
+    """The share of rows that satisfies a condition, for the conditions of this cycle."""
     texts = list(partials.layout.decoders)
     if not texts or not len(partials):
         return {}

@@ -162,6 +162,6 @@ def _files(directory: Path, commit: Commit, first: int) -> Iterator[bytes]:
 
 
 def _is_still_named(directory: Path, path: str, seal: Seal) -> bool:
-    """Whether the newest commit names a file as well. A running engine lets go of its oldest answers."""
+    """Whether the newest commit names a file as well. A running engine drops its oldest answers."""
     newest = last_commit(directory)
     return newest is not None and sealed_answers(newest.seals).get(path) == seal

@@ -28,7 +28,7 @@ _VARIABLE, _PROPERTY = "WEFT_LOG", "weft.log"
 _TO_FILE = Path(__file__).with_name("log4j2_file.properties")
 _TO_TERMINAL = Path(__file__).with_name("log4j2.properties")
 
-#: A printed file begins anew once it is longer than this.
+#: A printed file is started over once it is longer than this.
 _LONGEST = 10_000_000
 
 #: How Java ends for want of memory: as we ask it to, and as Spark does when a task has found none.
@@ -94,7 +94,7 @@ def option(log: Path | None) -> str:
 
 
 def end_of_java(patience: float = 0) -> str:
-    """How Java has ended, as a sentence; nothing if it still runs after so many seconds."""
+    """How Java has ended, as a sentence; nothing if it still runs after `patience` seconds."""
     gateway: Any = SparkContext._gateway
     process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
     if process is None:

@@ -213,7 +213,7 @@ def _local_cores(master: str) -> int:
 def compile_plans(spark: SparkSession, wanted: bool) -> None:
     """Whether Spark compiles the plans that follow to bytecode, or interprets them.
 
-    The plans of a cycle hold its clocks as constants, so each of them would be compiled anew, for about as long as it
+    The plans of a cycle hold its clocks as constants, so each of them would be compiled again, for about as long as it
     takes to interpret a hundred thousand rows. A session that was started with a choice of its own keeps it.
     """
     if _is_chosen(spark.sparkContext):

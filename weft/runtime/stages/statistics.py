@@ -39,7 +39,7 @@ def facts(catalog: Catalog) -> dict[str, Facts]:
 
 
 def measured(catalog: Catalog) -> Measurements:
-    """What the newest cycles measured. Columns go by their names."""
+    """What the newest cycles measured. Columns have their names."""
     with catalog.transaction():
         numbers = catalog.stream_numbers()
         cycles = catalog.statistics(CYCLE)

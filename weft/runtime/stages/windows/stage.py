@@ -34,7 +34,7 @@ from weft.runtime.state.memory import MemoryAccount, MemoryUse
 from weft.runtime.state.store import Change, StateStore
 from weft.windows.schedule import instances_ending
 
-#: On one machine so many rows are reduced by one task: with more, a second core is worth a shuffle.
+#: On one machine, one task reduces up to this many rows: with more, a second core is worth a shuffle.
 _FEW = 1_000_000
 
 
@@ -259,7 +259,7 @@ class WindowStage:
     def _reduce(self, stream: str, rows: DataFrame, *, from_files: bool) -> ReducedRows:
         """The rows of a stream as partials; one Spark job.
 
-        Where they come `from_files`, Spark sees by itself whether one task reads them all.
+        Where they come `from_files`, Spark sees whether one task reads them all.
         """
         weave = self._weaves[stream]
         few = not from_files and self._is_local and self._rows.get(stream, _FEW + 1) <= _FEW
