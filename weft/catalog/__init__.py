@@ -18,7 +18,7 @@ from weft.catalog.catalog_errors import (
     UnknownName,
 )
 from weft.catalog.codec import decode, encode, register
-from weft.catalog.copies import COPY_FILE
+from weft.catalog.database import COPY_FILE
 from weft.catalog.definitions import Representative, View
 from weft.catalog.deliveries import MemberItinerary
 from weft.catalog.lock import Writer, find_writer

@@ -38,11 +38,10 @@ from types import TracebackType
 from typing import Any, Final, Self, cast
 
 from weft.algebra import Value
-from weft.catalog import copies
 from weft.catalog.catalog_errors import CatalogUnavailable, DuplicateName, UnknownName
 from weft.catalog.codec import dumps, register
 from weft.catalog.computations import Computations
-from weft.catalog.database import Database, Row
+from weft.catalog.database import Database, Row, copy_of, refuse_lost, restore
 from weft.catalog.definitions import Definitions, folded
 from weft.catalog.deliveries import Deliveries
 from weft.catalog.lock import WriterLock
@@ -104,7 +103,7 @@ class Catalog(Definitions):
             raise CatalogUnavailable(f"{directory} is not a directory, or not within reach; create it first")
         lock = WriterLock(directory, patience) if write else None
         try:
-            copies.refuse_lost(directory / CATALOG_FILE)
+            refuse_lost(directory / CATALOG_FILE)
             return cls(Database(directory / CATALOG_FILE, write=write), lock)
         except BaseException:
             if lock:
@@ -120,13 +119,13 @@ class Catalog(Definitions):
         directory = Path(directory)
         lock = WriterLock(directory, patience)
         try:
-            return copies.restore(directory, directory / CATALOG_FILE)
+            return restore(directory, directory / CATALOG_FILE)
         finally:
             lock.release()
 
     def copied(self) -> bytes:
         """Return a copy of the catalog as `recover` takes it."""
-        return copies.copy_of(self.path)
+        return copy_of(self.path)
 
     @property
     def changes(self) -> int:

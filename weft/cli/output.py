@@ -16,7 +16,7 @@ from rich.text import Text
 
 from weft.algebra.secrets import shown
 from weft.catalog import CATALOG_FILE, CatalogError
-from weft.catalog.copies import refuse_lost
+from weft.catalog.database import refuse_lost
 from weft.loom import Loom, Outcome, Registration
 from weft.runtime.failures.errors import EngineError
 from weft.sql import Problem

@@ -11,7 +11,7 @@ from weft.runtime.state.storage import Storage
 
 
 class CatalogCopy:
-    """Keeps a copy of the catalog in the state: see `weft/catalog/copies.py`."""
+    """Keeps a copy of the catalog in the state: see `weft/catalog/database.py`."""
 
     def __init__(self, catalog: Catalog, storage: Storage) -> None:
         self._catalog = catalog
