@@ -89,7 +89,7 @@ class Catalog(Definitions):
         self._statistics_changes = 0
         #: The index of what the shared network computes.
         self.computations = Computations(database)
-        #: What is kept of delivery, besides representatives.
+        #: Itineraries and groups of delivery.
         self.deliveries = Deliveries(database)
 
     @classmethod
@@ -166,7 +166,7 @@ class Catalog(Definitions):
 
     @property
     def project(self) -> str:
-        """What tells this project from every other, wherever its directory is moved."""
+        """The identity of this project, wherever its directory is moved."""
         ((identity,),) = self._database.execute("SELECT id FROM project")
         return str(identity)
 

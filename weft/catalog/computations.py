@@ -1,4 +1,4 @@
-"""The index of computations: which nodes of the shared network compute what, and where selects find their rows.
+"""The index of computations: what each node of the shared network computes, and which node each select reads.
 
 It is written as it changes, all or nothing, and read once, when a project is opened: the conditions first, each decoded
 once however many nodes have it. What is looked up while a project is open is
@@ -32,7 +32,7 @@ _COLUMNS = "number, parents, legs, predicates, timely, level, anchor, selected, 
 
 
 class Computations:
-    """The index in a database."""
+    """The stored index. It is read once, and written as the network changes."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -47,7 +47,7 @@ class Computations:
         return count(last + 1)
 
     def load(self) -> Changes:
-        """All of it, parents before children."""
+        """Read the whole index, parents before children."""
         with self._database.snapshot():
             conditions = {
                 number: self._database.decode("a condition", stored)
@@ -69,7 +69,7 @@ class Computations:
 
     @property
     def made_by(self) -> str:
-        """What has made the index; nothing if there is none yet."""
+        """The planner that has made the index; empty if there is none yet."""
         rows = self._database.execute("SELECT made_by FROM next_computation")
         return str(rows[0][0]) if rows else ""
 
@@ -80,7 +80,7 @@ class Computations:
         return int(number)
 
     def clear(self) -> None:
-        """Drops the whole index. The numbers of its nodes are not used again."""
+        """Drop the whole index. The numbers of its nodes are not used again."""
         self._database.require_writable()
         with self._database.transaction():
             number = self.next_number
@@ -89,7 +89,7 @@ class Computations:
             self._database.execute("INSERT INTO next_computation (number) VALUES (?)", (number,))
 
     def save(self, changes: Changes, made_by: str) -> None:
-        """Writes down what has changed, and what has changed it."""
+        """Write down what has changed, and the planner that has changed it."""
         self._database.require_writable()
         with self._database.transaction():
             if changes.removed:
@@ -110,7 +110,7 @@ class Computations:
             )
 
     def delete_unused_conditions(self) -> None:
-        """Drops the conditions that no node has any more."""
+        """Drop the conditions that no node has any more."""
         self._database.require_writable()
         with self._database.transaction():
             self._database.execute(

@@ -37,16 +37,16 @@ class Deliveries:
         self._database = database
 
     def itineraries(self) -> tuple[MemberItinerary, ...]:
-        """Those of all members, in the order of their creation."""
+        """The itineraries of all members, in the order of their creation."""
         return tuple(map(_itinerary, self._database.execute(f"{_ITINERARIES} WHERE NOT ended ORDER BY member")))
 
     def itinerary(self, number: int) -> MemberItinerary | None:
-        """That of the query with this number, if it has one."""
+        """The itinerary of the query with this number, if it has one."""
         rows = self._database.execute(f"{_ITINERARIES} WHERE member = ?", (number,))
         return _itinerary(rows[0]) if rows else None
 
     def changed_in(self, cycle: int) -> tuple[MemberItinerary, ...]:
-        """Those that are other than they were since this cycle, members that ended with it included."""
+        """The itineraries that changed with this cycle, those of members that ended with it included."""
         rows = self._database.execute(f"{_ITINERARIES} WHERE cycle = ? ORDER BY member", (cycle,))
         return tuple(map(_itinerary, rows))
 
@@ -58,7 +58,7 @@ class Deliveries:
         )
 
     def delete_ended(self, before: int) -> None:
-        """Drop what is kept of members that ended before a cycle."""
+        """Drop the itineraries of members that ended before a cycle."""
         self._database.execute("DELETE FROM itineraries WHERE ended AND cycle < ?", (before,))
 
     def clear(self) -> None:

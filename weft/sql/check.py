@@ -16,14 +16,14 @@ from weft.sql.problems import Problem, SqlError
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class StatementText:
     """One statement of a script, without its semicolon, and where it starts."""
 
     text: str
     start: int
 
 
-def split(script: str) -> Iterator[Piece]:
+def split(script: str) -> Iterator[StatementText]:
     """The statements of a script, separated by semicolons outside of quotes and comments.
 
     Cutting is done before parsing so that one bad statement does not hide the mistakes in the next. For the same reason
@@ -41,7 +41,7 @@ class _NeverClosed(Exception):
     """A quote or comment of the script is not closed."""
 
 
-def _pieces(script: str, *, is_whole: bool) -> Iterator[Piece]:
+def _pieces(script: str, *, is_whole: bool) -> Iterator[StatementText]:
     """The statements; `is_whole` expects that all quotes are closed."""
     start = position = 0
     while position < len(script):
@@ -113,7 +113,7 @@ def _recovery_point(script: str, position: int) -> int:
     return len(script)
 
 
-def _trimmed(script: str, start: int, end: int) -> Piece | None:
+def _trimmed(script: str, start: int, end: int) -> StatementText | None:
     """The statement without white space and comments around it, or None if nothing is left."""
     while start < end:
         if script[start].isspace():
@@ -123,7 +123,7 @@ def _trimmed(script: str, start: int, end: int) -> Piece | None:
         elif script.startswith("/*", start) and (close := script.find("*/", start + 2, end)) >= 0:
             start = close + 2
         else:
-            return Piece(script[start:end].rstrip(), start)
+            return StatementText(script[start:end].rstrip(), start)
     return None
 
 
