@@ -57,7 +57,7 @@ def ask(kind: str, address: str | None, site: Path, **fields: Any) -> dict[str, 
 
 @federation.command()
 def status(address: OptionalAddress = None, site: SiteOption = Path(), as_json: JsonOption = False) -> None:
-    """Show who takes part, what runs where, and how far everybody is."""
+    """Show which sites take part, what runs where, and how far each is."""
     with reporting_federation_failures(as_json):
         found = ask("status", address, site)["status"]
     if as_json:

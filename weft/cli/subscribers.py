@@ -186,7 +186,7 @@ def token(
     revoke: Annotated[bool, typer.Option("--revoke", help="Make the token worthless.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a token that allows to take some queries' answers. Once there is one, nobody gets any without."""
+    """Make a token that allows to take some queries' answers. Once there is one, answers need a token."""
     with reporting_delivery_failures(as_json):
         from weft.delivery.log import access
 

@@ -57,7 +57,7 @@ def common_type_of(types: Iterable[DataType]) -> DataType | None:
 def comparison_type(left: DataType, right: DataType) -> DataType | None:
     """The type in which values of both types are compared, or None when they cannot be.
 
-    It is their common type, but for a HUGEINT beside a DECIMAL: a sum keeps all the digits that there is room for.
+    It is their common type, but for a HUGEINT beside a DECIMAL: a sum keeps all the digits that fit.
     """
     common = common_type(left, right)
     if common is None or common.kind is not Kind.DECIMAL or HUGEINT not in (left, right):
