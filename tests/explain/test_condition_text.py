@@ -6,7 +6,7 @@ import pytest
 
 from tests.optimizer.network.given import select
 from weft.algebra.types import BIGINT, TIMESTAMP
-from weft.explain.condition_text import Leg, condition_texts, named_legs
+from weft.explain.condition_text import Leg, disjunction_text, named_legs
 from weft.optimizer.network import wanted
 
 F, S, T = Leg("f", TIMESTAMP), Leg("s", BIGINT), Leg("t", BIGINT)
@@ -15,7 +15,7 @@ F, S, T = Leg("f", TIMESTAMP), Leg("s", BIGINT), Leg("t", BIGINT)
 def told(text: str, *legs: Leg) -> list[str]:
     bound = select(text)
     predicates = wanted(bound, ["log"] * len(legs)).predicates
-    return list(condition_texts(predicates, named_legs(legs)))
+    return [disjunction_text(each, named_legs(legs)) for each in predicates.disjunctions]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from weft.algebra import Call, Column, DataType, Expression, Literal
 from weft.algebra.types import BIGINT, DATE, INTERVAL, TIMESTAMP
 from weft.explain.query_text import clock_text, duration_text, expression_text
 from weft.plan.network import CLOCK
-from weft.predicates.clauses import Disjunction, PredicateSet
+from weft.predicates.clauses import Disjunction
 from weft.predicates.domains import DAY, is_in_calendar
 from weft.predicates.literals import MIRRORED, Triple, bound_text
 from weft.predicates.polynomials import Atom, Monomial, number_text
@@ -50,18 +50,12 @@ def named_legs(logs: Sequence[Leg]) -> tuple[Leg, ...]:
 
 
 def column_text(leg: Leg, name: str) -> str:
-    """A column of a leg."""
     shown = "clock" if name == CLOCK else name
     return f"{leg.name}.{shown}" if leg.name else shown
 
 
-def condition_texts(predicates: PredicateSet, legs: Sequence[Leg]) -> tuple[str, ...]:
-    """The conditions of a predicate set whose inputs T1, T2 and so on are these legs."""
-    return tuple(disjunction_text(each, legs) for each in predicates.disjunctions)
-
-
 def disjunction_text(disjunction: Disjunction, legs: Sequence[Leg]) -> str:
-    """One condition: what one literal says, or several of them."""
+    """One condition, whose inputs T1, T2 and so on are these legs: one literal, or several joined by OR."""
     literals = disjunction.literals
     if not literals:
         return "FALSE"

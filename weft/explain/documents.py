@@ -34,7 +34,6 @@ def shared_document(queries: Sequence[Query], sharing: Sharing, measured: Measur
 
 
 def measured_document(measured: Measurements) -> Document:
-    """What the last cycles measured, the newest last."""
     return {
         "cycles": _plain(measured.cycles),
         "selectivities": _plain(measured.selectivities),

@@ -134,7 +134,6 @@ class SharedStream:
 
     @property
     def number_of_queries(self) -> int:
-        """How many queries the rows are reduced for."""
         return sum(len(tree.queries) for tree in self.trees) + sum(len(each.queries) for each in self.running)
 
     @property
@@ -154,7 +153,6 @@ class WovenQuery:
 
     @property
     def companions(self) -> tuple[str, ...]:
-        """The other queries of its tree."""
         return tuple(name for name in self.tree.queries if name != self.name)
 
 
@@ -294,7 +292,6 @@ class SharedNetwork:
         return sum(each.kind == kind for each in self.nodes.values())
 
     def companions(self, name: str) -> dict[str, tuple[int, ...]]:
-        """The other queries that a query shares nodes above logs with, and which."""
         found: dict[str, list[int]] = {}
         for number in self.queries[name].shared:
             node = self.nodes[number]

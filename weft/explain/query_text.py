@@ -69,7 +69,6 @@ def clock_text(value: int, clock: DataType) -> str:
 
 
 def window_text(window: Window, clock: DataType) -> str:
-    """A window in CQL's spelling."""
     if window.range is None:
         return "[RANGE UNBOUNDED]"
     origin = f" ORIGIN {duration_text(window.origin, clock)}" if window.origin else ""
@@ -145,7 +144,6 @@ def query_text(query: Query) -> str:
 
 
 def relation_lines(relation: Relation) -> Iterator[str]:
-    """A relation as the lines of a tree."""
     if isinstance(relation, SetOperation):
         all_ = " all" if relation.all else ""
         window = f" {window_text(relation.window, relation.clock_type)}" if relation.window else ""

@@ -21,7 +21,6 @@ _FONT = 'font-family="Helvetica, Arial, sans-serif"'
 
 
 def svg(drawing: Drawing) -> str:
-    """The picture as an SVG document."""
     texts = {box.key: box_lines(box.lines) for box in drawing.boxes}
     heights = {key: _LINE * (1 + len(lines)) + 2 * _PADDING for key, lines in texts.items()}
     places = layout(drawing, _BOX_WIDTH, heights)
@@ -115,7 +114,6 @@ class PictureLayout:
 
 
 def layout(drawing: Drawing, box_width: float, heights: Mapping[str, float]) -> PictureLayout:
-    """A place for every box and arrow."""
     columns = _columns(drawing)
     slots = {box.key: _Slot(columns[box.key], heights[box.key]) for box in drawing.boxes}
     ways: list[list[str]] = []
@@ -158,7 +156,6 @@ def _path(way: Sequence[_Slot], step: float, box_width: float) -> tuple[tuple[fl
 
 
 def _arrange(slots: dict[str, _Slot]) -> None:
-    """Gives every slot its place."""
     by_column: dict[int, list[_Slot]] = {}
     for slot in slots.values():
         by_column.setdefault(slot.column, []).append(slot)

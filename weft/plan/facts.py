@@ -60,14 +60,12 @@ class Facts:
 
 
 def facts_of(numbers: Mapping[str, int | float]) -> Facts:
-    """The facts that were written down."""
     steps = {name: int(step) for name, step in numbers.items()}
     keys = {name.removeprefix(_KEYS): step for name, step in steps.items() if name.startswith(_KEYS)}
     return Facts(steps.get(_ROWS), steps.get(_TICKS), keys)
 
 
 def key_set(keys: Sequence[str]) -> str:
-    """A key set as text."""
     return ", ".join(keys)
 
 

@@ -28,7 +28,6 @@ class Plan:
 
     @property
     def number_of(self) -> dict[str, int]:
-        """The number of each query, by name."""
         return {each.name: number for each, number in zip(self.queries, self.query_numbers, strict=True)}
 
     def stream(self, name: str) -> Stream:
@@ -59,12 +58,10 @@ def build(
 
 
 def read_directly(query: Query) -> Iterator[str]:
-    """The names of the queries whose answers a query reads."""
     return (leaf.query for leaf in leaves(query.relation) if isinstance(leaf, Answers))
 
 
 def tables_of(query: Query) -> set[str]:
-    """The names of the tables that a query reads."""
     return {leaf.name for leaf in leaves(query.relation) if isinstance(leaf, Table)}
 
 
@@ -106,5 +103,4 @@ def restricted(plan: Plan, names: Collection[str]) -> Plan:
 
 
 def without(plan: Plan, names: Collection[str]) -> Plan:
-    """A plan without some of its queries."""
     return restricted(plan, {each.name for each in plan.queries} - set(names)) if names else plan

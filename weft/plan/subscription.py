@@ -94,7 +94,6 @@ class Subscription:
 
 
 def as_json(subscription: Subscription) -> dict[str, Any]:
-    """A subscription as plain data."""
     document: dict[str, Any] = {"stream": subscription.stream, "columns": dict(subscription.columns)}
     if subscription.any_of != ALL_ROWS:
         document["any"] = [[_comparison(each) for each in conjunction] for conjunction in subscription.any_of]
@@ -108,7 +107,6 @@ def as_json(subscription: Subscription) -> dict[str, Any]:
 
 
 def from_json(document: dict[str, Any]) -> Subscription:
-    """The subscription that plain data describe."""
     meeting, schedule = document.get("meeting"), document.get("schedule")
     return Subscription(
         document["stream"],
@@ -158,7 +156,6 @@ def constant_as_json(value: Value) -> Any:
 
 
 def constant_from_json(plain: Any) -> Value:
-    """The constant that JSON has for one."""
     if not isinstance(plain, dict):
         return plain  # type: ignore[no-any-return]
     ((kind, text),) = plain.items()

@@ -65,17 +65,14 @@ class Forest:
         return self.prices.statistics.latencies.get(self.hop, 1.0)
 
     def traffic(self, names: Sequence[str]) -> float:
-        """Bytes per tick that some members of one tree need together."""
         return self.prices.traffic([self.members[name] for name in names])
 
     # Trees
 
     def tree_of(self, node: TreeNode) -> Tree:
-        """The tree that a node is in."""
         return self._tree_of[root_of(node)]
 
     def plant(self, root: TreeNode) -> Tree:
-        """A new tree."""
         tree = Tree(root, len(self.trees))
         self.trees.append(tree)
         self._tree_of[root] = tree

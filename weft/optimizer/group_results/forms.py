@@ -180,7 +180,6 @@ Rows = Callable[[Box], int]
 
 
 def region_contained(inner: Region, outer: Region) -> bool:
-    """Whether every row in the inner box is in the outer one."""
     return inner.rows & ~outer.rows == 0 and box_contained(inner.box, outer.box)
 
 
@@ -266,7 +265,6 @@ def condition_of_boxes(boxes: Sequence[Box]) -> Expression | None:
 
 
 def _demands(box: Box) -> Iterable[Expression]:
-    """What must hold for a row to be in a box."""
     for subject, values in sorted(box.items(), key=lambda item: item[0].text):
         for clause in requirements(subject, values):
             yield disjunction([expression_of(literal) for literal in clause])

@@ -107,7 +107,6 @@ class Groups:
         return GroupChange(changed, narrowed, moved={name: (None, tree.label)})
 
     def terminate(self, name: str) -> GroupChange:
-        """Removes a query."""
         place = self._where.pop(name)
         if isinstance(place, _Alone):
             del self._trees[place.label]
@@ -189,18 +188,15 @@ class Groups:
     # Members and representatives
 
     def names(self) -> tuple[str, ...]:
-        """The groups there are."""
         return tuple(self._trees)
 
     def members(self, group: str) -> tuple[str, ...]:
-        """The queries in a group."""
         place = self._trees[group]
         if isinstance(place, _Alone):
             return tuple(name for name, other in self._where.items() if other is place)
         return tuple(each.name for each in members_below(place[1].root) if each.name)
 
     def group_of(self, member: str) -> str:
-        """The group that a query is in."""
         place = self._where[member]
         return place.label if isinstance(place, _Alone) else place.tree_of(place.members[member].node).label
 
@@ -224,11 +220,6 @@ class Groups:
         found = place.members[member]
         tree = place.tree_of(found.node)
         return subscription(tree.label, found.shape, found.wanted)
-
-    def cost(self, group: str) -> float:
-        """Bytes per tick that a group is estimated to publish; nothing is known of a query that is alone."""
-        place = self._trees[group]
-        return 0.0 if isinstance(place, _Alone) else place[0].cost(place[1].root)
 
     def benefit(self, group: str) -> float:
         """What a group saves on its first hop: bytes per tick that are not sent, times how far they would have gone."""
@@ -261,7 +252,6 @@ class Groups:
         return {"next": self._next, "groups": {label: self.group_as_data(label, encode) for label in self._trees}}
 
     def group_as_data(self, group: str, encode: Encode) -> dict[str, Any]:
-        """One group as plain data."""
         place = self._trees[group]
         if isinstance(place, _Alone):
             return {"alone": self.members(group)[0], "hop": place.hop}

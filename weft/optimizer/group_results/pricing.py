@@ -86,7 +86,6 @@ class Pricing:
         return self._sample.rows(self.family, box)
 
     def merged(self, several: Sequence[Form]) -> Form:
-        """What contains all of some forms."""
         return forms.merge(several, self.rows, self.policy.most_delay)
 
     def contains(self, inner: Form, outer: Form) -> bool:
@@ -94,7 +93,6 @@ class Pricing:
         return forms.contains(inner, outer, self.policy.most_delay)
 
     def form_of(self, shape: QueryShape) -> Form:
-        """What a query answers."""
         regions = tuple(Region(box, self.rows(box)) for box in shape.boxes)
         return Form(regions, shape.windows, None if shape.end is None else frozenset({shape.end}))
 
@@ -131,7 +129,6 @@ class Pricing:
             self.screen.add_column(column_width(self._sample.statistics, self.family, expression))
 
     def named_columns(self, columns: int) -> dict[str, Expression]:
-        """Columns by name."""
         names = list(self.columns)
         return {names[number]: self._expressions[number] for number in bits_of(columns)}
 
@@ -213,7 +210,6 @@ class Screen:
         self._widths[known] = max(width, 1e-9)
 
     def width(self, columns: int) -> float:
-        """Bytes of some columns."""
         return float(self._widths[bits_of(columns)].sum())
 
     def share(self, rows: int) -> float:
@@ -250,7 +246,6 @@ class Screen:
         return sum(self._flow.rates) + self.rate(form) * self.share(rows)
 
     def append(self, line: Line) -> None:
-        """Adds a line with the next number."""
         self._lines.append(line)
         if len(self._lines) > len(self._figures):
             for name in ("_rows", "_columns", "_told", "_ranges", "_instants", "_figures"):
@@ -258,7 +253,6 @@ class Screen:
         self._write(len(self._lines) - 1)
 
     def put(self, number: int, line: Line) -> None:
-        """Replaces a line."""
         self._lines[number] = line
         self._write(number)
 
@@ -339,7 +333,6 @@ class Screen:
 
 
 def bits_of(bits: int) -> list[int]:
-    """The numbers of the bits that are set."""
     found = []
     while bits:
         lowest = bits & -bits

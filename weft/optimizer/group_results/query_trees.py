@@ -91,7 +91,6 @@ class TreeNode:
 
 
 def original(name: str, form: Form, own: MemberSums) -> TreeNode:
-    """A member's query as a tree of its own."""
     return TreeNode(form, name, own, sums=own)
 
 
@@ -105,7 +104,6 @@ def derived(form: Form, children: Sequence[TreeNode]) -> TreeNode:
 
 
 def add_up(node: TreeNode) -> None:
-    """Sums over a node's children and itself."""
     sums = node.own
     for child in node.children:
         sums = sums | child.sums
@@ -120,7 +118,6 @@ def add_up_to_root(node: TreeNode | None) -> None:
 
 
 def root_of(node: TreeNode) -> TreeNode:
-    """The root of the tree that a node is in."""
     while node.parent is not None:
         node = node.parent
     return node
@@ -145,7 +142,6 @@ def replace_child(old: TreeNode, new: TreeNode) -> None:
 
 
 def depth_of(node: TreeNode) -> int:
-    """How many levels a sub-tree has."""
     return 1 + max(map(depth_of, node.children), default=0)
 
 
@@ -153,7 +149,6 @@ def depth_of(node: TreeNode) -> int:
 
 
 def node_as_data(node: TreeNode, encode: Encode) -> dict[str, Any]:
-    """A sub-tree as plain data."""
     document: dict[str, Any] = (
         {"name": node.name} if node.name is not None else {"form": form_as_data(node.form, encode)}
     )
@@ -170,7 +165,6 @@ def members_in(document: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def names_in(document: Mapping[str, Any]) -> Iterator[str]:
-    """The members of a sub-tree that was kept."""
     if "name" in document:
         yield document["name"]
     for child in document.get("children", ()):

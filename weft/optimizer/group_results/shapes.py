@@ -94,7 +94,6 @@ def clocks_of(family: QueryFamily) -> tuple[Column, ...]:
 
 
 def shape_of(query: Query) -> QueryShape | None:
-    """The shape of a query, or None if it is alone."""
     select = normalised(query.relation) if query.sharing else None
     if not isinstance(select, Select) or select.distinct or select.retain or select.emit_empty:
         return None

@@ -72,7 +72,6 @@ class TrafficStatistics:
 
 
 def column_width(statistics: TrafficStatistics, family: QueryFamily, expression: Expression) -> float:
-    """Bytes of a published column."""
     key = _known_as(family, expression)
     known = statistics.widths.get(key) if key else None
     return _BYTES.get(expression.type.kind, _OTHER_BYTES) if known is None else known
@@ -106,7 +105,6 @@ class FamilyRates:
         return self.share * every * np.minimum(1.0, ranges.min(axis=1) / slides)
 
     def answers(self, ends: EdgeSet) -> float:
-        """Answers per tick of an aggregate."""
         return self.groups * float(edge_rate(ends))
 
 

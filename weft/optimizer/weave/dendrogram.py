@@ -96,7 +96,6 @@ class Weaving:
         return [tree for tree in range(len(self.leaves) + merges) if tree not in gone]
 
     def leaves_of(self, tree: int) -> list[int]:
-        """The numbers of the leaves below a tree."""
         below, waiting = [], [tree]
         while waiting:
             number = waiting.pop()
@@ -107,7 +106,6 @@ class Weaving:
         return sorted(below)
 
     def group(self, tree: int) -> PartitionGroup:
-        """A tree as a group of queries."""
         return self._group_of(frozenset(self.leaves_of(tree)))
 
     def plan_after(self, merges: int, rate: Fraction | int, levels: Levels = Levels.TWO) -> WovenPlan:

@@ -328,7 +328,6 @@ class Progressions:
             self._table[:, tree] = 0
 
     def knows(self, trees: Integers) -> NDArray[np.bool_]:
-        """Which of these trees are here."""
         here = np.zeros(len(trees), dtype=np.bool_)
         inside = trees < self._table.shape[1]
         here[inside] = self._table[0, trees[inside]] > 0

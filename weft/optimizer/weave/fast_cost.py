@@ -227,7 +227,6 @@ class DemandSums:
         return self._omegas <= _FAST.keys()
 
     def enter(self, tree: int, demands: Demands) -> None:
-        """Writes down a tree."""
         for lane, asked in demands.items():
             table = self._lanes.setdefault(lane, _LaneTable(self._trees))
             if tree >= table.sums.shape[1]:

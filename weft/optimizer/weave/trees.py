@@ -57,7 +57,6 @@ class Trees:
         self._last: tuple[tuple[int, int], Demands] | None = None
 
     def add(self, edges: EdgeSet, demands: Demands) -> int:
-        """Takes in a tree."""
         return self._take_in(self.meter.add(edges), demands)
 
     def join(self, one: int, other: int) -> int:
@@ -70,7 +69,6 @@ class Trees:
         return self._take_in(tree, together)
 
     def drop(self, tree: int) -> None:
-        """Forgets a tree."""
         self.meter.drop(tree)
         self.ledger.remove(tree)
         del self.demands[tree]
@@ -164,7 +162,6 @@ class CostLookup:
         self._look_again(others[~risen & (before == self._highest[others])])
 
     def drop(self, slot: int) -> None:
-        """Empties a slot."""
         self._alive[slot] = False
         before = self._benefits[slot].copy()
         self._benefits[slot] = self._benefits[:, slot] = -np.inf

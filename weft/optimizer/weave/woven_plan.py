@@ -67,7 +67,6 @@ class WovenPlan:
         return {query: number for number, group in enumerate(self.groups) for query in group.members}
 
     def number_of(self, query: Acq) -> int:
-        """The number of the group that serves a query."""
         if query not in self._groups_by_query:
             raise ValueError(f"{query} is not in this plan")
         return self._groups_by_query[query]
@@ -78,7 +77,6 @@ class WovenPlan:
 
 
 def partition_group(members: Counted, costing: Costing) -> PartitionGroup:
-    """One group of these queries."""
     edges = edges_of_all(members)
     rate = edge_rate(edges)
     return PartitionGroup(members, edges, rate, costing.final_cost(demands_of(members), rate), costing)
