@@ -1,7 +1,7 @@
-"""What is seen of rows as they are published: how wide their columns are, which values they have, how far links are.
+"""Statistics of published rows: how wide columns are, which values they have, how long the first link takes.
 
-Groups are decided by it from the next round on: merging costs the columns that are published, widths included, and what
-two conditions have in common is seen on rows. These rows are those that representatives answer, and not all of a
+Groups are decided by them from the next round on: merging costs the columns that are published, widths included, and
+what two conditions have in common is seen on rows. These rows are those that representatives answer, and not all of a
 stream: but what lies outside of all members' conditions makes no difference between them.
 """
 

@@ -1,4 +1,4 @@
-"""Users who read the delivery log itself: in the process that publishes, or in another one of the same machine."""
+"""Subscribers of the delivery log itself: in the process that publishes, or in another one of the same machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check of a script, before a federation carries anything of it out: every problem, or that all of it is good."""
+"""Requests to the coordinator: the check of a script before anything of it is carried out, and asking over the transport."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From which batch on a query must be fed again, so that another engine gives its answers behind a place.
+"""Handing queries over: from which batch on they must be fed again, and asking the owners of streams for batches.
 
 Two engines that are given the same rows in the same batches from a query's creation on give the same answers: that is
 what weft promises. So it is always right to feed it everything from its birth. For most queries much less will do: what
@@ -33,6 +33,13 @@ from weft.federation.live.messages import message_of, send
 from weft.federation.live.stream_interest import Interest, as_json
 from weft.federation.live.transport import Transport, reply_mailbox, source_mailbox
 from weft.plan.event_time import first_open_start, is_windowed, passes_rows
+
+#: Seconds without a batch after which it is said that the owner is waited for.
+_PATIENCE = 10.0
+
+
+class BatchGoneError(FederationError):
+    """The owner of a stream has deleted a batch, since no answer to it is missing."""
 
 
 def feeding_begins(ledger: FederationLedger, queries: Mapping[int, int]) -> dict[int, int]:
@@ -95,14 +102,6 @@ def _is_join_of_rows(select: Select) -> bool:
     return all(
         passes_rows(each.source) and each.window is not None and not each.window.is_unbounded for each in select.inputs
     )
-
-
-#: Seconds without a batch after which it is said that the owner is waited for.
-_PATIENCE = 10.0
-
-
-class BatchGoneError(FederationError):
-    """The owner of a stream has deleted a batch, since no answer to it is missing."""
 
 
 def fetched(

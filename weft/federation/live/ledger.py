@@ -1,7 +1,11 @@
-"""What follows from the log of a federation, up to a place in it.
+"""The ledger: what follows from the log of a federation, up to a place in it.
 
-Everyone who follows the log keeps a ledger; ledgers that have read the same entries are equal. A query is known by the
-place of the entry that created it, since its name may be used again after it was dropped.
+Every site keeps a ledger as it follows the log; ledgers that have read the same entries are equal. A query is known by
+the place of the entry that created it, since its name may be used again after it was dropped.
+
+With a store, a follower notes how far it has read and a digest of all entries up to there, before it acts on them. The
+next process reads the log from the beginning, and must find the same entries: a broker whose store was lost, cut, or
+replaced by another one is found out, and not taken for a federation in which little has happened.
 """
 
 from __future__ import annotations
@@ -33,6 +37,13 @@ from weft.federation.live.role_store import RoleStore
 from weft.federation.live.stream_interest import Interest, together, wanted_by
 from weft.federation.live.transport import LostError, Transport
 from weft.sql import NamesInMemory, read, statements
+
+#: The table that a follower needs in its store.
+LOG_TABLE = "log (one INTEGER PRIMARY KEY CHECK (one = 1), place INTEGER NOT NULL, digest BLOB NOT NULL)"
+
+#: How often an append is refused, although the log has nothing new, until the log must be taken for a shorter one.
+_REFUSALS = 50
+_PAUSE = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +85,7 @@ class StandingQuery:
 
     @property
     def provider(self) -> str:
-        """Who answers it now, or did last."""
+        """The provider that answers it now, or did last."""
         return self.stays[-1].provider
 
     @cached_property
@@ -267,14 +278,6 @@ def interests_of(queries: list[StandingQuery]) -> dict[str, Interest]:
         for stream, interest in each.interests.items():
             found.setdefault(stream, []).append(interest)
     return {stream: together(listed) for stream, listed in found.items()}
-
-
-#: The table that a follower needs in its store.
-LOG_TABLE = "log (one INTEGER PRIMARY KEY CHECK (one = 1), place INTEGER NOT NULL, digest BLOB NOT NULL)"
-
-#: How often an append is refused, although the log has nothing new, until the log must be taken for a shorter one.
-_REFUSALS = 50
-_PAUSE = 0.02
 
 
 class Follower:
