@@ -71,7 +71,7 @@ def mailbox(transport: Transport, directory: Path) -> Mailbox:
     return Mailbox(transport, RoleStore(directory / "reader.db"), BOX)
 
 
-def test_a_box_that_is_full_takes_no_more_and_keeps_what_it_has(server: NatsServer, tmp_path: Path) -> None:
+def test_a_mailbox_that_is_full_takes_no_more_and_keeps_what_it_has(server: NatsServer, tmp_path: Path) -> None:
     transport = NatsTransport(server.url, "f", MessageLimits(kept_bytes=10_000))
     sent = list(takewhile(lambda number: put(transport, number), range(60)))
     assert 0 < len(sent) < 60
@@ -85,7 +85,7 @@ def test_a_box_that_is_full_takes_no_more_and_keeps_what_it_has(server: NatsServ
     transport.close()
 
 
-def test_a_letter_that_is_gone_is_missed(server: NatsServer, tmp_path: Path) -> None:
+def test_a_message_that_is_gone_is_missed(server: NatsServer, tmp_path: Path) -> None:
     transport = NatsTransport(server.url, "f")
     numbers = [transport.put(BOX, str(number), message(number)) for number in range(3)]
     at_the_broker(server, lambda stream: stream.delete_msg("WEFT_FED_f_MAIL", numbers[1]))
@@ -98,7 +98,7 @@ def test_a_letter_that_is_gone_is_missed(server: NatsServer, tmp_path: Path) -> 
     transport.close()
 
 
-def test_a_box_that_lost_all_is_missed_by_a_reader_that_had_read_nothing(server: NatsServer, tmp_path: Path) -> None:
+def test_a_mailbox_that_lost_all_is_missed_by_a_reader_that_had_read_nothing(server: NatsServer, tmp_path: Path) -> None:
     transport = NatsTransport(server.url, "f")
     assert mailbox(transport, tmp_path).next() is None
     transport.put(BOX, "a", message(1))
@@ -193,7 +193,7 @@ def test_other_rows_under_the_numbers_of_a_batch_are_not_taken_for_its_own(tmp_p
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"kind": "rows"}\nno table'])
-def test_a_damaged_letter_is_said_so(data: bytes) -> None:
+def test_a_damaged_message_is_said_so(data: bytes) -> None:
     with pytest.raises(FederationError, match="at the broker is damaged"):
         message_of(data)
 

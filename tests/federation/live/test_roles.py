@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from tests.federation.live.memory_transport import MemoryBroker, MemoryTransport
 from tests.federation.live.small_federation import SmallFederation, stream_statement, write_batch
 from weft.federation.live.handover import feeding_begins, feeding_from
 from weft.federation.live.ledger import FederationLedger, Stay
@@ -49,13 +50,13 @@ def test_entries_are_read_as_they_were_written(entry: BatchPublished) -> None:
     assert entry_of(entry_bytes(entry)) == entry
 
 
-def test_letters_are_read_as_they_were_written_and_large_ones_are_divided() -> None:
+def test_messages_are_read_as_they_were_written_and_large_ones_are_divided() -> None:
     draw = random.Random(1)
     rows = pa.table({"x": pa.array(draw.randbytes(20) for _ in range(5000)), "s": ["ä\n"] * 5000})
     message = message_of(message_bytes(SiteMessage("rows", {"number": 3, "text": "ä\n"}, rows)))
     assert (message.kind, message["number"], message["text"]) == ("rows", 3, "ä\n")
     assert message.rows == rows
-    pieces = list(small_enough(rows, 60_000, "a broker"))
+    pieces = list(small_enough(rows, MemoryTransport(MemoryBroker(), largest=60_000)))
     assert len(pieces) > 1
     assert pa.concat_tables(pieces) == rows
 

@@ -39,7 +39,7 @@ def test_an_entry_is_appended_only_behind_the_last_one(connect: Callable[[], Tra
     other.close()
 
 
-def test_letters_stay_in_their_boxes_in_order_and_once(connect: Callable[[], Transport]) -> None:
+def test_messages_stay_in_their_mailboxes_in_order_and_once(connect: Callable[[], Transport]) -> None:
     transport = connect()
     first = transport.put("home.n1", "x", b"one")
     assert transport.put("home.n1", "x", b"one") == first

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, Final, TypeAlias
 
@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from weft.delivery.log import itinerary
 from weft.delivery.log.checked_file import Damaged
+from weft.delivery.log.delivery_errors import BrokerError
 from weft.delivery.log.itinerary import Itinerary
 
 _PREFIX: Final = struct.Struct(">5sIII")
@@ -225,6 +226,21 @@ def stream_of(rows: pa.Table) -> bytes:
     with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
         writer.write_table(rows.combine_chunks())
     return bytes(sink.getvalue())
+
+
+def stream_pieces(rows: pa.Table, largest: int, broker: str) -> Iterator[tuple[pa.Table, bytes]]:
+    """Rows in pieces whose streams have at most a number of bytes. Raises BrokerError for a row that is larger."""
+    data = stream_of(rows)
+    if len(data) <= largest:
+        yield rows, data
+    elif rows.num_rows <= 1:
+        raise BrokerError(
+            f"a row of {len(data):,} bytes is larger than {broker} takes; raise its max_payload and restart it"
+        )
+    else:
+        half = rows.num_rows // 2
+        yield from stream_pieces(rows.slice(0, half), largest, broker)
+        yield from stream_pieces(rows.slice(half), largest, broker)
 
 
 def table_of(stream: bytes | memoryview) -> pa.Table:

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-import pyarrow as pa
 
 from weft.delivery.log import itinerary
 from weft.delivery.log.access import ACCESS, Access, AccessFile
-from weft.delivery.log.delivery_errors import BrokerError, LogError
+from weft.delivery.log.delivery_errors import LogError
 from weft.delivery.log.itinerary import Itinerary
-from weft.delivery.log.parcel import Message, Parcel, stream_of
+from weft.delivery.log.parcel import Message, Parcel, stream_pieces
 from weft.delivery.nats.connection import NatsConnection, find, have_streams
 from weft.delivery.nats.layout import Buckets, ParcelMark, Stored, Subjects, choose, mark_bytes, mark_of
 
@@ -183,23 +182,10 @@ class NatsBroker:
             divide = divide and each.rows.num_rows >= 2 * at_least
             parts = buckets.split(each.rows, at_least) if buckets is not None and divide else [(None, each.rows)]
             for bucket, rows in parts:
-                for data in self._small_enough(rows):
+                for _, data in stream_pieces(rows, self._connection.largest_payload - _HEADROOM, self.name):
                     ordinal = ordinals.get((each.group, each.epoch), 0)
                     ordinals[each.group, each.epoch] = ordinal + 1
                     yield Message(each.group, each.epoch, ordinal, each.watermark, rows), bucket, data
-
-    def _small_enough(self, rows: pa.Table) -> Iterator[bytes]:
-        data = stream_of(rows)
-        if len(data) <= self._connection.largest_payload - _HEADROOM:
-            yield data
-        elif rows.num_rows == 1:
-            raise BrokerError(
-                f"a row of {len(data):,} bytes is larger than {self.name} takes; raise its max_payload and restart it"
-            )
-        else:
-            half = rows.num_rows // 2
-            yield from self._small_enough(rows.slice(0, half))
-            yield from self._small_enough(rows.slice(half))
 
     async def _publish(
         self, stream: Any, parcel: Parcel, each: Message, buckets: tuple[int, int] | None, data: bytes

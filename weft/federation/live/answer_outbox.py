@@ -122,7 +122,7 @@ class AnswerOutbox:
                 continue
             for head, rows in self._read(number, path):
                 home = head.pop("home")
-                pieces = list(small_enough(rows, self._transport.largest, self._transport.name))
+                pieces = small_enough(rows, self._transport)
                 for ordinal, piece in enumerate(pieces):
                     fields = {**head, "provider": self._provider, "ordinal": ordinal, "pieces": len(pieces)}
                     identity = f"answers/{self._provider}/{head['birth']}/{head['since']}/{head['place']}/{ordinal}"

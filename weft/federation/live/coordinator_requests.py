@@ -1,4 +1,4 @@
-"""Requests to the coordinator: the check of a script before anything of it is carried out, and asking over the transport."""
+"""Requests to the coordinator: asking over the transport, and the check of a script before it is carried out."""
 
 from __future__ import annotations
 

@@ -9,15 +9,13 @@ message can come twice, and be read again after a crash; its reader must be able
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import msgspec
 import pyarrow as pa
 
-from weft.delivery.log.delivery_errors import BrokerError
-from weft.delivery.log.parcel import stream_of, table_of
+from weft.delivery.log.parcel import stream_of, stream_pieces, table_of
 from weft.federation.federation_errors import FederationError
 from weft.federation.live.transport import Transport
 
@@ -159,16 +157,6 @@ def send(
     return transport.put(mailbox, identity, message_bytes(SiteMessage(kind, fields, rows)))
 
 
-def small_enough(rows: pa.Table, largest: int, broker: str) -> Iterator[pa.Table]:
+def small_enough(rows: pa.Table, transport: Transport) -> list[pa.Table]:
     """Rows in pieces that fit into messages."""
-    size = len(stream_of(rows))
-    if size <= largest - _HEADROOM:
-        yield rows
-    elif rows.num_rows <= 1:
-        raise BrokerError(
-            f"a row of {size:,} bytes is larger than {broker} takes; raise its max_payload and restart it"
-        )
-    else:
-        half = rows.num_rows // 2
-        yield from small_enough(rows.slice(0, half), largest, broker)
-        yield from small_enough(rows.slice(half), largest, broker)
+    return [piece for piece, _ in stream_pieces(rows, transport.largest - _HEADROOM, transport.name)]

@@ -105,7 +105,7 @@ class SourceAgent:
 
     def _sent(self, name: str, number: int, sites: tuple[str, ...], rows: pa.Table) -> PublishedPart:
         numbers = []
-        for ordinal, piece in enumerate(small_enough(rows, self._transport.largest, self._transport.name)):
+        for ordinal, piece in enumerate(small_enough(rows, self._transport)):
             identity = f"rows/{name}/{number}/{self._follower.ledger.place}/{','.join(sites)}/{ordinal}"
             fields = {"stream": name, "number": number}
             numbers.append(send(self._transport, rows_mailbox(name), identity, "rows", fields, piece))
@@ -148,7 +148,7 @@ class SourceAgent:
                 send(self._transport, message["reply"], message["reply"], "gone", {"error": problem})
                 return
             wanted = restricted(rows, interest)
-            pieces = list(small_enough(wanted, self._transport.largest, self._transport.name))
+            pieces = small_enough(wanted, self._transport)
             for ordinal, piece in enumerate(pieces):
                 fields = {"at": at, "number": number, "left": len(pieces) - ordinal - 1}
                 identity = f"{message['reply']}/{message['stream']}/{number}/{ordinal}"
