@@ -63,7 +63,7 @@ FILES = {"oldest": 3, "middle": 4, "changed": 5, "newest": 7, "routes": None}
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("file", FILES)
-def test_a_user_gets_all_rows_or_is_told(tmp_path: Path, file: str, damage: str) -> None:
+def test_a_user_gets_all_rows_or_a_notice(tmp_path: Path, file: str, damage: str) -> None:
     log, copies = tmp_path / "log", tmp_path / "copies"
     copies.mkdir()
     _publish_all(log, copies)
@@ -108,7 +108,7 @@ def test_a_writer_does_not_go_on_with_a_damaged_log(tmp_path: Path, file: str) -
             Publisher(tmp_path, "p")
 
 
-def test_users_of_a_log_that_begins_anew_are_told_what_they_lack(tmp_path: Path) -> None:
+def test_users_of_a_new_log_get_a_notice_of_what_they_lack(tmp_path: Path) -> None:
     _publish_all(tmp_path)
     aside = put_aside(tmp_path)
     assert len(list(aside.glob("*.parcel"))) == len(KEPT)
@@ -120,7 +120,7 @@ def test_users_of_a_log_that_begins_anew_are_told_what_they_lack(tmp_path: Path)
         assert item.table["n"].to_pylist() == [20]
 
 
-def test_a_user_that_is_live_is_told_of_a_parcel_that_went_before_it_was_read(tmp_path: Path) -> None:
+def test_a_live_user_gets_a_notice_of_a_parcel_that_went_before_it_was_read(tmp_path: Path) -> None:
     publisher = Publisher(tmp_path, "p")
     publish(publisher, 0, [0], _route(-1))
     with subscribe(tmp_path, "q") as answers:

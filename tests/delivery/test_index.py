@@ -163,7 +163,7 @@ def test_a_row_that_several_conjunctions_and_spans_have_is_taken_once() -> None:
     assert {query: at.tolist() for query, at in found.items()} == {"q": [0]}
 
 
-def test_rows_that_lack_a_column_are_not_for_members_who_need_it() -> None:
+def test_rows_that_lack_a_column_are_not_for_members_that_need_it() -> None:
     leg = ("q", Subscription("g", (("v", "v"),), ((Comparison("w", ">", 1),),)), Span("g", 0))
     assert list(Index([leg]).matches(pa.record_batch({"v": [5]}), 0, 0)) == []
 

@@ -276,7 +276,7 @@ def test_where_there_are_tokens_readers_of_nats_need_one(nats: NatsServer, tmp_p
     publisher.close()
 
 
-def test_nats_that_has_lost_the_grants_lets_nobody_in(nats: NatsServer, tmp_path: Path) -> None:
+def test_nats_that_has_lost_the_grants_lets_no_user_in(nats: NatsServer, tmp_path: Path) -> None:
     publisher = Publisher(tmp_path / "log", "p", broker=NatsBroker(nats.url, "p", grants=tmp_path))
     grant(tmp_path, "ann", ["h*"])
     publish(publisher, 0, [1], _route("hot", 0, 10))
@@ -304,7 +304,7 @@ authorization {
 """
 
 
-def test_accounts_of_nats_decide_who_reads_a_project(tmp_path: Path) -> None:
+def test_accounts_of_nats_decide_which_users_read_a_project(tmp_path: Path) -> None:
     """What `docs/subscribing.md` says to write into the configuration of the server."""
     accounts = tmp_path / "accounts.conf"
     accounts.write_text(_ACCOUNTS)

@@ -103,7 +103,7 @@ def _no_row_twice_and_no_column_in_vain(came: Parcel | None, behind: dict[str, I
     assert count == +wanted
 
 
-def test_a_row_goes_with_the_columns_that_those_who_take_it_need() -> None:
+def test_a_row_goes_with_the_columns_that_its_takers_need() -> None:
     first = Subscription("g", (("a", "a"),), ((Comparison("b", ">", 5),),))
     second = Subscription("g", (("c", "c"),), ((Comparison("b", ">", 8),),))
     members = Members([Itinerary(name, (each,), (Span("g", 0),)) for name, each in (("q1", first), ("q2", second))])
@@ -119,7 +119,7 @@ def test_a_row_goes_with_the_columns_that_those_who_take_it_need() -> None:
     assert share(nothing, members) is None
 
 
-def test_who_is_told_whose_rows_are_needs_no_columns_of_conditions() -> None:
+def test_rows_with_their_takers_need_no_columns_of_conditions() -> None:
     first = Subscription("g", (("a", "a"),), ((Comparison("b", ">", 5),),))
     second = Subscription("g", (("c", "c"),), ((Comparison("b", ">", 8),),))
     legs = (("q1", first, 1), ("q2", second, 2))

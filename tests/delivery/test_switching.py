@@ -30,7 +30,7 @@ NOTHING_YET = Moment(0, {})
 LATER = Moment(7, {"trades": 30, "quotes": 40, "history": 50})
 
 
-def test_rows_of_selections_are_told_apart_by_cycles() -> None:
+def test_rows_of_selections_are_divided_by_cycles() -> None:
     assert switch_place(QueryKind.SELECTION, SELECTION, 0, LATER) == 7
     assert joins_at(QueryKind.SELECTION, SELECTION, LATER) == (True, 7)
     assert is_past(QueryKind.SELECTION, SELECTION, 7, LATER)
@@ -45,7 +45,7 @@ def test_a_window_that_starts_after_all_rows_so_far_is_the_new_ones() -> None:
     assert is_past(QueryKind.AGGREGATE, WINDOW, 31, Moment(9, {"trades": 42}))
 
 
-def test_history_is_answered_at_once_by_who_begins_and_not_again_by_who_was_there() -> None:
+def test_history_is_answered_by_the_new_representative_and_not_again_by_the_old() -> None:
     assert switch_place(QueryKind.AGGREGATE, LOOKING_BACK, 0, LATER) == 51
     assert joins_at(QueryKind.AGGREGATE, LOOKING_BACK, LATER) == (False, None)
 
@@ -58,7 +58,7 @@ def test_what_joins_a_row_from_there_on_has_come_after_the_switch() -> None:
     assert is_past(QueryKind.JOIN, JOIN, 48, Moment(9, {"trades": 50, "quotes": 49}))
 
 
-def test_before_the_first_row_nothing_has_to_be_told_apart() -> None:
+def test_before_the_first_row_nothing_is_divided() -> None:
     for kind, each in ((QueryKind.AGGREGATE, WINDOW), (QueryKind.AGGREGATE, LOOKING_BACK), (QueryKind.JOIN, JOIN)):
         assert switch_place(kind, each, 7, NOTHING_YET) is None
         assert joins_at(kind, each, NOTHING_YET) == (True, None)

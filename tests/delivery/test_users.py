@@ -77,7 +77,7 @@ def test_a_late_joiner_asks_for_the_last_answers_or_from_a_time(tmp_path: Path) 
         subscribe(tmp_path, "q", last=1, after=2)
 
 
-def test_a_user_who_does_not_read_is_bounded_and_told_what_it_missed(tmp_path: Path) -> None:
+def test_a_user_that_does_not_read_is_bounded_and_gets_a_notice(tmp_path: Path) -> None:
     publisher = Publisher(tmp_path, "p", limits=Limits(rows=5))
     publish(publisher, 0, [0], _route("q", -1))
     slow = subscribe(tmp_path, "q", limits=Limits(queue=2))
@@ -93,7 +93,7 @@ def test_a_user_who_does_not_read_is_bounded_and_told_what_it_missed(tmp_path: P
     quick.close()
 
 
-def test_who_was_away_is_told_which_cycles_are_gone_and_that_nobody_counted(tmp_path: Path) -> None:
+def test_a_user_that_was_away_gets_a_notice_of_cycles_without_a_count(tmp_path: Path) -> None:
     publisher = Publisher(tmp_path, "p", limits=Limits(rows=3))
     publish(publisher, 0, [0], _route("q", -1))
     for cycle in range(1, 10):
@@ -140,7 +140,7 @@ def test_the_clock_of_a_join_is_the_newest_of_its_rows() -> None:
     assert from_json(as_json(narrowed)) == narrowed
 
 
-def test_who_asks_for_more_than_an_itinerary_tells_of_is_told_so(tmp_path: Path) -> None:
+def test_answers_from_before_an_itinerary_are_refused(tmp_path: Path) -> None:
     publisher = Publisher(tmp_path, "p")
     publish(publisher, 0, [0, 1], _route("q", -1))
     for cycle in range(1, 4):
@@ -230,7 +230,7 @@ def test_a_user_that_catches_up_further_than_the_hub_has_come_gets_nothing_twice
         assert next_numbers(answers, 1) == [2]
 
 
-def test_a_damaged_parcel_is_said_to_those_who_come_to_it(tmp_path: Path) -> None:
+def test_a_damaged_parcel_is_an_error_for_users_that_come_to_it(tmp_path: Path) -> None:
     publisher = Publisher(tmp_path, "p")
     publish(publisher, 0, [0], _route("q", -1))
     publish(publisher, 1, [1])

@@ -109,7 +109,7 @@ def test_windows_are_half_open(closed: int, joins: bool) -> None:
     assert bool(answers([bound("q3", Q3)], 0, closed)["q3"]) == joins
 
 
-def test_who_contains_whom() -> None:
+def test_containment_of_queries() -> None:
     assert contains(form(Q3), form(Q5))
     assert contains(form(Q4), form(Q5))
     assert not contains(form(Q5), form(Q3))

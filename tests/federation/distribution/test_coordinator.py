@@ -58,7 +58,7 @@ def test_costs_are_what_the_edges_of_a_query_would_cost() -> None:
         assert here - costs[provider] == pytest.approx(move.saves, abs=1e-6)
 
 
-def test_a_new_query_is_routed_and_the_way_is_told() -> None:
+def test_a_new_query_is_routed_and_the_way_is_shown() -> None:
     coordinator = federation()
     new = chosen(coordinator.queries, [5])
     (decision,) = coordinator.register(["again"], new)

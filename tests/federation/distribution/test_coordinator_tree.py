@@ -118,7 +118,7 @@ def test_the_way_to_a_provider() -> None:
     assert coordinators_above(tree, 99) == ()
 
 
-def test_who_is_not_there_cannot_leave() -> None:
+def test_an_absent_provider_cannot_leave() -> None:
     latency = plane(1, 60)
     with pytest.raises(FederationError, match="not in the tree"):
         left(tree_over(range(50), latency), 55, latency)

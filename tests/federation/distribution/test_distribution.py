@@ -95,7 +95,7 @@ def test_a_new_query_goes_where_the_edge_cut_grows_least() -> None:
         assert grown[at[number]] == pytest.approx(min(grown), rel=1e-6)
 
 
-def test_tables_that_have_learned_are_those_that_are_made_anew() -> None:
+def test_tables_that_have_learned_equal_new_ones() -> None:
     network, substreams, queries, tree = federation()
     old, new = chosen(queries, np.arange(900)), chosen(queries, np.arange(900, 1200))
     placement = hierarchically(tree, network, substreams, old)

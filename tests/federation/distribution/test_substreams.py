@@ -56,7 +56,7 @@ def test_texts_have_substreams_too() -> None:
     assert interest_in(split, queries[2]) == tuple(range(len(split)))
 
 
-def test_a_stream_that_nobody_constrains_is_one_substream() -> None:
+def test_a_stream_that_no_query_constrains_is_one_substream() -> None:
     wanted = wanted_of(bound("SELECT a FROM r"))["r"]
     split = split_of("r", wanted)
     assert (len(split), split.position(None), interest_in(split, wanted)) == (1, 0, (0,))

@@ -133,7 +133,7 @@ def test_a_damaged_database_is_named(tmp_path: Path, damage: str) -> None:
 
 
 @pytest.mark.parametrize("damage", ["cut", "deleted", "all deleted"])
-def test_a_home_begins_a_damaged_delivery_log_anew_and_tells_users(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_delivery_log_is_replaced_and_users_get_a_notice(tmp_path: Path, damage: str) -> None:
     federation = SmallFederation(tmp_path)
     federation.execute("n1", "CREATE CONTINUOUS QUERY q AS SELECT n, price FROM trades")
     for n in range(3):

@@ -108,7 +108,7 @@ def test_a_query_that_emits_empty_windows_counts_from_the_first_row_of_all() -> 
 
 @settings(deadline=None)
 @given(rows=ROWS, chosen=st.lists(st.sampled_from(CONDITIONS), min_size=1, max_size=3))
-def test_rows_are_divided_by_who_wants_them_and_each_is_sent_once(
+def test_rows_are_divided_by_the_sites_that_want_them_and_each_is_sent_once(
     rows: list[tuple[object, ...]], chosen: list[str]
 ) -> None:
     wanting = {

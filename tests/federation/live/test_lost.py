@@ -98,7 +98,9 @@ def test_a_message_that_is_gone_is_missed(server: NatsServer, tmp_path: Path) ->
     transport.close()
 
 
-def test_a_mailbox_that_lost_all_is_missed_by_a_reader_that_had_read_nothing(server: NatsServer, tmp_path: Path) -> None:
+def test_a_mailbox_that_lost_all_is_missed_by_a_reader_that_had_read_nothing(
+    server: NatsServer, tmp_path: Path
+) -> None:
     transport = NatsTransport(server.url, "f")
     assert mailbox(transport, tmp_path).next() is None
     transport.put(BOX, "a", message(1))
@@ -113,7 +115,7 @@ def test_a_mailbox_that_lost_all_is_missed_by_a_reader_that_had_read_nothing(ser
     transport.close()
 
 
-def test_a_log_whose_broker_began_anew_is_missed_at_once(server: NatsServer) -> None:
+def test_the_log_of_a_broker_that_was_reset_is_missed_at_once(server: NatsServer) -> None:
     transport = NatsTransport(server.url, "f")
     for place in range(3):
         transport.append(entry_bytes(SiteJoined(str(place), "n1")), place)

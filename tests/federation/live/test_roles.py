@@ -98,7 +98,7 @@ def ledger_with_streams(folder: Path) -> FederationLedger:
     return ledger
 
 
-def test_files_become_numbered_batches_and_stay_until_nobody_needs_them(tmp_path: Path) -> None:
+def test_files_become_numbered_batches_and_stay_until_deleted(tmp_path: Path) -> None:
     stream = ledger_with_streams(tmp_path).streams["trades"].stream
     write_batch(tmp_path, "trades", 0, [(3, "A", 1, 1), (None, "B", 1, 1), (2**62 + 1, "C", 1, 1)])
     store = RoleStore(tmp_path / "db", TABLES)
@@ -160,7 +160,7 @@ def test_queries_that_read_one_another_are_fed_from_their_birth(tmp_path: Path) 
     assert [each.name for each in ledger.family("q")] == ["q", "above"]
 
 
-def test_who_dies_before_it_has_handed_over_is_made_good_for(tmp_path: Path) -> None:
+def test_a_provider_that_dies_before_it_has_handed_over_is_made_good_for(tmp_path: Path) -> None:
     ledger = ledger_at(tmp_path, "SELECT n FROM trades")
     ledger.apply(20, QueriesMoved("m", (Handover("q", 3, "n1", "n2"),)))
     assert ledger.query("q").stays == (Stay("n1", 3, 3, 20), Stay("n2", 20, 20))
@@ -254,7 +254,7 @@ def test_loads_are_those_of_a_provider_of_capability_one(tmp_path: Path) -> None
     assert placing.coordinator.queries.load.tolist() == [pytest.approx(3.2)]
 
 
-def test_a_site_that_nobody_knows_is_told_so(federation: SmallFederation) -> None:
+def test_an_unknown_site_is_refused(federation: SmallFederation) -> None:
     answer = federation.ask("join", site="nowhere", new=True)
     assert not answer["ok"]
     assert "no site 'nowhere'" in answer["error"]

@@ -133,7 +133,7 @@ def test_a_site_that_stops_says_why_and_one_that_is_silent_is_shown(federation: 
     assert states(federation) == {"n1": "runs", "n2": "not heard for 95 s", "n3": "not heard for 95 s", "feed": "runs"}
 
 
-def test_who_asks_a_coordinator_that_is_away_is_told_soon() -> None:
+def test_a_request_to_an_absent_coordinator_fails_soon() -> None:
     transport = MemoryTransport(MemoryBroker())
     with pytest.raises(FederationError, match=r"has not answered for 0 s\. Is it running\? Start it with"):
         asked(transport, "status", timeout=0.1)

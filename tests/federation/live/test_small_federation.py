@@ -84,7 +84,7 @@ def test_answers_given_too_early_do_not_overtake_those_that_a_dead_provider_owed
     assert len(federation.delivered()) == 1
 
 
-def test_a_provider_that_was_given_up_begins_anew_when_what_it_is_behind_with_is_gone(tmp_path: Path) -> None:
+def test_a_provider_that_was_given_up_starts_over_when_its_next_batches_are_gone(tmp_path: Path) -> None:
     federation = SmallFederation(tmp_path)
     federation.execute("n1", f"CREATE CONTINUOUS QUERY q AS {QUERIES[1]}")
     federation.ask("move", query="q", target="n1")
