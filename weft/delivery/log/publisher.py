@@ -74,7 +74,7 @@ class Forwarder:
         self.problem: str | None = None
         #: Seconds that a parcel takes, the newest ones counting most.
         self.latency: float | None = None
-        self.acknowledged = self._noted = marker(directory, ACKNOWLEDGED)
+        self.acknowledged = marker(directory, ACKNOWLEDGED)
         broker.learn(read_routes(directory).values())
         self._thread = threading.Thread(target=self._run, name="weft-forwarder", daemon=True)
         self._thread.start()
@@ -123,8 +123,8 @@ class Forwarder:
                 self._broker.send(parcel)
                 taken = time.monotonic() - begun
                 self.latency = taken if self.latency is None else 0.8 * self.latency + 0.2 * taken
-                move_marker(self._directory, ACKNOWLEDGED, self._noted, cycle)
-                self.acknowledged = self._noted = cycle
+                move_marker(self._directory, ACKNOWLEDGED, marker(self._directory, ACKNOWLEDGED), cycle)
+                self.acknowledged = cycle
                 self._on_change()
 
 
