@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from weft.delivery.log import itinerary
-from weft.delivery.log.delivery_errors import AccessDenied, BrokerError, DeliveryError, LogError
+from weft.delivery.log.delivery_errors import AccessDenied, BrokerError, DeliveryError, LogError, retry_pause
 from weft.delivery.log.delivery_log import BEGINNING, cycles, listen, read_parcel, read_routes
 from weft.delivery.log.itinerary import Itinerary
 from weft.delivery.log.parcel import Gone, NoParcels, Parcel, decode
@@ -26,7 +26,6 @@ from weft.delivery.matching.sharing import share
 from weft.delivery.subscribers.edge_protocol import PARCEL, VERSION, FrameSocket, document_of, json_frame, split_host
 
 _LOOK_EVERY: Final = 0.05
-_PAUSES: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +125,7 @@ class SourceFeed:
                 failures, self.problem = 0, None
             except (BrokerError, LogError) as error:
                 self.problem = str(error)
-                self._closing.wait(_PAUSES[min(failures, len(_PAUSES) - 1)])
+                self._closing.wait(retry_pause(failures))
                 failures += 1
                 continue
             if item is not None:
@@ -198,7 +197,7 @@ class LinkFeed:
                     yield item
             except (OSError, DeliveryError) as error:
                 self.problem = f"the edge {self._shown} cannot be reached ({error})"
-                self._closing.wait(_PAUSES[min(failures, len(_PAUSES) - 1)])
+                self._closing.wait(retry_pause(failures))
                 failures += 1
 
     def close(self) -> None:

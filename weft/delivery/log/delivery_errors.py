@@ -30,3 +30,8 @@ class AccessDenied(DeliveryError):
 
 class UnknownQuery(DeliveryError):
     """No query of that name delivers its answers here."""
+
+
+def retry_pause(failures: int) -> float:
+    """The seconds to wait before a broker or an edge is asked again that has failed some times in a row."""
+    return float(min(0.05 * 2 ** min(failures, 10), 2.0))

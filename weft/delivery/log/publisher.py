@@ -24,7 +24,7 @@ from typing import Final, Protocol
 import pyarrow as pa
 
 from weft.delivery.log.checked_file import marker, move_marker
-from weft.delivery.log.delivery_errors import BrokerError, DamagedLog, LogError
+from weft.delivery.log.delivery_errors import BrokerError, DamagedLog, LogError, retry_pause
 from weft.delivery.log.delivery_log import (
     ACKNOWLEDGED,
     Limits,
@@ -38,7 +38,6 @@ from weft.delivery.log.delivery_log import (
 from weft.delivery.log.itinerary import Itinerary
 from weft.delivery.log.parcel import Message, Parcel, renumbered
 
-_PATIENCE: Final = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 _SAY_EVERY: Final = 10.0
 
 
@@ -103,7 +102,7 @@ class Forwarder:
                 # A broker that came back may have lost what it held.
                 asked = False
                 self.problem = str(error)
-                pause = _PATIENCE[min(failures, len(_PATIENCE) - 1)]
+                pause = retry_pause(failures)
                 failures += 1
             else:
                 failures, self.problem, pause = 0, None, None

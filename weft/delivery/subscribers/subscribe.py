@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 
-from weft.delivery.log.delivery_errors import BrokerError, DeliveryError, UnknownQuery
+from weft.delivery.log.delivery_errors import BrokerError, DeliveryError, UnknownQuery, retry_pause
 from weft.delivery.log.delivery_log import BEGINNING, Limits
 from weft.delivery.log.itinerary import from_clock
 from weft.delivery.log.parcel import Batch, Dropped, Gone, Parcel
@@ -80,7 +80,7 @@ class EdgeSubscriber(QueuedSubscriber):
                 if self._socket is not None:
                     self._socket.close()
                 self._socket = None
-                self._pause(failures)
+                self._closing.wait(retry_pause(failures))
                 failures += 1
 
     def _receive(self) -> bool:
@@ -182,7 +182,7 @@ class NatsSubscriber(QueuedSubscriber):
                 item = self._source.next(self._place, self._members, 1.0)
                 failures = 0
             except BrokerError:
-                self._pause(failures)
+                self._closing.wait(retry_pause(failures))
                 failures += 1
                 continue
             if isinstance(item, Gone):

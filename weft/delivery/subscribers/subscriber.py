@@ -159,9 +159,6 @@ class Subscriber(ABC):
         self.close()
 
 
-_PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0)
-
-
 class QueuedSubscriber(Subscriber):
     """A queue between a thread and the user. A user who does not read makes the thread wait, and only that."""
 
@@ -211,9 +208,6 @@ class QueuedSubscriber(Subscriber):
         self._queue.append((position, item))
         self._wake()
         return not self._closing.is_set()
-
-    def _pause(self, failures: int) -> None:
-        self._closing.wait(_PAUSES[min(failures, len(_PAUSES) - 1)])
 
     def _run(self) -> None:
         try:
