@@ -16,7 +16,7 @@ of them are kept anywhere. So the newest itinerary is right for all rows that we
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import msgspec
@@ -101,18 +101,14 @@ def needed(subscription_: Subscription, span: Span) -> frozenset[str]:
     return subscription_.needed | set(span.by)
 
 
+_SPAN = tuple(each.name for each in fields(Span))
+
+
 def as_json(itinerary: Itinerary) -> dict[str, Any]:
     document: dict[str, Any] = {
         "query": itinerary.query,
         "subscriptions": [subscription.as_json(each) for each in itinerary.subscriptions],
-        "spans": [
-            {
-                name: list(value) if isinstance(value, tuple) else value
-                for name, value in asdict(span).items()
-                if value is not None and value != ()
-            }
-            for span in itinerary.spans
-        ],
+        "spans": [_span_document(span) for span in itinerary.spans],
     }
     further = {"ended": itinerary.ended, "number": itinerary.number or None, "complete_from": itinerary.complete_from}
     return document | {name: value for name, value in further.items() if value is not None}
@@ -121,6 +117,15 @@ def as_json(itinerary: Itinerary) -> dict[str, Any]:
 def from_json(document: Mapping[str, Any]) -> Itinerary:
     read = {
         "subscriptions": tuple(subscription.from_json(each) for each in document["subscriptions"]),
-        "spans": tuple(msgspec.convert(each, Span) for each in document["spans"]),
+        "spans": msgspec.convert(document["spans"], tuple[Span, ...]),
     }
     return Itinerary(**{**document, **read})
+
+
+def _span_document(span: Span) -> dict[str, Any]:
+    found = ((name, getattr(span, name)) for name in _SPAN)
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in found
+        if value is not None and value != ()
+    }
