@@ -122,7 +122,9 @@ class Kernel:
 
     def blank(self, steps: int) -> Columns:
         """Identities for a number of slices, to be filled in; `slide` takes such columns without copying them."""
-        return self._identities(steps)
+        if self._interpreted:
+            return self.statistic.empty(steps, self._width)
+        return identities(self.statistic, steps, self._width)
 
     def push(self, partial: Columns) -> None:
         """Takes in the partials of one slice, one for each key column."""
@@ -204,17 +206,12 @@ class Kernel:
         rows, numbers = layout.rows, empty_index(self._shape(), layout)
         self._ix: Index = numbers if self._interpreted else np.array(numbers, dtype=np.int64)
         self._table: Index = [0] * layout.table if self._interpreted else np.zeros(layout.table, dtype=np.int64)
-        self._columns = self._identities(rows)
+        self._columns = self.blank(rows)
         carry = 0 if self.statistic.exact else layout.carry
         if self._interpreted:
             self._f: Any = Interpreted(self.statistic, self._width, carry)
         else:
             self._f = compiled_arithmetic(self.statistic, self._width, carry, inverts=self.algorithm.inverts)
-
-    def _identities(self, rows: int) -> Columns:
-        if self._interpreted:
-            return self.statistic.empty(rows, self._width)
-        return identities(self.statistic, rows, self._width)
 
     def _load(self, snapshot: Snapshot, columns: NDArray[np.intp]) -> None:
         """Takes over the numbers of a snapshot; new column i was columns[i]."""
@@ -281,7 +278,13 @@ class Kernel:
 
     def _absorb(self, sequence: int, partial: Columns, keys: NDArray[np.intp]) -> None:
         rows = np.array(self.algorithm.covering(self._ix, self._table, sequence), dtype=np.intp)
-        _absorb(self.statistic, self._columns, rows, keys, partial)
+        at = np.ix_(rows, keys)
+        held = tuple(column[at] for column in self._columns)
+        late = tuple(
+            np.broadcast_to(np.asarray(values), cells.shape) for cells, values in zip(held, partial, strict=True)
+        )
+        for column, values in zip(self._columns, self.statistic.combine(held, late), strict=True):
+            column[at] = values
 
 
 def shape_of(statistic: Statistic, capacity: int, ranges: int, width: int) -> KernelShape:
@@ -324,13 +327,3 @@ def why_not(algorithm: Algorithm, statistic: Statistic, ranges: int = 1) -> str 
     if ranges > 1 and not algorithm.many_ranges:
         return f"{algorithm.title} serves one range, not {ranges}"
     return None
-
-
-def _absorb(statistic: Statistic, memory: Columns, rows: Array, keys: NDArray[np.intp], partial: Columns) -> None:
-    at = np.ix_(rows, keys)
-    late = tuple(
-        np.broadcast_to(np.asarray(values), column[at].shape) for column, values in zip(memory, partial, strict=True)
-    )
-    combined = statistic.combine(tuple(column[at] for column in memory), late)
-    for column, values in zip(memory, combined, strict=True):
-        column[at] = values
