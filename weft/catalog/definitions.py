@@ -238,12 +238,9 @@ class Definitions:
                 f"SELECT id, name, {columns} FROM names JOIN {table} USING (id) WHERE id BETWEEN ? AND ?",
                 (min(missing), max(missing)),
             )
-            source = cache(self._stream_or_table)
+            source = cache(lambda name: self._find(Table, name) or self.get(Stream, name))
             decoded.update((row[0], self._decode(kind, row, source)) for row in rows if row[0] in missing)
         return [decoded[number] for number in numbers]
-
-    def _stream_or_table(self, name: str) -> Stream | Table:
-        return self._find(Table, name) or self.get(Stream, name)
 
     def _decode(self, kind: type[Definition], row: Row, source: Callable[[str], Stream | Table]) -> Any:
         """The definition of that kind in a row of number, name and columns; `source` finds what it only names."""

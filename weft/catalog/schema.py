@@ -207,8 +207,7 @@ def _row(columns: list[str], version: str = "") -> str:
 
 
 def _add_checksum_function(connection: sqlite3.Connection) -> None:
-    connection.create_function("row_checksum", -1, _checksum, deterministic=True)
+    def checksum(*values: object) -> int:
+        return crc32(repr(values).encode(errors="surrogatepass"))
 
-
-def _checksum(*values: object) -> int:
-    return crc32(repr(values).encode(errors="surrogatepass"))
+    connection.create_function("row_checksum", -1, checksum, deterministic=True)

@@ -115,7 +115,8 @@ def status(project: ProjectOption = Path(), as_json: JsonOption = False) -> None
         print_table(("query", "answers", "late rows"), counts)
     for name, error in document["errors"].items():
         print_text(f"query {name} is in error since {error['since']}: {error['sentence']}")
-        print_text(f"  {error['waiting']}; tried {_times(error['tries'])}, again at {error['next_try']}")
+        tried = "once" if error["tries"] == 1 else f"{error['tries']} times"
+        print_text(f"  {error['waiting']}; tried {tried}, again at {error['next_try']}")
     for name, lost in document["lost"].items():
         print_text(f"query {name} lacks {lost['what']} of the cycles {lost['first']} to {lost['last']}")
     if document["groups"]:
@@ -188,10 +189,6 @@ def _errors(commit: Commit) -> dict[str, dict[str, Any]]:
         }
         for name, each in sorted(errors_of(commit).items())
     }
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
 
 
 def _waiting(commit: Commit, name: str) -> str:

@@ -32,9 +32,17 @@ EXPLAIN_FORMATS = ("TEXT", "JSON", "MERMAID", "DOT", "SVG")
 _EXPLAIN_LATER = ("VERBOSE",)
 
 
+_CREATED: dict[type, str] = {
+    dialect.StreamNode: "stream",
+    dialect.TableNode: "table",
+    dialect.ViewNode: "view",
+    dialect.QueryNode: "query",
+}
+
+
 def bind(tree: exp.Expr, names: Names, text: str) -> statements.Statement:
     """The bound form of a statement. Raises SqlError; registers nothing."""
-    if tree.args.get("unless_exists") and kind_of(tree.this.name, names) == _created_kind(tree):
+    if tree.args.get("unless_exists") and kind_of(tree.this.name, names) == _CREATED[type(tree)]:
         return statements.NoChange(f"{tree.this.name} is registered already")
     if isinstance(tree, dialect.StreamNode):
         return statements.CreateStream(bind_stream(tree, names), text)
@@ -98,14 +106,6 @@ def _is_registered(statement: statements.Statement, names: Names, name: str) -> 
         and query is not None
         and replace(statement.query, text="") == replace(query, text="")
     )
-
-
-def _created_kind(tree: exp.Expr) -> str:
-    if isinstance(tree, dialect.StreamNode):
-        return "stream"
-    if isinstance(tree, dialect.TableNode):
-        return "table"
-    return "view" if isinstance(tree, dialect.ViewNode) else "query"
 
 
 def _bind_query(tree: dialect.QueryNode, names: Names, text: str) -> statements.CreateQuery:

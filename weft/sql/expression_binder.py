@@ -93,10 +93,6 @@ def bind(node: exp.Expr, scope: Scope) -> Expression:
     raise refuse(Code.UNSUPPORTED, f"{title} is not supported here", node, hint)
 
 
-def _literal(node: exp.Literal, scope: Scope) -> Expression:
-    return Literal(node.name, STRING) if node.is_string else number(node.name, node)
-
-
 def _as_time(expression: Expression, to: DataType, node: exp.Expr) -> Expression:
     """A text constant compared with a time is read as one."""
     if isinstance(expression, Literal) and isinstance(expression.value, str) and to.kind in (Kind.TIMESTAMP, Kind.DATE):
@@ -236,10 +232,6 @@ def _operand(node: exp.Expr, scope: Scope, title: str) -> Expression:
     return _boolean(node, scope, f"{title} needs conditions")
 
 
-def _not(node: exp.Not, scope: Scope) -> Expression:
-    return Call("not", (_operand(node.this, scope, "NOT"),), BOOLEAN)
-
-
 def _between(node: exp.Between, scope: Scope) -> Expression:
     value = bind(node.this, scope)
     low = _comparison(">=", value, bind(node.args["low"], scope), node)
@@ -332,10 +324,6 @@ def _cases(
     return Call("case", (*args, cast(default, result)), result)
 
 
-def _concat(node: exp.DPipe, scope: Scope) -> Expression:
-    return _function("concat", [bind(node.this, scope), bind(node.expression, scope)], node)
-
-
 def _extract(node: exp.Extract, scope: Scope) -> Expression:
     unit = node.this.name.lower()
     if unit not in ("year", "quarter", "month", "day", "hour", "minute", "second", "dayofweek"):
@@ -416,14 +404,14 @@ _READ: dict[type, frozenset[str]] = {
 }
 
 _RULES: dict[type, Rule] = {
-    exp.Literal: _literal,
+    exp.Literal: lambda node, scope: Literal(node.name, STRING) if node.is_string else number(node.name, node),
     exp.Boolean: lambda node, scope: Literal(bool(node.this), BOOLEAN),
     exp.Null: lambda node, scope: Literal(None, NULL),
     exp.Paren: lambda node, scope: bind(node.this, scope),
     exp.Neg: _negative,
     exp.And: _connective("and"),
     exp.Or: _connective("or"),
-    exp.Not: _not,
+    exp.Not: lambda node, scope: Call("not", (_operand(node.this, scope, "NOT"),), BOOLEAN),
     exp.Between: _between,
     exp.In: _in,
     exp.Like: _like,
@@ -432,7 +420,7 @@ _RULES: dict[type, Rule] = {
     exp.Interval: lambda node, scope: interval(node),
     exp.Case: _case,
     exp.If: _if,
-    exp.DPipe: _concat,
+    exp.DPipe: lambda node, scope: _function("concat", [bind(node.this, scope), bind(node.expression, scope)], node),
     exp.Extract: _extract,
     exp.Anonymous: _call,
     exp.WithinGroup: _within_group,

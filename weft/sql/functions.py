@@ -140,7 +140,9 @@ def call(name: str, args: Sequence[Expression]) -> Expression:
     if "a" in codes:
         compared = comparison_type_of(arg.type for arg in args)
         if compared is None:
-            sentence = f"the arguments of {name.upper()} have no type in common: {_list_types(args)}"
+            sentence = (
+                f"the arguments of {name.upper()} have no type in common: {', '.join(str(arg.type) for arg in args)}"
+            )
             raise BadArguments(sentence, "CAST them to one type")
     taken = [
         _argument(name, arg, codes[min(position, len(codes) - 1)], compared, position)
@@ -211,10 +213,6 @@ def _count(least: int, greatest: int | None) -> str:
     if least == greatest:
         return f"{least} argument{'s' * (least != 1)}"
     return f"{least} to {greatest} arguments"
-
-
-def _list_types(args: Sequence[Expression]) -> str:
-    return ", ".join(str(arg.type) for arg in args)
 
 
 #: Aggregates whose state is all the values of the group.

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from weft.algebra import Field, Output, Relation, Select, SetOperation, SetOperator, Window
+from weft.algebra import Field, Output, Relation, Select, SetOperation, SetOperator
 from weft.algebra.properties import answer_window, clock_type, emission
 from weft.algebra.types import DataType
 from weft.sql import limits, unsupported
@@ -87,7 +87,10 @@ def _bind_set_operation(tree: exp.SetOperation, context: QueryContext) -> Relati
         for side, operand, relation in (("left", tree.this, left), ("right", tree.expression, right)):
             if emission(relation).value > kept.value:
                 raise versions_as_rows(f"the {side} operand", operator.value + " ALL" * all_, operand)
-    window = _common_window(left, right, tree)
+    window = answer_window(left)
+    if window != answer_window(right):
+        hint = "give both the same RANGE, SLIDE and ORIGIN, or neither of them one"
+        raise refuse(Code.WINDOWS_DIFFER, "the operands have different windows", tree, hint)
     left, right = _aligned(left, right, tree, operator)
     needs_history = window is None and not (operator is SetOperator.UNION and all_)
     if needs_history and all_:
@@ -151,14 +154,6 @@ def _cast_relation(relation: Relation, types: Sequence[DataType]) -> Relation:
         return replace(relation, outputs=tuple(Output(o.name, cast(o.expression, type_)) for o, type_ in pairs))
     left, right = _cast_relation(relation.left, types), _cast_relation(relation.right, types)
     return replace(relation, left=left, right=right, fields=left.fields)
-
-
-def _common_window(left: Relation, right: Relation, tree: exp.Expr) -> Window | None:
-    mine, theirs = answer_window(left), answer_window(right)
-    if mine != theirs:
-        hint = "give both the same RANGE, SLIDE and ORIGIN, or neither of them one"
-        raise refuse(Code.WINDOWS_DIFFER, "the operands have different windows", tree, hint)
-    return mine
 
 
 def _refuse_emit_empty(tree: exp.Expr) -> None:

@@ -88,7 +88,9 @@ class Scope:
         if not inputs:
             if (qualifier.lower(), name.lower()) in (("window", "start"), ("window", "end")):
                 raise self._no_bounds(node)
-            hint = did_you_mean(qualifier, [alias for alias, _ in self.inputs], f"FROM has {self._aliases()}")
+            aliases = [alias for alias, _ in self.inputs]
+            listed = ", ".join(f"'{alias}'" for alias in aliases)
+            hint = did_you_mean(qualifier, aliases, f"FROM has {listed}")
             raise refuse(Code.UNKNOWN_COLUMN, f"'{qualifier}' is not in FROM", node, hint)
         found = [
             Column(alias, each.name, each.type)
@@ -150,6 +152,3 @@ class Scope:
     def inside_aggregate(self) -> Scope:
         """What an aggregate's arguments can see: columns, but neither bounds nor other aggregates."""
         return Scope(self.inputs, "another aggregate", merged=self.merged, aliases=self.aliases)
-
-    def _aliases(self) -> str:
-        return ", ".join(f"'{alias}'" for alias, _ in self.inputs)
