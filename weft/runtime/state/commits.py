@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -21,8 +21,10 @@ from weft.plan.log_ids import LogId
 from weft.runtime.failures.errors import StorageError
 from weft.runtime.state.checksums import Seals, check, damaged, decoded, opened, sealed
 from weft.runtime.state.offsets import Offsets
-from weft.runtime.state.storage import Storage
 from weft.runtime.state.trouble import Lost, Trouble, Waiting
+
+if TYPE_CHECKING:
+    from weft.runtime.state.storage import Storage
 
 #: How records are written.
 FORMAT = 4

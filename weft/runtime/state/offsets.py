@@ -15,13 +15,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
 from weft.runtime.failures.errors import EngineError, StorageError
 from weft.runtime.state.checksums import Seal, damaged, fault, seal_of
-from weft.runtime.state.storage import Storage
+
+if TYPE_CHECKING:
+    from weft.runtime.state.storage import Storage
 
 CHECKPOINT: Final = "checkpoint"
 FOLDER: Final = "files-read"

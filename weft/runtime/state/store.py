@@ -19,12 +19,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from weft.plan.event_time import Clock
 from weft.plan.log_ids import LogId
 from weft.runtime.state.commits import Segment
-from weft.runtime.state.storage import Storage
+
+if TYPE_CHECKING:
+    from weft.runtime.state.storage import Storage
 
 #: A log with more segments is written anew, so that reading it stays cheap.
 MOST_SEGMENTS: Final = 24

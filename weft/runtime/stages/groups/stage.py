@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
@@ -20,12 +21,12 @@ from weft.runtime.stages.groups.row_aggregates import DriverRows, RowAggregate, 
 from weft.runtime.stages.operators import Operator, StageKind
 from weft.runtime.stages.stage import Scan
 from weft.runtime.stages.windows.partials import Partials
-from weft.runtime.stages.windows.running_aggregates import RunningAggregates
+from weft.runtime.stages.windows.running_aggregates import RunningAggregates, order_of
 from weft.runtime.stages.windows.stream_weave import StreamWeave
-from weft.runtime.stages.windows.window_answers import answers, with_empty_instances
-from weft.runtime.stages.windows.woven_queries import Woven
+from weft.runtime.stages.windows.window_answers import GroupSelection, answers, with_empty_instances
 from weft.runtime.state.commits import Commit
 from weft.runtime.state.cycle_spec import CycleSpec
+from weft.runtime.state.keyed_state import DriverHost, Order
 from weft.runtime.state.memory import MemoryAccount, MemoryUse
 from weft.runtime.state.store import StateStore
 
@@ -41,7 +42,6 @@ class _Group:
     operators: Mapping[str, Operator]
     queries: Mapping[str, RowAggregate]
     weave: StreamWeave
-    totals: RunningAggregates
 
     def looks_back(self, cycle: int) -> bool:
         """Whether this is the first cycle of aggregates some of which answer for the history of streams.
@@ -63,8 +63,8 @@ class GroupStage:
     step = "keep"
 
     def __init__(self, store: StateStore, account: MemoryAccount) -> None:
-        self._store = store
         self._account = account
+        self._running: DriverHost[RunningAggregates] = DriverHost(store)
         self._groups: dict[LogId, _Group] = {}
         self._shapes: dict[str, RowAggregate] = {}
         #: The cycle that what is in memory is the state after; None while one is under way.
@@ -78,7 +78,9 @@ class GroupStage:
         for each in operators:
             by_log.setdefault(each.inputs[0], {})[each.id.text] = each
         self._shapes = {id_: self._shape(each) for here in by_log.values() for id_, each in here.items()}
-        self._groups = {log: self._group(log, here, last) for log, here in by_log.items()}
+        self._groups = {log: self._group(log, here) for log, here in by_log.items()}
+        orders = (self._order(log, each, last) for log, each in self._groups.items() if each.weave.running)
+        self._running.begin(last.cycle, orders)
         self._cycle = None
 
     def _shape(self, operator: Operator) -> RowAggregate:
@@ -88,7 +90,7 @@ class GroupStage:
         assert isinstance(operator.relation, Select)
         return row_aggregate(operator.relation, operator.inputs[0], operator.running.start.first)
 
-    def _group(self, log: LogId, operators: Mapping[str, Operator], last: Commit) -> _Group:
+    def _group(self, log: LogId, operators: Mapping[str, Operator]) -> _Group:
         known = self._groups.get(log)
         if known is not None and known.operators.keys() == operators.keys():
             return known
@@ -97,23 +99,11 @@ class GroupStage:
         shapes = {id_: each.shape for id_, each in queries.items()}
         stream = Stream(log, source.fields, "", 0, "rows")
         weave = StreamWeave(stream, shapes, known.weave if known else None)
-        return _Group(source, operators, queries, weave, self._totals(log, stream, operators, shapes, known, last))
+        return _Group(source, operators, queries, weave)
 
-    def _totals(
-        self,
-        log: LogId,
-        stream: Stream,
-        operators: Mapping[str, Operator],
-        shapes: Mapping[str, Woven],
-        known: _Group | None,
-        last: Commit,
-    ) -> RunningAggregates:
-        running = {id_: each for id_, each in shapes.items() if each.is_running}
-        firsts = {id_: operators[id_].running.start.first for id_ in running}
-        totals = RunningAggregates(stream, running, firsts, known.totals if known else None)
-        if known is None and running:
-            totals.restore(map(self._store.read, last.logs.get(LogId.running(log), ())))
-        return totals
+    def _order(self, log: LogId, group: _Group, last: Commit) -> Order[RunningAggregates]:
+        running = {id_: (each, group.operators[id_].running.start.first) for id_, each in group.weave.running.items()}
+        return order_of(group.weave.stream, log, running, last)
 
     def takes(self, log: LogId) -> bool:
         """Rows are read from their logs."""
@@ -134,17 +124,20 @@ class GroupStage:
     def _answers(self, log: LogId, cycle: CycleState) -> dict[str, pa.Table]:
         """The answers of the aggregates over a log, by id, each with its clock as the last column."""
         event_time, counted_from, rows = cycle.event_time, cycle.emit_from, cycle.rows_here(log)
-        group = self._groups[log]
+        group, name = self._groups[log], LogId.running(log)
         before, until = (event_time.watermark(group.source, after=after) for after in (False, True))
         if group.looks_back(event_time.cycle):
             # What had closed before comes now, from the history of streams, and nothing of it is late.
             before = None
         arrived = group.partials(rows) if rows is not None and rows.num_rows else None
         if arrived is not None:
-            self._account.grow(group.totals.memory(arrived))
+            if name in self._running:
+                self._account.grow(self._running[name].memory(arrived))
             self._account.grow(group.weave.fit(arrived, self._account.room(group.weave.memory_part)))
         group.weave.remember(_kept(group, log, cycle.kept_rows), before)
-        parts = dict(group.totals.take(arrived))
+        parts: dict[str, GroupSelection] = {}
+        if name in self._running:
+            parts |= self._running.run(name, partial(RunningAggregates.take, arrived=arrived))
         closed = group.weave.advance(arrived, before, until)
         for id_, shape in group.weave.windowed.items():
             operator = group.operators[id_]
@@ -165,18 +158,18 @@ class GroupStage:
         """What open windows and groups take."""
         for group in self._groups.values():
             yield group.weave.memory()
-            yield group.totals.memory()
+        for name in self._running:
+            yield self._running[name].memory()
 
     def finish(self, cycle: CycleState) -> None:
         """Hand over the groups that the cycle has changed."""
-        for log, group in self._groups.items():
-            if group.totals.queries:
-                name = LogId.running(log)
-                cycle.change(group.totals.change(name, cycle.last.logs.get(name, ())))
+        for change in self._running.changes():
+            cycle.change(change)
 
     def commit(self, cycle: int) -> None:
         """What is in memory is the state after a cycle."""
         self._cycle = cycle
+        self._running.commit(cycle)
 
 
 def _kept(group: _Group, log: LogId, kept: KeptRows) -> Iterator[Partials]:

@@ -5,7 +5,7 @@ A log has what each cycle added to it; when it has too many segments, one takes 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from weft.algebra import Relation, Select, SetOperator
-from weft.plan.event_time import EventTime
+from weft.plan.event_time import Clock, EventTime
 from weft.plan.log_ids import LogId
 from weft.runtime.sinks.sinks import parquet_file
 from weft.runtime.stages.cycle_state import CycleState
@@ -31,10 +31,11 @@ from weft.runtime.stages.sets.set_rows import (
     union_all,
 )
 from weft.runtime.stages.stage import Scan
-from weft.runtime.state.commits import Commit, Segment
+from weft.runtime.state.commits import Commit
 from weft.runtime.state.cycle_spec import CycleSpec
+from weft.runtime.state.keyed_state import DriverHost, Order
 from weft.runtime.state.memory import MemoryAccount, MemoryUse
-from weft.runtime.state.store import Block, Change, StateStore
+from weft.runtime.state.store import Block, StateStore
 
 
 def _passes_through(relation: Relation) -> bool:
@@ -54,30 +55,22 @@ class SetStage:
     step: ClassVar = "keep"
     store: StateStore
     account: MemoryAccount
-    _operators: dict[str, Operator] = field(default_factory=dict)
-    _memory: dict[str, HistoryOperator | InstanceOperator] = field(default_factory=dict)
-    _took: set[str] = field(default_factory=set)
-    #: The cycle that what is in memory is the state after; None while one is under way.
-    _cycle: int | None = None
+    _operators: dict[LogId, Operator] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._host: DriverHost[OperatorValues] = DriverHost(self.store)
 
     def prepare(self, spec: CycleSpec, operators: Sequence[Operator], last: Commit) -> None:
         """Take the operators of the cycle; what is not in memory comes from its log."""
-        known = self._memory if self._cycle == last.cycle else {}
-        self._operators = {each.id.text: each for each in operators if not _passes_through(each.relation)}
-        self._memory = {id_: known.get(id_) or self._from_log(each, last) for id_, each in self._operators.items()}
-        self._took, self._cycle = set(), None
-
-    def _from_log(self, operator: Operator, last: Commit) -> HistoryOperator | InstanceOperator:
-        relation = operator.relation
-        memory = (
-            HistoryOperator(relation)
-            if isinstance(relation, Select) or relation.window is None
-            else InstanceOperator(relation)
+        remembering = (each for each in operators if not _passes_through(each.relation))
+        self._operators = {LogId.values(each.id.text): each for each in remembering}
+        self._host.begin(
+            last.cycle,
+            (
+                Order(log, tuple(last.logs.get(log, ())), partial(OperatorValues.of, each.relation))
+                for log, each in self._operators.items()
+            ),
         )
-        segments = last.logs.get(LogId.values(operator.id.text), ())
-        files = (pa.BufferReader(self.store.read(each)) for each in segments)
-        memory.remember(pq.ParquetFile(each).read() for each in files)
-        return memory
 
     def takes(self, log: LogId) -> bool:
         """Rows are read from their logs."""
@@ -100,18 +93,17 @@ class SetStage:
         relation = operator.relation
         if _passes_through(relation):
             return picked(relation, rows) if isinstance(relation, Select) else union_all(relation, rows)
-        memory = self._memory[operator.id.text]
-        self._took.add(operator.id.text)
-        if isinstance(memory, InstanceOperator):
-            return memory.take(rows, *event_time.closing(relation, operator.running.start))
-        before, after = (event_time.watermark(relation, after=when) for when in (False, True))
-        return memory.take(rows, before, after)
+        if isinstance(relation, Select) or relation.window is None:
+            bounds = tuple(event_time.watermark(relation, after=when) for when in (False, True))
+        else:
+            bounds = event_time.closing(relation, operator.running.start)
+        return self._host.run(LogId.values(operator.id.text), lambda values: values.operator.take(rows, *bounds))
 
     def memory(self) -> Iterator[MemoryUse]:
         """What operators remember."""
-        held = {id_: each.bytes_held for id_, each in self._memory.items()}
+        held = {log: self._host[log].operator.bytes_held for log in self._host}
         if held:
-            largest = max(held, key=lambda id_: held[id_])
+            largest = max(held, key=lambda log: held[log])
             name = self._operators[largest].running.query.name
             part = "the values that DISTINCT and set operators remember"
             yield MemoryUse(part, sum(held.values()), held[largest], (name,), "or RETAIN less")
@@ -120,20 +112,43 @@ class SetStage:
         """Hand over what operators have come to remember. Raises MemoryLimit if that is too much."""
         for use in self.memory():
             self.account.grow(use)
-        for id_, memory in self._memory.items():
-            relation, log = self._operators[id_].relation, LogId.values(id_)
-            added = _block(memory.changed()) if id_ in self._took else None
-            since = needed_since(relation, cycle.event_time.watermark(relation))
-            cycle.change(Change(log, cycle.last.logs.get(log, ()), added, partial(_whole, memory), since))
+
+        def since(log: LogId) -> Clock:
+            relation = self._operators[log].relation
+            return needed_since(relation, cycle.event_time.watermark(relation))
+
+        for change in self._host.changes(since):
+            cycle.change(change)
 
     def commit(self, cycle: int) -> None:
         """What is in memory is the state after a cycle."""
-        self._cycle = cycle
+        self._host.commit(cycle)
 
 
-def _whole(memory: HistoryOperator | InstanceOperator, segments: Sequence[Segment]) -> list[Block | None]:
-    """All that an operator remembers, in the place of its segments."""
-    return [_block(memory.whole())]
+@dataclass
+class OperatorValues:
+    """What an operator remembers, as keyed state: segments are Parquet."""
+
+    operator: HistoryOperator | InstanceOperator
+
+    @classmethod
+    def of(cls, relation: Relation, known: OperatorValues | None) -> OperatorValues:
+        if known is not None:
+            return known
+        is_history = isinstance(relation, Select) or relation.window is None
+        return cls(HistoryOperator(relation) if is_history else InstanceOperator(relation))  # type: ignore[arg-type]
+
+    def restore(self, blocks: Iterable[bytes]) -> None:
+        """Take back what segments hold."""
+        self.operator.remember(pq.ParquetFile(pa.BufferReader(each)).read() for each in blocks)
+
+    def changed(self) -> Block | None:
+        """What the newest cycle has added."""
+        return _block(self.operator.changed())
+
+    def whole(self) -> Block | None:
+        """All that is remembered."""
+        return _block(self.operator.whole())
 
 
 def _block(rows: pa.Table) -> Block | None:

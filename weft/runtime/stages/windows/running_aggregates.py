@@ -11,7 +11,7 @@ groups are at rest.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -28,9 +28,10 @@ from weft.runtime.stages.windows.rollup import GroupKeys, RollUp
 from weft.runtime.stages.windows.total_files import CohortRows, CohortSpec, decoded, encoded
 from weft.runtime.stages.windows.window_answers import ClosedGroups, GroupSelection
 from weft.runtime.stages.windows.woven_queries import Measure, Woven, latest_clock, rows_counted
-from weft.runtime.state.commits import Segment
+from weft.runtime.state.commits import Commit
+from weft.runtime.state.keyed_state import Order
 from weft.runtime.state.memory import MemoryUse
-from weft.runtime.state.store import Block, Change
+from weft.runtime.state.store import Block
 
 #: Groups that a cohort has room for at first.
 _FEWEST = 64
@@ -118,10 +119,13 @@ class RunningAggregates:
             ClosedGroups(clocks, clocks, self._numbers[spec.keys].values(numbers), records), 0, len(clocks)
         )
 
-    def change(self, log: LogId, segments: Sequence[Segment]) -> Change:
-        """The groups that the last cycle changed, with their new records; `segments` are those of their log."""
-        present = {spec: groups.present() for spec, groups in self._cohorts.items()}
-        return Change(log, segments, self._block(self._changed), lambda _: [self._block(present)])
+    def changed(self) -> Block | None:
+        """The groups that the newest cycle changed, with their new records."""
+        return self._block(self._changed)
+
+    def whole(self) -> Block | None:
+        """All groups."""
+        return self._block({spec: groups.present() for spec, groups in self._cohorts.items()})
 
     def _block(self, numbers: Mapping[CohortSpec, NDArray[np.int64]]) -> Block | None:
         """Some groups, as a segment has them."""
@@ -208,3 +212,19 @@ def _of_one_cell(partials: Partials) -> Partials:
     return replace(
         partials, table=partials.table.set_column(column, SLICE, pa.array(np.zeros(len(partials), np.int64)))
     )
+
+
+def order_of(
+    stream: Stream, log: LogId, queries: Mapping[str, tuple[Woven, int]], last: Commit
+) -> Order[RunningAggregates]:
+    """The order for the groups of some queries over a log, each with the cycle that it began in."""
+    shapes = {name: shape for name, (shape, _) in queries.items()}
+    first_cycles = {name: first for name, (_, first) in queries.items()}
+
+    def make(known: RunningAggregates | None) -> RunningAggregates:
+        # Another stream may have had the name.
+        same = known if known is not None and known.stream == stream else None
+        return RunningAggregates(stream, shapes, first_cycles, same)
+
+    name = LogId.running(log)
+    return Order(name, tuple(last.logs.get(name, ())), make)

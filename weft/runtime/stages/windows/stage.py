@@ -22,7 +22,7 @@ from weft.runtime.stages.windows.executors import Executors, KeySetRequest, Part
 from weft.runtime.stages.windows.kernel_placement import Kernels, KeySet, Placements, PlacementSettings
 from weft.runtime.stages.windows.partial_log import PartialLog, block_of
 from weft.runtime.stages.windows.partials import Partials
-from weft.runtime.stages.windows.running_aggregates import RunningAggregates
+from weft.runtime.stages.windows.running_aggregates import RunningAggregates, order_of
 from weft.runtime.stages.windows.shard import ShardTask, pickled_plan
 from weft.runtime.stages.windows.stream_weave import ReducedRows, StreamWeave
 from weft.runtime.stages.windows.warm_start import PendingRestore, RestoredState
@@ -30,6 +30,7 @@ from weft.runtime.stages.windows.window_answers import GroupSelection, answers, 
 from weft.runtime.stages.windows.woven_queries import NotWoven, Woven, woven
 from weft.runtime.state.commits import Commit, Segment
 from weft.runtime.state.cycle_spec import CycleSpec
+from weft.runtime.state.keyed_state import DriverHost, Order
 from weft.runtime.state.memory import MemoryAccount, MemoryUse
 from weft.runtime.state.store import Change, StateStore
 from weft.windows.schedule import instances_ending
@@ -75,7 +76,7 @@ class WindowStage:
         #: The numbers of queries that lack no rows any more: they are answered for whatever closes.
         self._grown_up: set[int] = set()
         self.log = PartialLog(store)
-        self._totals: dict[str, RunningAggregates] = {}
+        self._running: DriverHost[RunningAggregates] = DriverHost(store)
         #: What queries that are new find closed in the rows that their stream has kept, by stream.
         self._past: dict[str, dict[str, list[GroupSelection]]] = {}
         self._shapes: dict[int, Woven | NotWoven] = {}
@@ -135,8 +136,13 @@ class WindowStage:
                 weaves[stream.name] = weave
         self._weaves = weaves
         self.placements.forget_segments({each for segments in self._kept.values() for each in segments})
-        self._totals = {name: self._running(weave, queries, last) for name, weave in weaves.items()}
+        self._running.begin(last.cycle, (self._order(each, last) for each in weaves.values() if each.running))
         self._cycle = None
+
+    def _order(self, weave: StreamWeave, last: Commit) -> Order[RunningAggregates]:
+        """The groups of a stream's queries that never close."""
+        queries = {name: (shape, self._queries[name].start.first) for name, shape in weave.running.items()}
+        return order_of(weave.stream, LogId.stream(weave.stream.name), queries, last)
 
     def _begin_from(self, last: Commit) -> None:
         """Have in memory what the last commit has, or nothing."""
@@ -148,7 +154,7 @@ class WindowStage:
             self._shapes = {**left.shapes, **self._shapes}
         if self._cycle != last.cycle:
             # Trees that are ahead of the commit, or behind it, are of no use: an attempt has failed, or none was made.
-            self._weaves, self._totals = {}, {}
+            self._weaves = {}
 
     def _woven(self, stream: Stream, last: Commit, beginning: frozenset[str], facts: Facts) -> StreamWeave:
         """The weave of a stream: the one that there is, if that is what is wanted now."""
@@ -208,19 +214,6 @@ class WindowStage:
             return ()
         self._past[stream.name] = closed_before(stream, new, past, watermark)
         return (self.log.written(past.partials, kept.path),)
-
-    def _running(self, weave: StreamWeave, registered: Mapping[str, RunningQuery], last: Commit) -> RunningAggregates:
-        """The groups of a stream's queries that never close, as the last commit has them."""
-        queries, first_cycles = weave.running, {name: registered[name].start.first for name in weave.running}
-        known = self._totals.get(weave.stream.name)
-        if known is not None and known.stream != weave.stream:
-            # Another stream has the name now.
-            known = None
-        totals = RunningAggregates(weave.stream, queries, first_cycles, known)
-        if known is None and queries:
-            segments = last.logs.get(LogId.running(LogId.stream(weave.stream.name)), ())
-            totals.restore(map(self._store.read, segments))
-        return totals
 
     def _kept_rows(self, stream: Stream, spec: CycleSpec, last: Commit) -> StoredRows | None:
         """The rows that a stream has kept for queries that are new, if it has any."""
@@ -288,16 +281,21 @@ class WindowStage:
         found: dict[str, list[pa.Table]] = {}
         for name in self._weaves:
             arrived = self.reduced[name].partials if name in self.reduced else None
+            log = LogId.running(LogId.stream(name))
             if arrived is not None:
                 self._make_room(name, arrived)
-                self._account.grow(self._totals[name].memory(arrived))
+                if log in self._running:
+                    self._account.grow(self._running[log].memory(arrived))
             weave = self._weaves[name]
             before = event_time.watermark(weave.stream, after=False)
             weave.remember(self.log.pieces(self._kept.get(name, ())), before)
             until = event_time.watermark(weave.stream)
             closed = weave.advance(arrived, before, until)
             past = self._past.get(name, {})
-            parts = {query: [part] for query, part in self._totals[name].take(arrived).items()}
+            parts: dict[str, list[GroupSelection]] = {}
+            if log in self._running:
+                changed = self._running.run(log, partial(RunningAggregates.take, arrived=arrived))
+                parts = {query: [part] for query, part in changed.items()}
             for query, shape in weave.windowed.items():
                 mine = [*past.get(query, ()), closed[query]] if query in closed else past.get(query, [])
                 if not mine and query not in counted_from:
@@ -338,9 +336,10 @@ class WindowStage:
 
     def memory(self) -> Iterator[MemoryUse]:
         """What open windows and groups take."""
-        for name, weave in self._weaves.items():
+        for weave in self._weaves.values():
             yield weave.memory()
-            yield self._totals[name].memory()
+        for log in self._running:
+            yield self._running[log].memory()
 
     # --- on the executors --------------------------------------------------------------------------------------------
 
@@ -409,9 +408,8 @@ class WindowStage:
                 log = LogId.partials(name)
                 apart = bool(weave.away)
                 cycle.change(Change(log, segments, added, rewritten, since, is_keyed=False, apart=apart))
-            if self._totals[name].queries:
-                log = LogId.running(LogId.stream(name))
-                cycle.change(self._totals[name].change(log, cycle.last.logs.get(log, ())))
+        for change in self._running.changes():
+            cycle.change(change)
 
     def _arrived(self, stream: str) -> Partials | None:
         """The new partials of a stream, if there are any."""
@@ -421,3 +419,4 @@ class WindowStage:
     def commit(self, cycle: int) -> None:
         """What is in memory is the state after a cycle."""
         self._cycle = cycle
+        self._running.commit(cycle)
