@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import cast
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.runtime.state.test_store import Disk
@@ -62,6 +62,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rules, "MOST_SEGMENTS", 3)
 
 
+@settings(deadline=None)
 @given(cycles)
 def test_a_warm_copy_is_what_is_committed_through_failures_and_restarts(
     happened: list[tuple[dict[LogId, list[str]], str]],

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.plan.log_ids import LogId
@@ -73,6 +73,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rules, "MOST_FILES", 5)
 
 
+@settings(deadline=None)
 @given(cycles)
 def test_the_store_holds_what_a_dictionary_holds(
     happened: list[tuple[dict[LogId, set[str]], int, int, str]],
