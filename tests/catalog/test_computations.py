@@ -31,13 +31,20 @@ def some(*places: str) -> dict[str, tuple[Select, list[LogId]]]:
     return {place: (each, logs_of(each)) for place, each in bound.items()}
 
 
+def network_of(stored: StoredNetwork, selects: dict[str, tuple[Select, list[LogId]]]) -> Network:
+    """The network of some selects, which is kept."""
+    network = stored.planned(selects)
+    stored.keep()
+    return network
+
+
 def test_a_network_comes_back_as_it_was(tmp_path: Path) -> None:
     with Catalog.open(tmp_path) as catalog:
-        before = StoredNetwork(catalog).network_of(some(*TEXTS))
+        before = network_of(StoredNetwork(catalog), some(*TEXTS))
     with Catalog.open(tmp_path) as catalog:
         kept = StoredNetwork(catalog)
         assert kept.planner.network == before
-        after = kept.network_of(some(*TEXTS))
+        after = network_of(kept, some(*TEXTS))
     assert after == before
     for number, node in before.nodes.items():
         assert [each.literals for each in node.predicates.disjunctions] == [
@@ -47,9 +54,9 @@ def test_a_network_comes_back_as_it_was(tmp_path: Path) -> None:
 
 def test_what_comes_later_finds_what_was_kept(tmp_path: Path) -> None:
     with Catalog.open(tmp_path) as catalog:
-        first = StoredNetwork(catalog).network_of(some("1"))
+        first = network_of(StoredNetwork(catalog), some("1"))
     with Catalog.open(tmp_path) as catalog:
-        second = StoredNetwork(catalog).network_of(some("1", "2"))
+        second = network_of(StoredNetwork(catalog), some("1", "2"))
     assert second.results["1"] == first.results["1"]
     assert len(second.nodes) == len(first.nodes) + 1, "only a selection of the ten days is new"
 
@@ -59,16 +66,16 @@ def test_numbers_are_never_used_twice(tmp_path: Path) -> None:
     for _ in range(3):
         with Catalog.open(tmp_path) as catalog:
             kept = StoredNetwork(catalog)
-            numbers.extend(kept.network_of(some("1", "3")).nodes)
-            kept.network_of({})
+            numbers.extend(network_of(kept, some("1", "3")).nodes)
+            network_of(kept, {})
     assert len(set(numbers)) == len(numbers)
 
 
 def test_what_is_dropped_is_forgotten(tmp_path: Path) -> None:
     with Catalog.open(tmp_path) as catalog:
         kept = StoredNetwork(catalog)
-        kept.network_of(some(*TEXTS))
-        alone = kept.network_of(some("3"))
+        network_of(kept, some(*TEXTS))
+        alone = network_of(kept, some("3"))
     with Catalog.open(tmp_path) as catalog:
         assert StoredNetwork(catalog).planner.network == alone
 
@@ -84,20 +91,20 @@ def test_a_stream_that_is_created_again_with_other_columns_is_another_log(tmp_pa
         return {place: (relation, [LogId.stream("w")])}
 
     with Catalog.open(tmp_path) as catalog:
-        StoredNetwork(catalog).network_of(over("DECIMAL(6, 1)", "1"))
+        network_of(StoredNetwork(catalog), over("DECIMAL(6, 1)", "1"))
     with Catalog.open(tmp_path) as catalog:
-        network = StoredNetwork(catalog).network_of(over("INT", "2"))
+        network = network_of(StoredNetwork(catalog), over("INT", "2"))
     with Catalog.open(tmp_path) as catalog:
         assert StoredNetwork(catalog).planner.network == network
-    assert described(network) == described(StoredNetwork(None).network_of(over("INT", "2")))
+    assert described(network) == described(network_of(StoredNetwork(None), over("INT", "2")))
 
 
 def test_a_reader_plans_without_writing(tmp_path: Path) -> None:
     with Catalog.open(tmp_path) as catalog:
-        before = StoredNetwork(catalog).network_of(some("1"))
+        before = network_of(StoredNetwork(catalog), some("1"))
     with Catalog.open(tmp_path, write=False) as reader:
         kept = StoredNetwork(reader)
-        assert "2" in kept.network_of(some("1", "2")).results
+        assert "2" in network_of(kept, some("1", "2")).results
         with pytest.raises(CatalogReadOnly):
             reader.computations.save(kept.planner.nodes.changes(), "anybody")
     with Catalog.open(tmp_path) as catalog:
@@ -106,7 +113,7 @@ def test_a_reader_plans_without_writing(tmp_path: Path) -> None:
 
 def test_a_network_and_its_queries_change_together(tmp_path: Path) -> None:
     with Catalog.open(tmp_path) as catalog:
-        before = StoredNetwork(catalog).network_of(some("1"))
+        before = network_of(StoredNetwork(catalog), some("1"))
         with pytest.raises(RuntimeError, match="could not be added"):
             add_and_fail(catalog)
         assert StoredNetwork(catalog).planner.network == before
@@ -114,7 +121,7 @@ def test_a_network_and_its_queries_change_together(tmp_path: Path) -> None:
 
 def add_and_fail(catalog: Catalog) -> None:
     with catalog.transaction():
-        StoredNetwork(catalog).network_of(some("1", "2"))
+        network_of(StoredNetwork(catalog), some("1", "2"))
         raise RuntimeError("the query could not be added")
 
 
@@ -152,12 +159,12 @@ def test_an_index_that_is_of_no_use_is_planned_anew(
     tmp_path: Path, statement: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Catalog.open(tmp_path) as catalog:
-        before = StoredNetwork(catalog).network_of(some(*TEXTS))
+        before = network_of(StoredNetwork(catalog), some(*TEXTS))
     damaged(tmp_path, statement)
     with Catalog.open(tmp_path, write=False) as reader:
-        assert StoredNetwork(reader).network_of(some(*TEXTS)).results.keys() == before.results.keys()
+        assert network_of(StoredNetwork(reader), some(*TEXTS)).results.keys() == before.results.keys()
     with Catalog.open(tmp_path) as catalog:
-        after = StoredNetwork(catalog).network_of(some(*TEXTS))
+        after = network_of(StoredNetwork(catalog), some(*TEXTS))
     assert described(after) == described(before)
     if "DELETE FROM next_computation" not in statement:
         assert "planned anew" in caplog.text
@@ -187,10 +194,10 @@ def described(network: Network) -> list[tuple[object, ...]]:
 
 def test_numbers_go_on_when_a_network_is_planned_anew(tmp_path: Path) -> None:
     with Catalog.open(tmp_path) as catalog:
-        before = StoredNetwork(catalog).network_of(some("1", "3"))
+        before = network_of(StoredNetwork(catalog), some("1", "3"))
     damaged(tmp_path, DAMAGE["a condition is gone"])
     with Catalog.open(tmp_path) as catalog:
-        after = StoredNetwork(catalog).network_of(some("1", "3"))
+        after = network_of(StoredNetwork(catalog), some("1", "3"))
     assert min(after.nodes) > max(before.nodes)
 
 
@@ -199,15 +206,15 @@ def test_what_could_not_be_written_is_written_with_the_next_change(
 ) -> None:
     with Catalog.open(tmp_path) as catalog:
         kept = StoredNetwork(catalog)
-        kept.network_of(some("1"))
+        network_of(kept, some("1"))
         damaged(
             tmp_path, "CREATE TRIGGER full BEFORE INSERT ON found BEGIN SELECT RAISE(FAIL, 'the disk is full'); END"
         )
-        assert "2" in kept.network_of(some("1", "2")).results, "the network is there all the same"
+        assert "2" in network_of(kept, some("1", "2")).results, "the network is there all the same"
         assert "could not be written" in caplog.text
         assert "2" not in StoredNetwork(catalog).planner.network.results
         damaged(tmp_path, "DROP TRIGGER full")
-        network = kept.network_of(some("1", "2", "3"))
+        network = network_of(kept, some("1", "2", "3"))
     with Catalog.open(tmp_path) as catalog:
         assert StoredNetwork(catalog).planner.network == network
 
@@ -218,22 +225,22 @@ def test_conditions_that_nobody_has_any_more_are_dropped_with_the_first_change(t
             return int(connection.execute("SELECT count(*) FROM conditions").fetchone()[0])
 
     with Catalog.open(tmp_path) as catalog:
-        StoredNetwork(catalog).network_of(some("3"))
+        network_of(StoredNetwork(catalog), some("3"))
         fewer = count()
         kept = StoredNetwork(catalog)
-        kept.network_of(some(*TEXTS))
-        kept.network_of(some("3"))
+        network_of(kept, some(*TEXTS))
+        network_of(kept, some("3"))
         more = count()
         assert more > fewer
-        StoredNetwork(catalog).network_of(some("3"))
+        network_of(StoredNetwork(catalog), some("3"))
         assert count() == more, "nothing has changed, nothing is written"
-        StoredNetwork(catalog).network_of(some("3", "6"))
-        StoredNetwork(catalog).network_of(some("3"))
+        network_of(StoredNetwork(catalog), some("3", "6"))
+        network_of(StoredNetwork(catalog), some("3"))
         assert count() == fewer
 
 
 def test_planning_alone_writes_nothing(tmp_path: Path) -> None:
     with Catalog.open(tmp_path) as catalog:
-        before = StoredNetwork(catalog).network_of(some("1"))
+        before = network_of(StoredNetwork(catalog), some("1"))
         assert "2" in StoredNetwork(catalog).planned(some("1", "2")).results
         assert StoredNetwork(catalog).planner.network == before

@@ -1,4 +1,4 @@
-"""Chunks that are merged when they are of like size.
+"""Chunks that are merged when they are of like size, and the positions of ranges within them.
 
 New rows come as a small chunk. Before it is added, the last chunks are merged with it as long as they are less than
 twice as long, so that there are few chunks (as many as the logarithm of the rows) and no row is copied or sorted often:
@@ -11,6 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sized
 from typing import TypeVar
 
+import numpy as np
+
+from weft.arrays.ordinals import Positions
+
 Chunk = TypeVar("Chunk", bound=Sized)
 
 
@@ -20,3 +24,14 @@ def add_chunk(chunks: list[Chunk], chunk: Chunk, merged: Callable[[Chunk, Chunk]
         chunk = merged(chunks.pop(), chunk)
     if len(chunk):
         chunks.append(chunk)
+
+
+def positions_in_ranges(starts: Positions, lengths: Positions) -> Positions:
+    """The positions of some ranges, one range after the other.
+
+    >>> positions_in_ranges(np.array([4, 9]), np.array([2, 3])).tolist()
+    [4, 5, 9, 10, 11]
+    """
+    ends = np.cumsum(lengths)
+    within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - lengths, lengths)
+    return np.asarray(np.repeat(starts, lengths) + within)

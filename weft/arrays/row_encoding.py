@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from weft.arrays.chunks import positions_in_ranges
 from weft.arrays.ordinals import Mask, Numbers, decimal_words, is_text_array
 
 Bytes = NDArray[np.uint8]
@@ -125,8 +126,7 @@ def _gathered(data: Bytes, places: Numbers, width: int) -> Bytes:
 
 def _text(data: Bytes, places: Numbers, lengths: Numbers, nulls: Mask, type_: pa.DataType) -> pa.Array:
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-    within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
-    content = data[np.repeat(places, lengths) + within]
+    content = data[positions_in_ranges(places, lengths)]
     buffers = [_validity(nulls), pa.py_buffer(offsets), pa.py_buffer(content)]
     wide = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(nulls), buffers)
     return wide.cast(type_)

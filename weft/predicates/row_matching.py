@@ -27,6 +27,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from weft.arrays.chunks import positions_in_ranges
 from weft.arrays.ordinals import (
     Constant,
     ElementaryIntervals,
@@ -128,10 +129,7 @@ class RowMatches:
         """The positions of the rows in a node."""
         order, starts, counts = self._by_kind
         wanted = np.flatnonzero(self._satisfied[node])
-        lengths = counts[wanted]
-        ends = np.cumsum(lengths)
-        within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - lengths, lengths)
-        return np.asarray(order[np.repeat(starts[wanted], lengths) + within])
+        return np.asarray(order[positions_in_ranges(starts[wanted], counts[wanted])])
 
     def in_any(self, nodes: Iterable[int]) -> Mask:
         """Which rows are in one of some nodes."""

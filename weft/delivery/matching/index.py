@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from weft.arrays.chunks import positions_in_ranges
 from weft.delivery.log.itinerary import Span, needed
 from weft.delivery.matching.conditions import (
     ANYWHERE,
@@ -153,8 +154,7 @@ class Index(Generic[Member]):
             some = counts > 0
             for portion in _portions(counts[some]):
                 boxes, begin, count = entered[some][portion, 0], starts[some][portion], counts[some][portion]
-                offsets = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-                yield np.repeat(boxes, count), order[np.repeat(begin, count) + offsets]
+                yield np.repeat(boxes, count), order[positions_in_ranges(begin, count)]
 
     def _survivors(self, rows: pa.RecordBatch, boxes: Any, at: Any) -> npt.NDArray[np.int64]:
         """The candidates that satisfy all of their box, its schedule and its windows, as member · rows + row."""

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from weft.arrays.chunks import add_chunk
+from weft.arrays.chunks import add_chunk, positions_in_ranges
 from weft.arrays.key_hashes import KeyHashes
 from weft.arrays.ordinals import Mask, Numbers, Positions
 from weft.plan.event_time import Clock
@@ -39,9 +39,7 @@ class OrderedNumbers:
         """
         begin, end = self.stretches(numbers, clocks, low, high)
         lengths = end - begin
-        ends = np.cumsum(lengths)
-        within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - lengths, lengths)
-        return np.repeat(np.arange(len(numbers)), lengths), np.repeat(begin, lengths) + within
+        return np.repeat(np.arange(len(numbers)), lengths), positions_in_ranges(begin, lengths)
 
     def stretches(self, numbers: Positions, clocks: Positions, low: int | None, high: int | None) -> Pairs:
         """For each of some numbers the first position that matches, and the one after the last."""

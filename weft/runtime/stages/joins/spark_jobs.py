@@ -213,7 +213,7 @@ def _packed(
 
 
 class SparkJobs:
-    """What Spark is asked in one cycle."""
+    """The Spark jobs of one cycle, and views of tables that the driver has."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark

@@ -1,6 +1,8 @@
 """What the catalog keeps of joins: the network, what was measured of it, and which joins were chosen again.
 
-    network = StoredNetwork(catalog).network_of(selects)
+    stored = StoredNetwork(catalog)
+    network = stored.planned(selects)
+    stored.keep()
 
 Opening a project takes up the nodes as they were, with their numbers, however many queries there are. After that, only
 what is new is registered, what is gone is deregistered, and what that changes is written down, all or nothing.
@@ -58,14 +60,9 @@ class StoredNetwork:
         if catalog is not None:
             self._take_up(catalog)
 
-    def network_of(self, selects: Mapping[str, tuple[Select, Sequence[LogId]]]) -> Network:
-        """The network of all selects that there are now, by place, each with the logs of its inputs; it is kept."""
-        network = self.planned(selects)
-        self.keep()
-        return network
-
     def planned(self, selects: Mapping[str, tuple[Select, Sequence[LogId]]]) -> Network:
-        """The same without state it.
+        """The network of all selects that there are now, by id, each with the logs of its inputs; `keep` writes it
+        down.
 
         New selects are registered in the order they are given in; a select never changes under its place.
         """
