@@ -42,7 +42,7 @@ class JoinRequest:
         self.wanted, self._estimates, self._renaming = wanted, estimates, renaming
         self.conditions = wanted.predicates.disjunctions
         #: For each condition the inputs that it reads. One that is FALSE reads none, and is checked at the first input.
-        self.reads = [_inputs(each) or frozenset({0}) for each in self.conditions]
+        self.reads = [frozenset(legs_read(each)) or frozenset({0}) for each in self.conditions]
         self._reads_in_order = [tuple(sorted(each)) for each in self.reads]
         self._within: dict[frozenset[int], frozenset[int]] = {}
         self._called: dict[tuple[int, tuple[int, ...]], Disjunction] = {}
@@ -61,10 +61,6 @@ class JoinRequest:
         if inputs not in self._within:
             self._within[inputs] = frozenset(number for number, read in enumerate(self.reads) if read <= inputs)
         return self._within[inputs]
-
-    def across(self, left: frozenset[int], right: frozenset[int]) -> bool:
-        """Whether some condition compares the one with the other."""
-        return any(read & left and read & right for read in self.reads)
 
     def over(self, legs: tuple[int, ...], conditions: Iterable[int]) -> PredicateSet:
         """Conditions as a node has them whose leg k is input `legs[k]`."""
@@ -85,10 +81,6 @@ class JoinRequest:
             )
             self._called[key] = self._renaming.renamed(self.conditions[number], names)
         return self._called[key]
-
-
-def _inputs(condition: Disjunction) -> frozenset[int]:
-    return frozenset(legs_read(condition))
 
 
 #: How many ways are kept for each set of inputs.
