@@ -9,6 +9,6 @@ slots.py         columns of many schemas in shared slots, by type
 
 Keys become numbers in three ways that do different things. `KeyHashes` needs no memory: two processes give the same key
 the same number, and two keys may share one, so its users compare the keys again. `RowNumbers` numbers whole rows
-from 0 on, costs what is new, and can forget rows. `KeyNumbers` of the windows (`stages/windows/numbering.py`) numbers
-keys from 0 on and keeps them in Arrow arrays, a tenth of the memory, because it never forgets one.
+from 0 on, costs what is new, and can forget rows. `GroupKeys` of the windows (`stages/windows/rollup.py`) numbers keys
+from 0 on and keeps them in Arrow arrays, a tenth of the memory, because it never forgets one.
 """

@@ -7,7 +7,7 @@ none would ever leave it. What they cost is what the network would have to do mo
                                     better   |S2| + |S3| + |K| + …        in the best order, without J
 
 Whether a selection below a join should be a node of its own is not a question of that sum. The share of rows that it
-keeps decides, as for a new join: `estimates.py`.
+keeps decides, as for a new join: `sizes.py`.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     level 0   one job      the new rows of all logs that some node may want; rows that are in no log have been taken
     a join    no job       new rows of either side with new rows of the other, by the numbers of their keys
               no job       … with kept rows of the other, as long as the driver has room for them (`join_index.py`)
-              one job      … with kept rows that stay where they are: one table of probes, sent to everybody, and a
-                           scan of the kept rows for each group and side
+              one job      … with kept rows that stay where they are: one table of probes, broadcast, and a scan of
+                           the kept rows for each group and side
               one job      what of the pairs only Spark can compute, if there is anything
     answers   no job       every select takes the rows of its node
 
