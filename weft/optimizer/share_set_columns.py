@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from weft.algebra import AggregateRef, Column, Expression, Input, Output, Relation, Select, SetOperation, SetOperator
-from weft.plan.normal_form import is_free, operands_of, substituted
+from weft.plan.normal_form import is_free, operands_of, substituted, with_subqueries
 
 Key = Callable[[Relation], str]
 #: For each column of the narrow operator, its place among those of the wide one.
@@ -222,11 +222,7 @@ class Narrowing:
             if text not in self._done:
                 self._done[text] = self._of_chain(self._chains[text])
             return self._done[text]
-        return replace(relation, inputs=tuple(self._narrowed_input(each) for each in relation.inputs))
-
-    def _narrowed_input(self, item: Input) -> Input:
-        source = item.source
-        return replace(item, source=self.narrowed(source)) if isinstance(source, (Select, SetOperation)) else item
+        return with_subqueries(relation, self.narrowed)
 
     def _of_chain(self, chain: Chain) -> Relation:
         operation = chain.operation

@@ -27,9 +27,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
-from weft.algebra import Input, Relation, Retain, Select, SetOperation, SetOperator, Source, Window
+from weft.algebra import Relation, Retain, Select, SetOperation, SetOperator, Window
 from weft.optimizer.share_set_columns import Narrowing
-from weft.plan.normal_form import is_free, operands_of, with_ordered_operands
+from weft.plan.normal_form import is_free, operands_of, with_ordered_operands, with_subqueries
 
 Key = Callable[[Relation], str]
 #: Something that has been put together, and the operands that it consists of.
@@ -122,11 +122,7 @@ class _Arranging:
         """A relation whose chains have been put together."""
         if isinstance(relation, SetOperation):
             return self._chains[self._key(relation)]
-        return replace(relation, inputs=tuple(self._rebuilt_input(each) for each in relation.inputs))
-
-    def _rebuilt_input(self, item: Input) -> Input:
-        source: Source = item.source
-        return replace(item, source=self.rebuilt(source)) if isinstance(source, (Select, SetOperation)) else item
+        return with_subqueries(relation, self.rebuilt)
 
     def _arranged(self, chain: SetOperation) -> Relation:
         written = operands_of(chain)

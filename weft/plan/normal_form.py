@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 from weft.algebra import (
     AggregateRef,
@@ -135,16 +136,31 @@ def _without_selections(select: Select) -> Select:
         inputs = list(select.inputs)
         inputs[position] = replace(item, source=below.source)
         select = replace(
-            select,
+            with_expressions(select, partial(substituted, meaning=meaning)),
             inputs=tuple(inputs),
             where=Call("and", tuple(conditions), BOOLEAN) if len(conditions) > 1 else next(iter(conditions), None),
-            keys=tuple(substituted(key, meaning) for key in select.keys),
-            aggregates=tuple(
-                replace(each, args=tuple(substituted(arg, meaning) for arg in each.args)) for each in select.aggregates
-            ),
-            outputs=tuple(replace(each, expression=substituted(each.expression, meaning)) for each in select.outputs),
         )
     return select
+
+
+def with_expressions(select: Select, change: Callable[[Expression], Expression]) -> Select:
+    """A select with other expressions in WHERE, keys, aggregates and outputs."""
+    return replace(
+        select,
+        where=None if select.where is None else change(select.where),
+        keys=tuple(map(change, select.keys)),
+        aggregates=tuple(replace(each, args=tuple(map(change, each.args))) for each in select.aggregates),
+        outputs=tuple(replace(each, expression=change(each.expression)) for each in select.outputs),
+    )
+
+
+def with_subqueries(select: Select, change: Callable[[Relation], Relation]) -> Select:
+    """A select with other relations in FROM; streams, tables and answers stay."""
+    inputs = (
+        replace(each, source=change(each.source)) if isinstance(each.source, (Select, SetOperation)) else each
+        for each in select.inputs
+    )
+    return replace(select, inputs=tuple(inputs))
 
 
 def substituted(expression: Expression, meaning: Mapping[Expression, Expression]) -> Expression:
@@ -177,14 +193,7 @@ def _apart(select: Select) -> Select:
             return replace(expression, args=tuple(over_join(arg) for arg in expression.args))
         return columns.get(expression, expression)
 
-    return replace(
-        select,
-        inputs=(Input(join, _JOINED),),
-        where=None,
-        keys=tuple(over_join(key) for key in select.keys),
-        aggregates=tuple(replace(each, args=tuple(over_join(arg) for arg in each.args)) for each in select.aggregates),
-        outputs=tuple(replace(each, expression=over_join(each.expression)) for each in select.outputs),
-    )
+    return with_expressions(replace(select, inputs=(Input(join, _JOINED),), where=None), over_join)
 
 
 def _values(expression: Expression) -> Iterator[Expression]:
@@ -239,14 +248,8 @@ def without_names(relation: Relation) -> Relation:
             return replace(expression, args=tuple(map(renamed, expression.args)))
         return expression
 
-    return replace(
-        relation,
-        inputs=tuple(inputs),
-        where=None if relation.where is None else renamed(relation.where),
-        keys=tuple(map(renamed, relation.keys)),
-        aggregates=tuple(replace(each, args=tuple(map(renamed, each.args))) for each in relation.aggregates),
-        outputs=tuple(Output(f"c{n}", renamed(each.expression)) for n, each in enumerate(relation.outputs)),
-    )
+    select = with_expressions(replace(relation, inputs=tuple(inputs)), renamed)
+    return replace(select, outputs=tuple(replace(each, name=f"c{n}") for n, each in enumerate(select.outputs)))
 
 
 # -- ordered operands -------------------------------------------------------------------------------------------------
@@ -255,13 +258,7 @@ def without_names(relation: Relation) -> Relation:
 def with_ordered_operands(relation: Relation, key: Callable[[Relation], str]) -> Relation:
     """A relation whose set operators have their operands in the order of a key, at every level."""
     if isinstance(relation, Select):
-        inputs = tuple(
-            replace(each, source=with_ordered_operands(each.source, key))
-            if isinstance(each.source, (Select, SetOperation))
-            else each
-            for each in relation.inputs
-        )
-        return replace(relation, inputs=inputs)
+        return with_subqueries(relation, partial(with_ordered_operands, key=key))
     first, *others = (with_ordered_operands(each, key) for each in operands_of(relation))
     if is_free(relation):
         if relation.operator is not SetOperator.EXCEPT:

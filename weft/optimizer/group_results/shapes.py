@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from weft.algebra import (
     WINDOW_END,
@@ -27,7 +27,6 @@ from weft.algebra import (
     Call,
     Column,
     Expression,
-    Input,
     KeyRef,
     Output,
     Query,
@@ -37,7 +36,7 @@ from weft.algebra import (
     WindowBound,
 )
 from weft.optimizer.group_results.forms import QueryFamily, QueryKind
-from weft.plan.normal_form import normalised, substituted
+from weft.plan.normal_form import normalised, substituted, with_expressions
 from weft.plan.subscription import Meeting, Schedule
 from weft.predicates.clauses import Disjunction, predicate_set, set_with
 from weft.predicates.domains import clock_facts
@@ -145,7 +144,7 @@ def _boxes(conditions: list[Disjunction]) -> tuple[Box, ...] | None:
 
 def _with_standard_aliases(select: Select) -> Select:
     """The select with inputs named by what they read, in the order of their names; the only one is called ""."""
-    tables = {each.alias: _name(each) for each in select.inputs}
+    tables = {each.alias: each.source.name for each in select.inputs if isinstance(each.source, (Stream, Table))}
     if len(tables) == 1:
         names: Mapping[str, str] = dict.fromkeys(tables, "")
     elif max(Counter(tables.values()).values()) == 1:
@@ -153,22 +152,9 @@ def _with_standard_aliases(select: Select) -> Select:
     else:
         _, names = standard_form(conjunctive_form(select.where, clock_facts(select)), tables)
     inputs = sorted((replace(each, alias=names[each.alias]) for each in select.inputs), key=lambda each: each.alias)
-    return replace(
-        select,
-        inputs=tuple(inputs),
-        where=None if select.where is None else _renamed(select.where, names),
-        keys=tuple(_renamed(key, names) for key in select.keys),
-        aggregates=tuple(
-            replace(each, args=tuple(canonical(_renamed(arg, names)) for arg in each.args))
-            for each in select.aggregates
-        ),
-        outputs=tuple(replace(each, expression=_renamed(each.expression, names)) for each in select.outputs),
-    )
-
-
-def _name(item: Input) -> str:
-    assert isinstance(item.source, (Stream, Table))
-    return item.source.name
+    select = with_expressions(replace(select, inputs=tuple(inputs)), partial(_renamed, names=names))
+    aggregates = (replace(each, args=tuple(map(canonical, each.args))) for each in select.aggregates)
+    return replace(select, aggregates=tuple(aggregates))
 
 
 def _renamed(expression: Expression, names: Mapping[str, str]) -> Expression:
