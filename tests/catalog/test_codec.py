@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from tests.catalog.examples import TRADES, expressions, queries, query, selection, values
 from weft.algebra import Call, Literal, Query, Select, Window
 from weft.algebra.types import BIGINT, INT
-from weft.catalog import CodecError, codec
+from weft.catalog import codec
+from weft.catalog.catalog_errors import CodecError
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ import pytest
 
 from tests.optimizer.network.given import logs_of, q1, select
 from weft.algebra import Select
-from weft.catalog import CATALOG_FILE, Catalog, CatalogReadOnly
+from weft.catalog import CATALOG_FILE, Catalog
+from weft.catalog.catalog_errors import CatalogReadOnly
 from weft.plan.log_ids import LogId
 from weft.plan.network import Network
 from weft.runtime.stages.joins.stored_network import StoredNetwork

@@ -10,7 +10,8 @@ import pytest
 from tests.catalog.examples import FIELDS, TRADES, answers, query, selection, view
 from weft.algebra import Input, Query, SetOperation, SetOperator, Sink, Stream
 from weft.algebra.types import TIMESTAMP
-from weft.catalog import Catalog, CatalogError, CatalogReadOnly, DuplicateName, NameInUse, UnknownName, View
+from weft.catalog import Catalog, CatalogError, View
+from weft.catalog.catalog_errors import CatalogReadOnly, DuplicateName, NameInUse, UnknownName
 from weft.sql import Names
 
 QUOTES = replace(TRADES, name="Quotes")

@@ -9,7 +9,8 @@ import pytest
 
 from tests.catalog.examples import TRADES, query
 from weft.algebra import Answers, Query, Sink, Stream
-from weft.catalog import Catalog, DuplicateName, MemberItinerary, Representative
+from weft.catalog import Catalog, MemberItinerary, Representative
+from weft.catalog.catalog_errors import DuplicateName
 
 
 def member(name: str) -> Query:

@@ -13,18 +13,15 @@ import pytest
 
 from tests.catalog.examples import SYMBOLS, TRADES, join_with_table, query
 from weft.algebra import Query, Table
-from weft.catalog import (
-    CATALOG_FILE,
-    Catalog,
+from weft.catalog import CATALOG_FILE, Catalog, CatalogError, schema
+from weft.catalog.catalog_errors import (
     CatalogCorrupt,
-    CatalogError,
     CatalogMissing,
     CatalogTooNew,
     CatalogTooOld,
     CatalogUnavailable,
     NameInUse,
     NotACatalog,
-    schema,
 )
 
 

@@ -7,15 +7,8 @@ import math
 import pytest
 
 from tests.catalog.examples import selection
-from weft.catalog import (
-    Catalog,
-    CatalogCorrupt,
-    CycleStatistics,
-    DuplicateName,
-    PlanVersion,
-    Request,
-    UnknownName,
-)
+from weft.catalog import Catalog, CycleStatistics, PlanVersion, Request
+from weft.catalog.catalog_errors import CatalogCorrupt, DuplicateName, UnknownName
 
 
 def test_settings_keep_their_value_and_its_type(catalog: Catalog) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from tests.catalog.examples import TRADES, answers, query
 from weft.algebra import Query
-from weft.catalog import Catalog, CatalogError, CatalogUnavailable, DuplicateName
+from weft.catalog import Catalog, CatalogError
+from weft.catalog.catalog_errors import CatalogUnavailable, DuplicateName
 
 
 class Undone(Exception):

@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
 from tests.runtime.projects import run_to_the_end, write_rows
-from weft.catalog import COPY_FILE, CatalogLost
+from weft.catalog import COPY_FILE
+from weft.catalog.catalog_errors import CatalogLost
 from weft.cli.app import app
 from weft.loom import Loom
 from weft.runtime.failures.errors import EngineError

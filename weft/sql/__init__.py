@@ -6,7 +6,7 @@ for piece in split(script):
 
 from weft.sql import statements
 from weft.sql.binder import bind, bind_or_repeat
-from weft.sql.check import StatementText, split
+from weft.sql.check import split
 from weft.sql.dialect import parse
 from weft.sql.names import Names, NamesInMemory
 from weft.sql.problems import Code, Problem, Span, SqlError
@@ -24,7 +24,6 @@ __all__ = [
     "Problem",
     "Span",
     "SqlError",
-    "StatementText",
     "bind",
     "bind_or_repeat",
     "parse",
