@@ -33,14 +33,6 @@ from weft.runtime.stages.windows.woven_queries import Woven
 
 
 @dataclass(frozen=True)
-class StoredRows:
-    """The stored rows of a stream, and the file for their partials."""
-
-    rows: DataFrame
-    path: str
-
-
-@dataclass(frozen=True)
 class StoredPartials:
     """Stored rows as partials, each with the watermark that its rows were late by, if they were."""
 
@@ -60,7 +52,7 @@ class StoredPartials:
             yield mark, Partials(self.layout, self.table.filter(mine).drop_columns([JUDGED]))
 
 
-def history(reduction: Reduction, rows: DataFrame) -> StoredPartials:
+def stored_partials(reduction: Reduction, rows: DataFrame) -> StoredPartials:
     """Reduce stored rows. One Spark job."""
     judged = f"CASE WHEN {CLOCK} < {BEFORE} THEN {BEFORE} END"
     table = reduction.of(rows.withColumn(CORRUPT, F.lit(None)), judged=judged)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -17,7 +17,7 @@ from weft.runtime.spark.session import compile_plans
 from weft.runtime.stages.cycle_state import WORTH_COMPILING, CycleState, RowLogs
 from weft.runtime.stages.operators import Operator, StageKind
 from weft.runtime.stages.stage import Scan, SeenRows
-from weft.runtime.stages.windows.backfill import StoredRows, closed_before, history
+from weft.runtime.stages.windows.backfill import closed_before, stored_partials
 from weft.runtime.stages.windows.executors import Executors, KeySetRequest, PartialFiles
 from weft.runtime.stages.windows.kernel_placement import Kernels, KeySet, Placements, PlacementSettings
 from weft.runtime.stages.windows.partial_log import PartialLog, block_of
@@ -40,8 +40,8 @@ _FEW = 1_000_000
 
 
 @dataclass(frozen=True)
-class _Wanted:
-    """Queries as they were asked for, and by stream: their shapes, and what those that have windows group by."""
+class _Requests:
+    """The queries of a cycle, and by stream: their shapes, and the key sets of those that have windows."""
 
     queries: Mapping[str, RunningQuery]
     shapes: Mapping[str, Mapping[str, Woven]]
@@ -60,27 +60,27 @@ class WindowStage:
         store: StateStore,
         placement: PlacementSettings,
         account: MemoryAccount,
-        ahead: PendingRestore | None,
+        pending: PendingRestore | None,
     ) -> None:
         self._spark, self._logs, self._store, self._account = logs.spark, logs, store, account
         self.placements = Placements(placement)
         master = self._spark.sparkContext.master
         self._is_local = master == "local" or master.startswith("local[")
-        #: How many rows each stream had in the last cycle: the next one will have about as many.
+        #: The rows of each stream in the last cycle: the next one will have about as many.
         self._rows: dict[str, int] = {}
-        self._ahead = ahead
+        self._pending = pending
         self._cycle: int | None = None
         self._weaves: dict[str, StreamWeave] = {}
-        #: The partials of each stream, as the last commit has them.
-        self._kept: dict[str, tuple[Segment, ...]] = {}
-        #: The numbers of queries that lack no rows any more: they are answered for whatever closes.
-        self._grown_up: set[int] = set()
+        #: The stored partials of each stream, as of the last commit.
+        self._stored: dict[str, tuple[Segment, ...]] = {}
+        #: The numbers of queries that have had all rows since some watermark: they answer all windows that close.
+        self._caught_up: set[int] = set()
         self.log = PartialLog(store)
         self._running: DriverHost[RunningAggregates] = DriverHost(store)
-        #: What queries that are new find closed in the rows that their stream has kept, by stream.
-        self._past: dict[str, dict[str, list[GroupSelection]]] = {}
+        #: The windows of new queries that had closed before, by stream, found in stored rows.
+        self._closed_before: dict[str, dict[str, list[GroupSelection]]] = {}
         self._shapes: dict[int, Woven | NotWoven] = {}
-        self._wanted = _Wanted({}, {}, {})
+        self._requests = _Requests({}, {}, {})
         #: The operators of this cycle, and the queries that they are, with their ids, by name.
         self._operators: Sequence[Operator] = ()
         self._queries: Mapping[str, RunningQuery] = {}
@@ -117,25 +117,22 @@ class WindowStage:
         queries, streams = self._queries, spec.plan.streams
         facts = {name: facts_of(numbers) for name, numbers in spec.facts.items()}
 
-        def kept_rows(stream: Stream) -> StoredRows | None:
-            return self._kept_rows(stream, spec, last)
-
         self._begin_from(last)
         beginning: frozenset[str] = frozenset()
-        if queries is not self._wanted.queries:
-            self._wanted = self._wishes(queries)
+        if queries is not self._requests.queries:
+            self._requests = self._requests_of(queries)
             beginning = frozenset(name for name, each in queries.items() if each.start.first > last.cycle)
-        wanted = self._wanted.shapes
-        self._past, self._kept = {}, {}
+        wanted = self._requests.shapes
+        self._closed_before, self._stored = {}, {}
         self.log.begin(each for name in wanted for each in last.logs.get(LogId.partials(name), ()))
         weaves = {}
         for stream in streams:
             if stream.name in wanted:
                 weave = self._woven(stream, last, beginning, facts.get(stream.name, Facts()))
-                self._catch_up(weave, last, beginning, kept_rows)
+                self._catch_up(weave, spec, last, beginning)
                 weaves[stream.name] = weave
         self._weaves = weaves
-        self.placements.forget_segments({each for segments in self._kept.values() for each in segments})
+        self.placements.forget_segments({each for segments in self._stored.values() for each in segments})
         self._running.begin(last.cycle, (self._order(each, last) for each in weaves.values() if each.running))
         self._cycle = None
 
@@ -145,52 +142,53 @@ class WindowStage:
         return order_of(weave.stream, LogId.stream(weave.stream.name), queries, last)
 
     def _begin_from(self, last: Commit) -> None:
-        """Have in memory what the last commit has, or nothing."""
-        if self._ahead is not None:
-            # If something is wrong with the state, the cycle will find it as well, and say so.
-            left = self._ahead.result() if self._ahead.exception() is None else RestoredState()
-            self._ahead = None
-            self._cycle, self._weaves = left.cycle, dict(left.weaves)
-            self._shapes = {**left.shapes, **self._shapes}
+        """Keep in memory the state of the last commit, or nothing."""
+        if self._pending is not None:
+            # If the state is damaged, the cycle will find it as well, and say so.
+            restored = self._pending.result() if self._pending.exception() is None else RestoredState()
+            self._pending = None
+            self._cycle, self._weaves = restored.cycle, dict(restored.weaves)
+            self._shapes = {**restored.shapes, **self._shapes}
         if self._cycle != last.cycle:
-            # Trees that are ahead of the commit, or behind it, are of no use: an attempt has failed, or none was made.
+            # Trees that are ahead of the commit or behind it are useless: an attempt has failed, or none was made.
             self._weaves = {}
 
     def _woven(self, stream: Stream, last: Commit, beginning: frozenset[str], facts: Facts) -> StreamWeave:
-        """The weave of a stream: the one that there is, if that is what is wanted now."""
-        wanted = self._wanted.shapes[stream.name]
+        """The weave of a stream: the known one, if it is still what the queries need."""
+        wanted = self._requests.shapes[stream.name]
         # A stream that the last commit does not know begins now, whatever had its name before.
         known = self._weaves.get(stream.name) if stream.name in last.streams else None
         if known is not None and known.is_overgrown:
             known = None
-        key_sets, segments = self._wanted.key_sets[stream.name], last.logs.get(LogId.partials(stream.name), ())
+        key_sets, segments = self._requests.key_sets[stream.name], last.logs.get(LogId.partials(stream.name), ())
         now = known.away if known is not None else frozenset()
         away = self.placements.place(stream.name, key_sets, wanted, now, segments, self.log.read)
         if known is not None and (known.queries, known.away, known.facts) == (wanted, away, facts):
             return known
-        # Whoever looks back begins with what is kept.
+        # Queries that look back begin with the stored rows.
         newborn = frozenset() if stream.backfill else beginning & wanted.keys()
         return StreamWeave(stream, wanted, known, facts=facts, away=away, newborn=newborn)
 
-    def _catch_up(
-        self,
-        weave: StreamWeave,
-        last: Commit,
-        beginning: frozenset[str],
-        kept_rows: Callable[[Stream], StoredRows | None],
-    ) -> None:
-        """Bring a weave to where the last commit is, from the partials that are kept, or from rows that are."""
+    def _catch_up(self, weave: StreamWeave, spec: CycleSpec, last: Commit, beginning: frozenset[str]) -> None:
+        """Bring a weave to where the last commit is, from stored partials, or from stored rows for new queries."""
         stream = weave.stream
         segments = last.logs.get(LogId.partials(stream.name), ())
         largest = last.streams[stream.name].largest if stream.name in last.streams else None
         watermark = None if largest is None else largest - stream.delay
         new = {name: weave.windowed[name] for name in sorted(beginning & weave.windowed.keys())}
-        if stream.backfill and new:
-            segments = self._look_back(weave, new, watermark, kept_rows(stream)) or segments
+        rows = last.logs.get(LogId.stream(stream.name), ())
+        if stream.backfill and new and rows and watermark is not None:
+            compile_plans(self._spark, sum(each.rows for each in rows) > WORTH_COMPILING)
+            past = stored_partials(weave.reduction, self._logs.read(stream, rows))
+            if len(past.partials):
+                self._closed_before[stream.name] = closed_before(stream, new, past, watermark)
+                # They replace the stored partials, which may lack what the new queries need.
+                path = f"{self._logs.folders.of(spec.cycle)}/history-{spec.plan.streams.index(stream)}.parquet"
+                segments = (self.log.written(past.partials, path),)
         weave.remember(self.log.pieces(segments), watermark)
-        self._kept[stream.name] = segments
+        self._stored[stream.name] = segments
 
-    def _wishes(self, queries: Mapping[str, RunningQuery]) -> _Wanted:
+    def _requests_of(self, queries: Mapping[str, RunningQuery]) -> _Requests:
         shapes: dict[str, dict[str, Woven]] = {}
         for name, each in queries.items():
             shape = self._shape(each.query, each.start.number)
@@ -200,29 +198,7 @@ class WindowStage:
             stream: tuple(dict.fromkeys(each.keys for each in of.values() if not each.is_running))
             for stream, of in shapes.items()
         }
-        return _Wanted(queries, shapes, key_sets)
-
-    def _look_back(
-        self, weave: StreamWeave, new: Mapping[str, Woven], watermark: Clock, kept: StoredRows | None
-    ) -> tuple[Segment, ...]:
-        """Reduce the rows that a stream has kept for all its queries; gives the partials that are kept from now on."""
-        if kept is None or watermark is None:
-            return ()
-        stream = weave.stream
-        past = history(weave.reduction, kept.rows)
-        if not len(past.partials):
-            return ()
-        self._past[stream.name] = closed_before(stream, new, past, watermark)
-        return (self.log.written(past.partials, kept.path),)
-
-    def _kept_rows(self, stream: Stream, spec: CycleSpec, last: Commit) -> StoredRows | None:
-        """The rows that a stream has kept for queries that are new, if it has any."""
-        segments = last.logs.get(LogId.stream(stream.name), ())
-        if not segments:
-            return None
-        compile_plans(self._spark, sum(each.rows for each in segments) > WORTH_COMPILING)
-        path = f"{self._logs.folders.of(spec.cycle)}/history-{spec.plan.streams.index(stream)}.parquet"
-        return StoredRows(self._logs.read(stream, segments), path)
+        return _Requests(queries, shapes, key_sets)
 
     # -- rows of the cycle --------------------------------------------------------------------------------------------
 
@@ -288,10 +264,10 @@ class WindowStage:
                     self._account.grow(self._running[log].memory(arrived))
             weave = self._weaves[name]
             before = event_time.watermark(weave.stream, after=False)
-            weave.remember(self.log.pieces(self._kept.get(name, ())), before)
+            weave.remember(self.log.pieces(self._stored.get(name, ())), before)
             until = event_time.watermark(weave.stream)
             closed = weave.advance(arrived, before, until)
-            past = self._past.get(name, {})
+            past = self._closed_before.get(name, {})
             parts: dict[str, list[GroupSelection]] = {}
             if log in self._running:
                 changed = self._running.run(log, partial(RunningAggregates.take, arrived=arrived))
@@ -314,16 +290,16 @@ class WindowStage:
         return {query: table for query, table in whole.items() if table.num_rows}
 
     def _answered_after(self, shape: Woven, query: RunningQuery, event_time: EventTime, before: Clock) -> Clock:
-        """The instant after which instances end that a query is answered for."""
-        if query.start.number in self._grown_up:
+        """A query answers the instances that end after this instant."""
+        if query.start.number in self._caught_up:
             return before
         after, _ = event_time.closing(shape.select, query.start)
         if after is not None and after == before:
-            self._grown_up.add(query.start.number)
+            self._caught_up.add(query.start.number)
         return after
 
     def _make_room(self, name: str, arrived: Partials) -> None:
-        """Have the trees of a stream ready for what has arrived, in the driver or, if there is no room, elsewhere."""
+        """Prepare the trees of a stream for arrived partials, on the executors if the driver has no room."""
         weave = self._weaves[name]
         use = weave.fit(arrived, self._account.room(weave.memory_part))
         keys = weave.largest_keys
@@ -348,17 +324,17 @@ class WindowStage:
         return Executors(self._spark)
 
     def _answered_on_executors(self, cycle: CycleState) -> Mapping[str, pa.Table]:
-        """The answers of key sets that live there; one Spark job if some window of them closes, and none otherwise."""
+        """The answers of key sets on the executors: one Spark job if some of their windows close, else none."""
         wanted: list[KeySetRequest] = []
         files: list[PartialFiles] = []
         for number, (name, weave) in enumerate(self._weaves.items()):
-            asked = [self._asked(weave, keys, cycle.event_time, self._queries) for keys in weave.away]
-            if any(asked):
-                wanted += [each for each in asked if each is not None]
+            requests = [self._request_of(weave, keys, cycle.event_time, self._queries) for keys in weave.away]
+            if any(requests):
+                wanted += [each for each in requests if each is not None]
                 arrived, path = self._arrived(name), f"{cycle.folder}/partials-{number}"
                 written = None if arrived is None else self.log.written(arrived, f"{path}.parquet")
-                self._kept[name] = self.log.apart(self._kept[name], f"{path}-kept")
-                files += self.log.files(name, self._kept[name], written)
+                self._stored[name] = self.log.apart(self._stored[name], f"{path}-kept")
+                files += self.log.files(name, self._stored[name], written)
         if not wanted:
             return {}
         found = self._executors.answers(files, wanted)
@@ -366,10 +342,10 @@ class WindowStage:
             self._weaves[each.asked.stream].keys_away[each.keys] = keys
         return found.answers
 
-    def _asked(
+    def _request_of(
         self, weave: StreamWeave, keys: KeySet, event_time: EventTime, queries: Mapping[str, RunningQuery]
     ) -> KeySetRequest | None:
-        """What a cycle asks of a key set; None if no window closes."""
+        """What the executors compute for a key set in a cycle; None if no window closes."""
         shapes = weave.key_sets()[keys]
         before, until = event_time.watermark(weave.stream, after=False), event_time.watermark(weave.stream)
         windows = {each.window for each in shapes.values()}
@@ -399,7 +375,7 @@ class WindowStage:
         for number, (name, weave) in enumerate(self._weaves.items()):
             if weave.windowed:
                 arrived = self._arrived(name)
-                segments, since = self._kept[name], weave.needed_since(cycle.event_time.watermark(weave.stream))
+                segments, since = self._stored[name], weave.needed_since(cycle.event_time.watermark(weave.stream))
                 if weave.away and arrived is not None:
                     written = self.log.written(arrived, f"{cycle.folder}/partials-{number}.parquet")
                     segments, arrived = (*segments, written), None
