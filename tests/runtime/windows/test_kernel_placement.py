@@ -31,7 +31,9 @@ early = pytest.mark.usefixtures("compacting_early")
 
 
 def on_executors(run: Run) -> dict[tuple[str, ...], bool]:
-    return {keys: host.on_executors for keys, host in run.engine._runner._windows.hosts["trades"].items()}
+    return {
+        keys: host.on_executors for keys, host in run.engine._runner._windows.placements.by_stream["trades"].items()
+    }
 
 
 def with_setting(run: Run, setting: str) -> Run:
@@ -102,7 +104,7 @@ def test_what_has_no_room_in_the_driver_goes_to_the_executors(beside_oracle: Cal
     assert run.take(trades=[(1, "a", 2), (9, "b", 1)]) == ""
     assert run.take(trades=[(14, "a", 2), (33, "b", 5)]) == ""
     assert on_executors(run) == {("c1",): True}
-    assert "max_state_mb" in run.engine._runner._windows.hosts["trades"]["c1",].reason
+    assert "max_state_mb" in run.engine._runner._windows.placements.by_stream["trades"]["c1",].reason
 
 
 @spark_test
