@@ -34,8 +34,7 @@ from weft.kernels.kernel import Kernel
 from weft.kernels.kernel_cost import Price
 from weft.optimizer.weave.costing import Levels, by_nanoseconds
 from weft.optimizer.weave.weave import weave
-from weft.windows.schedule import most_partials
-from weft.windows.slicing import shared_edges
+from weft.windows.slicing import most_partials, shared_edges
 
 KERNELS = ("panes", "flatfat", "flatfit", "slickdeque_inv", "slickdeque_noninv", "prefix")
 PLANS = {"Weave Share": Levels.TWO, "TriWeave": Levels.THREE}

@@ -37,8 +37,7 @@ from weft.kernels.kernel_cost import (
 from weft.kernels.monoids import COUNT
 from weft.kernels.statistic import Columns, Statistic
 from weft.windows.counting import edge_rate
-from weft.windows.schedule import edges_between
-from weft.windows.slicing import shared_edges
+from weft.windows.slicing import edges_between, shared_edges
 
 # Slides that divide their ranges, as in the papers' workloads: there the mean number of partials is exact.
 whole_windows = st.builds(

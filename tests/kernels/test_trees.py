@@ -13,8 +13,7 @@ from weft.algebra.types import BIGINT
 from weft.kernels.grouped import GroupedWindows, KernelPartials
 from weft.kernels.monoids import COUNT, extreme, sum_of_integers, whole_sum
 from weft.kernels.statistic import Columns, Statistic, Values, fold
-from weft.windows.schedule import edges_between, most_partials
-from weft.windows.slicing import shared_edges
+from weft.windows.slicing import edges_between, most_partials, shared_edges
 
 windows = st.builds(Window, range=st.integers(1, 40), slide=st.integers(1, 12), origin=st.integers(-20, 20))
 rows = st.lists(st.tuples(st.integers(0, 119), st.integers(0, 3), st.integers(-9, 9)), max_size=60)

@@ -34,8 +34,8 @@ from weft.predicates.clauses import (
     set_implies,
 )
 from weft.predicates.closest import ClosestIndex
+from weft.predicates.domains import is_subset
 from weft.predicates.entailment import entails
-from weft.predicates.intervals import is_subset
 from weft.predicates.normal_forms import box_contained, conjunctive_form, disjunctive_form
 
 _ORDERS = {EQUAL: (2, 2), DECREASING: (3, 2), INCREASING: (2, 3)}

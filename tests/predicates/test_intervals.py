@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from weft.algebra import Column
 from weft.algebra.types import INT
-from weft.predicates.domains import Domain, settled
-from weft.predicates.intervals import (
+from weft.predicates.domains import (
+    Domain,
     ValueSet,
     complement,
     contains,
@@ -18,6 +18,7 @@ from weft.predicates.intervals import (
     intersection,
     is_subset,
     satisfying,
+    settled,
     union,
 )
 from weft.predicates.literals import alternatives, requirements

@@ -11,7 +11,7 @@ import pytest
 from tests.predicates.given import condition, dense, stream_text
 from tests.predicates.small_worlds import OPERATORS
 from weft.predicates.clauses import PredicateSet, disjunction_with, set_with
-from weft.predicates.intervals import contains
+from weft.predicates.domains import contains
 from weft.predicates.normal_forms import conjunctive_form
 from weft.predicates.transitivity import inferred, with_inferred
 

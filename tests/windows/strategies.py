@@ -10,8 +10,7 @@ from math import lcm
 from hypothesis import strategies as st
 
 from weft.algebra import Window
-from weft.windows.schedule import Due, edges_between, instance, instances_ending
-from weft.windows.slicing import EdgeSet, ResidueClass
+from weft.windows.slicing import Due, EdgeSet, ResidueClass, edges_between, instance, instances_ending
 
 
 def windows(longest_slide: int = 24) -> st.SearchStrategy[Window]:

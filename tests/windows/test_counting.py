@@ -22,8 +22,7 @@ from weft.windows.counting import (
     rate_by_inclusion_exclusion,
     uncovered,
 )
-from weft.windows.schedule import edges_between
-from weft.windows.slicing import EdgeSet, ResidueClass, meet, reduced, shared_edges
+from weft.windows.slicing import EdgeSet, ResidueClass, edges_between, meet, reduced, shared_edges
 
 # They all divide 2,520, so that brute force is quick.
 MODULI = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 15, 18, 20, 21, 24, 28, 30, 35, 36, 40, 42, 45, 60)

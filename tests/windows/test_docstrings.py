@@ -4,12 +4,12 @@ import doctest
 
 import pytest
 
-from weft.windows import counting, join_windows, schedule, slicing
+from weft.windows import counting, join_windows, slicing
 
 
 @pytest.mark.parametrize(
     "module",
-    [counting, join_windows, schedule, slicing],
+    [counting, join_windows, slicing],
     ids=lambda m: m.__name__,
 )
 def test_examples_in_docstrings(module: object) -> None:

@@ -18,15 +18,17 @@ from tests.windows.strategies import (
     windows,
 )
 from weft.algebra import Window
-from weft.windows.schedule import (
+from weft.windows.slicing import (
+    EdgeSet,
+    ResidueClass,
     edges_between,
     instance,
     instances_ending,
     most_partials,
     oldest_open_start,
+    shared_edges,
     slice_start,
 )
-from weft.windows.slicing import EdgeSet, ResidueClass, shared_edges
 
 MODULI = (1, 2, 3, 5, 7, 9, 12, 25, 40)
 EXAMPLE_3 = [Window(12, 9), Window(10, 6)]

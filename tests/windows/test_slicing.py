@@ -8,8 +8,7 @@ from hypothesis import given
 from tests.windows.strategies import edges_by_force, slices_of, window_sets, windows
 from weft.algebra import UNBOUNDED, Window
 from weft.windows.counting import edge_rate
-from weft.windows.schedule import edges_between, instance
-from weft.windows.slicing import ResidueClass, shared_edges, window_edges
+from weft.windows.slicing import ResidueClass, edges_between, instance, shared_edges, window_edges
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,8 @@ algebra allows. From the bottom up:
     compiled/               operations on numbered cells, in machine code
     algorithms/             the techniques, one file each, written once in these operations
 
-    statistic.py            what a kernel keeps: records of columns, with identity, combine, inverse
+    statistic.py            what a kernel keeps: records of columns, with identity, combine, inverse; ordered values
     sketches.py             multisets of values, and sketches in their place
-    ordering.py             values as integers in the same order
     monoids.py              the statistics: COUNT, sums, extremes, moments, sketches, multisets
     aggregate_functions.py  SUM, AVG, STDDEV, …: which statistics they share, and how answers are lowered from them
 

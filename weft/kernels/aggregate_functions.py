@@ -33,9 +33,8 @@ from weft.kernels.monoids import (
     sum_of_integers,
     whole_sum,
 )
-from weft.kernels.ordering import from_ordered, ordered_fields
 from weft.kernels.sketches import estimated_distinct, middle_of
-from weft.kernels.statistic import Array, Columns, Statistic, Values
+from weft.kernels.statistic import Array, Columns, Statistic, Values, from_ordered, ordered_fields
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,6 @@ from weft.kernels.compiled.row_arithmetic import (
     LEAST_INTS,
     MERGE_MOMENTS,
 )
-from weft.kernels.ordering import filler, ordered_fields, to_ordered
 from weft.kernels.sketches import EMPTY, REGISTERS, Multiset, bucket_of, multisets_of, registers_of
 from weft.kernels.statistic import (
     Array,
@@ -30,8 +29,11 @@ from weft.kernels.statistic import (
     StatisticField,
     Values,
     double,
+    filler,
     integer,
+    ordered_fields,
     python_object,
+    to_ordered,
 )
 
 # --- counting --------------------------------------------------------------------------------------------------------

@@ -3,8 +3,7 @@
 A WHERE becomes a **predicate set**, a set of **disjunctions** of **literals**, such that conditions that mean the same
 have the same text as often as can be, and a condition that another one implies is found. From the bottom up:
 
-    intervals.py            sets of values between cuts, whatever the values are
-    domains.py              the values of each type, and what is known of clocks
+    domains.py              sets of values between cuts; the values of each type, and what is known of clocks
     polynomials.py          sums and products with exact rational coefficients
     terms.py                expressions that are not taken apart, and the left sides of comparisons
     literals.py             canonical triples: subject, operator, constant

@@ -36,7 +36,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from weft.predicates.intervals import ONLY_NULL, ValueSet, are_disjoint, intersection, is_subset, union
+from weft.predicates.domains import ONLY_NULL, ValueSet, are_disjoint, intersection, is_subset, union
 from weft.predicates.literals import IS_NOT_NULL, IS_NULL, Triple, alternatives, null_test, requirements
 from weft.predicates.terms import Subject
 

@@ -24,7 +24,7 @@ from functools import total_ordering
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from weft.predicates.clauses import Disjunction, PredicateSet, follows_from_one
-from weft.predicates.intervals import Cut
+from weft.predicates.domains import Cut
 from weft.predicates.terms import Subject
 
 Key = TypeVar("Key", bound=Hashable)

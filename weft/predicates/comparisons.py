@@ -27,8 +27,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from weft.algebra import Call, Column, DataType, Expression, Kind, Literal
-from weft.predicates.domains import DAY, Domain, Facts, days, domain_of
-from weft.predicates.intervals import Place, contains, floating, satisfying
+from weft.predicates.domains import DAY, Domain, Facts, Place, contains, days, domain_of, floating, satisfying
 from weft.predicates.literal_expressions import try_expression
 from weft.predicates.literals import MIRRORED, Triple, literals_of, null_test
 from weft.predicates.polynomials import (

@@ -36,7 +36,7 @@ from weft.predicates.clauses import (
     follows_from_one,
     predicate_set,
 )
-from weft.predicates.intervals import Place
+from weft.predicates.domains import Place
 from weft.predicates.literals import IS_NULL, Triple, alternatives, excluded, literals_of
 from weft.predicates.polynomials import Monomial
 from weft.predicates.terms import Order, Sum, Term, text_of

@@ -15,8 +15,7 @@ from typing import TypeAlias
 
 from weft.algebra import Call, DataType, Expression, Kind, Literal
 from weft.algebra.types import BIGINT, BOOLEAN, DATE, HUGEINT, INTERVAL, TIMESTAMP, decimal
-from weft.predicates.domains import DAY, date_of, is_in_calendar
-from weft.predicates.intervals import Place
+from weft.predicates.domains import DAY, Place, date_of, is_in_calendar
 from weft.predicates.literals import IS_NOT_NULL, IS_NULL, Triple
 from weft.predicates.polynomials import Atom, Polynomial, decimal_places
 from weft.predicates.terms import Order, Subject, Sum, Term

@@ -18,20 +18,23 @@ from functools import cached_property, lru_cache
 from typing import TypeAlias
 
 from weft.algebra import Kind
-from weft.predicates.domains import Domain, date_of, is_in_calendar, settled
-from weft.predicates.intervals import (
+from weft.predicates.domains import (
     FIRST,
     LAST,
     ONLY_NULL,
     Cut,
+    Domain,
     Place,
     Span,
     ValueSet,
     above,
     complement,
+    date_of,
     gaps,
     intersection,
+    is_in_calendar,
     satisfying,
+    settled,
     value_set,
 )
 from weft.predicates.polynomials import number_text

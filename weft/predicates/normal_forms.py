@@ -22,8 +22,7 @@ from weft.algebra import Call, Expression, Literal
 from weft.algebra.types import BOOLEAN
 from weft.predicates.clauses import Disjunction, PredicateSet, disjunction_of, predicate_set
 from weft.predicates.comparisons import comparison
-from weft.predicates.domains import Facts
-from weft.predicates.intervals import ValueSet, intersection, is_subset
+from weft.predicates.domains import Facts, ValueSet, intersection, is_subset
 from weft.predicates.literal_expressions import conjunction, disjunction, expression_of
 from weft.predicates.literals import NEGATED, Triple, literals_of, null_test
 from weft.predicates.terms import Subject, subject_of, term_of

@@ -22,8 +22,8 @@ from typing import TypeAlias
 
 from weft.algebra import Column
 from weft.predicates.clauses import PredicateSet, predicate_set, set_with
+from weft.predicates.domains import contains
 from weft.predicates.entailment import entails_disjunction
-from weft.predicates.intervals import contains
 from weft.predicates.literals import (
     IS_NULL,
     MIRRORED,

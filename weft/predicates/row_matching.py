@@ -38,7 +38,7 @@ from weft.arrays.ordinals import (
     is_text_array,
     ordinals,
 )
-from weft.predicates.intervals import FIRST, LAST, Place, ValueSet
+from weft.predicates.domains import FIRST, LAST, Place, ValueSet
 
 #: Numbers of several subjects are put together into one as long as it stays below this.
 _ROOM = 1 << 62

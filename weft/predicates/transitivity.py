@@ -30,8 +30,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from weft.predicates.clauses import PredicateSet, disjunction_with, predicate_set
-from weft.predicates.domains import settled
-from weft.predicates.intervals import FIRST, LAST, Cut, Span, ValueSet, above, below, intersection, is_subset, value_set
+from weft.predicates.domains import (
+    FIRST,
+    LAST,
+    Cut,
+    Span,
+    ValueSet,
+    above,
+    below,
+    intersection,
+    is_subset,
+    settled,
+    value_set,
+)
 from weft.predicates.literal_expressions import try_expression
 from weft.predicates.literals import MIRRORED, Triple, lower_end, requirements, upper_end
 from weft.predicates.terms import Order, Subject, Sum, term_of

@@ -1,4 +1,4 @@
-"""Slicing: where a window cuts the stream, so that each row is aggregated once however many instances it is in.
+"""Slicing: where windows cut the stream, so that each row is aggregated once however many instances it is in.
 
     window (range 14, slide 8):    [0, 14)  [8, 22)  [16, 30) …
 
@@ -13,13 +13,23 @@ Streamed Aggregation". (Panes, Li et al., cut every gcd(14, 8) = 2 ticks, which 
 cuts at starts alone, which makes 2, the last of them still open.)
 
 Edges repeat for ever: the starts of a window's instances are origin, origin + slide, origin + 2·slide, …, and so are
-their ends. Such a set of instants is the residue class of the origin modulo the slide; its edges are a union
+their ends. Such a set of instants is the residue class of the origin modulo the slide; the edges of a tree are a union
 of a few of them. Nothing in this package unrolls a union to its common period: that period is the lcm of all slides,
 and the lcm of thirty slides below a thousand has 172 bits.
 
     (6, 0)   |-----|-----|-----|-----|-----|-----|      0, 6, 12, 18 …
     (9, 3)   ---|--------|--------|--------|------      3, 12, 21, 30 …
     they meet in (18, 12): every 18 ticks, at 12
+
+The schedule of a tree is a function of the clock alone. An answer is due at the end of its instance:
+
+    ticks                        0     3 4   6     9 10  12      16  18
+    edges                        |-----|-|---|-----|-|---|-------|---|---
+    (12, 9), instance 0          [-----------------------)                  six slices, due at 12
+    (10, 6), instance 1                      [-------------------)          four slices, due at 16
+
+Edges and ends at an instant t concern what lies before t, so intervals of edges are open at the left and closed at the
+right: (after, until].
 """
 
 from __future__ import annotations
@@ -29,6 +39,7 @@ from math import gcd
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from weft.algebra import Window
 
@@ -129,3 +140,85 @@ def shared_edges(windows: Iterable[Window]) -> EdgeSet:
     [ResidueClass(modulus=2, residue=0)]
     """
     return reduced({edge_class for window in set(windows) for edge_class in window_edges(window)})
+
+
+Instants: TypeAlias = NDArray[np.int64]
+
+
+class Due(NamedTuple):
+    """One answer that becomes due: the instance of `window` that covers [start, end)."""
+
+    end: int
+    start: int
+    window: Window
+
+
+def edges_between(edges: EdgeSet, after: int, until: int) -> Instants:
+    """Every edge in (after, until], ascending, as an array: for a stretch of time that fits into memory.
+
+    >>> edges_between(frozenset({ResidueClass(4, 0), ResidueClass(6, 0)}), after=0, until=12).tolist()
+    [4, 6, 8, 12]
+    """
+    progressions = [
+        np.arange(after + modulus - (after - residue) % modulus, until + 1, modulus, dtype=np.int64)
+        for modulus, residue in edges
+    ]
+    return np.unique(np.concatenate(progressions)) if progressions else np.empty(0, dtype=np.int64)
+
+
+def slice_start(edges: EdgeSet, instant: int) -> int:
+    """Where the slice begins that a row with this clock belongs to.
+
+    >>> slice_start(frozenset({ResidueClass(4, 0), ResidueClass(6, 0)}), 7)
+    6
+    """
+    if not edges:
+        raise ValueError("without edges there are no slices")
+    return max(instant - (instant - residue) % modulus for modulus, residue in edges)
+
+
+def most_partials(edges: EdgeSet, length: int) -> int:
+    """A bound on the partials that any stretch of this length holds: the ring a kernel needs for its longest range.
+
+    It holds at every instant, not only where an answer is due. For one window, or equal moduli, it is attained.
+    """
+    return min(length, sum(-(-length // modulus) for modulus, _ in edges))
+
+
+def instances_ending(window: Window, after: int, until: int) -> range:
+    """The numbers of the instances whose end is in (after, until]: those that close when the watermark goes that way.
+
+    >>> instances_ending(Window(10, 5), after=10, until=20)
+    range(1, 3)
+    """
+    shift = window.origin + bounded_range(window)
+    return range((after - shift) // window.slide + 1, (until - shift) // window.slide + 1)
+
+
+def oldest_open_start(ranges: Instants, slides: Instants, ends: Instants, instant: int) -> int:
+    """The start of the oldest instance that has not closed at an instant, of windows given by these and some end each.
+
+    >>> oldest_open_start(np.array([10, 20]), np.array([5, 20]), np.array([10, 20]), 38)
+    20
+    """
+    next_ends = instant + slides - (instant - ends) % slides
+    return int((next_ends - ranges).min())
+
+
+def instance(window: Window, number: int) -> Due:
+    """Instance number k of a window, which covers [origin + k·slide, origin + k·slide + range).
+
+    >>> instance(Window(10, 5, origin=2), 1)[:2]
+    (17, 7)
+    """
+    start = window.origin + number * window.slide
+    return Due(start + bounded_range(window), start, window)
+
+
+def distinct_ranges(windows: Iterable[Window]) -> tuple[int, ...]:
+    """The ranges of windows, each once, longest first.
+
+    >>> distinct_ranges([Window(10, 5), Window(60, 10), Window(10, 2)])
+    (60, 10)
+    """
+    return tuple(sorted({bounded_range(window) for window in windows}, reverse=True))

@@ -23,7 +23,7 @@ from weft.optimizer.weave.acq import Acq
 from weft.optimizer.weave.costing import Levels, by_operations, by_overlap
 from weft.optimizer.weave.weave import weave
 from weft.optimizer.weave.woven_plan import WovenPlan, plan_of
-from weft.windows.schedule import edges_between
+from weft.windows.slicing import edges_between
 
 Baseline = Callable[..., WovenPlan]
 EVERY_BASELINE: list[Baseline] = [

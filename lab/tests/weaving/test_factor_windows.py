@@ -21,8 +21,7 @@ from weft.algebra import Window
 from weft.optimizer.weave.costing import Costing, Levels, by_nanoseconds, by_overlap
 from weft.optimizer.weave.weave import weave
 from weft.windows.counting import edge_rate
-from weft.windows.schedule import edges_between
-from weft.windows.slicing import EdgeSet, reduced, shared_edges
+from weft.windows.slicing import EdgeSet, edges_between, reduced, shared_edges
 
 windows = st.builds(Window, range=st.integers(1, 30), slide=st.sampled_from([2, 3, 4, 5, 6, 8, 10, 12]))
 trees = st.lists(st.lists(windows, min_size=1, max_size=3).map(shared_edges), min_size=1, max_size=6)

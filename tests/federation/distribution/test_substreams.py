@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from weft.algebra import Query
 from weft.federation.distribution.substreams import interest_in, split_of, wanted_of
-from weft.predicates.intervals import floating
+from weft.predicates.domains import floating
 from weft.sql import NamesInMemory, parse, read
 from weft.sql.relation_binder import bind_relation
 from weft.sql.statements import CreateStream

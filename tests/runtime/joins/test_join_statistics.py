@@ -12,7 +12,7 @@ import pytest
 from tests.runtime.workload_run import Run
 from weft.arrays.key_hashes import KeyHashes
 from weft.optimizer.network import SizeKey, SizeKind
-from weft.predicates.intervals import satisfying
+from weft.predicates.domains import satisfying
 from weft.predicates.row_matching import Check, PlainColumn, RowMatcher
 from weft.runtime.stages.joins.join_statistics import KEPT_HASHES, DistinctCount
 from weft.runtime.stages.joins.stored_network import recorded_sizes

@@ -21,7 +21,7 @@ from weft.algebra import Call, Expression, Literal, Stream, Value
 from weft.algebra.types import decimal
 from weft.arrays.arrow_types import arrow_type
 from weft.predicates.clauses import PredicateSet
-from weft.predicates.intervals import satisfying
+from weft.predicates.domains import satisfying
 from weft.predicates.normal_forms import condition_of, conjunctive_form
 from weft.predicates.operations import under
 from weft.predicates.row_matching import Check, ParentLabel, PlainColumn, RowMatcher, RowMatches

@@ -15,7 +15,7 @@ from weft.algebra.types import BIGINT, BOOLEAN, DOUBLE, STRING
 from weft.runtime.columnar.spark_expressions import spark_sql
 from weft.runtime.stages.windows.reduction import edges_of, packing, slice_sql
 from weft.runtime.stages.windows.signatures import conditions_of, satisfying, signatures
-from weft.windows.schedule import edges_between
+from weft.windows.slicing import edges_between
 
 pytestmark = pytest.mark.spark
 

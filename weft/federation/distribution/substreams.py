@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from weft.algebra import Answers, Column, Expression, Input, Query, Relation, Select, SetOperation, Stream, Table
-from weft.predicates.intervals import EVERYTHING, Place, Span, ValueSet, below, union
+from weft.predicates.domains import EVERYTHING, Place, Span, ValueSet, below, union
 from weft.predicates.normal_forms import Box, by_sources, conjunctive_form, disjunctive_form
 from weft.predicates.operations import under
 from weft.predicates.terms import Subject, Sum, Term

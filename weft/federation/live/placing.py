@@ -27,7 +27,7 @@ from weft.federation.distribution.model import NetworkGraph, QuerySet, Substream
 from weft.federation.distribution.substreams import StreamSplit, column_of, interest_in, split_of, wanted_of
 from weft.federation.federation_errors import FederationError
 from weft.federation.live.ledger import FederationLedger, Follower, StandingQuery
-from weft.predicates.intervals import Place, floating
+from weft.predicates.domains import Place, floating
 
 #: Bytes per second of a stream that was not measured.
 _UNKNOWN_RATE = 1.0

@@ -32,7 +32,7 @@ from weft.delivery.matching.places import Pieces
 from weft.federation.distribution.substreams import boxes_of, column_of, stream_reads
 from weft.plan import subscription
 from weft.plan.subscription import ALL_ROWS, Comparison, Conjunction, Subscription
-from weft.predicates.intervals import FIRST, LAST, Cut, Place, ValueSet
+from weft.predicates.domains import FIRST, LAST, Cut, Place, ValueSet
 from weft.predicates.normal_forms import Box
 
 #: With more conjunctions than this, to test them takes longer than to send unwanted rows.

@@ -22,7 +22,7 @@ from enum import Enum
 from functools import reduce
 
 from weft.algebra import DataType, Expression, Input
-from weft.predicates.intervals import ValueSet, union
+from weft.predicates.domains import ValueSet, union
 from weft.predicates.literal_expressions import conjunction, disjunction, expression_of
 from weft.predicates.literals import requirements
 from weft.predicates.normal_forms import Box, box_contained

@@ -39,7 +39,7 @@ from weft.optimizer.group_results.shapes import QueryShape, clocks_of, is_of_gro
 from weft.plan.normal_form import substituted
 from weft.plan.subscription import ALL_ROWS, Comparison, Conjunction, Subscription
 from weft.predicates.clauses import disjunction_with
-from weft.predicates.intervals import ValueSet
+from weft.predicates.domains import ValueSet
 from weft.predicates.literal_expressions import conjunction, expression_of
 from weft.predicates.literals import Triple, null_test, requirements
 from weft.predicates.normal_forms import Box

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from weft.algebra import Column, DataType, Expression, Kind, Literal, Stream, Table, Value
 from weft.optimizer.group_results.forms import QueryFamily, QueryKind
 from weft.predicates.comparisons import place_of
-from weft.predicates.intervals import Cut, Place, ValueSet
+from weft.predicates.domains import Cut, Place, ValueSet
 from weft.predicates.normal_forms import Box
 from weft.predicates.terms import Subject, text_of
 from weft.windows.counting import edge_rate

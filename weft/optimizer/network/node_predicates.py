@@ -22,8 +22,8 @@ from typing import TypeAlias
 
 from weft.optimizer.network.wanted import leg_name, legs_read
 from weft.predicates.clauses import Disjunction, PredicateSet, disjunction_with, follows_from_one, set_with
+from weft.predicates.domains import ValueSet, intersection
 from weft.predicates.entailment import entails_disjunction
-from weft.predicates.intervals import ValueSet, intersection
 from weft.predicates.literals import IS_NULL, MIRRORED, Triple, bound_text, literals_of, null_test, requirements
 from weft.predicates.terms import Order, Subject, columns_of, moved
 

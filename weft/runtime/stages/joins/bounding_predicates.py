@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from weft.algebra import Call, Expression
 from weft.algebra.types import BOOLEAN, STRING
 from weft.predicates.clauses import Disjunction, PredicateSet, disjunction_with, set_with
-from weft.predicates.intervals import ValueSet, intersection, union
+from weft.predicates.domains import ValueSet, intersection, union
 from weft.predicates.literal_expressions import conjunction, disjunction, expression_of
 from weft.predicates.literals import only_value, requirements
 from weft.predicates.terms import Subject

@@ -20,7 +20,7 @@ from weft.algebra.types import BIGINT, INTERVAL
 from weft.arrays.ordinals import digits_after_point, has_ordinals, is_text
 from weft.plan.network import CLOCK
 from weft.predicates.clauses import PredicateSet
-from weft.predicates.intervals import satisfying
+from weft.predicates.domains import satisfying
 from weft.predicates.literal_expressions import expression_of
 from weft.predicates.literals import Triple
 from weft.predicates.polynomials import ZERO, Atom

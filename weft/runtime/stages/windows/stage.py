@@ -33,7 +33,7 @@ from weft.runtime.state.cycle_spec import CycleSpec
 from weft.runtime.state.keyed_state import DriverHost, Order
 from weft.runtime.state.memory import MemoryAccount, MemoryUse
 from weft.runtime.state.store import Change, StateStore
-from weft.windows.schedule import instances_ending
+from weft.windows.slicing import instances_ending
 
 #: On one machine, one task reduces up to this many rows: with more, a second core is worth a shuffle.
 _FEW = 1_000_000

@@ -26,7 +26,7 @@ from weft.runtime.stages.windows.window_answers import ClosedGroups, GroupSelect
 from weft.runtime.stages.windows.window_tree import InstanceGroups, TreeSpec, WindowTree
 from weft.runtime.stages.windows.woven_queries import Measure, Woven, rows_counted
 from weft.runtime.state.memory import MemoryUse
-from weft.windows.schedule import oldest_open_start
+from weft.windows.slicing import oldest_open_start
 
 #: The keys of a grouping that are numbered before it is checked how many of them are still live.
 _MANY_KEYS = 100_000

@@ -23,7 +23,7 @@ from weft.runtime.columnar.rows import CLOCK
 from weft.runtime.columnar.rows import column as position_name
 from weft.runtime.stages.windows.array_expressions import computed
 from weft.runtime.stages.windows.woven_queries import Measure, Woven
-from weft.windows.schedule import instance, instances_ending
+from weft.windows.slicing import instance, instances_ending
 
 T = TypeVar("T")
 

@@ -26,8 +26,14 @@ from weft.kernels.compiled.row_arithmetic import ADD_FLOATS, ADD_INTS
 from weft.kernels.grouped import AnswerRows, GroupedWindows, KernelPartials, WindowAnswers, bytes_per_key
 from weft.kernels.sparse import Crowd, SparseWindows, bytes_per_partial
 from weft.kernels.statistic import Array, Columns, Number, Statistic, fold
-from weft.windows.schedule import distinct_ranges, edges_between, most_partials, oldest_open_start, slice_start
-from weft.windows.slicing import shared_edges
+from weft.windows.slicing import (
+    distinct_ranges,
+    edges_between,
+    most_partials,
+    oldest_open_start,
+    shared_edges,
+    slice_start,
+)
 
 #: Slices that are taken in at once: what is dense in a call is as long as this, whatever the gaps in a stream.
 _AT_ONCE = 512
