@@ -18,7 +18,7 @@ Positions = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class FoundRows:
+class MemberRows:
     """A query's rows in a message: their positions, and the subscription that says what is shown of them."""
 
     query: str
@@ -62,7 +62,7 @@ class Members:
             del self._of_group[group][query]
             self._indexes.pop(group, None)
 
-    def found(self, message: Message, cycle: int) -> tuple[pa.RecordBatch, list[FoundRows]]:
+    def found(self, message: Message, cycle: int) -> tuple[pa.RecordBatch, list[MemberRows]]:
         """The rows of a message as one batch, and the members that take some of them."""
         rows = one_batch(message.rows)
         members = self._of_group.get(message.group, {})
@@ -81,7 +81,7 @@ class Members:
                 ]
             )
         return rows, [
-            FoundRows(query, _subscription(members[query], message.group), positions)
+            MemberRows(query, _subscription(members[query], message.group), positions)
             for query, positions in index.matches(rows, message.epoch, cycle)
             if not _has_ended(members[query], cycle)
         ]
@@ -99,12 +99,12 @@ class Members:
             yield Batch(query, parcel.cycle, parcel.at, min(marks, default=None), table)
 
 
-def _with_takers(group: str, takers: RowTakers, members: Mapping[str, Itinerary], cycle: int) -> Iterator[FoundRows]:
+def _with_takers(group: str, takers: RowTakers, members: Mapping[str, Itinerary], cycle: int) -> Iterator[MemberRows]:
     """The members among the takers that came with the rows."""
     for query, route in members.items():
         positions = takers.rows_of((query, route.number))
         if len(positions) and not _has_ended(route, cycle):
-            yield FoundRows(query, _subscription(route, group), positions)
+            yield MemberRows(query, _subscription(route, group), positions)
 
 
 def one_batch(rows: pa.Table) -> pa.RecordBatch:
@@ -113,7 +113,7 @@ def one_batch(rows: pa.Table) -> pa.RecordBatch:
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=rows.schema)
 
 
-def _cut(rows: pa.RecordBatch, found: list[FoundRows]) -> Iterator[pa.Table]:
+def _cut(rows: pa.RecordBatch, found: list[MemberRows]) -> Iterator[pa.Table]:
     """What each member sees of its rows. All rows are taken out of the batch together, since that costs much less."""
     if not found:
         return

@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from weft.delivery.log.itinerary import Itinerary, needed
 from weft.delivery.log.parcel import Message, Parcel, RowTakers, Taker, renumbered
-from weft.delivery.matching.members import FoundRows, Members
+from weft.delivery.matching.members import MemberRows, Members
 
 #: Among more members than that, those who take a row are not named.
 MOST_NAMED: Final = 256
@@ -65,10 +65,10 @@ def _pieces(message: Message, cycle: int, members: Members, tell: bool) -> list[
 
 
 def _plain(
-    message: Message, rows: pa.RecordBatch, found: list[FoundRows], needs: Mapping[str, frozenset[str]]
+    message: Message, rows: pa.RecordBatch, found: list[MemberRows], needs: Mapping[str, frozenset[str]]
 ) -> Iterator[Message]:
     """Rows with the columns that their takers need to find and to show them."""
-    takers: dict[frozenset[str], list[FoundRows]] = {}
+    takers: dict[frozenset[str], list[MemberRows]] = {}
     for each in found:
         takers.setdefault(needs[each.query], []).append(each)
     patterns, of_row = _patterns(rows.num_rows, takers.values())
@@ -77,7 +77,7 @@ def _plain(
 
 
 def _with_takers(
-    message: Message, rows: pa.RecordBatch, found: list[FoundRows], takers: Mapping[str, Taker]
+    message: Message, rows: pa.RecordBatch, found: list[MemberRows], takers: Mapping[str, Taker]
 ) -> Iterator[Message]:
     """Rows with the columns that their takers show, and with their takers."""
     patterns, of_row = _patterns(rows.num_rows, [[each] for each in found])
@@ -90,7 +90,7 @@ def _with_takers(
         yield replace(message, rows=_taken(rows, wanted, places), takers=RowTakers(sets, number[of_row[places]]))
 
 
-def _patterns(rows: int, takers: Collection[list[FoundRows]]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.intp]]:
+def _patterns(rows: int, takers: Collection[list[MemberRows]]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.intp]]:
     """The sets of takers, one in a column, and which of them each row has."""
     taken = np.zeros((len(takers), rows), dtype=bool)
     for number, several in enumerate(takers):

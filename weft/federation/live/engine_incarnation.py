@@ -22,7 +22,7 @@ from weft.federation.live.row_inbox import RowInbox
 from weft.federation.live.transport import Transport
 
 
-class AnswerSink(Protocol):
+class AnswerReceiver(Protocol):
     """Takes the answers of a cycle before it is committed, and hears of it when it is."""
 
     def write(self, cycle: int, answers: Mapping[str, tuple[pa.Table, int | None]]) -> None:
@@ -68,7 +68,7 @@ class EngineHandle(Protocol):
 
 
 #: Makes or opens the engine of a directory, which gives its answers to a sink.
-EngineMaker: TypeAlias = Callable[[Path, AnswerSink], EngineHandle]
+EngineMaker: TypeAlias = Callable[[Path, AnswerReceiver], EngineHandle]
 
 
 class EngineIncarnation:
