@@ -57,7 +57,7 @@ from weft.runtime.stages.joins.stored_network import observed_before
 from weft.runtime.stages.windows.kernel_placement import placement_settings
 from weft.runtime.stages.windows.warm_start import PendingRestore
 from weft.runtime.state.checkpoint import check_is_same_batch, is_repeated
-from weft.runtime.state.commits import Commit, StreamState
+from weft.runtime.state.commits import Commit, Intent, StreamState
 from weft.runtime.state.cycle_spec import CycleSpec
 from weft.runtime.state.offsets import Offsets, new_files, with_files
 
@@ -229,39 +229,36 @@ class CycleEngine:
     ) -> CycleSpec:
         """Decide what is known of a cycle before it runs, and write it down, so that a second attempt does the same."""
         intent = self._state.commits.intent(cycle)
-        begun = None if intent is None else Offsets.from_json(intent["offsets"])
         if intent is not None:
-            check_is_same_batch(cycle, begun, offsets)
-            all_bad = together(intent["bad_files"], bad_files)
-            if all_bad != intent["bad_files"]:
-                intent = {**intent, "bad_files": all_bad}
+            check_is_same_batch(cycle, intent.offsets, offsets)
+            all_bad = together(intent.bad_files, bad_files)
+            if all_bad != intent.bad_files:
+                intent = replace(intent, bad_files=all_bad)
                 self._state.commits.declare(cycle, intent)
         else:
             self.before_cycle()
-            begun = offsets and with_files(self._storage, offsets, self.last.offsets, cycle)
             plan = self._plans.current(self._streams)
             snapshots, evicted = self._in_error.found_tables(plan)
             self._in_error.tell_of(evicted)
             settings = self._catalog.settings()
-            intent = {
-                "plan": plan.number,
-                "plan_digest": self._state.copy.digest(plan.number),
-                "heartbeats": dict(heartbeats),
-                "patience": settings.heartbeat,
-                "latest": None if settings.max_ahead is None else time.time_ns() // 1000 + settings.max_ahead,
-                "sharing": settings.sharing,
-                "facts": {name: each.numbers() for name, each in self._recorder.facts().items()},
-                "tables": {name: (each.path, each.rows) for name, each in snapshots.items()},
-                "kept": self._shed_rate.kept,
-                "keeps_late_rows": settings.keeps_late_rows,
-                "offsets": begun and begun.to_json(),
-                "evicted": evicted,
-                "bad_files": {name: dict(faults) for name, faults in bad_files.items()},
-            }
+            intent = Intent(
+                plan=plan.number,
+                plan_digest=self._state.copy.digest(plan.number),
+                heartbeats=heartbeats,
+                patience=settings.heartbeat,
+                latest=None if settings.max_ahead is None else time.time_ns() // 1000 + settings.max_ahead,
+                sharing=settings.sharing,
+                facts={name: each.numbers() for name, each in self._recorder.facts().items()},
+                tables=snapshots,
+                kept=self._shed_rate.kept,
+                keeps_late_rows=settings.keeps_late_rows,
+                offsets=offsets and with_files(self._storage, offsets, self.last.offsets, cycle),
+                evicted=evicted,
+                bad_files=bad_files,
+            )
             self._state.copy.keep()
             self._state.commits.declare(cycle, intent)
-        spec = CycleSpec.of(cycle, intent, self._plans.stored(intent["plan"]))
-        return replace(spec, offsets=begun)
+        return CycleSpec.of(cycle, intent, self._plans.stored(intent.plan))
 
     def _attempted(
         self, batch: Batch | None, cycle: int, heartbeats: Mapping[str, int], offsets: Offsets | None
@@ -307,7 +304,7 @@ class CycleEngine:
                 intent = self._state.commits.intent(cycle)
                 assert intent is not None
                 self._on_step("evict", cycle)
-                self._state.commits.declare(cycle, {**intent, "evicted": spec.evicted})
+                self._state.commits.declare(cycle, replace(intent, evicted=spec.evicted))
                 self._on_step("after evict", cycle)
             # What was in memory belongs to the attempt that failed.
             self._run_anew(None, None)
@@ -320,7 +317,7 @@ class CycleEngine:
         intent = self._state.commits.intent(cycle)
         if not found or intent is None:
             return False
-        self._state.commits.declare(cycle, {**intent, "bad_files": together(intent["bad_files"], found)})
+        self._state.commits.declare(cycle, replace(intent, bad_files=together(intent.bad_files, found)))
         self._on_step("set aside", cycle)
         # What the failed attempt has left in memory goes with its runner.
         self._run_anew(None, None)

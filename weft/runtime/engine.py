@@ -38,7 +38,6 @@ from weft.runtime.stages.cycle_state import Step
 from weft.runtime.stages.joins.stage import CurrentNetwork
 from weft.runtime.stages.windows.warm_start import PendingRestore
 from weft.runtime.state.commits import errors_of
-from weft.runtime.state.cycle_spec import snapshots_in
 from weft.runtime.state.offsets import offsets_of
 from weft.sql import durations
 
@@ -138,8 +137,8 @@ class Engine(CycleEngine):
         with self._catalog.transaction():
             numbers = self._catalog.table_numbers()
             registered: dict[int, Table] = {numbers[each.name]: each for each in self._catalog.tables()}
-        intent = self._state.intent or {}
-        begun = {each.path for each in snapshots_in(intent).values()} | self._islands.snapshots(self.last)
+        tables = {} if self._state.intent is None else self._state.intent.tables
+        begun = {each.path for each in tables.values()} | self._islands.snapshots(self.last)
         parts = [self.last, *(each.commit for each in self.last.islands.values())]
         last = {each.path for part in parts for log, segments in part.logs.items() if log.is_table for each in segments}
         self._tables.say = self.say
@@ -149,7 +148,7 @@ class Engine(CycleEngine):
         """The streams that are registered; but a cycle that was begun is finished first, with the streams it had."""
         registered = self._plans.registered_streams()
         intent = self._state.intent
-        begun = None if intent is None else self._plans.stored(intent["plan"])
+        begun = None if intent is None else self._plans.stored(intent.plan)
         self._is_finishing = begun is not None and tuple(registered)[: len(begun.streams)] != begun.stream_numbers
         if begun is None or not self._is_finishing:
             return registered

@@ -17,8 +17,7 @@ An island also evaluates the queries that its members read, silently. All of thi
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark.sql import Observation, SparkSession
@@ -36,7 +35,7 @@ from weft.runtime.sources.table_snapshots import TableSnapshots
 from weft.runtime.stages.cycle_state import Step
 from weft.runtime.stages.joins.stage import CurrentNetwork
 from weft.runtime.stages.windows.kernel_placement import placement_settings
-from weft.runtime.state.commits import Commit, Held, Island, StreamState, held_record, held_rows
+from weft.runtime.state.commits import Commit, Held, HeldCycle, Intent, Island, StreamState, held_record, held_rows
 from weft.runtime.state.cycle_spec import CycleSpec, Folders
 from weft.runtime.state.storage import Storage
 from weft.runtime.state.trouble import Trouble, lost_with
@@ -141,17 +140,17 @@ class Islands:
     def catch_up(self, key: str, island: Island, cycle: int, plan_of_number: Callable[[int], Plan]) -> CaughtUp:
         """Evaluate a held cycle. An island that fails again comes back as it was, with its new trouble."""
         record = self._record(cycle)
-        plan = plan_of_number(record["intent"]["plan"])
+        plan = plan_of_number(record.intent.plan)
         here = present(plan, {key: island})
         if key not in here:
             # Its queries were not registered in this cycle.
             return CaughtUp(replace(island, commit=replace(island.commit, cycle=cycle)), plan, {})
-        spec = CycleSpec.of(cycle, record["intent"], plan)
+        spec = CycleSpec.of(cycle, record.intent, plan)
         try:
             after, answers = self._evaluated(key, here[key], self._held(cycle, plan), spec)
         except Exception as error:
             return CaughtUp(self._failed(key, island, error), plan, {})
-        streams = _states(record["streams"])
+        streams = record.streams
         return CaughtUp(after, plan, with_notices_of_streams(answers, plan, replace(after.commit, streams=streams)))
 
     # -- held rows ----------------------------------------------------------------------------------------------------
@@ -165,10 +164,9 @@ class Islands:
             self._rows_held[cycle] = observation.get["rows"]
         return self._held(cycle, plan)
 
-    def hold(self, cycle: int, intent: Mapping[str, Any], commit: Commit) -> Held:
+    def hold(self, cycle: int, intent: Intent, commit: Commit) -> Held:
         """Write down what a cycle was decided by, whose rows are written down already."""
-        streams = {name: asdict(state) for name, state in commit.streams.items()}
-        self._storage.write_json(held_record(cycle), {"intent": dict(intent), "streams": streams})
+        self._storage.write_json(held_record(cycle), HeldCycle(intent, commit.streams))
         rows = self._rows_held.pop(cycle, 0)
         return Held(cycle, rows, sum(seal.size for seal in self._storage.seals(held_rows(cycle)).values()))
 
@@ -185,14 +183,13 @@ class Islands:
         rows = self._spark.read.schema(schema).parquet(self._storage.path(held_rows(cycle)))
         return Batch([BatchPart(dict(enumerate(plan.streams)), rows)])
 
-    def _record(self, cycle: int) -> dict[str, Any]:
-        record: dict[str, Any] = self._storage.read_json(held_record(cycle))
-        return record
+    def _record(self, cycle: int) -> HeldCycle:
+        return self._storage.read_record(held_record(cycle), HeldCycle)
 
     def snapshots(self, commit: Commit) -> set[str]:
         """The paths of the snapshots of tables that held cycles read."""
         records = (self._record(cycle) for cycle in (each.cycle for each in commit.held))
-        return {path for record in records for path, _ in record["intent"]["tables"].values()}
+        return {each.path for record in records for each in record.intent.tables.values()}
 
     def limited(self, commit: Commit, limit: int) -> Commit:
         """A commit in which no more bytes are held than may be.
@@ -209,7 +206,7 @@ class Islands:
         return without_needless(replace(commit, held=tuple(held), islands=islands))
 
     def _streams_after(self, cycle: int, commit: Commit) -> Mapping[str, StreamState]:
-        return commit.streams if cycle == commit.cycle else _states(self._record(cycle)["streams"])
+        return commit.streams if cycle == commit.cycle else self._record(cycle).streams
 
 
 def sentence_of(error: Exception) -> str:
@@ -315,7 +312,3 @@ def without_needless(commit: Commit) -> Commit:
     needed = min((each.commit.cycle for each in commit.islands.values() if each.trouble is not None), default=None)
     held = () if needed is None else tuple(each for each in commit.held if each.cycle > needed)
     return replace(commit, held=held)
-
-
-def _states(streams: Mapping[str, Any]) -> dict[str, StreamState]:
-    return {name: StreamState(**each) for name, each in streams.items()}

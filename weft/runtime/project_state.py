@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -15,10 +14,10 @@ from weft.runtime.stages.cycle_state import Step
 from weft.runtime.state.catalog_copy import CatalogCopy, check_catalog
 from weft.runtime.state.checkpoint import Checkpoint, made_anew
 from weft.runtime.state.checksums import damaged, read_record
-from weft.runtime.state.commits import Commit, CommitLog, check_files, with_seals
+from weft.runtime.state.commits import Commit, CommitLog, Intent, check_files, with_seals
 from weft.runtime.state.continuity import garbage
 from weft.runtime.state.cycle_spec import folder_in
-from weft.runtime.state.offsets import CHECKPOINT, Offsets, outdated
+from weft.runtime.state.offsets import CHECKPOINT, outdated
 from weft.runtime.state.offsets import FOLDER as FILE_LISTS
 from weft.runtime.state.storage import Storage, local_uri
 
@@ -57,7 +56,7 @@ class ProjectState:
         return self.commits.last
 
     @property
-    def intent(self) -> dict[str, Any] | None:
+    def intent(self) -> Intent | None:
         """The intent of the cycle after the newest commit, if it was begun."""
         return self.commits.intent(self.last.cycle + 1)
 
@@ -67,7 +66,7 @@ class ProjectState:
             for name in self.storage.names(folder):
                 if f"{folder}/{name}" not in live:
                     self.storage.delete(f"{folder}/{name}")
-        begun = Offsets.from_json((self.intent or {}).get("offsets"))
+        begun = None if self.intent is None else self.intent.offsets
         lists = {each.path for offsets in (self.last.offsets, begun) if offsets is not None for each in offsets.lists}
         for name in self.storage.names(FILE_LISTS):
             if f"{FILE_LISTS}/{name}" not in lists:
@@ -117,7 +116,7 @@ class ProjectState:
             return None
         interval = int(str(self._spark.conf.get("spark.sql.streaming.fileSource.log.compactInterval")))
         checkpoint = Checkpoint(self.storage, interval)
-        begun = Offsets.from_json((self.intent or {}).get("offsets"))
+        begun = None if self.intent is None else self.intent.offsets
         anew = checkpoint.fit(self.last.cycle, self.last.offsets, begun, may_write=may_write)
         return made_anew(anew, self.last.cycle) if anew else None
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from weft.catalog import COPY_FILE, Catalog
 from weft.runtime.failures.errors import EngineError, StorageError
-from weft.runtime.state.commits import Commit
+from weft.runtime.state.commits import Commit, Intent
 from weft.runtime.state.storage import Storage
 
 
@@ -33,14 +31,14 @@ class CatalogCopy:
             self._copied = changes
 
 
-def check_catalog(catalog: Catalog, last: Commit, intent: dict[str, Any] | None) -> None:
+def check_catalog(catalog: Catalog, last: Commit, intent: Intent | None) -> None:
     """Raise EngineError unless the catalog has the plans of the last commit and of the cycle that was begun after it.
 
     `intent` is what was written down of that cycle, if there was one.
     """
-    plans = [(last.cycle, last.plan, last.plan_digest)] if last.cycle >= 0 else []
+    plans: list[tuple[int, int, str | None]] = [(last.cycle, last.plan, last.plan_digest)] if last.cycle >= 0 else []
     if intent is not None:
-        plans.append((last.cycle + 1, intent["plan"], intent["plan_digest"]))
+        plans.append((last.cycle + 1, intent.plan, intent.plan_digest))
     for cycle, number, digest in plans:
         if catalog.plan_digest(number) != digest:
             raise EngineError(

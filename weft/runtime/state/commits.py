@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -191,6 +191,33 @@ class Island:
 
 
 @dataclass(frozen=True, slots=True)
+class Intent:
+    """What is decided before a cycle begins, as it is written down; `CycleSpec` says what the fields are."""
+
+    plan: int
+    plan_digest: str | None
+    heartbeats: Mapping[str, int]
+    patience: int | None
+    latest: int | None
+    sharing: bool
+    facts: Mapping[str, Mapping[str, int]]
+    tables: Mapping[str, Segment]
+    kept: int
+    keeps_late_rows: bool
+    offsets: Offsets | None
+    evicted: Mapping[str, str]
+    bad_files: Mapping[str, Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldCycle:
+    """The record of a cycle that is kept for islands which are behind: its intent, and the streams after it."""
+
+    intent: Intent
+    streams: Mapping[str, StreamState]
+
+
+@dataclass(frozen=True, slots=True)
 class Held:
     """A cycle that is kept for islands which are behind: so many rows, of so many bytes."""
 
@@ -277,13 +304,13 @@ class CommitLog:
         name = f"commits/{cycle:012d}.json"
         return read_commit(self._storage.read_bytes(name), self._storage.path(name))
 
-    def intent(self, cycle: int) -> dict[str, Any] | None:
+    def intent(self, cycle: int) -> Intent | None:
         """What an interrupted attempt at this cycle had decided, if there was one."""
         name = f"intents/{cycle:012d}.json"
-        return dict(self._storage.read_json(name)) if self._storage.exists(name) else None
+        return self._storage.read_record(name, Intent) if self._storage.exists(name) else None
 
-    def declare(self, cycle: int, intent: Mapping[str, Any]) -> None:
-        self._storage.write_json(f"intents/{cycle:012d}.json", dict(intent))
+    def declare(self, cycle: int, intent: Intent) -> None:
+        self._storage.write_json(f"intents/{cycle:012d}.json", intent)
 
     def draft(self, commit: Commit) -> None:
         """Write a cycle's record, which does not count yet."""

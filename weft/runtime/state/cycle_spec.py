@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields
 
 from weft.plan.plan import Plan
-from weft.runtime.state.commits import WHOLE, Segment
+from weft.runtime.state.commits import WHOLE, Intent, Segment
 from weft.runtime.state.offsets import Offsets
 
 
@@ -42,16 +41,10 @@ class CycleSpec:
     evicted: Mapping[str, str] = field(default_factory=dict)
 
     @staticmethod
-    def of(cycle: int, intent: Mapping[str, Any], plan: Plan) -> CycleSpec:
+    def of(cycle: int, intent: Intent, plan: Plan) -> CycleSpec:
         """The spec that an intent declares, with the plan whose number it has."""
-        offsets = Offsets.from_json(intent["offsets"])
-        fields = {**intent, "plan": plan, "tables": snapshots_in(intent), "offsets": offsets}
-        return CycleSpec(cycle=cycle, **fields)
-
-
-def snapshots_in(intent: Mapping[str, Any]) -> dict[str, Segment]:
-    """The snapshots of tables that an intent names."""
-    return {name: Segment(path, rows, None, None) for name, (path, rows) in intent.get("tables", {}).items()}
+        decided = {each.name: getattr(intent, each.name) for each in fields(intent) if each.name != "plan"}
+        return CycleSpec(cycle=cycle, plan=plan, **decided)
 
 
 @dataclass(frozen=True, slots=True)

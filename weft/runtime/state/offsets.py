@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
@@ -70,14 +70,6 @@ class Offsets:
             offset = json.loads(text)
             if isinstance(offset, dict) and offset.keys() == {"logOffset"}:
                 found[source] = int(offset["logOffset"])
-        return found
-
-    def to_json(self) -> Any:
-        return msgspec.to_builtins(self)
-
-    @classmethod
-    def from_json(cls, data: Any) -> Offsets | None:
-        found: Offsets | None = msgspec.convert(data, Offsets | None)
         return found
 
 

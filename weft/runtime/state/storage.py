@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from weft.files.atomic import draft_path, flush, flush_all, make_folder, publish, write_draft
 from weft.files.private_files import private_folder
 from weft.runtime.failures.errors import StorageError
-from weft.runtime.state.checksums import Seal, Seals, opened, seal_of, seal_of_file, sealed
+from weft.runtime.state.checksums import Record, Seal, Seals, opened, seal_of, seal_of_file, sealed
 
 
 def local_uri(path: Path) -> str:
@@ -63,6 +63,11 @@ class Storage:
     def read_json(self, name: str) -> Any:
         """Read a record that `write_json` has written; StorageError if the file is not as it was written."""
         return opened(self.read_bytes(name), self.path(name))
+
+    def read_record(self, name: str, type_: type[Record]) -> Record:
+        """Read a record of a type; StorageError if the file is not as it was written."""
+        record: Record = opened(self.read_bytes(name), self.path(name), type_)
+        return record
 
     def write_json(self, name: str, value: Any) -> None:
         """Write a record, with its checksum."""
