@@ -1,9 +1,9 @@
-"""From a syntax tree to a statement whose names and types are resolved.
+"""Binds the syntax tree of a statement: the result has every name and type resolved.
 
     statement = bind(parse(text), names, text)
 
-The rules of the language that need names and types are enforced here: `docs/semantics.md` says what they mean, and
-`select.py` binds the SELECTs inside.
+The rules of the language that need names and types are enforced here: `docs/semantics.md` says what they mean.
+`declarations.py` binds streams and tables, `relation_binder.py` the SELECTs inside.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ EXPLAIN_FORMATS = ("TEXT", "JSON", "MERMAID", "DOT", "SVG")
 
 #: Options of EXPLAIN that others have, and for which there is nothing to show yet.
 _EXPLAIN_LATER = ("VERBOSE",)
-
 
 _CREATED: dict[type, str] = {
     dialect.StreamNode: "stream",
