@@ -12,8 +12,8 @@ written; the outcome of both is the same.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -21,27 +21,20 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
-from weft.algebra import Field, Stream
-from weft.algebra.properties import clock_type
-from weft.algebra.types import BIGINT, TIMESTAMP
+from weft.algebra import Stream
 from weft.plan.event_time import Clock, EventTime, RunningQuery
 from weft.plan.log_ids import LogId
 from weft.runtime.columnar.packed_selects import Packed
 from weft.runtime.columnar.rows import (
-    ARRIVAL,
-    BEFORE,
     CLOCK,
     CORRUPT,
-    STREAM,
-    TICK,
-    clock_bounds,
     clock_sql,
-    column,
     columns,
 )
+from weft.runtime.row_judging import MEASURES, advanced, judged_rows, measures_of, measures_of_part, seen_in
 from weft.runtime.sinks.dead_letter import write_dead_letters, write_late_letters
 from weft.runtime.sinks.sinks import parquet_file
-from weft.runtime.sources.batches import Batch, BatchPart
+from weft.runtime.sources.batches import Batch
 from weft.runtime.sources.late_rows import counting, late_conditions, late_everywhere, streams_with_losses
 from weft.runtime.spark.session import compile_plans, in_few_tasks, union_of
 from weft.runtime.stages.cycle_state import Arrivals, RowLogs
@@ -53,8 +46,17 @@ from weft.runtime.state.commits import Commit, Segment, StreamState
 from weft.runtime.state.continuity import states_of
 from weft.runtime.state.cycle_spec import CycleSpec
 
-#: The name of the select that measures streams.
-_MEASURES = "measures"
+
+@dataclass(frozen=True)
+class ScanTask:
+    """What a batch is scanned for."""
+
+    spec: CycleSpec
+    planned: PlannedQueries
+    last: Commit
+    logs: RowLogs
+    #: The queries that are not answered from partials as a whole and may lose rows of a stream, by stream.
+    lossy: Mapping[str, Mapping[str, RunningQuery]]
 
 
 class Scanner:
@@ -79,10 +81,10 @@ class Scanner:
 
         `takes` tells whether a stage takes the new rows of a log while they are scanned.
         """
-        lossy = self._lossy_queries(planned)
+        task = ScanTask(spec, planned, last, self._logs, self._lossy_queries(planned))
         if batch is not None and batch.parts and spec.patience is None and _may_be_direct(batch, planned, takes):
-            yield DirectScan(batch, spec, planned, last, self._logs, lossy)
-        yield WrittenScan(batch, spec, planned, last, self._logs, lossy)
+            yield DirectScan(task, batch)
+        yield WrittenScan(task, batch)
 
     def _lossy_queries(self, planned: PlannedQueries) -> Mapping[str, Mapping[str, RunningQuery]]:
         """The queries that are not answered from partials as a whole and may lose rows of a stream, by stream."""
@@ -118,21 +120,13 @@ def _may_be_direct(batch: Batch, planned: PlannedQueries, takes: Callable[[Stage
 class _Scan:
     """What both scans have in common."""
 
-    def __init__(
-        self,
-        batch: Batch | None,
-        spec: CycleSpec,
-        planned: PlannedQueries,
-        last: Commit,
-        logs: RowLogs,
-        lossy: Mapping[str, Mapping[str, RunningQuery]],
-    ) -> None:
-        self._spec, self._planned, self._logs, self._lossy = spec, planned, logs, lossy
-        self._states = states_of(last, spec.plan)
+    def __init__(self, task: ScanTask) -> None:
+        self._spec, self._planned, self._logs, self._lossy = task.spec, task.planned, task.logs, task.lossy
+        self._states = states_of(task.last, task.spec.plan)
         before = {name: state.largest for name, state in self._states.items()}
         self._before = before
         #: The time before the cycle.
-        self._earlier = EventTime(spec.cycle, before, before, planned.queries)
+        self._earlier = EventTime(task.spec.cycle, before, before, task.planned.queries)
         self._late: Counter[str] = Counter()
 
     @cached_property
@@ -155,16 +149,8 @@ class DirectScan(_Scan):
 
     is_direct = True
 
-    def __init__(
-        self,
-        batch: Batch,
-        spec: CycleSpec,
-        planned: PlannedQueries,
-        last: Commit,
-        logs: RowLogs,
-        lossy: Mapping[str, Mapping[str, RunningQuery]],
-    ) -> None:
-        super().__init__(batch, spec, planned, last, logs, lossy)
+    def __init__(self, task: ScanTask, batch: Batch) -> None:
+        super().__init__(task)
         self._batch = batch
         self._seen: dict[str, SeenRows] = {}
         self._is_refused = False
@@ -175,7 +161,7 @@ class DirectScan(_Scan):
         # A batch comes with a session of its own, whose settings are those of when the streaming query started. Its
         # files are read with ours: without compiled plans, they would be read row by row and not column by column.
         compile_plans(batch.session, True)
-        compile_plans(logs.spark, True)
+        compile_plans(task.logs.spark, True)
 
     @property
     def streams(self) -> Mapping[int, Stream]:
@@ -251,14 +237,14 @@ class DirectScan(_Scan):
         """What stages have asked for, and the measures of some streams, in one job."""
         texts = [text for text, _ in self._asked.values()]
         if measured:
-            texts.append(_measures_of(measured, {index: self._view(index) for index in measured}))
+            texts.append(measures_of(measured, {index: self._view(index) for index in measured}))
         return self._spark.collected(texts, compiled=True)
 
     def _are_good(
         self, found: Mapping[str, pa.Table], unknown: Mapping[int, Stream], losing: Mapping[int, Stream]
     ) -> bool:
         """Whether every row can take part in the cycle; sees those that nothing reduces."""
-        measured = _seen_in(found[_MEASURES]) if _MEASURES in found else {}
+        measured = seen_in(found[MEASURES]) if MEASURES in found else {}
         for index, seen in measured.items():
             if index in losing and seen.is_before(self.watermark(losing[index])):
                 # Late rows of single queries are counted in the stream's log.
@@ -292,24 +278,16 @@ class WrittenScan(_Scan):
 
     is_direct = False
 
-    def __init__(
-        self,
-        batch: Batch | None,
-        spec: CycleSpec,
-        planned: PlannedQueries,
-        last: Commit,
-        logs: RowLogs,
-        lossy: Mapping[str, Mapping[str, RunningQuery]],
-    ) -> None:
-        super().__init__(batch, spec, planned, last, logs, lossy)
-        self._path = f"{logs.folders.of(spec.cycle)}/streams"
+    def __init__(self, task: ScanTask, batch: Batch | None) -> None:
+        super().__init__(task)
+        self._path = f"{task.logs.folders.of(task.spec.cycle)}/streams"
         self._measured: Mapping[str, int] = {}
         if batch is not None and batch.parts:
             self._measured = self._judged_and_written(batch)
         self._streams: dict[str, StreamState] = {}
         self._segments: dict[LogId, Segment] = {}
         self._kept_late: dict[LogId, Segment] = {}
-        for index, each in enumerate(spec.plan.streams):
+        for index, each in enumerate(task.spec.plan.streams):
             self._take_up(index, each)
 
     def _take_up(self, index: int, stream: Stream) -> None:
@@ -423,8 +401,8 @@ class WrittenScan(_Scan):
         for part in batch.parts:
             # Each part is measured apart: what a row costs does not depend on how many other streams have rows.
             observation = Observation()
-            judged = _judged(part, layout, self._spec.latest, self._earlier, self._planned.queries)
-            parts.append(judged.observe(observation, F.expr(_measures_of_part(part.streams)).alias("measured")))
+            judged = judged_rows(part, layout, self._spec.latest, self._earlier, self._planned.queries)
+            parts.append(judged.observe(observation, F.expr(measures_of_part(part.streams)).alias("measured")))
             observations.append(observation)
         rows = in_few_tasks(union_of(parts), len(parts))
         # Rows are read once or twice more: to look for values that repeat takes longer than it saves.
@@ -435,103 +413,3 @@ class WrittenScan(_Scan):
             measured = observation.get["measured"].asDict()
             found |= {name: value for name, value in measured.items() if value is not None}
         return found
-
-
-def _judged(
-    part: BatchPart,
-    layout: Mapping[str, str],
-    latest: Clock,
-    event_time: EventTime,
-    queries: Mapping[str, RunningQuery],
-) -> DataFrame:
-    """Return rows with their clock, what they are judged by, and the reason if they cannot take part in anything.
-
-    `layout` has all slots of the batch, with their types.
-    """
-    clocks, reasons, judged = [], [], []
-    for index, each in part.streams.items():
-        here = f"WHEN {STREAM} = {index}"
-        is_instant = clock_type(each) == TIMESTAMP
-        clocks.append(f"{here} THEN {clock_sql(each, tagged=True)}")
-        least, most = clock_bounds(each)
-        reasons.append(f"{here} AND {CLOCK} NOT BETWEEN {least}L AND {most}L THEN 'clock out of range'")
-        if is_instant and latest is not None:
-            reasons.append(f"{here} AND {CLOCK} > {latest}L THEN 'clock ahead of time'")
-        watermark = event_time.watermark(each, after=False)
-        judged.append(f"{here} THEN {'CAST(NULL AS BIGINT)' if watermark is None else f'{watermark}L'}")
-        late = late_everywhere(each, event_time, queries)
-        if late is not None:
-            reasons.append(f"{here} AND {late} THEN 'late'")
-    with_clock = part.frame.withColumn(CLOCK, F.expr(_first_that_holds(clocks)))
-    ticks = f"WHEN {TICK} IS NOT NULL THEN 'tick'"
-    bad = f"{ticks} WHEN {CORRUPT} IS NOT NULL THEN 'malformed' WHEN {CLOCK} IS NULL THEN 'no clock'"
-    return with_clock.selectExpr(
-        *part.values(layout),
-        CORRUPT,
-        TICK,
-        CLOCK,
-        f"{event_time.cycle}L AS {ARRIVAL}",
-        f"{_first_that_holds(judged)} AS {BEFORE}",
-        f"{STREAM} AS stream",
-        f"CASE {bad} {' '.join(reasons)} ELSE 'none' END AS reason",
-    )
-
-
-def _first_that_holds(cases: Sequence[str]) -> str:
-    """The number of the first case that holds; a part that has only ticks has no cases."""
-    return f"CASE {' '.join(cases)} END" if cases else "CAST(NULL AS BIGINT)"
-
-
-def _measures_of_part(numbers: Iterable[int]) -> str:
-    """What one pass over the rows tells of streams, by their numbers, as one struct."""
-    measures = [f"max({TICK}) AS tick"]
-    for index in numbers:
-        good = f"stream = {index} AND reason = 'none'"
-        seen = f"stream = {index} AND reason IN ('none', 'late')"
-        late = f"stream = {index} AND reason = 'late'"
-        bad = f"stream = {index} AND reason NOT IN ('none', 'late', 'tick')"
-        measures += [
-            f"count(CASE WHEN {good} THEN 1 END) AS rows_{index}",
-            f"min(CASE WHEN {good} THEN {CLOCK} END) AS min_{index}",
-            f"max(CASE WHEN {seen} THEN {CLOCK} END) AS max_{index}",
-            f"min(CASE WHEN {seen} THEN {CLOCK} END) AS least_{index}",
-            f"count(CASE WHEN {late} THEN 1 END) AS late_{index}",
-            f"count(CASE WHEN {bad} THEN 1 END) AS bad_{index}",
-        ]
-    return f"struct({', '.join(measures)})"
-
-
-def advanced(state: StreamState, stream: Stream, tick: int | None, has_rows: bool, patience: int | None) -> StreamState:
-    """A stream's clock moved on by the time that has passed in silence, once that is longer than the patience.
-
-    Ticks come from Spark's source of them and are replayed like rows, so a second attempt sees the same time.
-    """
-    if tick is None or patience is None or clock_type(stream) != TIMESTAMP:
-        return state
-    if has_rows or state.touched is None or state.largest is None:
-        return replace(state, touched=tick)
-    if tick - state.touched < patience:
-        return state
-    return replace(state, largest=state.largest + tick - state.touched, touched=tick)
-
-
-def _measures_of(streams: Mapping[int, Stream], views: Mapping[int, str]) -> Packed:
-    """Return the select that tells what is seen of some streams, by number, from views of their rows.
-
-    It has no constants that change from cycle to cycle, so that Spark compiles it once. Rows are grouped by
-    their stream: for several aggregates without groups, Spark runs a job of its own.
-    """
-    readable = {index: f"CASE WHEN {CORRUPT} IS NULL THEN {clock_sql(each)} END" for index, each in streams.items()}
-    clocks = [f"SELECT {index}L AS stream, {text} AS clock FROM {views[index]}" for index, text in readable.items()]
-    measures = {"stream": "stream", "all": "count(*)", "good": "count(clock)", "min": "min(clock)", "max": "max(clock)"}
-    listed = ", ".join(f"{text} AS {column(at)}" for at, text in enumerate(measures.values()))
-    fields = tuple(Field(name, BIGINT) for name in measures)
-    return Packed(_MEASURES, fields, f"SELECT {listed} FROM ({' UNION ALL '.join(clocks)}) GROUP BY stream")
-
-
-def _seen_in(measured: pa.Table) -> dict[int, SeenRows]:
-    """What the measures tell of streams, by number; nothing of those that have no rows."""
-    return {
-        row["stream"]: SeenRows(row["good"], row["all"] - row["good"], row["min"], row["max"])
-        for row in measured.to_pylist()
-    }

@@ -99,7 +99,7 @@ class QueryState:
     woven: bool = False
     #: Whether its relations are evaluated together with those of other queries; decided once too.
     shared: bool = False
-    #: What it is evaluated as, if that is not how it is written: see `weft/runtime/pieces/roots.py`.
+    #: What it is evaluated as, if that is not how it is written: see `weft/runtime/stages/operators.py`.
     root: str = ""
 
     @property
