@@ -78,19 +78,19 @@ class CycleRunner:
         spark: SparkSession,
         storage: Storage,
         on_step: Step | None = None,
-        hosting: PlacementSettings | None = None,
-        ahead: PendingRestore | None = None,
+        placement: PlacementSettings | None = None,
+        restored: PendingRestore | None = None,
         network: CurrentNetwork | None = None,
         folders: Folders | None = None,
     ) -> None:
-        folders, hosting = folders or Folders(), hosting or PlacementSettings()
+        folders, placement = folders or Folders(), placement or PlacementSettings()
         self._on_step = on_step or (lambda step, cycle: None)
         self._logs = RowLogs(spark, storage, folders)
         self._scanner = Scanner(self._logs)
         self._store = StateStore(storage)
-        self._account = MemoryAccount(hosting.max_state)
-        self._windows = WindowStage(self._logs, self._store, hosting, self._account, ahead)
-        self._joins = JoinStage(self._logs, self._account, network or CurrentNetwork(hosting, folders=folders))
+        self._account = MemoryAccount(placement.max_state)
+        self._windows = WindowStage(self._logs, self._store, placement, self._account, restored)
+        self._joins = JoinStage(self._logs, self._account, network or CurrentNetwork(placement, folders=folders))
         #: Joins come last: they run when nothing else can, and so in few Spark jobs.
         self._stages: tuple[Stage, ...] = (
             self._windows,

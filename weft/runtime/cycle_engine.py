@@ -19,8 +19,8 @@ from weft.algebra import Stream
 from weft.catalog import Catalog
 from weft.plan.plan import Plan, restricted, with_read
 from weft.runtime.cycle import Answered, CycleRunner
-from weft.runtime.eviction import Evicting, Failure
-from weft.runtime.islands import Islands, plan_of, shared_part
+from weft.runtime.eviction import EvictionSearch, Failure
+from weft.runtime.islands import Islands, island_plan, shared_part
 from weft.runtime.plans import Plans
 from weft.runtime.progress import Progress, progress_of
 from weft.runtime.project_state import ProjectState
@@ -86,7 +86,7 @@ class CycleEngine:
         self._on_step = self._recorder.step
         self._state = ProjectState(spark, catalog, state, memory_limit, self._on_step)
         self._storage = self._state.storage
-        self._run_anew(network, restored)
+        self._reset_runner(network, restored)
         self._plans = Plans(catalog)
         #: The streams that are read; None if all that are registered will be.
         self._streams: Mapping[int, Stream] | None = None
@@ -169,7 +169,7 @@ class CycleEngine:
         is_second_attempt = self._state.commits.intent(cycle) is not None
         spec, answered, came, batch = self._attempted(batch, cycle, heartbeats or {}, offsets)
         beside = self._islands.run(batch, spec, last)
-        self._in_error.tell_of(beside.failures)
+        self._in_error.announce(beside.failures)
         commit = with_shed_rows(answered.commit, last, spec, came)
         streams = self._with_missing_files(commit, spec, everywhere=is_second_attempt)
         commit = replace(
@@ -239,7 +239,7 @@ class CycleEngine:
             self.before_cycle()
             plan = self._plans.current(self._streams)
             snapshots, evicted = self._in_error.found_tables(plan)
-            self._in_error.tell_of(evicted)
+            self._in_error.announce(evicted)
             settings = self._catalog.settings()
             intent = Intent(
                 plan=plan.number,
@@ -293,13 +293,13 @@ class CycleEngine:
             except Exception as error:
                 if self._stopping.is_set() or self._file_at_fault(batch, error, spec):
                     raise
-                evicting = Evicting(self._spark, self._storage, self._catalog, self._islands)
-                found = evicting.evicted(Failure(error, batch, shared, last))
+                search = EvictionSearch(self._spark, self._storage, self._catalog, self._islands)
+                found = search.evicted(Failure(error, batch, shared, last))
                 if not found and was_of_the_moment:
                     raise
                 was_of_the_moment = not found
             if found:
-                self._in_error.tell_of(found)
+                self._in_error.announce(found)
                 spec = replace(spec, evicted={**spec.evicted, **found})
                 intent = self._state.commits.intent(cycle)
                 assert intent is not None
@@ -307,7 +307,7 @@ class CycleEngine:
                 self._state.commits.declare(cycle, replace(intent, evicted=spec.evicted))
                 self._on_step("after evict", cycle)
             # What was in memory belongs to the attempt that failed.
-            self._run_anew(None, None)
+            self._reset_runner(None, None)
 
     def _file_at_fault(self, batch: Batch | None, error: Exception, spec: CycleSpec) -> Faults:
         return {} if batch is None else file_at_fault(batch, error, spec.bad_files)
@@ -320,14 +320,14 @@ class CycleEngine:
         self._state.commits.declare(cycle, replace(intent, bad_files=together(intent.bad_files, found)))
         self._on_step("set aside", cycle)
         # What the failed attempt has left in memory goes with its runner.
-        self._run_anew(None, None)
+        self._reset_runner(None, None)
         return True
 
-    def _run_anew(self, network: CurrentNetwork | None, ahead: PendingRestore | None) -> None:
+    def _reset_runner(self, network: CurrentNetwork | None, ahead: PendingRestore | None) -> None:
         """Make what runs cycles, as the last commit and the catalog have it."""
-        hosted = placement_settings(self._catalog)
-        self._network = network or CurrentNetwork(hosted, self._catalog, observed_before(self._catalog))
-        self._runner = CycleRunner(self._spark, self._storage, self._on_step, hosted, ahead, self._network)
+        placement = placement_settings(self._catalog)
+        self._network = network or CurrentNetwork(placement, self._catalog, observed_before(self._catalog))
+        self._runner = CycleRunner(self._spark, self._storage, self._on_step, placement, ahead, self._network)
 
     # -- parts of the record ------------------------------------------------------------------------------------------
 
@@ -373,7 +373,7 @@ class CycleEngine:
         for island in commit.islands.values():
             if island.trouble is None:
                 own = {name: table for name, table in answers.items() if name in island.members}
-                part, _ = plan_of(spec.plan, island)
+                part, _ = island_plan(spec.plan, island)
                 members = {each.name for each in part.queries} & set(island.members)
                 found += published_rows(restricted(part, with_read(part, members)), island.commit, own)
         return found

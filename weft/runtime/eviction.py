@@ -44,7 +44,7 @@ class Failure:
     last: Commit
 
 
-class Evicting:
+class EvictionSearch:
     """Finds culprits for one engine."""
 
     def __init__(self, spark: SparkSession, storage: Storage, catalog: Catalog, islands: Islands) -> None:
@@ -87,7 +87,7 @@ class Evicting:
             return None
 
         try:
-            found = culprits(spec.plan, evaluate)
+            found = failing_queries(spec.plan, evaluate)
         finally:
             self._storage.delete(_SEARCH.of(cycle))
         if not found and len(spec.plan.queries) not in map(len, successes):
@@ -95,7 +95,7 @@ class Evicting:
         return {name: sentence_of(error) for name, error in found.items()}
 
 
-def culprits(plan: Plan, evaluate: Evaluate) -> dict[str, Exception]:
+def failing_queries(plan: Plan, evaluate: Evaluate) -> dict[str, Exception]:
     """The queries of a plan that fail, each with its error; none if all of them succeed by now, or fail together only.
 
     A query that reads a culprit is none itself. If all queries fail for the same reason, or nothing does that is

@@ -42,7 +42,7 @@ from weft.runtime.state.trouble import Trouble, lost_with
 
 
 @dataclass(frozen=True)
-class Beside:
+class IslandAnswers:
     """The islands after a cycle, and the answers of those that were evaluated in it."""
 
     islands: Mapping[str, Island]
@@ -52,7 +52,7 @@ class Beside:
 
 
 @dataclass(frozen=True)
-class CaughtUp:
+class CaughtUpCycle:
     """An island after one more cycle, the whole plan of that cycle, and what the members have answered."""
 
     island: Island
@@ -78,12 +78,12 @@ class Islands:
 
     # -- in a cycle ---------------------------------------------------------------------------------------------------
 
-    def run(self, batch: Batch | None, spec: CycleSpec, last: Commit) -> Beside:
+    def run(self, batch: Batch | None, spec: CycleSpec, last: Commit) -> IslandAnswers:
         """Evaluate the islands that have caught up in a cycle, and begin those of queries that were evicted in it."""
         found: dict[str, Island] = {}
         answers: dict[str, pa.Table] = {}
         failures: dict[str, str] = {}
-        for key, island in present(spec.plan, last.islands).items():
+        for key, island in islands_in(spec.plan, last.islands).items():
             found[key] = island
             if island.trouble is None:
                 try:
@@ -92,13 +92,13 @@ class Islands:
                 except Exception as error:
                     found[key] = self._failed(key, island, error)
                     failures |= dict.fromkeys(island.roots, sentence_of(error))
-        return Beside({**found, **begun(spec.plan, last, spec.evicted)}, answers, failures)
+        return IslandAnswers({**found, **new_islands(spec.plan, last, spec.evicted)}, answers, failures)
 
     def _evaluated(
         self, key: str, island: Island, batch: Batch | None, spec: CycleSpec
     ) -> tuple[Island, dict[str, pa.Table]]:
         """Evaluate a cycle of an island: its new state, and the answers of its members."""
-        plan, blocked = plan_of(spec.plan, island)
+        plan, blocked = island_plan(spec.plan, island)
         unread = {
             number: each
             for each, number in zip(plan.tables, plan.table_numbers, strict=True)
@@ -137,21 +137,23 @@ class Islands:
 
     # -- between cycles -----------------------------------------------------------------------------------------------
 
-    def catch_up(self, key: str, island: Island, cycle: int, plan_of_number: Callable[[int], Plan]) -> CaughtUp:
+    def catch_up(self, key: str, island: Island, cycle: int, plan_of_number: Callable[[int], Plan]) -> CaughtUpCycle:
         """Evaluate a held cycle. An island that fails again comes back as it was, with its new trouble."""
         record = self._record(cycle)
         plan = plan_of_number(record.intent.plan)
-        here = present(plan, {key: island})
+        here = islands_in(plan, {key: island})
         if key not in here:
             # Its queries were not registered in this cycle.
-            return CaughtUp(replace(island, commit=replace(island.commit, cycle=cycle)), plan, {})
+            return CaughtUpCycle(replace(island, commit=replace(island.commit, cycle=cycle)), plan, {})
         spec = CycleSpec.of(cycle, record.intent, plan)
         try:
             after, answers = self._evaluated(key, here[key], self._held(cycle, plan), spec)
         except Exception as error:
-            return CaughtUp(self._failed(key, island, error), plan, {})
+            return CaughtUpCycle(self._failed(key, island, error), plan, {})
         streams = record.streams
-        return CaughtUp(after, plan, with_notices_of_streams(answers, plan, replace(after.commit, streams=streams)))
+        return CaughtUpCycle(
+            after, plan, with_notices_of_streams(answers, plan, replace(after.commit, streams=streams))
+        )
 
     # -- held rows ----------------------------------------------------------------------------------------------------
 
@@ -202,8 +204,8 @@ class Islands:
             dropped = held.pop(0).cycle
             for key, island in islands.items():
                 if island.commit.cycle < dropped:
-                    islands[key] = _begun_anew(island, dropped, self._streams_after(dropped, commit))
-        return without_needless(replace(commit, held=tuple(held), islands=islands))
+                    islands[key] = _restarted(island, dropped, self._streams_after(dropped, commit))
+        return without_passed_cycles(replace(commit, held=tuple(held), islands=islands))
 
     def _streams_after(self, cycle: int, commit: Commit) -> Mapping[str, StreamState]:
         return commit.streams if cycle == commit.cycle else self._record(cycle).streams
@@ -217,11 +219,11 @@ def sentence_of(error: Exception) -> str:
 
 def runner_for(spark: SparkSession, storage: Storage, catalog: Catalog, state: Commit, folders: Folders) -> CycleRunner:
     """A runner that begins with a state and shares nothing with others but files."""
-    hosted = placement_settings(catalog)
+    placement = placement_settings(catalog)
     # Labels in the logs have the numbers of nodes: nodes of this network get others.
     known = (int(node) for each in state.network.values() for node in each.labels)
-    network = CurrentNetwork(hosted, folders=folders, first_node=max(known, default=0) + 1)
-    return CycleRunner(spark, storage, None, hosted, None, network, folders)
+    network = CurrentNetwork(placement, folders=folders, first_node=max(known, default=0) + 1)
+    return CycleRunner(spark, storage, None, placement, None, network, folders)
 
 
 def shared_part(plan: Plan, islands: Mapping[str, Island], evicted: Collection[str] = ()) -> Plan:
@@ -230,7 +232,7 @@ def shared_part(plan: Plan, islands: Mapping[str, Island], evicted: Collection[s
     return without(plan, with_readers(plan, roots | set(evicted)))
 
 
-def present(plan: Plan, islands: Mapping[str, Island]) -> dict[str, Island]:
+def islands_in(plan: Plan, islands: Mapping[str, Island]) -> dict[str, Island]:
     """The islands whose queries are in a plan, with the members that they have in it.
 
     A query that reads two islands belongs to the one that began first.
@@ -246,9 +248,9 @@ def present(plan: Plan, islands: Mapping[str, Island]) -> dict[str, Island]:
     return found
 
 
-def begun(plan: Plan, last: Commit, evicted: Mapping[str, str]) -> dict[str, Island]:
+def new_islands(plan: Plan, last: Commit, evicted: Mapping[str, str]) -> dict[str, Island]:
     """The islands of queries that are evicted from the shared plan; those with the same sentence are one island."""
-    taken = {name for each in present(plan, last.islands).values() for name in each.members}
+    taken = {name for each in islands_in(plan, last.islands).values() for name in each.members}
     number_of = plan.number_of
     found: dict[str, Island] = {}
     for sentence in dict.fromkeys(evicted.values()):
@@ -277,7 +279,7 @@ def begun(plan: Plan, last: Commit, evicted: Mapping[str, str]) -> dict[str, Isl
     return found
 
 
-def plan_of(plan: Plan, island: Island) -> tuple[Plan, set[str]]:
+def island_plan(plan: Plan, island: Island) -> tuple[Plan, set[str]]:
     """What an island evaluates of a plan, and the members that are blocked.
 
     A query that is new may read, besides members, only queries whose state the island has.
@@ -298,7 +300,7 @@ def _roots(plan: Plan, island: Island) -> set[str]:
     return {name for name, number in island.roots.items() if number_of.get(name) == number}
 
 
-def _begun_anew(island: Island, dropped: int, streams: Mapping[str, StreamState]) -> Island:
+def _restarted(island: Island, dropped: int, streams: Mapping[str, StreamState]) -> Island:
     """An island that lacks the rows up to a cycle, and begins after it like a query that is created then."""
     lost = island.lost
     for cycle in (island.commit.cycle + 1, dropped):
@@ -307,7 +309,7 @@ def _begun_anew(island: Island, dropped: int, streams: Mapping[str, StreamState]
     return replace(island, commit=state, is_anew=True, lost=lost)
 
 
-def without_needless(commit: Commit) -> Commit:
+def without_passed_cycles(commit: Commit) -> Commit:
     """A commit without held cycles that all islands have passed."""
     needed = min((each.commit.cycle for each in commit.islands.values() if each.trouble is not None), default=None)
     held = () if needed is None else tuple(each for each in commit.held if each.cycle > needed)

@@ -14,7 +14,15 @@ import pyarrow as pa
 
 from weft.catalog import Catalog
 from weft.plan.plan import Plan, tables_of
-from weft.runtime.islands import CaughtUp, Islands, begun, plan_of, present, shared_part, without_needless
+from weft.runtime.islands import (
+    CaughtUpCycle,
+    Islands,
+    island_plan,
+    islands_in,
+    new_islands,
+    shared_part,
+    without_passed_cycles,
+)
 from weft.runtime.plans import Plans
 from weft.runtime.project_state import ProjectState
 from weft.runtime.sinks.outbox import SinkOutbox, of_present_queries
@@ -140,14 +148,14 @@ class QueriesInError:
     def _unreadable(self, island: Island) -> str | None:
         """What is wrong with a table that an island will read in the next cycle; None if all can be read."""
         plan = self._plan()
-        here = present(plan, {"": island})
-        tables = plan_of(plan, here[""])[0] if here else None
+        here = islands_in(plan, {"": island})
+        tables = island_plan(plan, here[""])[0] if here else None
         if tables is None:
             return None
         _, wrong = self._tables.found(dict(zip(tables.table_numbers, tables.tables, strict=True)))
         return next(iter(wrong.values()), None)
 
-    def _deliver_late(self, key: str, caught: CaughtUp, running: Mapping[str, int]) -> None:
+    def _deliver_late(self, key: str, caught: CaughtUpCycle, running: Mapping[str, int]) -> None:
         """Deliver what an island has answered for a cycle that was held for it, and commit that it has."""
         plan, island, cycle = caught.plan, caught.island, caught.island.commit.cycle
         answers = {name: table for name, table in caught.answers.items() if running.get(name) == plan.number_of[name]}
@@ -161,7 +169,7 @@ class QueriesInError:
         last = self.last
         islands = {**last.islands, key: island}
         self._state.commit_anew(
-            without_needless(replace(last, islands=islands, waiting=last.waiting if waiting is None else waiting))
+            without_passed_cycles(replace(last, islands=islands, waiting=last.waiting if waiting is None else waiting))
         )
         self._islands.committed(islands)
 
@@ -186,14 +194,16 @@ class QueriesInError:
         plan = self._plan()
         _, evicted = self.found_tables(plan)
         if evicted:
-            self.tell_of(evicted)
-            self._state.commit_anew(replace(last, islands={**last.islands, **begun(plan, last, evicted)}))
+            self.announce(evicted)
+            self._state.commit_anew(replace(last, islands={**last.islands, **new_islands(plan, last, evicted)}))
 
     def found_tables(self, plan: Plan) -> tuple[dict[str, Segment], dict[str, str]]:
         """The snapshots of tables that a cycle needs, and the queries of the shared plan that read one which has none,
         each with what is wrong."""
         shared = shared_part(plan, self.last.islands)
-        beside = [plan_of(plan, each)[0] for each in present(plan, self.last.islands).values() if each.trouble is None]
+        beside = [
+            island_plan(plan, each)[0] for each in islands_in(plan, self.last.islands).values() if each.trouble is None
+        ]
         needed = {each.name for part in (shared, *beside) for each in part.tables}
         tables = {
             number: each for number, each in zip(plan.table_numbers, plan.tables, strict=True) if each.name in needed
@@ -207,7 +217,7 @@ class QueriesInError:
                 evicted[query.name] = sentences[0]
         return snapshots, evicted
 
-    def tell_of(self, evicted: Mapping[str, str]) -> None:
+    def announce(self, evicted: Mapping[str, str]) -> None:
         for sentence in dict.fromkeys(evicted.values()):
             names = [name for name, each in evicted.items() if each == sentence]
             self._tell(

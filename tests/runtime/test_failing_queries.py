@@ -11,7 +11,7 @@ from py4j.protocol import Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from weft.plan.plan import Plan, build, with_read, with_readers
-from weft.runtime.eviction import culprits
+from weft.runtime.eviction import failing_queries
 from weft.runtime.failures.errors import EngineError, StorageError
 from weft.runtime.failures.reasons import is_attributable
 from weft.sql import NamesInMemory, read, statements
@@ -50,7 +50,7 @@ def test_the_search_finds_the_queries_that_fail_and_not_their_readers(drawn: tup
         return ValueError(failing[0]) if failing else None
 
     roots = {name for name in broken if not broken & (with_read(plan, {name}) - {name})}
-    found = culprits(plan, evaluate)
+    found = failing_queries(plan, evaluate)
     assert found.keys() == roots
     spared = {each.name for each in plan.queries} - with_readers(plan, roots)
     # Evicted queries go with their readers, and what is left succeeds.
@@ -58,9 +58,8 @@ def test_the_search_finds_the_queries_that_fail_and_not_their_readers(drawn: tup
 
 
 def test_if_all_queries_fail_for_one_reason_it_is_no_query_of_them() -> None:
-    assert (
-        culprits(plan_of([None] * 5), lambda names: OverflowError("the machine is too small") if names else None) == {}
-    )
+    found = failing_queries(plan_of([None] * 5), lambda names: OverflowError("too small a machine") if names else None)
+    assert found == {}
 
 
 def test_if_an_evaluation_without_queries_fails_no_query_is_tried() -> None:
@@ -70,7 +69,7 @@ def test_if_an_evaluation_without_queries_fails_no_query_is_tried() -> None:
         tried.append(names)
         return ValueError("the rows cannot be read")
 
-    assert culprits(plan_of([None] * 5), evaluate) == {}
+    assert failing_queries(plan_of([None] * 5), evaluate) == {}
     assert tried == [()]
 
 
@@ -81,7 +80,7 @@ def test_one_culprit_of_many_is_found_in_few_evaluations() -> None:
         tried.append(names)
         return ValueError("broken") if "q37" in names else None
 
-    assert culprits(plan, evaluate).keys() == {"q37"}
+    assert failing_queries(plan, evaluate).keys() == {"q37"}
     assert len(tried) <= 2 + 2 * 6
 
 
