@@ -46,4 +46,4 @@ def test_only_windows_and_what_passes_their_answers_on_look_back(
         assert run.take(f=rows) == ""
     last = run.engine.last
     assert last.answered["looks_back"] > last.answered["values_once"]
-    assert sharing == "off" or "spark" not in last.evaluators.values()
+    assert sharing == "off" or "sql" not in last.evaluators.values()
