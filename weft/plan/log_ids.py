@@ -42,6 +42,10 @@ class LogId(str):
         made.kind, made.of = kind, of
         return made
 
+    def __getnewargs__(self) -> tuple[LogKind, str]:  # type: ignore[override]
+        """The arguments that unpickling makes it from: operators with names of logs are sent to executors."""
+        return self.kind, self.of
+
     @classmethod
     def parse(cls, text: str) -> LogId:
         """Return the name that was written as a text."""
