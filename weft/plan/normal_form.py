@@ -58,10 +58,7 @@ def normalised(relation: Relation) -> Relation:
     select = _without_selections(replace(relation, inputs=inputs))
     if is_join and (select.window is not None or select.is_grouped):
         select = _apart(select)
-    is_distinct_over_history = (
-        select.distinct and select.retain is not None and not select.is_grouped and select.window is None
-    )
-    return _over_rows(select) if is_distinct_over_history else select
+    return _over_rows(select) if select.distinct and select.retain is not None else select
 
 
 def _normalised_source(source: Source, for_join: bool) -> Source:
@@ -100,13 +97,15 @@ def _over_groups(select: Select) -> Select:
 def _over_rows(select: Select) -> Select:
     """SELECT DISTINCT k + 1 AS x FROM s RETAIN …  →  SELECT DISTINCT x FROM (SELECT k + 1 AS x FROM s) RETAIN …"""
     outputs = tuple(Output(f"x{number}", each.expression) for number, each in enumerate(select.outputs))
-    rows = Select(inputs=select.inputs, where=select.where, outputs=outputs, clock_type=select.clock_type)
+    rows = replace(select, outputs=outputs, distinct=False, retain=None)
     shown = (Column(_ROWS, inner.name, inner.expression.type) for inner in outputs)
-    return replace(
-        select,
+    return Select(
         inputs=(Input(rows, _ROWS),),
         where=None,
         outputs=tuple(replace(each, expression=column) for each, column in zip(select.outputs, shown, strict=True)),
+        clock_type=select.clock_type,
+        distinct=True,
+        retain=select.retain,
     )
 
 

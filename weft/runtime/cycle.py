@@ -43,8 +43,9 @@ from weft.runtime.stages.operators import (
     stage_for,
     whole_query,
 )
+from weft.runtime.stages.sets.set_rows import combines_rows
 from weft.runtime.stages.sets.stage import SetStage
-from weft.runtime.stages.sql.stage import SqlStage, memory_of
+from weft.runtime.stages.sql.stage import SqlStage
 from weft.runtime.stages.stage import Stage
 from weft.runtime.stages.windows.kernel_placement import KeySet, Placement, PlacementSettings
 from weft.runtime.stages.windows.stage import WindowStage
@@ -185,7 +186,7 @@ class CycleRunner:
 
         def stage_of(query: RunningQuery, relation: Relation, id_: OperatorId) -> StageKind:
             if id_.query >= 0:
-                return StageKind.SQL
+                return StageKind.SETS if combines_rows(relation) else StageKind.SQL
             if id_.text in known.evaluators:
                 return StageKind(known.evaluators[id_.text])
             return stage_for(relation, id_, query.start.first, self._windows.can_weave)
@@ -218,7 +219,7 @@ class CycleRunner:
         for name, table in cycle.answers.items():
             answered[name] += table.num_rows
         snapshots = {**last.snapshots, **cycle.written_snapshots}
-        remembered = {id_ for each in planned.of_stage[StageKind.SQL] for id_ in (each.id.text, memory_of(each.id))}
+        remembered = {each.id.text for each in planned.of_stage[StageKind.SQL]}
         late = Counter(last.late)
         late.update(cycle.arrivals.late)
         return Commit(

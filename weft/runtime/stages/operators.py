@@ -32,7 +32,7 @@ from weft.plan.event_time import QueryStart, RunningQuery, is_windowed
 from weft.plan.log_ids import LogId
 from weft.plan.normal_form import with_ordered_operands, without_names
 from weft.runtime.stages.groups.row_aggregates import row_aggregate
-from weft.runtime.stages.sets.set_rows import picks_columns
+from weft.runtime.stages.sets.set_rows import combines_rows, picks_columns
 from weft.runtime.stages.sql import running
 from weft.runtime.stages.windows.woven_queries import NotWoven
 
@@ -242,9 +242,7 @@ def _with_named_inputs(relation: Relation, parts: Mapping[int, OperatorId]) -> R
 
 def stage_for(relation: Relation, id_: OperatorId, first: int, can_weave: Callable[[Query, int], bool]) -> StageKind:
     """The stage that evaluates a relation which queries share, from the cycle `first` on."""
-    if isinstance(relation, SetOperation):
-        return StageKind.SETS
-    if relation.is_grouped:
+    if isinstance(relation, Select) and relation.is_grouped:
         reads_a_stream = len(relation.inputs) == 1 and isinstance(relation.inputs[0].source, Stream)
         if reads_a_stream and can_weave(Query("", relation, None), id_.query):
             return StageKind.WINDOWS
@@ -253,7 +251,7 @@ def stage_for(relation: Relation, id_: OperatorId, first: int, can_weave: Callab
         except NotWoven:
             return StageKind.SQL
         return StageKind.GROUPS
-    if picks_columns(relation) or (relation.distinct and relation.window is None):
+    if isinstance(relation, SetOperation) or combines_rows(relation) or picks_columns(relation):
         return StageKind.SETS
     return StageKind.JOINS if is_shareable(relation) and not relation.distinct else StageKind.SQL
 

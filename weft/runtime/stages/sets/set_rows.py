@@ -89,6 +89,11 @@ def needed_since(relation: Relation, watermark: Clock) -> Clock:
     return watermark + 1 if relation.retain is None else watermark - (relation.retain.ticks or 0) + 1
 
 
+def combines_rows(relation: Relation) -> bool:
+    """Whether a relation is a set operator, or DISTINCT over history."""
+    return isinstance(relation, SetOperation) or (relation.distinct and relation.window is None)
+
+
 def picks_columns(relation: Relation) -> bool:
     """Whether a relation is a select of that kind."""
     return (

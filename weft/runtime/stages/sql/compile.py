@@ -5,8 +5,10 @@ can be none. The texts read temporary views that the cycle has registered for th
 
     new_<log>    the rows that arrived in this cycle        old_<log>    those that arrived before and are kept
 
-Nothing here runs. What must be evaluated and kept before it can be read (the rows of a subquery that a window needs,
-for instance), `weft/runtime/cycle.py` evaluates first, innermost first.
+Nothing here runs. Relations are windows that cannot be cut into slices, running aggregates of functions that need all
+values, and all selects of queries that share nothing; DISTINCT over history and set operators have a stage of their
+own. What must be evaluated and kept before it can be read (the rows of a subquery that a window needs, for instance) is
+evaluated first, innermost first.
 """
 
 from __future__ import annotations
@@ -17,15 +19,11 @@ from dataclasses import dataclass, replace
 from weft.algebra import (
     Aggregate,
     AggregateRef,
-    Answers,
     Column,
     Expression,
     KeyRef,
     Relation,
     Select,
-    SetOperation,
-    SetOperator,
-    Stream,
     Table,
     Window,
     WindowBound,
@@ -37,7 +35,7 @@ from weft.plan.log_ids import LogId
 from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, column, columns
 from weft.runtime.columnar.spark_expressions import Leaf, aggregate_sql, spark_sql, spark_type
 from weft.runtime.stages.operators import OperatorId, log_of
-from weft.runtime.stages.sql import history, running
+from weft.runtime.stages.sql import running
 from weft.windows.join_windows import meeting_bounds
 
 
@@ -69,8 +67,6 @@ class Compiler:
     start: QueryStart
     #: The clock that EMIT EMPTY counts from, by operator id.
     emit_from: Mapping[str, int]
-    #: The view of what an operator over history knew before this cycle, by operator id.
-    snapshots: Mapping[str, str]
 
     # -- what a relation emits ----------------------------------------------------------------------------------------
 
@@ -80,20 +76,13 @@ class Compiler:
         log = log_of(source, inner)
         if log in self.views.new:
             return f"SELECT {columns(source.fields)}{CLOCK} FROM {self.views.new[log]}"
-        if isinstance(source, (Stream, Table, Answers)) or log in self.views.old or log in self.views.given:
+        if not isinstance(source, Select) or log in self.views.old or log in self.views.given:
             return None
         return replace(self, start=self.start.below(relation, source)).computed(source, inner)
 
-    def computed(self, relation: Relation, id_: OperatorId) -> str | None:
-        """The rows that a relation emits in this cycle, computed from what it reads."""
-        if isinstance(relation, SetOperation):
-            return self._set_operation(relation, id_)
-        if relation.distinct and relation.retain is not None:
-            rows = self._select(relation, id_)
-            return self._history(relation, id_).emitted([rows]) if rows else None
-        return self._select(relation, id_)
-
-    def _select(self, select: Select, id_: OperatorId) -> str | None:
+    def computed(self, select: Relation, id_: OperatorId) -> str | None:
+        """The rows that a select emits in this cycle, computed from what it reads."""
+        assert isinstance(select, Select), "set operators have a stage of their own"
         if is_windowed(select):
             return self._windowed(select, id_)
         if select.is_grouped:
@@ -290,57 +279,6 @@ class Compiler:
         """The new rows of a running aggregate as partials, to be merged into its snapshot."""
         rows = self.emitted(select, id_, 0)
         return running.partials(select, rows, _input_leaf(select)) if rows is not None else None
-
-    # -- set operators ------------------------------------------------------------------------------------------------
-
-    def _set_operation(self, operation: SetOperation, id_: OperatorId) -> str | None:
-        if operation.window is not None:
-            return self._on_instances(operation, id_)
-        operands = [self.emitted(operation, id_, step) for step in (0, 1)]
-        if operation.operator is SetOperator.UNION and operation.all:
-            return " UNION ALL ".join(f"({rows})" for rows in operands if rows) or None
-        return self._history(operation, id_).emitted(operands) if any(operands) else None
-
-    def _history(self, relation: Relation, id_: OperatorId) -> history.History:
-        """The operator over history, with what it remembers from before this cycle."""
-        return history.History(relation, self.snapshots.get(id_.text), self.event_time.watermark(relation, after=False))
-
-    def remembered(self, relation: Relation, id_: OperatorId) -> str | None:
-        """What an operator over history knows after this cycle, as a select that its next snapshot is made of."""
-        if isinstance(relation, Select):
-            operands = [self._select(relation, id_)]
-        else:
-            operands = [self.emitted(relation, id_, step) for step in (0, 1)]
-        if not any(operands):
-            return None
-        return self._history(relation, id_).remembered(operands, self.event_time.watermark(relation))
-
-    def _on_instances(self, operation: SetOperation, id_: OperatorId) -> str | None:
-        """The operator on the instances that have now closed for both operands."""
-        after, until = self.event_time.closing(operation, self.start)
-        if until is None or (after is not None and until <= after):
-            return None
-        closing = f"{CLOCK} <= {until}L" + (f" AND {CLOCK} > {after}L" if after is not None else "")
-        sides = []
-        for step, operand in enumerate((operation.left, operation.right)):
-            rows = self.views.all(log_of(operand, id_.below(step)), len(operand.fields))
-            since = f"{ARRIVAL} >= {self.start.first}"
-            sides.append(
-                f"SELECT {columns(operand.fields)}{CLOCK} FROM {rows} WHERE {closing} AND {since}" if rows else None
-            )
-        left, right = sides
-        if left is None or right is None:
-            return self._one_sided(operation, left, right)
-        all_ = " ALL" if operation.all else ""
-        return f"SELECT * FROM (({left}) {operation.operator.value}{all_} ({right}))"
-
-    def _one_sided(self, operation: SetOperation, left: str | None, right: str | None) -> str | None:
-        only = left if left is not None else right
-        if only is None or operation.operator is SetOperator.INTERSECT:
-            return None
-        if operation.operator is SetOperator.EXCEPT and left is None:
-            return None
-        return only if operation.all else f"SELECT DISTINCT * FROM ({only})"
 
 
 # -- text -------------------------------------------------------------------------------------------------------------

@@ -16,20 +16,13 @@ from weft.runtime.columnar.packed_selects import Packed, pack, unpacked
 from weft.runtime.columnar.rows import CLOCK, columns
 from weft.runtime.spark.session import compile_plans
 from weft.runtime.stages.cycle_state import WORTH_COMPILING, CycleState, RowLogs
-from weft.runtime.stages.operators import Operator, OperatorId, StageKind
+from weft.runtime.stages.operators import Operator, StageKind
 from weft.runtime.stages.sql import running
 from weft.runtime.stages.sql.compile import Compiler
 from weft.runtime.stages.stage import Scan
 from weft.runtime.state.commits import Commit
 from weft.runtime.state.cycle_spec import CycleSpec
 from weft.runtime.state.memory import MemoryUse
-
-_MEMORY = ".memory"
-
-
-def memory_of(id_: OperatorId) -> str:
-    """The name of the snapshot of an operator over history."""
-    return f"{id_.text}{_MEMORY}"
 
 
 class SqlStage:
@@ -80,17 +73,13 @@ class SqlStage:
         compile_plans(self._logs.spark, kept + new > WORTH_COMPILING)
 
     def _write_memory(self, cycle: CycleState, operator: Operator) -> None:
-        """Merge new rows into the groups of a running aggregate, or into what an operator over history remembers."""
+        """Merge new rows into the groups of a running aggregate."""
         compiler, relation, id_ = _compiler(cycle, operator), operator.relation, operator.id
         if isinstance(relation, Select) and running.is_kept_as_partials(relation):
             delta = compiler.delta(relation, id_)
             if delta is not None:
                 text = running.merged(relation, cycle.snapshots.get(id_.text), delta)
                 cycle.show_groups(running.log(id_.text), cycle.write_snapshot(id_.text, text))
-        if relation.retain is not None:
-            remembered = compiler.remembered(relation, id_)
-            if remembered is not None:
-                cycle.write_snapshot(memory_of(id_), remembered)
 
     def finish(self, cycle: CycleState) -> None:
         """Answer all queries in one job."""
@@ -112,8 +101,7 @@ class SqlStage:
 
 
 def _compiler(cycle: CycleState, operator: Operator) -> Compiler:
-    known = {id_.removesuffix(_MEMORY): view for id_, view in cycle.snapshots.items() if id_.endswith(_MEMORY)}
-    return Compiler(cycle.event_time, cycle.views, operator.running.start, cycle.emit_from, known)
+    return Compiler(cycle.event_time, cycle.views, operator.running.start, cycle.emit_from)
 
 
 def _answers(cycle: CycleState, operator: Operator) -> str | None:
