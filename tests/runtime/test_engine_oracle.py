@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -205,3 +206,32 @@ def test_zero_is_found_among_kept_rows_whatever_its_sign(beside_oracle: Callable
     )
     assert run.take(s=[(n, -0.0) for n in range(8)]) == ""
     assert run.take(s=[(30, 1.0)]) == ""
+
+
+def test_set_operators_of_queries_that_share_nothing_answer_like_the_oracle(
+    beside_oracle: Callable[[str], Run],
+) -> None:
+    run = beside_oracle(TRADES)
+    run.loom.execute("SET sharing = off")
+    small, large = "SELECT sym FROM trades WHERE qty < 4", "SELECT sym FROM trades WHERE qty > 2"
+    windows = [
+        f"SELECT sym, COUNT(*) AS c FROM trades [ROWS 4] WHERE qty {each} GROUP BY sym" for each in ("< 4", "> 2")
+    ]
+    queries = [
+        "SELECT DISTINCT sym, qty % 2 AS odd FROM trades RETAIN 5",
+        "SELECT DISTINCT sym FROM trades GROUP BY sym RETAIN UNBOUNDED",
+        "SELECT DISTINCT sym FROM trades [ROWS 4]",
+        *(f"{small} {operator} {large} RETAIN 5" for operator in ("UNION", "INTERSECT", "EXCEPT")),
+        f"{small} UNION ALL {large}",
+        f"SELECT COUNT(*) AS c FROM ({small} EXCEPT {large} RETAIN UNBOUNDED) AS x",
+        *(f"{windows[0]} {operator} {windows[1]}" for operator in ("UNION ALL", "INTERSECT", "EXCEPT ALL")),
+    ]
+    for number, query in enumerate(queries):
+        run.execute(f"CREATE CONTINUOUS QUERY q{number} AS {query};")
+    chance = random.Random(5)
+    for cycle in range(5):
+        if cycle == 3:
+            run.restart()
+        clocks = [4 * cycle + chance.randint(-3, 5) for _ in range(8)]
+        rows = [(clock, chance.choice((None, "a", "b", "c")), chance.randint(0, 6)) for clock in clocks]
+        assert run.take(trades=rows) == ""
