@@ -6,9 +6,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+# No test is about time: a loaded machine must not fail one.
+settings.register_profile("weft", parent=settings(), deadline=None)
+settings.load_profile("weft")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
