@@ -48,13 +48,16 @@ class Stage(Protocol):
         """Take the operators of a cycle, and bring what is in memory to the state of the last commit."""
 
     def memory(self) -> Iterable[MemoryUse]:
-        """What is in memory, part by part."""
+        """What is in memory, part by part. By default nothing is."""
+        return ()
 
     def takes(self, log: LogId) -> bool:
-        """Whether it needs the new rows of a log only while they are scanned, and not in the log."""
+        """Whether it needs the new rows of a log only while they are scanned. By default it reads them from the log."""
+        return False
 
     def take(self, scan: Scan) -> None:
-        """Take rows while they are scanned. The rows of a scan before this one have been refused."""
+        """Take rows while they are scanned: by default none. Rows of a scan before this one have been refused."""
+        return  # an empty body would make it abstract
 
     def run(self, cycle: CycleState, operators: Sequence[Operator]) -> Mapping[str, pa.Table]:
         """Evaluate operators whose inputs are there: their rows by operator id, with clocks as the last column."""

@@ -19,7 +19,7 @@ from weft.plan.log_ids import LogId
 from weft.runtime.stages.cycle_state import CycleState
 from weft.runtime.stages.groups.row_aggregates import DriverRows, RowAggregate, row_aggregate, row_partials
 from weft.runtime.stages.operators import Operator, StageKind
-from weft.runtime.stages.stage import Scan
+from weft.runtime.stages.stage import Stage
 from weft.runtime.stages.windows.partials import Partials
 from weft.runtime.stages.windows.running_aggregates import RunningAggregates, order_of
 from weft.runtime.stages.windows.stream_weave import StreamWeave
@@ -56,7 +56,7 @@ class _Group:
         return row_partials(DriverRows(self.source.fields, table), self.queries.values())
 
 
-class GroupStage:
+class GroupStage(Stage):
     """All aggregates over rows in the driver, as of the last commit."""
 
     kind = StageKind.GROUPS
@@ -104,13 +104,6 @@ class GroupStage:
     def _order(self, log: LogId, group: _Group, last: Commit) -> Order[RunningAggregates]:
         running = {id_: (each, group.operators[id_].running.start.first) for id_, each in group.weave.running.items()}
         return order_of(group.weave.stream, log, running, last)
-
-    def takes(self, log: LogId) -> bool:
-        """Rows are read from their logs."""
-        return False
-
-    def take(self, scan: Scan) -> None:
-        """Take nothing."""
 
     def run(self, cycle: CycleState, operators: Sequence[Operator]) -> Mapping[str, pa.Table]:
         """The answers of some aggregates; all over the rows of one log are answered together."""

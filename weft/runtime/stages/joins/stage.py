@@ -30,7 +30,7 @@ from weft.runtime.stages.joins.row_checks import clock_of_rows
 from weft.runtime.stages.joins.spark_jobs import SparkJobs
 from weft.runtime.stages.joins.stored_network import Numbers, StoredNetwork, recorded
 from weft.runtime.stages.operators import Operator, StageKind, selects_of
-from weft.runtime.stages.stage import Scan
+from weft.runtime.stages.stage import Scan, Stage
 from weft.runtime.stages.windows.kernel_placement import Kernels, PlacementSettings
 from weft.runtime.state.commits import Commit, Segment
 from weft.runtime.state.cycle_spec import CycleSpec, Folders
@@ -217,7 +217,7 @@ def _fields(operators: Iterable[Operator]) -> dict[str, tuple[Field, ...]]:
     return {log: source.fields for operator in operators for log, source in operator.sources}
 
 
-class JoinStage:
+class JoinStage(Stage):
     """The network, and its pass through the cycle."""
 
     kind = StageKind.JOINS

@@ -30,7 +30,7 @@ from weft.runtime.stages.sets.set_rows import (
     shown,
     union_all,
 )
-from weft.runtime.stages.stage import Scan
+from weft.runtime.stages.stage import Stage
 from weft.runtime.state.commits import Commit
 from weft.runtime.state.cycle_spec import CycleSpec
 from weft.runtime.state.keyed_state import DriverHost, Order
@@ -48,7 +48,7 @@ def _passes_through(relation: Relation) -> bool:
 
 
 @dataclass
-class SetStage:
+class SetStage(Stage):
     """What operators remember, as of the last commit."""
 
     kind: ClassVar = StageKind.SETS
@@ -71,13 +71,6 @@ class SetStage:
                 for log, each in self._operators.items()
             ),
         )
-
-    def takes(self, log: LogId) -> bool:
-        """Rows are read from their logs."""
-        return False
-
-    def take(self, scan: Scan) -> None:
-        """Take nothing."""
 
     def run(self, cycle: CycleState, operators: Sequence[Operator]) -> Mapping[str, pa.Table]:
         """What operators emit for the new rows of their inputs."""

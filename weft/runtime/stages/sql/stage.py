@@ -6,7 +6,7 @@ of all other queries come out of one job, at the end of the cycle.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
@@ -19,13 +19,12 @@ from weft.runtime.stages.cycle_state import WORTH_COMPILING, CycleState, RowLogs
 from weft.runtime.stages.operators import Operator, StageKind
 from weft.runtime.stages.sql import running
 from weft.runtime.stages.sql.compile import Compiler
-from weft.runtime.stages.stage import Scan
+from weft.runtime.stages.stage import Stage
 from weft.runtime.state.commits import Commit
 from weft.runtime.state.cycle_spec import CycleSpec
-from weft.runtime.state.memory import MemoryUse
 
 
-class SqlStage:
+class SqlStage(Stage):
     """Compiles operators to Spark SQL; all state is in the logs and snapshots of the commit."""
 
     kind = StageKind.SQL
@@ -38,17 +37,6 @@ class SqlStage:
     def prepare(self, spec: CycleSpec, operators: Sequence[Operator], last: Commit) -> None:
         """Take the operators of the cycle."""
         self._operators = operators
-
-    def memory(self) -> Iterable[MemoryUse]:
-        """Nothing is in memory."""
-        return ()
-
-    def takes(self, log: str) -> bool:
-        """Rows are read from their logs."""
-        return False
-
-    def take(self, scan: Scan) -> None:
-        """Take nothing."""
 
     def run(self, cycle: CycleState, operators: Sequence[Operator]) -> Mapping[str, pa.Table]:
         """Write what operators remember, and the rows that others or later cycles read."""

@@ -16,7 +16,7 @@ from weft.plan.log_ids import LogId
 from weft.runtime.spark.session import compile_plans
 from weft.runtime.stages.cycle_state import WORTH_COMPILING, CycleState, RowLogs
 from weft.runtime.stages.operators import Operator, StageKind
-from weft.runtime.stages.stage import Scan, SeenRows
+from weft.runtime.stages.stage import Scan, SeenRows, Stage
 from weft.runtime.stages.windows.backfill import closed_before, stored_partials
 from weft.runtime.stages.windows.executors import Executors, KeySetRequest, PartialFiles
 from weft.runtime.stages.windows.kernel_placement import Kernels, KeySet, Placements, PlacementSettings
@@ -48,7 +48,7 @@ class _Requests:
     key_sets: Mapping[str, Sequence[KeySet]]
 
 
-class WindowStage:
+class WindowStage(Stage):
     """The weaves of all streams, as of the last commit."""
 
     kind = StageKind.WINDOWS
