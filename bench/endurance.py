@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from bench import report
-from bench.endurance_process import picture as charts
+from bench.endurance_process import picture
 from bench.endurance_process.watched import INSIDE
 from bench.endurance_process.workload import COUNTED, PAUSE, Feed
 from weft.runtime.state.status import last_commit
@@ -111,7 +111,7 @@ def main() -> None:
     with TemporaryDirectory(prefix="weft-bench-endurance-") as folder:
         run = measured(Path(folder), quick)
     _show(run)
-    report.save_chart(charts.endurance(run.samples, run.cycles), "endurance", quick)
+    report.save_chart(picture.endurance(run.samples, run.cycles), "endurance", quick)
     details: dict[str, Any] = {
         "definitions": DEFINITIONS,
         "samples": [asdict(each) for each in run.samples],

@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass
 from math import exp, fsum, log
 from time import perf_counter
 
-from bench.kernel_measurements import latency, limits, multi_query, papers, single_query
-from bench.kernel_measurements import pictures as charts
+from bench.kernel_measurements import latency, limits, multi_query, papers, pictures, single_query
 from bench.kernel_measurements.latency import Latencies
 from bench.kernel_measurements.limits import Limits
 from bench.kernel_measurements.multi_query import MultiQuery
@@ -71,10 +70,10 @@ def main() -> None:
     _print_latencies(latencies)
     against_papers = _print_papers(single, multi, latencies)
     for name, figure in (
-        ("kernels_single", charts.single_query(single)),
-        ("kernels_multi", charts.multi_query(multi)),
-        ("kernels_limits", charts.limits(against_loops)),
-        ("kernels_latency", charts.latency(latencies)),
+        ("kernels_single", pictures.single_query(single)),
+        ("kernels_multi", pictures.multi_query(multi)),
+        ("kernels_limits", pictures.limits(against_loops)),
+        ("kernels_latency", pictures.latency(latencies)),
     ):
         save_chart(figure, name, quick)
     spent = {"wall_seconds": perf_counter() - began, "cpu_seconds": cpu_seconds() - cpu_before}

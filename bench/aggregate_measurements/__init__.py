@@ -2,7 +2,8 @@
 
     workload.py        the queries: windows, functions, predicates, drawn from a seed
     data.py            the rows: generated readings, and the flights out of New York, one file for each micro-batch
-    contest.py         how a contestant is started, and how its CPU and wall time are taken
+    jobs.py            what a contestant is to do, and the process that does it (`bench/contest.py` takes the time)
+    pictures.py        the charts
     answers.py         answers of two contestants side by side
 
     weft_shared.py     all queries by weft

@@ -12,7 +12,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from bench import report
-from bench.aggregate_measurements import pictures as charts
+from bench.aggregate_measurements import pictures
 from bench.aggregate_measurements.arena import Arena
 from bench.aggregate_measurements.data import write_csv
 from bench.aggregate_measurements.jobs import Job
@@ -174,4 +174,4 @@ def _show(title: str, spent: dict[str, Spent]) -> None:
 
 
 def draw(found: Against) -> dict[str, Figure]:
-    return {"aggregates_against": charts.against(found.spent, found.flights)}
+    return {"aggregates_against": pictures.against(found.spent, found.flights)}

@@ -16,7 +16,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from bench import report
-from bench.aggregate_measurements import pictures as charts
+from bench.aggregate_measurements import pictures
 from bench.aggregate_measurements.arena import Arena, WeftRun
 
 #: What the growth is told by.
@@ -150,4 +150,4 @@ def _row(run: WeftRun) -> list[object]:
 
 
 def draw(found: Flatness) -> dict[str, Figure]:
-    return {"aggregates_flatness": charts.flatness(found.runs)}
+    return {"aggregates_flatness": pictures.flatness(found.runs)}

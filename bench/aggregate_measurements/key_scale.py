@@ -12,7 +12,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from bench import report
-from bench.aggregate_measurements import pictures as charts
+from bench.aggregate_measurements import pictures
 from bench.aggregate_measurements.arena import Arena, WeftRun
 from bench.aggregate_measurements.flatness import facts
 from bench.contest import ContestantFailed
@@ -94,4 +94,4 @@ def show(found: KeyScale | None) -> None:
 
 
 def draw(found: KeyScale | None) -> dict[str, Figure]:
-    return {} if found is None else {"aggregates_keys": charts.keys(found.runs)}
+    return {} if found is None else {"aggregates_keys": pictures.keys(found.runs)}

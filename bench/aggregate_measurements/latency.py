@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bench import report
-from bench.aggregate_measurements import pictures as charts
+from bench.aggregate_measurements import pictures
 from bench.aggregate_measurements.arena import Arena, WeftRun
 from bench.aggregate_measurements.data import write_readings
 from bench.contest import COLD
@@ -106,4 +106,4 @@ def draw(found: Latency | None) -> dict[str, Figure]:
     if found is None:
         return {}
     changes = {CHANGE_AFTER: f"{CHANGED} queries more", CHANGE_BACK_AFTER: f"{CHANGED} fewer"}
-    return {"aggregates_latency": charts.latency(found.milliseconds, changes)}
+    return {"aggregates_latency": pictures.latency(found.milliseconds, changes)}

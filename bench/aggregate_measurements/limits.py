@@ -20,7 +20,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from bench import report
-from bench.aggregate_measurements import pictures as charts
+from bench.aggregate_measurements import pictures
 from bench.aggregate_measurements.arena import Arena, WeftRun
 from bench.contest import RUNS, Spent, warm_of
 
@@ -165,4 +165,4 @@ def draw(found: LimitsBySize | None) -> dict[str, Figure]:
         return {}
     shares = {rows: each.shares for rows, each in found.by_rows.items()}
     parts = {rows: found.by_rows[rows].parts() for rows in (min(found.by_rows), max(found.by_rows))}
-    return {"aggregates_limits": charts.limits(shares, parts)}
+    return {"aggregates_limits": pictures.limits(shares, parts)}

@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from bench import report
-from bench.aggregate_measurements import pictures as charts
+from bench.aggregate_measurements import pictures
 from bench.aggregate_measurements.arena import Arena
 from lab.kernels.calibration import calibrate, statistic_for
 from lab.weaving.workloads import draw as draw_windows
@@ -163,4 +163,4 @@ def show(found: Model) -> None:
 
 
 def draw(found: Model) -> dict[str, Figure]:
-    return {"aggregates_model": charts.estimates(found.estimates)}
+    return {"aggregates_model": pictures.estimates(found.estimates)}

@@ -7,5 +7,5 @@ multi_query.py    all ranges 1 … n at once
 limits.py         against loops that do the arithmetic and nothing else (numba_loops.py, cpp_loops.py)
 latency.py        every single push under a clock
 papers.py         what the papers' figures claim, beside what was measured
-charts.py         the pictures
+pictures.py       the charts
 """

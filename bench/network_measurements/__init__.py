@@ -1,7 +1,7 @@
 """What the network saves, against what else one could do with the same rows and queries.
 
-    contest.py           how contestants are started, and how their time is taken
-    contestants.py       the process they work in
+    tasks.py             what contestants are to do, and the processes they do it in (`bench/contest.py` takes the time)
+    contestants.py       the program of these processes
     found.py             what a measurement gives: ratios, tables, charts
     arena.py             rows are written once, and how much of everything is measured
     table_sql.py         a query over a stream as SQL over a table

@@ -1,12 +1,12 @@
 """In which order sites join a tuple: Figures 5.5–5.14 of the COSMOS thesis, simulated by `lab.ordering`.
 
-contest.py       three sites and streams as in the thesis, SwAP against both fixed orders
-unchanging.py    Figures 5.5–5.11: selectivities, a slow wire, a busy site
-changing.py      Figures 5.12–5.14: the same, changing half-way
-calibration.py   which costs of steps would fit all that the thesis says best
-doubts.py        what the shares of Figure 5.6 depend on, and what our additions to the lottery do
-shown.py         tables, with the thesis's words
-charts.py        pictures
+simulated_runs.py   three sites and streams as in the thesis, SwAP against both fixed orders
+unchanging.py       Figures 5.5–5.11: selectivities, a slow wire, a busy site
+changing.py         Figures 5.12–5.14: the same, changing half-way
+calibration.py      which costs of steps would fit all that the thesis says best
+doubts.py           what the shares of Figure 5.6 depend on, and what our additions to the lottery do
+shown.py            tables, with the thesis's words
+pictures.py         the charts
 
 What the thesis does not say is ours: what a step costs (`Costs` of `lab.ordering.setting`: reading,
 receiving and sending 190 µs each, building 250, probing 300, each match 250, on the quicker machines), queues of 100
@@ -25,8 +25,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from bench import report
-from lab.figures.ordering import changing, doubts, shown, unchanging
-from lab.figures.ordering import pictures as charts
+from lab.figures.ordering import changing, doubts, pictures, shown, unchanging
 from lab.figures.ordering.changing import Changing
 from lab.figures.ordering.doubts import Doubts
 from lab.figures.ordering.simulated_runs import Scale
@@ -93,4 +92,4 @@ def show(found: Found) -> None:
 
 
 def draw(found: Found) -> dict[str, Figure]:
-    return charts.draw(found.unchanging, found.changing, found.doubts)
+    return pictures.draw(found.unchanging, found.changing, found.doubts)

@@ -6,5 +6,5 @@ repair.py        Figure 3.9: a bad start is repaired
 arrivals.py      Figure 3.10: new queries keep coming; the event simulation
 throughput.py    Figure 3.11: queries that a root routes per second
 rates.py         Figure 3.12: rates change
-charts.py        the same as pictures
+pictures.py      the same as charts
 """

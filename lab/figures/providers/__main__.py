@@ -17,9 +17,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 from dataclasses import asdict
 
 from bench import report
-from lab.figures import dissemination as dissemination_figures
-from lab.figures.providers import arrivals, initial, rates, repair, throughput
-from lab.figures.providers import pictures as charts
+from lab.figures import dissemination
+from lab.figures.providers import arrivals, initial, pictures, rates, repair, throughput
 
 
 def main() -> None:
@@ -30,12 +29,12 @@ def main() -> None:
     repaired = watch.run("a bad start", repair.measure, repair.show, quick)
     changed = watch.run("changing rates", rates.measure, rates.show, quick)
     grown = watch.run("new queries", arrivals.measure, arrivals.show, quick)
-    carried = watch.run("dissemination", dissemination_figures.measure, dissemination_figures.show, quick)
-    charts.draw_throughput(routing, quick)
-    charts.draw_initial(started, quick)
-    charts.draw_repair(repaired, quick)
-    charts.draw_rates(changed, quick)
-    charts.draw_arrivals(grown, quick)
+    carried = watch.run("dissemination", dissemination.measure, dissemination.show, quick)
+    pictures.draw_throughput(routing, quick)
+    pictures.draw_initial(started, quick)
+    pictures.draw_repair(repaired, quick)
+    pictures.draw_rates(changed, quick)
+    pictures.draw_arrivals(grown, quick)
 
     central, hierarchical = (initial.of(started, name, 60_000) for name in ("Centralised", "Hierarchical"))
     at_30k = initial.of(started, "Hierarchical", 30_000)
@@ -50,7 +49,7 @@ def main() -> None:
         "root_routes_per_second": next(each.per_second for each in routing if each.k == 4),
         "remap_over_adaptive_migrations": rates.moves_of(changed, "Re-mapping") / adaptive if adaptive else None,
         "true_cost_over_naive_30k": at_30k.true_cost if at_30k else None,
-        **dissemination_figures.ratios(carried),
+        **dissemination.ratios(carried),
     }
     details = {
         "initial": {"placements": [asdict(each) for each in started.placements], "response": started.response},
@@ -58,7 +57,7 @@ def main() -> None:
         "arrivals": [asdict(each) for each in grown],
         "throughput": [asdict(each) for each in routing],
         "rates": [asdict(each) for each in changed],
-        "dissemination": dissemination_figures.details(carried),
+        "dissemination": dissemination.details(carried),
         "time": watch.spent,
     }
     report.finish("providers", ratios, details, quick)

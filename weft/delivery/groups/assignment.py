@@ -2,7 +2,7 @@
 
     members, in groups            `weft/optimizer/group_results` decides which queries share a representative
     representatives, in epochs    what is evaluated for a group; a new epoch begins when it no longer serves a member
-    itineraries, in spans         which rows of which epoch are a member's, see `switching.py`
+    itineraries, in spans         which rows of which epoch are a member's, see `epochs.py`
 
 All of it changes in one transaction, together with what is registered. What a cycle is decided by is in the catalog
 before it, so a cycle that is run again finds it as it was.

@@ -6,7 +6,7 @@ substreams.py           substreams and interests, found from the conditions of r
 coordinator_tree.py     clusters of providers: join, leave, split, merge
 query_graph.py          queries, or bundles of queries, with weights and interests; coarsening
 placement_loops.py      the compiled loops of mapping and redistribution
-mapping.py              targets of a coordinator, and the bundles that it decides about
+bundles.py              targets of a coordinator, and the bundles that it decides about
 routing.py              where new queries go
 rounds.py               rounds of redistribution, and what has to move
 coordinator.py          the coordinator that all of this belongs to, and why it decides as it does

@@ -4,7 +4,7 @@ Forms are compared and merged within a **family** only: queries that read the sa
 or aggregate the same rows of the same stream by the same keys over windows of the same length. Columns are no part of
 a form. A form contains another one if it has all its rows, whatever is shown of them.
 
-A member's condition is a few boxes (`weft.predicates.disjunctive_form`), of which one must hold; a representative's are
+A member's condition is a few boxes (`disjunctive_form`), of which one must hold; a representative's are
 those of its members, without the ones that lie in others. A thousand members would make it a condition of a thousand
 boxes. So the closest ones are replaced by their hull until a few are left: the representative answers more than its
 members want, and their subscriptions cut that away again. Boxes that differ in one subject alone become one without any

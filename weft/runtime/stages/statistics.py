@@ -6,7 +6,7 @@
     executors:<name>     the live partials of key sets whose kernels are on the executors
     conditions:<name>    the share of rows that satisfies a condition, by its text
     facts:<name>         what plans are chosen by from then on, see `weft/plan/facts.py`
-    and of the network, see `joins/recorded_sizes.py`
+    and of the network, see `joins/stored_network.py`
 
 `weft/runtime/recorder.py` records them.
 """
