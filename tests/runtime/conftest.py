@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,19 +14,32 @@ from weft.loom import Loom
 from weft.runtime.state import store
 
 
-@pytest.fixture
-def beside_oracle(spark: SparkSession, tmp_path: Path) -> Iterator[Callable[[str], Run]]:
-    """Starts an engine and an oracle on the statements of a script."""
+@contextmanager
+def runs_in(directory: Path, spark: SparkSession) -> Iterator[Callable[[str], Run]]:
+    """Give a function that starts an engine and an oracle in a directory, on the statements of a script."""
     with ExitStack() as open_runs:
 
         def start(script: str) -> Run:
-            directory = tmp_path / "project"
             directory.mkdir()
             run = Run(spark, directory)
             open_runs.callback(run.close)
             run.execute(script)
             return run
 
+        yield start
+
+
+@pytest.fixture
+def beside_oracle(spark: SparkSession, tmp_path: Path) -> Iterator[Callable[[str], Run]]:
+    """Starts an engine and an oracle on the statements of a script."""
+    with runs_in(tmp_path / "project", spark) as start:
+        yield start
+
+
+@pytest.fixture
+def another_beside_oracle(spark: SparkSession, tmp_path: Path) -> Iterator[Callable[[str], Run]]:
+    """Starts a second engine beside an oracle, for tests that compare two."""
+    with runs_in(tmp_path / "another", spark) as start:
         yield start
 
 

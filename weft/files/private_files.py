@@ -17,9 +17,3 @@ def private_folder(path: Path) -> Path:
 def private(path: str, flags: int) -> int:
     """Open a file, which only this user can read if it is new: `open(path, "wb", opener=private)`."""
     return os.open(path, flags, 0o600)
-
-
-def write_private(path: Path, text: str) -> None:
-    """Write a file that only this user can read."""
-    with open(path, "w", encoding="utf-8", opener=private) as file:
-        file.write(text)

@@ -10,7 +10,8 @@ from weft.delivery.log.checked_file import Damaged, read_checked
 from weft.delivery.log.delivery_errors import BrokerError
 from weft.delivery.nats.connection import split_address
 from weft.federation.federation_errors import FederationError
-from weft.files.private_files import private_folder, write_private
+from weft.files.atomic import write_atomically
+from weft.files.private_files import private_folder
 
 MEMBERSHIP_FILE = "federation.json"
 
@@ -39,8 +40,7 @@ def write_membership(directory: Path, membership: SiteMembership) -> None:
             f"{directory} is the directory of site '{known.site}'; give '{membership.site}' one of its own"
         )
     private_folder(directory)
-    text = msgspec.json.format(msgspec.json.encode(membership)).decode()
-    write_private(directory / MEMBERSHIP_FILE, text + "\n")
+    write_atomically(directory / MEMBERSHIP_FILE, msgspec.json.format(msgspec.json.encode(membership)) + b"\n")
 
 
 def find_membership(directory: Path) -> SiteMembership | None:

@@ -26,7 +26,7 @@ from weft.algebra import Stream
 from weft.algebra.properties import clock_type
 from weft.algebra.types import TIMESTAMP
 from weft.arrays.arrow_types import arrow_type
-from weft.files.atomic import flush_all, publish
+from weft.files.atomic import draft_path, flush_all, publish
 from weft.files.private_files import private_folder
 from weft.runtime.failures.errors import SourceError
 from weft.runtime.state.checksums import Seal, damaged, fault, read_record, seal_of_file, sealed
@@ -47,7 +47,7 @@ def prepare(stream: Stream, folder: Path) -> Path:
     target = waiting if "speed" in dict(stream.options) else ready
     if not folder.exists():
         # What is not cut to the end, or not on disk, does not have the name.
-        draft = folder.with_name(f".{folder.name}.draft")
+        draft = draft_path(folder)
         _cut_into(stream, draft, target.name)
         publish(draft, folder)
     elif damages := _damages(folder):
@@ -95,7 +95,7 @@ def _damages(folder: Path) -> dict[str, str]:
 
 def _mend(stream: Stream, folder: Path, target: Path, damages: Mapping[str, str]) -> None:
     """Cut the stream's files once more, for the steps that are damaged; SourceError if they are not the same now."""
-    draft = folder.with_name(f".{folder.name}.draft")
+    draft = draft_path(folder)
     _cut_into(stream, draft, target.name)
     steps, cut = _steps(folder), _steps(draft)
     for name, wrong in damages.items():

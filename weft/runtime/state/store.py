@@ -71,7 +71,7 @@ def live(segments: Iterable[Segment], since: Clock) -> list[Segment]:
 
 def is_rewritten(change: Change) -> bool:
     """Whether a log is written anew by a change."""
-    return bool(_replaced(change))
+    return bool(_replaced(change, live(change.segments, change.since)))
 
 
 def are_many(segments: Sequence[object]) -> bool:
@@ -135,16 +135,17 @@ class StateStore:
 
 def _changed(change: Change) -> tuple[list[Segment], list[Block]]:
     """Return the segments of a log that stay, and the blocks that come."""
-    kept, replaced = live(change.segments, change.since), _replaced(change)
+    kept = live(change.segments, change.since)
+    replaced = _replaced(change, kept)
     if not replaced:
         return kept, [] if change.added is None else [change.added]
     blocks = [each for each in change.rewritten(replaced) if each is not None and each.rows]
     return [each for each in kept if each not in replaced], blocks
 
 
-def _replaced(change: Change) -> list[Segment]:
-    """Return the segments that are written anew, if any are."""
-    small = [each for each in live(change.segments, change.since) if change.is_keyed or each.rows < LARGE]
+def _replaced(change: Change, kept: Sequence[Segment]) -> list[Segment]:
+    """Return those of the live segments that are written again as one, if any are."""
+    small = [each for each in kept if change.is_keyed or each.rows < LARGE]
     return small if are_many([*small, *([] if change.added is None else [change.added])]) else []
 
 
