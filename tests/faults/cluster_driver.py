@@ -32,7 +32,7 @@ def main(work: Path, state: str) -> None:
 
     spark = session("local-cluster[2,1,512]", **{"spark.executor.memory": "512m"})
     try:
-        StorageProbe(spark, Storage(spark, state)).check()
+        StorageProbe(spark, Storage.at(spark, state)).check()
         print("shared")
     except StorageError as error:
         print(error)

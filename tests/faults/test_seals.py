@@ -52,7 +52,7 @@ def test_seals_are_the_same_on_a_local_disk_and_through_hadoop(spark: SparkSessi
         (rows / name).write_bytes(data)
     configuration = spark.sparkContext._jsc.hadoopConfiguration()
     configuration.set("fs.viewfs.mounttable.default.link./state", tmp_path.as_uri())
-    local, remote = Storage(spark, tmp_path.as_uri()), Storage(spark, "viewfs:///state")
+    local, remote = Storage.at(spark, tmp_path.as_uri()), Storage.at(spark, "viewfs:///state")
     expected = {"a": seal_of(b"x" * 3_000_000), "stream=0/b": Seal(0, 0)}
     assert local.seals("rows") == remote.seals("rows") == expected
     assert local.seals("rows/a") == remote.seals("rows/a") == {"": expected["a"]}
@@ -64,7 +64,7 @@ def test_rows_that_executors_wrote_elsewhere_are_missed(spark: SparkSession, tmp
     folder = tmp_path / "rows"
     folder.mkdir()
     pq.write_table(pa.table({"x": [1, 2, 3]}), folder / "part-0.parquet")
-    storage = Storage(spark, tmp_path.as_uri())
+    storage = Storage.at(spark, tmp_path.as_uri())
     assert storage.seals_of_written("rows", 3) == storage.seals("rows")
     with pytest.raises(StorageError, match=r"wrote 5 rows to .*/rows, where the driver finds 3: .* all machines share"):
         storage.seals_of_written("rows", 5)

@@ -34,7 +34,7 @@ def numbers(*values: int) -> pa.Table:
 
 
 def test_the_answers_on_disk_stay_bounded_over_restarts(spark: SparkSession, tmp_path: Path) -> None:
-    storage = Storage(spark, tmp_path.as_uri())
+    storage = Storage.at(spark, tmp_path.as_uri())
     sealed: dict[str, Seals] = {}
     for cycle in range(30):
         files = AnswerFiles(storage, 6, sealed)
@@ -47,7 +47,7 @@ def test_the_answers_on_disk_stay_bounded_over_restarts(spark: SparkSession, tmp
 
 def test_answers_of_many_queries_share_a_file(spark: SparkSession, tmp_path: Path) -> None:
     answers = {"a": numbers(1, 2), "b": pa.table({"y": ["z"]})}
-    AnswerFiles(Storage(spark, tmp_path.as_uri()), 10, {}).write(3, answers)
+    AnswerFiles(Storage.at(spark, tmp_path.as_uri()), 10, {}).write(3, answers)
     (file,) = (tmp_path / "answers").glob("*.arrows")
     data = file.read_bytes()
     assert answers_in(data, "a") == answers["a"]
@@ -56,7 +56,7 @@ def test_answers_of_many_queries_share_a_file(spark: SparkSession, tmp_path: Pat
 
 
 def test_the_answers_of_one_cycle_on_disk_are_bounded_per_query(spark: SparkSession, tmp_path: Path) -> None:
-    AnswerFiles(Storage(spark, tmp_path.as_uri()), 3, {}).write(0, {"q": numbers(*range(10)), "r": numbers(1)})
+    AnswerFiles(Storage.at(spark, tmp_path.as_uri()), 3, {}).write(0, {"q": numbers(*range(10)), "r": numbers(1)})
     (file,) = (tmp_path / "answers").glob("*.arrows")
     assert answers_in(file.read_bytes(), "q") == numbers(7, 8, 9)
     assert answers_in(file.read_bytes(), "r") == numbers(1)
@@ -77,7 +77,7 @@ def test_a_cycle_that_comes_again_replaces_its_file(spark: SparkSession, tmp_pat
 def test_an_unfinished_file_is_hidden_from_those_who_read_the_folder(spark: SparkSession, tmp_path: Path) -> None:
     sink = FileSink(spark, tmp_path.as_uri(), "json")
     sink.write(numbers(1), 0)
-    Storage(spark, tmp_path.as_uri()).draft("000000000001.json", b'{"x": ')
+    Storage.at(spark, tmp_path.as_uri()).draft("000000000001.json", b'{"x": ')
     assert [row.x for row in spark.read.schema("x BIGINT").json(str(tmp_path)).collect()] == [1]
 
 

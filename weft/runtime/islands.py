@@ -168,7 +168,7 @@ class Islands:
 
     def hold(self, cycle: int, intent: Intent, commit: Commit) -> Held:
         """Write down what a cycle was decided by, whose rows are written down already."""
-        self._storage.write_json(held_record(cycle), HeldCycle(intent, commit.streams))
+        self._storage.write_record(held_record(cycle), HeldCycle(intent, commit.streams))
         rows = self._rows_held.pop(cycle, 0)
         return Held(cycle, rows, sum(seal.size for seal in self._storage.seals(held_rows(cycle)).values()))
 
@@ -186,7 +186,8 @@ class Islands:
         return Batch([BatchPart(dict(enumerate(plan.streams)), rows)])
 
     def _record(self, cycle: int) -> HeldCycle:
-        return self._storage.read_record(held_record(cycle), HeldCycle)
+        record: HeldCycle = self._storage.read_record(held_record(cycle), HeldCycle)
+        return record
 
     def snapshots(self, commit: Commit) -> set[str]:
         """The paths of the snapshots of tables that held cycles read."""

@@ -42,7 +42,7 @@ class ProjectState:
             )
         self._spark = spark
         self._on_step = on_step
-        self.storage = Storage.made_private(spark, root)
+        self.storage = Storage.at(spark, root, is_private=True)
         self.commits = CommitLog(self.storage, catalog.project)
         check_catalog(catalog, self.last, self.intent)
         check_files(self.last, self.storage)
@@ -104,11 +104,11 @@ class ProjectState:
     def check_sources(self, *, named: bool) -> None:
         """Refuse to change between named and unnamed sources: Spark knows them so for the life of a checkpoint."""
         if self.storage.exists("sources.json"):
-            _refuse_other_sources(self.storage.read_json("sources.json")["named"], named)
+            _refuse_other_sources(self.storage.read_record("sources.json")["named"], named)
         elif self.last.cycle >= 0:
             raise damaged(self.storage.path("sources.json"), "is missing")
         else:
-            self.storage.write_json("sources.json", {"named": named})
+            self.storage.write_record("sources.json", {"named": named})
 
     def fit_checkpoint(self, *, may_write: bool) -> str | None:
         """Make Spark's checkpoint fit the newest commit, and the cycle that was begun after it; what was done."""

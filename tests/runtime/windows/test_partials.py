@@ -48,7 +48,7 @@ def test_files_come_together_whether_signatures_were_packed_into_slices_or_not()
 def test_small_segments_become_one_and_large_ones_stay_as_they_are(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = StateStore(Storage(spark, str(tmp_path)))
+    store = StateStore(Storage.at(spark, str(tmp_path)))
     log = PartialLog(store)
     layout = Layout((), {}, 0, ("count(1)",))
 

@@ -40,7 +40,7 @@ class FileSink:
     """
 
     def __init__(self, spark: SparkSession, path: str, format_: str) -> None:
-        self._storage = Storage(spark, path)
+        self._storage = Storage.at(spark, path)
         self._format = format_
 
     def write(self, table: pa.Table, cycle: int) -> None:
@@ -159,11 +159,11 @@ def take_folder(spark: SparkSession, catalog: Catalog, query: Query) -> None:
     refused = sink_refusal(query.sink, catalog.allowed_paths())
     if refused is not None:
         raise SinkError(refused)
-    storage = Storage(spark, dict(query.sink.options)["path"])
+    storage = Storage.at(spark, dict(query.sink.options)["path"])
     owner = {"project": catalog.project, "query": query.name}
     if storage.exists(_OWNER):
         try:
-            found = storage.read_json(_OWNER)
+            found = storage.read_record(_OWNER)
         except StorageError:
             raise SinkError(
                 f"{storage.path(_OWNER)}, which names the query that writes there, is damaged; delete that file if no "
@@ -183,4 +183,4 @@ def take_folder(spark: SparkSession, catalog: Catalog, query: Query) -> None:
                 f"{storage.root} belongs to {writer}; give each query a folder of its own, or delete "
                 f"{storage.path(_OWNER)} if that one is gone"
             )
-    storage.write_json(_OWNER, owner)
+    storage.write_record(_OWNER, owner)

@@ -115,9 +115,9 @@ class TableSnapshots:
                 rows = self._write(table, frame, path)
                 seals = self._storage.seals_of_written(path, rows)
                 record = {"table": table.name, "rows": rows, "origin": origin, "seals": seals}
-                self._storage.write_json(f"{path}.json", record)
+                self._storage.write_record(f"{path}.json", record)
                 self._checked.add(path)
-            return Segment(path, self._storage.read_json(f"{path}.json")["rows"], None, None)
+            return Segment(path, self._storage.read_record(f"{path}.json")["rows"], None, None)
         except (PySparkException, Py4JJavaError) as error:
             raise SourceError(
                 f"table '{table.name}' cannot be read from {table.format}: {_reason(error)}; "
@@ -137,7 +137,7 @@ class TableSnapshots:
         """Raise StorageError unless the snapshot at a path is as it was written."""
         if not self._storage.exists(f"{path}.json"):
             raise damaged(self._storage.path(f"{path}.json"), "is missing")
-        sealed = msgspec.convert(self._storage.read_json(f"{path}.json")["seals"], Seals)
+        sealed = msgspec.convert(self._storage.read_record(f"{path}.json")["seals"], Seals)
         check(self._storage.path(path), sealed, self._storage.seals(path))
         self._checked.add(path)
 

@@ -283,7 +283,7 @@ class CommitLog:
     def _check_owner(self, project: str) -> None:
         """A state directory belongs to one project; mixing two would corrupt both."""
         if self._storage.exists("owner.json"):
-            if self._storage.read_json("owner.json").get("project") != project:
+            if self._storage.read_record("owner.json").get("project") != project:
                 raise StorageError(
                     f"{self._storage.root} holds the state of another project; give this one a state directory of "
                     "its own, or bring back the catalog that the state belongs to: weft init DIR --recover"
@@ -291,7 +291,7 @@ class CommitLog:
         elif self._storage.names("commits"):
             raise damaged(self._storage.path("owner.json"), "is missing, which says whose the commits are")
         else:
-            self._storage.write_json("owner.json", {"project": project})
+            self._storage.write_record("owner.json", {"project": project})
 
     def _cycles(self, folder: str) -> list[int]:
         return sorted(
@@ -310,7 +310,7 @@ class CommitLog:
         return self._storage.read_record(name, Intent) if self._storage.exists(name) else None
 
     def declare(self, cycle: int, intent: Intent) -> None:
-        self._storage.write_json(f"intents/{cycle:012d}.json", intent)
+        self._storage.write_record(f"intents/{cycle:012d}.json", intent)
 
     def draft(self, commit: Commit) -> None:
         """Write a cycle's record, which does not count yet."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,50 +27,62 @@ def local_uri(path: Path) -> str:
     return f"file://{path.resolve()}"
 
 
-class Storage:
+class Storage(ABC):
     """Small files under one root, written atomically: a reader sees all of a file or none of it."""
 
-    def __init__(self, spark: SparkSession, root: str) -> None:
+    def __init__(self, root: str) -> None:
+        self.root = root
+
+    @staticmethod
+    def at(spark: SparkSession, root: str, *, is_private: bool = False) -> Storage:
+        """The files under a root. Only this user can enter a private one, if it is on a local disk."""
         base = spark.sparkContext._jvm.org.apache.hadoop.fs.Path(root.rstrip("/"))
         hadoop = base.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
-        self.root = str(hadoop.makeQualified(base).toString())
-        is_local = self.root.startswith("file:")
-        self._files: _Files = _LocalFiles(self.root) if is_local else _HadoopFiles(spark, hadoop, self.root)
-
-    @classmethod
-    def made_private(cls, spark: SparkSession, root: str) -> Self:
-        """Small files under a root that, on a local disk, this user alone can enter."""
-        storage = cls(spark, root)
-        if isinstance(storage._files, _LocalFiles):
-            storage._files.make_private()
-        return storage
+        qualified = str(hadoop.makeQualified(base).toString())
+        if qualified.startswith("file:"):
+            return _LocalStorage(qualified, is_private)
+        return _HadoopStorage(spark, hadoop, qualified)
 
     def path(self, name: str) -> str:
         return f"{self.root}/{name}"
 
-    def exists(self, name: str) -> bool:
-        return self._files.exists(name)
+    @abstractmethod
+    def exists(self, name: str) -> bool: ...
 
+    @abstractmethod
     def names(self, folder: str) -> list[str]:
         """The names of the files and folders in a folder; none if it does not exist."""
-        return sorted(self._files.names(folder))
 
-    def read_bytes(self, name: str) -> bytes:
-        return self._files.read(name)
+    @abstractmethod
+    def read_bytes(self, name: str) -> bytes: ...
 
-    def read_part(self, name: str, offset: int, length: int) -> bytes:
-        return self._files.read_part(name, offset, length)
+    @abstractmethod
+    def read_part(self, name: str, offset: int, length: int) -> bytes: ...
 
-    def read_json(self, name: str) -> Any:
-        """Read a record that `write_json` has written; StorageError if the file is not as it was written."""
-        return opened(self.read_bytes(name), self.path(name))
+    @abstractmethod
+    def delete(self, name: str) -> None:
+        """Delete a file or folder; it is no error if it is not there."""
 
-    def read_record(self, name: str, type_: type[Record]) -> Record:
-        """Read a record of a type; StorageError if the file is not as it was written."""
-        record: Record = opened(self.read_bytes(name), self.path(name), type_)
-        return record
+    @abstractmethod
+    def persist(self, name: str) -> None:
+        """Make sure that a file or folder which Spark's tasks have written survives a power cut."""
 
-    def write_json(self, name: str, value: Any) -> None:
+    @abstractmethod
+    def _write_draft(self, name: str, data: bytes) -> None: ...
+
+    @abstractmethod
+    def _rename_draft(self, name: str) -> None: ...
+
+    @abstractmethod
+    def _seals(self, name: str) -> Iterator[tuple[str, Seal]]: ...
+
+    # -- records and seals --------------------------------------------------------------------------------------------
+
+    def read_record(self, name: str, type_: type[Record] | Any = Any) -> Any:
+        """Read a record; StorageError if the file is not as it was written."""
+        return opened(self.read_bytes(name), self.path(name), type_)
+
+    def write_record(self, name: str, value: Any) -> None:
         """Write a record, with its checksum."""
         self.write_bytes(name, sealed(name, value))
 
@@ -78,7 +91,7 @@ class Storage:
 
         Files that Spark does not read, whose names begin with `_` or `.`, do not count.
         """
-        return dict(self._files.seals(name))
+        return dict(self._seals(name))
 
     def seals_of_written(self, path: str, rows: int | None) -> Seals:
         """Return the seals of a file, or of a folder to which Spark's tasks have written so many `rows` as Parquet.
@@ -99,10 +112,6 @@ class Storage:
         self.persist(path)
         return {name: seal_of(data) for name, data in contents.items()}
 
-    def persist(self, name: str) -> None:
-        """Make sure that a file or folder which Spark's tasks have written survives a power cut."""
-        self._files.persist(name)
-
     def write_bytes(self, name: str, data: bytes) -> None:
         """Write a file under a temporary name and rename it: after a crash it is there whole, or not at all."""
         self.draft(name, data)
@@ -111,14 +120,14 @@ class Storage:
     def draft(self, name: str, data: bytes) -> None:
         """Write what a file will hold under a temporary name, which readers of the folder pass over."""
         try:
-            self._files.draft(name, data)
+            self._write_draft(name, data)
         except Exception as error:
             raise self._unwritable(name, error) from error
 
     def publish(self, name: str) -> None:
         """Give a drafted file its name, in place of an older one."""
         try:
-            self._files.publish(name)
+            self._rename_draft(name)
         except Exception as error:
             raise self._unwritable(name, error) from error
 
@@ -128,43 +137,25 @@ class Storage:
             "and the cycle is run again at the next start"
         )
 
-    def delete(self, name: str) -> None:
-        """Delete a file or folder; it is no error if it is not there."""
-        self._files.delete(name)
 
-
-class _Files(Protocol):
-    """What a file system must be able to do with names below a root."""
-
-    def exists(self, name: str) -> bool: ...
-    def names(self, folder: str) -> list[str]: ...
-    def read(self, name: str) -> bytes: ...
-    def read_part(self, name: str, offset: int, length: int) -> bytes: ...
-    def draft(self, name: str, data: bytes) -> None: ...
-    def publish(self, name: str) -> None: ...
-    def delete(self, name: str) -> None: ...
-    def seals(self, name: str) -> Iterator[tuple[str, Seal]]: ...
-    def persist(self, name: str) -> None: ...
-
-
-class _LocalFiles:
+class _LocalStorage(Storage):
     """A local disk. Bytes that went through Java would be copied three times on the way."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, is_private: bool) -> None:
+        super().__init__(root)
         self._root = Path("/" + root.removeprefix("file:").lstrip("/"))
-
-    def make_private(self) -> None:
-        private_folder(self._root)
-        flush(self._root.parent)
+        if is_private:
+            private_folder(self._root)
+            flush(self._root.parent)
 
     def exists(self, name: str) -> bool:
         return (self._root / name).exists()
 
     def names(self, folder: str) -> list[str]:
         path = self._root / folder
-        return os.listdir(path) if path.exists() else []
+        return sorted(os.listdir(path)) if path.exists() else []
 
-    def read(self, name: str) -> bytes:
+    def read_bytes(self, name: str) -> bytes:
         return (self._root / name).read_bytes()
 
     def read_part(self, name: str, offset: int, length: int) -> bytes:
@@ -172,12 +163,12 @@ class _LocalFiles:
             file.seek(offset)
             return file.read(length)
 
-    def draft(self, name: str, data: bytes) -> None:
+    def _write_draft(self, name: str, data: bytes) -> None:
         path = self._root / name
         make_folder(path.parent)
         write_draft(path, data, is_private=False)
 
-    def publish(self, name: str) -> None:
+    def _rename_draft(self, name: str) -> None:
         path = self._root / name
         publish(draft_path(path), path, is_flushed=True)
 
@@ -188,7 +179,7 @@ class _LocalFiles:
         else:
             path.unlink(missing_ok=True)
 
-    def seals(self, name: str) -> Iterator[tuple[str, Seal]]:
+    def _seals(self, name: str) -> Iterator[tuple[str, Seal]]:
         path = self._root / name
         if path.is_file():
             yield "", seal_of_file(path)
@@ -205,16 +196,16 @@ class _LocalFiles:
             flush(parent)
 
 
-class _HadoopFiles:
+class _HadoopStorage(Storage):
     """Any file system that Hadoop knows."""
 
     def __init__(self, spark: SparkSession, hadoop: Any, root: str) -> None:
+        super().__init__(root)
         self._jvm = spark.sparkContext._jvm
         self._hadoop = hadoop
-        self._root = root
 
     def _at(self, name: str) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(f"{self._root}/{name}")
+        return self._jvm.org.apache.hadoop.fs.Path(self.path(name))
 
     def exists(self, name: str) -> bool:
         return bool(self._hadoop.exists(self._at(name)))
@@ -222,9 +213,9 @@ class _HadoopFiles:
     def names(self, folder: str) -> list[str]:
         if not self.exists(folder):
             return []
-        return [str(status.getPath().getName()) for status in self._hadoop.listStatus(self._at(folder))]
+        return sorted(str(status.getPath().getName()) for status in self._hadoop.listStatus(self._at(folder)))
 
-    def read(self, name: str) -> bytes:
+    def read_bytes(self, name: str) -> bytes:
         stream = self._hadoop.open(self._at(name))
         try:
             return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
@@ -239,7 +230,7 @@ class _HadoopFiles:
         finally:
             stream.close()
 
-    def draft(self, name: str, data: bytes) -> None:
+    def _write_draft(self, name: str, data: bytes) -> None:
         out = self._hadoop.create(self._at(_draft(name)), True)
         try:
             out.write(bytearray(data))
@@ -247,7 +238,7 @@ class _HadoopFiles:
         finally:
             out.close()
 
-    def publish(self, name: str) -> None:
+    def _rename_draft(self, name: str) -> None:
         if self.exists(name):
             self._hadoop.delete(self._at(name), False)
         if not self._hadoop.rename(self._at(_draft(name)), self._at(name)):
@@ -256,7 +247,7 @@ class _HadoopFiles:
     def delete(self, name: str) -> None:
         self._hadoop.delete(self._at(name), True)
 
-    def seals(self, name: str) -> Iterator[tuple[str, Seal]]:
+    def _seals(self, name: str) -> Iterator[tuple[str, Seal]]:
         if not self.exists(name):
             return
         top = self._at(name)
