@@ -8,9 +8,10 @@ each *distinct* row of numbers (a **kind** of rows):
     rows ── subjects ──> numbers of intervals ── distinct ──> all sets, evaluated ── expanded ──> rows of each set
 
 A set is the conjunction of a node of the shared plan, and has the node's number. The cost is rows · subjects +
-distinct rows · clauses. Joins use it, whose conditions are many and whose constants repeat. Delivery looks thousands of
-single subscriptions up in an index of boxes over the same intervals instead (`weft/delivery/matching/index.py`): there
-nearly every row has numbers of its own, and few sets hold for it.
+distinct rows · clauses. Joins use it, whose conditions are many and whose constants repeat, and so do the owners of
+streams in a federation. Delivery looks thousands of single subscriptions up in an index of boxes over the intervals of
+the same subjects (`weft/delivery/matching/index.py`): there nearly every row has numbers of its own, and few sets hold
+for it.
 
 Columns come as Arrow. What cannot be computed here exactly comes as a column that Spark has computed.
 """
@@ -18,6 +19,7 @@ Columns come as Arrow. What cannot be computed here exactly comes as a column th
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -61,13 +63,20 @@ class ColumnCombination:
 
 @dataclass(frozen=True, slots=True)
 class ColumnComparison:
-    """How two columns of one type compare: −1, 0 or 1."""
+    """How two columns compare: −1, 0 or 1."""
 
     left: str
     right: str
 
 
-Value: TypeAlias = PlainColumn | ColumnCombination | ColumnComparison
+@dataclass(frozen=True, slots=True)
+class LargestColumn:
+    """The largest of some columns with whole numbers."""
+
+    columns: tuple[str, ...]
+
+
+Value: TypeAlias = PlainColumn | ColumnCombination | ColumnComparison | LargestColumn
 
 
 @dataclass(frozen=True)
@@ -87,6 +96,9 @@ class ParentLabel:
     column: str
     node: int
 
+
+#: Numbers of intervals, from a first one to a last one, both included.
+Ranges: TypeAlias = tuple[tuple[int, int], ...]
 
 #: One of these must hold; and for a node, all of its clauses.
 Clause: TypeAlias = tuple[Check | ParentLabel, ...]
@@ -172,7 +184,7 @@ class RowMatcher:
             for check in clause:
                 if isinstance(check, Check):
                     found.setdefault(check.value, {})[check] = None
-        return tuple(SubjectIntervals(value, tuple(checks)) for value, checks in found.items())
+        return tuple(SubjectIntervals(value, [each.values for each in checks]) for value, checks in found.items())
 
     @cached_property
     def _truths(self) -> tuple[tuple[tuple[int, Mask], ...], ...]:
@@ -180,7 +192,7 @@ class RowMatcher:
         numbers = {intervals.value: number for number, intervals in enumerate(self._subjects)}
         return tuple(
             tuple(
-                (numbers[check.value], self._subjects[numbers[check.value]].truth(check))
+                (numbers[check.value], self._subjects[numbers[check.value]].truth(check.values))
                 for check in clause
                 if isinstance(check, Check)
             )
@@ -225,28 +237,37 @@ class RowMatcher:
 
 
 class SubjectIntervals:
-    """The elementary intervals of a subject, and in which of them a check of it holds."""
+    """The elementary intervals that some sets of a subject's values cut these into."""
 
-    def __init__(self, value: Value, checks: Sequence[Check]) -> None:
+    def __init__(self, value: Value, sets: Iterable[ValueSet]) -> None:
         self.value = value
-        cuts = sorted({cut for check in checks for span in check.values.spans for cut in span} - {FIRST, LAST})
-        self._first_above = {cut: number for number, cut in enumerate((FIRST, *cuts, LAST))}
-        self._intervals = ElementaryIntervals([(_constant(place), side) for _, place, side in cuts])
+        self.cuts = sorted({cut for each in sets for span in each.spans for cut in span} - {FIRST, LAST})
+        self._intervals = ElementaryIntervals([(_constant(place), side) for _, place, side in self.cuts])
+        #: The number of NULL, after those of all intervals.
+        self.null = self._intervals.null
 
-    def truth(self, check: Check) -> Mask:
-        """In which intervals a check holds; the last entry is NULL's."""
-        truth = np.zeros(self._intervals.null + 1, dtype=bool)
-        for low, high in check.values.spans:
-            truth[self._first_above[low] : self._first_above[high]] = True
-        truth[-1] = check.values.null
+    def ranges(self, values: ValueSet) -> Ranges:
+        """The intervals that have a part in a set, from a first one to a last one, in ascending order."""
+        spans = ((bisect_right(self.cuts, low), bisect_left(self.cuts, high)) for low, high in values.spans)
+        return (*spans, *([(self.null, self.null)] if values.null else ()))
+
+    def truth(self, values: ValueSet) -> Mask:
+        """Which intervals are in a set; the last entry is NULL's."""
+        truth = np.zeros(self.null + 1, dtype=bool)
+        for first, last in self.ranges(values):
+            truth[first : last + 1] = True
         return truth
 
-    def numbers(self, table: pa.Table) -> Positions:
+    def numbers(self, table: pa.Table | pa.RecordBatch) -> Positions:
         """The number of the interval that each row's value lies in."""
         if isinstance(self.value, PlainColumn):
             return self._intervals.of(table[self.value.column])
         if isinstance(self.value, ColumnComparison):
             return self._intervals.of_ordinals(*_compared(table[self.value.left], table[self.value.right]), scale=0)
+        if isinstance(self.value, LargestColumn):
+            found = [ordinals(table[name]) for name in self.value.columns]
+            numbers, nulls = np.max([each for each, _ in found], axis=0), np.any([each for _, each in found], axis=0)
+            return self._intervals.of_ordinals(numbers, nulls, scale=0)
         return self._intervals.of_ordinals(*_combined(self.value, table), scale=self.value.scale)
 
 
@@ -278,13 +299,23 @@ def _saturated_sum(left: Numbers, right: Numbers) -> Numbers:
     return total
 
 
-def _compared(left: pa.ChunkedArray, right: pa.ChunkedArray) -> tuple[Numbers, Mask]:
+def _compared(left: pa.ChunkedArray | pa.Array, right: pa.ChunkedArray | pa.Array) -> tuple[Numbers, Mask]:
     nulls = np.asarray(pc.or_(pc.is_null(left), pc.is_null(right)))
     if is_text_array(left.type):
+        left, right = (
+            each.cast(each.type.value_type) if pa.types.is_dictionary(each.type) else each for each in (left, right)
+        )
         less, equal = pc.less(left, right), pc.equal(left, right)
         signs = 1 - np.asarray(pc.fill_null(equal, False)) - 2 * np.asarray(pc.fill_null(less, False)).astype(np.int64)
         return signs, nulls
-    first, second = ordinals(left)[0], ordinals(right)[0]
+    if pa.types.is_floating(left.type) or pa.types.is_floating(right.type):
+        # Numbers of two kinds compare as DOUBLEs, as SQL has it.
+        left, right = left.cast(pa.float64(), safe=False), right.cast(pa.float64(), safe=False)
+    scales = [each.type.scale if pa.types.is_decimal(each.type) else 0 for each in (left, right)]
+    first, second = (
+        ordinals(each)[0] if scale == max(scales) else ordinals(each)[0].astype(object) * 10 ** (max(scales) - scale)
+        for each, scale in zip((left, right), scales, strict=True)
+    )
     return (first > second).astype(np.int64) - (first < second).astype(np.int64), nulls
 
 

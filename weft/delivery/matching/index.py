@@ -1,9 +1,9 @@
 """The index of a group: finds, for thousands of subscriptions at once, the rows of a batch that each of them takes.
 
-Every conjunction of every subscription is a box over the axes of `conditions`. A box is entered under one axis: the one
-of which it wants the smallest part. For a batch
+Every conjunction of every subscription is a box over the subjects of `conditions`, its axes. A box is entered under one
+axis: the one of which it wants the smallest part. For a batch
 
-1  rows are sorted by their pieces, once for each axis that boxes are entered under;
+1  rows are sorted by their intervals, once for each axis that boxes are entered under;
 2  the rows that a box may hold are then a slice, whose ends are found for all boxes together by binary search;
 3  the candidates, and only they, are compared with the rest of their box, all boxes together, axis by axis;
 4  then with schedules and with the windows of joins, again together.
@@ -19,27 +19,21 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from weft.arrays.chunks import positions_in_ranges
+from weft.arrays.ordinals import Mask, Positions
+from weft.delivery.log.delivery_errors import DeliveryError
 from weft.delivery.log.itinerary import Span, needed
-from weft.delivery.matching.conditions import (
-    ANYWHERE,
-    LAST,
-    Axis,
-    Meetings,
-    Ranges,
-    Schedules,
-    constants_of,
-    demands_of,
-    ranges_of,
-)
-from weft.delivery.matching.places import NULL_PIECE, Constants, Pieces
-from weft.plan.subscription import Subscription
+from weft.delivery.matching.conditions import Meetings, box_of, numbers_of, subjects_of
+from weft.plan.subscription import Meeting, Subscription
+from weft.predicates.row_matching import Ranges
 
 Member = TypeVar("Member", bound=Hashable)
-Leg = tuple[Subscription, Span]
+
+#: A number after those of all intervals.
+_LAST: Final = 2**31 - 1
+_ANYWHERE: Final[Ranges] = ((0, _LAST),)
 
 _PORTION: Final = 1 << 21
 _FOREVER: Final = 2**62
@@ -47,7 +41,7 @@ _FOREVER: Final = 2**62
 
 @dataclass(frozen=True, slots=True)
 class _Box:
-    """A conjunction of a leg: the leg, and the ranges of pieces that it allows on each axis that it speaks of."""
+    """A conjunction of a leg: the leg, and the ranges of intervals that it allows on each axis that it speaks of."""
 
     leg: int
     ranges: Mapping[int, Ranges]
@@ -63,26 +57,31 @@ class Index(Generic[Member]):
         self._member_of_leg = np.array([number[member] for member, _, _ in legs], dtype=np.int64)
         self._epoch = np.array([span.epoch for _, _, span in legs], dtype=np.int64)
         self._since, self._until = _cycles([span for _, _, span in legs])
-        asked = [
-            (at, demands_of(conjunction, span))
-            for at, (_, subscription, span) in enumerate(legs)
-            for conjunction in subscription.any_of
+        try:
+            boxes = [
+                (leg, box)
+                for leg, (_, subscription, span) in enumerate(legs)
+                for conjunction in subscription.any_of
+                if (box := box_of(conjunction, span)) is not None
+            ]
+            subjects = subjects_of(box for _, box in boxes)
+        except TypeError as error:
+            raise DeliveryError(f"a column is compared with constants that cannot be ordered: {error}") from error
+        self._axes = list(subjects.values())
+        axis_of = {subject: axis for axis, subject in enumerate(subjects)}
+        self._boxes = [
+            _Box(leg, {axis_of[subject]: subjects[subject].ranges(values) for subject, values in box.items()})
+            for leg, box in boxes
         ]
-        constants = constants_of(demands for _, demands in asked)
-        self._axes: list[tuple[Axis, Constants]] = list(constants.items())
-        place = {axis: at for at, axis in enumerate(constants)}
-        boxes = [
-            _Box(leg, {place[axis]: ranges_of(said, constants[axis]) for axis, said in demands.items()})
-            for leg, demands in asked
-        ]
-        self._boxes = [box for box in boxes if all(box.ranges.values())]
         self._hulls()
         self._enter()
-        self._schedules = Schedules([subscription.schedule for _, subscription, _ in legs])
-        self._meetings = Meetings([subscription.meeting for _, subscription, _ in legs])
-        self._present: dict[tuple[str, ...], npt.NDArray[np.bool_]] = {}
+        # A window instance whose end is on a schedule is a row that meets, alone, for an instant.
+        schedules = [subscription.schedule for _, subscription, _ in legs]
+        ends = [None if each is None else Meeting(((each.column, 1),), each.slide, each.origin) for each in schedules]
+        self._meetings = Meetings(ends), Meetings([subscription.meeting for _, subscription, _ in legs])
+        self._present: dict[tuple[str, ...], Mask] = {}
 
-    def matches(self, rows: pa.RecordBatch, epoch: int, cycle: int) -> Iterator[tuple[Member, npt.NDArray[np.int64]]]:
+    def matches(self, rows: pa.RecordBatch, epoch: int, cycle: int) -> Iterator[tuple[Member, Positions]]:
         """The members that take rows of a batch, each with the positions of its rows in ascending order."""
         live = (self._epoch == epoch) & (self._since <= cycle) & (cycle < self._until) & self._answerable(rows)
         if not live.any() or not rows.num_rows:
@@ -100,10 +99,10 @@ class Index(Generic[Member]):
     # -- making -------------------------------------------------------------------------------------------------------
 
     def _hulls(self) -> None:
-        """What each box allows on each axis, from the first piece to the last; gaps in between are looked at apart."""
+        """What each box allows on each axis, from a first interval to a last; gaps in between are looked at apart."""
         shape = len(self._boxes), len(self._axes)
-        self._low = np.full(shape, NULL_PIECE, np.int32)
-        self._high = np.full(shape, LAST, np.int32)
+        self._low = np.zeros(shape, np.int32)
+        self._high = np.full(shape, _LAST, np.int32)
         self._leg = np.array([box.leg for box in self._boxes], dtype=np.int64)
         self._gaps: dict[int, list[tuple[int, Ranges]]] = {}
         for at, box in enumerate(self._boxes):
@@ -117,17 +116,16 @@ class Index(Generic[Member]):
         entries: dict[int | None, list[tuple[int, int, int]]] = {}
         for at, box in enumerate(self._boxes):
             axis = min(box.ranges, key=lambda axis: self._part(axis, box.ranges[axis]), default=None)
-            ranges = ANYWHERE if axis is None else box.ranges[axis]
+            ranges = _ANYWHERE if axis is None else box.ranges[axis]
             entries.setdefault(axis, []).extend((at, low, high) for low, high in ranges)
         self._entries = {axis: np.array(listed, dtype=np.int64) for axis, listed in entries.items()}
 
     def _part(self, axis: int, ranges: Ranges) -> float:
-        last = 2 * len(self._axes[axis][1])
-        return sum(min(high, last) - low + 1 for low, high in ranges) / (last + 1)
+        return sum(high - low + 1 for low, high in ranges) / (self._axes[axis].null + 1)
 
     # -- finding ------------------------------------------------------------------------------------------------------
 
-    def _answerable(self, rows: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    def _answerable(self, rows: pa.RecordBatch) -> Mask:
         """The legs whose columns are all there. Others have no rows here: these were sent for someone else."""
         names = tuple(rows.schema.names)
         if names not in self._present:
@@ -135,9 +133,9 @@ class Index(Generic[Member]):
             self._present[names] = np.array([needs <= there for needs in self._needs], dtype=bool)
         return self._present[names]
 
-    def _candidates(self, rows: pa.RecordBatch, live: npt.NDArray[np.bool_]) -> Iterator[tuple[Any, Any]]:
+    def _candidates(self, rows: pa.RecordBatch, live: Mask) -> Iterator[tuple[Any, Any]]:
         """Pairs of boxes and rows that may belong together, in portions."""
-        self._known: dict[int, Pieces] = {}
+        self._known: dict[int, Positions] = {}
         for axis, entries in self._entries.items():
             entered = entries[live[self._leg[entries[:, 0]]]]
             if not len(entered):
@@ -146,7 +144,7 @@ class Index(Generic[Member]):
                 order = np.arange(rows.num_rows)
                 starts, counts = np.zeros(len(entered), np.int64), np.full(len(entered), rows.num_rows)
             else:
-                found = self._pieces(rows, axis)
+                found = self._numbers(rows, axis)
                 order = np.argsort(found, kind="stable")
                 ordered = found[order]
                 starts = np.searchsorted(ordered, entered[:, 1], "left")
@@ -156,18 +154,18 @@ class Index(Generic[Member]):
                 boxes, begin, count = entered[some][portion, 0], starts[some][portion], counts[some][portion]
                 yield np.repeat(boxes, count), order[positions_in_ranges(begin, count)]
 
-    def _survivors(self, rows: pa.RecordBatch, boxes: Any, at: Any) -> npt.NDArray[np.int64]:
+    def _survivors(self, rows: pa.RecordBatch, boxes: Any, at: Any) -> Positions:
         """The candidates that satisfy all of their box, its schedule and its windows, as member · rows + row."""
-        used = (self._low[boxes] > NULL_PIECE) | (self._high[boxes] < LAST)
+        used = (self._low[boxes] > 0) | (self._high[boxes] < _LAST)
         for axis in np.flatnonzero(used.any(axis=0)):
-            found = self._pieces(rows, int(axis))[at]
+            found = self._numbers(rows, int(axis))[at]
             held = (self._low[boxes, axis] <= found) & (found <= self._high[boxes, axis])
             boxes, at = boxes[held], at[held]
         boxes, at = self._outside_gaps(rows, boxes, at)
-        for check in (self._schedules, self._meetings):
+        for check in self._meetings:
             held = check.holds(rows, self._leg[boxes], at)
             boxes, at = boxes[held], at[held]
-        survivors: npt.NDArray[np.int64] = self._member_of_leg[self._leg[boxes]] * rows.num_rows + at
+        survivors: Positions = self._member_of_leg[self._leg[boxes]] * rows.num_rows + at
         return survivors
 
     def _outside_gaps(self, rows: pa.RecordBatch, boxes: Any, at: Any) -> tuple[Any, Any]:
@@ -177,32 +175,31 @@ class Index(Generic[Member]):
         for box in np.unique(boxes):
             for axis, ranges in self._gaps.get(int(box), ()):
                 mine = np.flatnonzero(boxes == box)
-                found = self._pieces(rows, axis)[at[mine]]
+                found = self._numbers(rows, axis)[at[mine]]
                 bounds = np.array(ranges)
                 place = np.searchsorted(bounds[:, 0], found, "right") - 1
                 held[mine] &= (place >= 0) & (found <= bounds[place, 1])
         return boxes[held], at[held]
 
-    def _pieces(self, rows: pa.RecordBatch, axis: int) -> Pieces:
+    def _numbers(self, rows: pa.RecordBatch, axis: int) -> Positions:
         if axis not in self._known:
-            what, among = self._axes[axis]
-            self._known[axis] = what.pieces(rows, among)
+            self._known[axis] = numbers_of(self._axes[axis], rows)
         return self._known[axis]
 
 
-def _cycles(spans: Sequence[Span]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _cycles(spans: Sequence[Span]) -> tuple[Positions, Positions]:
     """The cycles from and before which each span has rows."""
     since = [span.since if not span.by and span.since is not None else -_FOREVER for span in spans]
     until = [span.until if not span.by and span.until is not None else _FOREVER for span in spans]
     return np.array(since, dtype=np.int64), np.array(until, dtype=np.int64)
 
 
-def _portions(counts: npt.NDArray[np.int64]) -> Iterator[slice]:
+def _portions(counts: Positions) -> Iterator[slice]:
     """Slices of entries that have about as many candidates as fit in memory at once."""
     return _runs(np.cumsum(counts) // _PORTION)
 
 
-def _runs(numbers: npt.NDArray[np.int64]) -> Iterator[slice]:
+def _runs(numbers: Positions) -> Iterator[slice]:
     """Slices of equal neighbours."""
     if len(numbers):
         starts = np.flatnonzero(np.r_[True, numbers[1:] != numbers[:-1]]).tolist()

@@ -18,21 +18,22 @@ only the buckets that these can be in. Buckets are no promise: every row is stil
 from __future__ import annotations
 
 import zlib
-from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
 from weft.algebra.expressions import Value
-from weft.delivery.log.itinerary import Itinerary
-from weft.delivery.matching.places import NULL_PIECE, constants, pieces
+from weft.delivery.log.itinerary import Itinerary, Span
+from weft.delivery.matching.conditions import box_of, numbers_of, place_of
 from weft.delivery.nats.connection import subject_token
 from weft.plan.subscription import Comparison, Conjunction, constant_as_json, constant_from_json
+from weft.predicates.domains import EVERYTHING, ValueSet, satisfying
+from weft.predicates.row_matching import PlainColumn, SubjectIntervals
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,9 @@ def mark_of(data: bytes) -> ParcelMark:
 
 #: n bounds make 2n + 1 buckets, and there is one for NULL: 64 in all.
 _MOST_BOUNDS: Final = 31
+_NULL: Final = -1
+_ANYTHING: Final = ValueSet(EVERYTHING.spans, null=True)
+_ALL: Final = Span("", 0)
 
 _NARROWING: Final = ("<", "<=", "=", ">", ">=", "in")
 
@@ -121,7 +125,9 @@ class Buckets:
 
     def split(self, rows: pa.Table, at_least: int) -> Iterator[tuple[tuple[int, int], pa.Table]]:
         """Rows by buckets, from a first to a last: neighbours are put together until they have enough rows."""
-        found = pieces(rows.column(self.column).combine_chunks(), constants(self.bounds))
+        intervals = self._intervals()
+        found = numbers_of(intervals, rows)
+        found[found == intervals.null] = _NULL
         buckets, counts = np.unique(found, return_counts=True)
         first, gathered = 0, 0
         for at, count in enumerate(counts.tolist()):
@@ -133,37 +139,18 @@ class Buckets:
 
     def met(self, conjunctions: Iterable[Conjunction]) -> frozenset[int]:
         """The buckets in which rows can be for which one of some conjunctions holds."""
-        return frozenset().union(*(self._met_by_all(each) for each in conjunctions))
+        intervals = self._intervals()
+        met = np.zeros(intervals.null + 1, dtype=bool)
+        for conjunction in conjunctions:
+            here = tuple(each for each in conjunction if each.column == self.column and each.other is None)
+            box = box_of(here, _ALL)
+            if box is not None:
+                met |= intervals.truth(box.get(intervals.value, _ANYTHING))
+        return frozenset(_NULL if at == intervals.null else at for at in np.flatnonzero(met).tolist())
 
-    def _met_by_all(self, conjunction: Conjunction) -> frozenset[int]:
-        every = frozenset(range(NULL_PIECE, 2 * len(self.bounds) + 1))
-        here = [self._met(each) for each in conjunction if each.column == self.column and each.other is None]
-        return every.intersection(*here)
-
-    def _met(self, each: Comparison) -> frozenset[int]:
-        last = 2 * len(self.bounds)
-        if each.op == "is null":
-            return frozenset({NULL_PIECE})
-        if each.op == "in":
-            assert isinstance(each.value, tuple)
-            return frozenset(self._bucket(one) for one in each.value if one is not None)
-        if each.value is None or each.op in ("!=", "is not null"):
-            return frozenset(range(last + 1))
-        bucket = self._bucket(each.value)
-        # A bucket between two bounds has values on both sides of a constant in it; that of a bound has only the bound.
-        beside = bucket % 2
-        return {
-            "<": lambda: frozenset(range(bucket - beside + 1)),
-            "<=": lambda: frozenset(range(bucket + 1)),
-            "=": lambda: frozenset({bucket}),
-            ">=": lambda: frozenset(range(bucket, last + 1)),
-            ">": lambda: frozenset(range(bucket + beside, last + 1)),
-        }[each.op]()
-
-    def _bucket(self, value: Any) -> int:
-        among = constants(self.bounds)
-        (constant,) = constants([value])
-        return bisect_left(among, constant) + bisect_right(among, constant)
+    def _intervals(self) -> SubjectIntervals:
+        """The buckets: one for each bound and each gap beside one, and NULL's as the last."""
+        return SubjectIntervals(PlainColumn(self.column), [satisfying("=", place_of(each)) for each in self.bounds])
 
     def encode(self) -> bytes:
         return msgspec.json.encode({"column": self.column, "bounds": [constant_as_json(each) for each in self.bounds]})
@@ -188,7 +175,7 @@ def choose(group: str, routes: Sequence[Itinerary]) -> Buckets | None:
     column, members = max(restricting.items(), key=lambda item: (item[1], item[0]), default=("", 0))
     if 2 * members < len(routes) or members < 2:
         return None
-    listed = sorted((each for each in values[column] if each is not None), key=lambda each: constants([each])[0])
+    listed = sorted((each for each in values[column] if each is not None), key=place_of)
     step = max(1, -(-len(listed) // _MOST_BOUNDS))
     return Buckets(column, tuple(listed[step // 2 :: step][:_MOST_BOUNDS]))
 

@@ -25,15 +25,13 @@ import pyarrow as pa
 
 from weft.algebra import Column, Input, Kind, Query
 from weft.algebra.expressions import Value
-from weft.delivery.log.itinerary import Span as Leg
-from weft.delivery.matching.conditions import Ranges, constants_of, demands_of, ranges_of
-from weft.delivery.matching.members import one_batch
-from weft.delivery.matching.places import Pieces
+from weft.delivery.matching.conditions import clause_of
 from weft.federation.distribution.substreams import boxes_of, column_of, stream_reads
 from weft.plan import subscription
 from weft.plan.subscription import ALL_ROWS, Comparison, Conjunction, Subscription
 from weft.predicates.domains import FIRST, LAST, Cut, Place, ValueSet
 from weft.predicates.normal_forms import Box
+from weft.predicates.row_matching import RowMatcher
 
 #: With more conjunctions than this, to test them takes longer than to send unwanted rows.
 MOST_CONJUNCTIONS = 256
@@ -52,24 +50,8 @@ class Interest:
         """For each row whether it is wanted."""
         if self.any_of == ALL_ROWS:
             return np.ones(rows.num_rows, bool)
-        batch = one_batch(rows)
-        demands = [demands_of(each, Leg("", 0)) for each in self.any_of]
-        among = constants_of(demands)
-        pieces = {axis: axis.pieces(batch, constants) for axis, constants in among.items()}
-        wanted = np.zeros(rows.num_rows, bool)
-        for each in demands:
-            inside = np.ones(rows.num_rows, bool)
-            for axis, asked in each.items():
-                inside &= _within(pieces[axis], ranges_of(asked, among[axis]))
-            wanted |= inside
-        return wanted
-
-
-def _within(pieces: Pieces, ranges: Ranges) -> npt.NDArray[np.bool_]:
-    found = np.zeros(len(pieces), bool)
-    for low, high in ranges:
-        found |= (low <= pieces) & (pieces <= high)
-    return found
+        matcher = RowMatcher({at: tuple(map(clause_of, each)) for at, each in enumerate(self.any_of)})
+        return matcher.of(rows).in_any(matcher.nodes)
 
 
 def as_json(interest: Interest) -> dict[str, Any]:
