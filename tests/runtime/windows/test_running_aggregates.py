@@ -12,7 +12,7 @@ import pytest
 from tests.runtime.workload_run import Run, batch_of
 from weft.kernels.monoids import NONFINITE, POSITIVE, ieee_sum, settled, sum_of_integers, whole_sum
 from weft.runtime.stages.statistics import measured
-from weft.runtime.stages.windows.total_files import CohortRows, CohortSpec, decoded, encoded
+from weft.runtime.stages.windows.running_aggregates import CohortSpec, decoded, encoded, records_in
 from weft.runtime.state.commits import errors_of
 
 TRADES = "CREATE STREAM trades (n BIGINT, sym STRING, qty BIGINT, price DOUBLE) WATERMARK FOR n AS n - 5 USING memory;"
@@ -168,21 +168,21 @@ def test_forty_queries_of_all_kinds_take_as_many_jobs_as_one(beside_oracle: Call
 
 
 def test_groups_come_back_from_a_segment_as_they_were() -> None:
-    by_symbol = CohortSpec(("(c2 > 1)",), ("c1",), 3)
+    by_symbol = CohortSpec(("c1",), ("(c2 > 1)",), 3)
     everything = CohortSpec((), (), 7)
     counts, limbs = np.array([2, 5]), (np.array([1, 4294967295]), np.array([-1, 9]))
     text = np.array(["", "zoë"], dtype=object)
     one = (np.array([1]), np.array([np.nan]))
     cohorts = [
-        (by_symbol, CohortRows([pa.array(["a", None])], {"count": (counts,), "sum": limbs, "least": (text,)})),
-        (everything, CohortRows([], {"count": (np.array([7]),), "moments": one})),
+        (by_symbol, [pa.array(["a", None])], {"count": (counts,), "sum": limbs, "least": (text,)}),
+        (everything, [], {"count": (np.array([7]),), "moments": one}),
     ]
     back = decoded(encoded(cohorts))
     assert [spec for spec, _ in back] == [by_symbol, everything]
-    for (_, before), (_, after) in zip(cohorts, back, strict=True):
-        assert [each.to_pylist() for each in after.keys] == [each.to_pylist() for each in before.keys]
-        for name, columns in before.records.items():
-            for known, read in zip(columns, after.records[name], strict=True):
+    for (_, keys, records), (_, rows) in zip(cohorts, back, strict=True):
+        assert [rows[f"k{place}"].to_pylist() for place in range(len(keys))] == [each.to_pylist() for each in keys]
+        for name, columns in records.items():
+            for known, read in zip(columns, records_in(rows, name), strict=True):
                 np.testing.assert_array_equal(read, known)
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from weft.runtime.state.storage import Storage
 
 #: How records are written.
-FORMAT = 4
+FORMAT = 5
 
 #: Commits kept behind the newest one.
 _KEPT = 20

@@ -8,7 +8,7 @@
     tree_choice.py         which windows share a tree, and which kernels answer them
     window_tree.py         the windows of queries with the same conditions and keys, in their kernels
     stream_weave.py        all trees of a stream
-    running_aggregates.py  groups of queries that never close; total_files.py stores them
+    running_aggregates.py  groups of queries that never close
     backfill.py            history for queries that are new, from rows that a stream has stored
     window_answers.py      from aggregates to rows
     array_expressions.py   HAVING and the select list over arrays; exact_arithmetic.py has integers and DECIMALs

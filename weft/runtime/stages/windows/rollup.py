@@ -168,11 +168,19 @@ _SPARSE = 8
 
 
 class RollUp:
-    """Partials of one stream, grouped by slice and by some of the keys; `numbers` are those keys'."""
+    """Partials of one stream, grouped by slice and by some of the keys; `numbers` are those keys'.
 
-    def __init__(self, partials: Partials, numbers: NDArray[np.int64]) -> None:
+    `slices` are the starts of slices and the place of each partial among them, if not the partials' own.
+    """
+
+    def __init__(
+        self,
+        partials: Partials,
+        numbers: NDArray[np.int64],
+        slices: tuple[NDArray[np.int64], NDArray[np.intp]] | None = None,
+    ) -> None:
         self._partials = partials
-        starts, slice_of = partials.distinct_slices
+        starts, slice_of = partials.distinct_slices if slices is None else slices
         width = int(numbers.max()) + 1 if len(numbers) else 1
         codes, self._group = _ranked(slice_of * width + numbers, len(starts) * width)
         self._cells, self._keys = starts[codes // width], codes % width

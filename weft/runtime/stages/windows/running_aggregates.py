@@ -7,25 +7,28 @@ groups are at rest.
     cycle           1       2       3                 records of a cohort
     a's partials    2               5        →        a: 7, answered in cycles 1 and 3
     b's partials            4                         b: 4, answered in cycle 2
+
+A segment has the groups that a cycle changed: for each cohort a table of keys (`k0`, …) and of its measures' records.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from weft.algebra import Stream
+from weft.arrays.arrow_streams import streamed, table_of
 from weft.kernels.monoids import settled
-from weft.kernels.statistic import Columns
+from weft.kernels.statistic import Array, Columns
 from weft.plan.log_ids import LogId
-from weft.runtime.stages.windows.partials import SLICE, Partials
+from weft.runtime.stages.windows.partials import Partials
 from weft.runtime.stages.windows.rollup import GroupKeys, RollUp
-from weft.runtime.stages.windows.total_files import CohortRows, CohortSpec, decoded, encoded
 from weft.runtime.stages.windows.window_answers import ClosedGroups, GroupSelection
 from weft.runtime.stages.windows.woven_queries import Measure, Woven, latest_clock, rows_counted
 from weft.runtime.state.commits import Commit
@@ -37,30 +40,36 @@ from weft.runtime.state.store import Block
 _FEWEST = 64
 
 
+@dataclass(frozen=True, order=True, slots=True)
+class CohortSpec:
+    """What identifies a cohort: the keys and conditions of its queries, and the cycle in which they began."""
+
+    keys: tuple[str, ...]
+    conditions: tuple[str, ...]
+    first_cycle: int
+
+
 class RunningAggregates:
-    """The groups of all running aggregates over a stream. `first_cycles` are the cycles in which the queries began."""
+    """The groups of all running aggregates over a stream. Each query comes with the cycle that it began in."""
 
     def __init__(
-        self,
-        stream: Stream,
-        queries: Mapping[str, Woven],
-        first_cycles: Mapping[str, int],
-        before: RunningAggregates | None = None,
+        self, stream: Stream, queries: Mapping[str, tuple[Woven, int]], before: RunningAggregates | None = None
     ) -> None:
         self.stream = stream
-        self.queries = dict(queries)
-        self._numbers: dict[tuple[str, ...], GroupKeys] = dict(before._numbers) if before else {}
-        self._cohort_of = {name: _cohort(each, first_cycles[name]) for name, each in queries.items()}
+        self._cohort_of: dict[str, CohortSpec] = {}
         measures: dict[CohortSpec, dict[str, Measure]] = {}
-        for name, each in queries.items():
-            measures.setdefault(self._cohort_of[name], {}).update((one.name, one) for one in each.all_measures)
-        self._cohorts: dict[CohortSpec, _CohortGroups] = {}
-        for spec, wanted in measures.items():
-            known = before._cohorts.get(spec) if before else None
-            # Queries of a cohort began in the same cycle: measures may go, and none can come.
-            self._cohorts[spec] = known.limited_to(wanted) if known else _CohortGroups(wanted)
-            self._numbers.setdefault(spec.keys, GroupKeys(len(spec.keys)))
-        self._numbers = {spec.keys: self._numbers[spec.keys] for spec in self._cohorts}
+        for name, (each, first_cycle) in queries.items():
+            spec = CohortSpec(each.keys, tuple(sorted({one.text for one in each.conditions})), first_cycle)
+            self._cohort_of[name] = spec
+            measures.setdefault(spec, {}).update((one.name, one) for one in each.all_measures)
+        self._cohorts: dict[CohortSpec, _CohortGroups] = {
+            spec: _CohortGroups(wanted, before._cohorts.get(spec) if before else None)
+            for spec, wanted in measures.items()
+        }
+        known = before._numbers if before else {}
+        self._numbers: dict[tuple[str, ...], GroupKeys] = {
+            spec.keys: known.get(spec.keys) or GroupKeys(len(spec.keys)) for spec in self._cohorts
+        }
         self._changed: dict[CohortSpec, NDArray[np.int64]] = {}
 
     def restore(self, blocks: Iterable[bytes]) -> None:
@@ -69,7 +78,9 @@ class RunningAggregates:
             for spec, rows in decoded(block):
                 groups = self._cohorts.get(spec)
                 if groups is not None:
-                    groups.put(self._numbers[spec.keys].numbers(rows.keys, len(rows)), rows.records)
+                    keys = [rows[f"k{place}"] for place in range(len(spec.keys))]
+                    records = {name: records_in(rows, name) for name in groups.measures}
+                    groups.put(self._numbers[spec.keys].numbers(keys, len(rows)), records)
 
     def memory(self, arrived: Partials | None = None) -> MemoryUse:
         """What the groups take, once they have taken in some partials; keys that are new are counted like records."""
@@ -95,11 +106,12 @@ class RunningAggregates:
         self._changed = {}
         if arrived is None or not len(arrived):
             return {}
-        timeless = _of_one_cell(arrived)
         changed: dict[CohortSpec, GroupSelection] = {}
-        for keys, specs in groupby(sorted(self._cohorts, key=_grouping), key=lambda spec: spec.keys):
-            columns = [timeless.key(key) for key in keys]
-            rolled = RollUp(timeless, self._numbers[keys].numbers(columns, len(timeless)))
+        # As if time were not cut.
+        one_slice = np.zeros(1, dtype=np.int64), np.zeros(len(arrived), dtype=np.intp)
+        for keys, specs in groupby(sorted(self._cohorts), key=lambda spec: spec.keys):
+            numbers = self._numbers[keys].numbers([arrived.key(key) for key in keys], len(arrived))
+            rolled = RollUp(arrived, numbers, one_slice)
             for conditions, alike in groupby(specs, key=lambda spec: spec.conditions):
                 # Cohorts that differ in when they began take the same rows now.
                 cohorts = list(alike)
@@ -129,40 +141,36 @@ class RunningAggregates:
 
     def _block(self, numbers: Mapping[CohortSpec, NDArray[np.int64]]) -> Block | None:
         """Some groups, as a segment has them."""
-        cohorts = tuple(
-            (spec, CohortRows(self._numbers[spec.keys].values(which), self._cohorts[spec].of(which)))
+        groups = [
+            (spec, self._numbers[spec.keys].values(which), self._cohorts[spec].of(which))
             for spec, which in numbers.items()
             if len(which)
-        )
-        return Block(encoded(cohorts), sum(len(rows) for _, rows in cohorts)) if cohorts else None
+        ]
+        return Block(encoded(groups), sum(map(len, numbers.values()))) if groups else None
 
 
-@dataclass
 class _CohortGroups:
     """The records of a cohort, by measure, as arrays by the number of the key; identities where there is no group."""
 
-    measures: Mapping[str, Measure]
-
-    def __post_init__(self) -> None:
-        self._room = 0
+    def __init__(self, measures: Mapping[str, Measure], before: _CohortGroups | None) -> None:
+        self.measures = measures
+        # Queries of a cohort began in the same cycle: measures may go, and none can come.
         self._records: dict[str, Columns] = {
-            name: measure.statistic.empty(0) for name, measure in self.measures.items()
+            name: before._records[name] if before else measure.statistic.empty(0) for name, measure in measures.items()
         }
 
-    def limited_to(self, measures: Mapping[str, Measure]) -> _CohortGroups:
-        """The same groups without the measures that no query needs any more."""
-        limited = _CohortGroups(measures)
-        limited._room, limited._records = self._room, {name: self._records[name] for name in measures}
-        return limited
+    @property
+    def _counts(self) -> Array:
+        return self._records[rows_counted().name][0]
 
     def bytes_for(self, keys: int) -> int:
         """About the memory that a number of groups needs."""
         fields = sum(len(measure.statistic.fields) for measure in self.measures.values())
-        return 8 * fields * max(keys, self._room)
+        return 8 * fields * max(keys, len(self._counts))
 
     def present(self) -> NDArray[np.int64]:
         """The numbers of the groups that have rows."""
-        return np.flatnonzero(self._records[rows_counted().name][0]).astype(np.int64)
+        return np.flatnonzero(self._counts).astype(np.int64)
 
     def of(self, numbers: NDArray[np.int64]) -> dict[str, Columns]:
         """The records of some groups."""
@@ -186,31 +194,40 @@ class _CohortGroups:
         self.put(numbers, grown)
 
     def _make_room(self, numbers: NDArray[np.int64]) -> None:
-        needed = int(numbers.max()) + 1 if len(numbers) else 0
-        if needed <= self._room:
-            return
-        room = max(_FEWEST, needed, self._room * 3 // 2)
-        for name, measure in self.measures.items():
-            wider = measure.statistic.empty(room)
-            for into, values in zip(wider, self._records[name], strict=True):
-                into[: self._room] = values
-            self._records[name] = wider
-        self._room = room
+        room, needed = len(self._counts), int(numbers.max(initial=-1)) + 1
+        if needed > room:
+            more = max(_FEWEST, needed, room * 3 // 2) - room
+            for name, measure in self.measures.items():
+                both = zip(self._records[name], measure.statistic.empty(more), strict=True)
+                self._records[name] = tuple(np.concatenate(columns) for columns in both)
 
 
-def _cohort(query: Woven, first_cycle: int) -> CohortSpec:
-    return CohortSpec(tuple(sorted({each.text for each in query.conditions})), query.keys, first_cycle)
+def encoded(groups: Sequence[tuple[CohortSpec, Sequence[pa.Array], Mapping[str, Columns]]]) -> bytes:
+    """Groups of some cohorts as the bytes of a segment: their keys, and the records of their measures."""
+    tables = []
+    for spec, keys, records in groups:
+        columns = {f"k{place}": values for place, values in enumerate(keys)}
+        for name, of in records.items():
+            # Records are numbers, or text.
+            columns |= {
+                f"{name} {place}": pa.array(each, pa.string() if each.dtype == object else None)
+                for place, each in enumerate(of)
+            }
+        tables.append((spec, streamed(pa.table(columns), "lz4")))
+    return msgspec.msgpack.encode(tables)
 
 
-def _grouping(spec: CohortSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    return spec.keys, spec.conditions
+def decoded(data: bytes) -> list[tuple[CohortSpec, pa.Table]]:
+    """What the bytes of a segment hold."""
+    return [(spec, table_of(rows)) for spec, rows in msgspec.msgpack.decode(data, type=list[tuple[CohortSpec, bytes]])]
 
 
-def _of_one_cell(partials: Partials) -> Partials:
-    """Partials as if time were not cut, for queries without windows."""
-    column = partials.table.column_names.index(SLICE)
-    return replace(
-        partials, table=partials.table.set_column(column, SLICE, pa.array(np.zeros(len(partials), np.int64)))
+def records_in(rows: pa.Table, measure: str) -> Columns:
+    """The records of a measure in the rows of a segment."""
+    columns = (rows[name] for name in rows.column_names if name.rpartition(" ")[0] == measure)
+    return tuple(
+        np.array(each.to_pylist(), dtype=object) if pa.types.is_string(each.type) else np.asarray(each)
+        for each in columns
     )
 
 
@@ -218,13 +235,10 @@ def order_of(
     stream: Stream, log: LogId, queries: Mapping[str, tuple[Woven, int]], last: Commit
 ) -> Order[RunningAggregates]:
     """The order for the groups of some queries over a log, each with the cycle that it began in."""
-    shapes = {name: shape for name, (shape, _) in queries.items()}
-    first_cycles = {name: first for name, (_, first) in queries.items()}
 
     def make(known: RunningAggregates | None) -> RunningAggregates:
         # Another stream may have had the name.
-        same = known if known is not None and known.stream == stream else None
-        return RunningAggregates(stream, shapes, first_cycles, same)
+        return RunningAggregates(stream, queries, known if known is not None and known.stream == stream else None)
 
     name = LogId.running(log)
     return Order(name, tuple(last.logs.get(name, ())), make)
