@@ -8,14 +8,13 @@ would have to read and write back the same partials in every batch, in a checkpo
 the commit. This way there is one truth, a key set may move between hosts at any time, and a cycle in which no window
 closes costs nothing.
 
-Files of several layouts and streams go into one job: columns of a type share slots, and each row says which source it
-is from. Nothing in the plan of the job grows with the number of queries.
+Files of several layouts and streams go into one job: columns of a type share slots, which are columns named by type and
+number, and each row says which source it is from. Nothing in the plan of the job grows with the number of queries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial, reduce
 from typing import Any
 
@@ -24,22 +23,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import DataType
 
-from weft.arrays.slots import typed_slots, typed_slots_of_all
+from weft.arrays.arrow_streams import table_of
+from weft.arrays.slots import typed_slots
 from weft.runtime.failures.errors import EngineError
 from weft.runtime.spark.session import own_session
-from weft.runtime.stages.windows.partials import SLICE, Layout
-from weft.runtime.stages.windows.shard import (
-    KEY_SET,
-    SOURCE,
-    PartialSource,
-    ShardOrder,
-    ShardTask,
-    answered,
-    streamed_back,
-)
-from weft.runtime.state.commits import Segment
+from weft.runtime.stages.windows.partial_log import PartialFiles
+from weft.runtime.stages.windows.partials import SLICE
+from weft.runtime.stages.windows.shard import KEY_SET, SOURCE, KeySetTask, PartialSource, answered
 
 #: Partials in a shard: enough to outweigh its overhead, few enough for the memory of a worker.
 _SHARD = 500_000
@@ -50,61 +41,6 @@ _SETTINGS = {
 }
 
 
-@dataclass(frozen=True)
-class PartialFiles:
-    """Files of partials with one layout and schema, all of earlier cycles or all of this one."""
-
-    stream: str
-    layout: Layout
-    schema: pa.Schema
-    arrived: bool
-    paths: tuple[str, ...]
-    rows: int
-    #: The start of the oldest slice.
-    oldest: int
-
-
-def files_by_layout(
-    stream: str, segments: Iterable[tuple[Segment, Layout, pa.Schema, bool]], path: Callable[[str], str]
-) -> list[PartialFiles]:
-    """Segments, with what is in them and whether they are of this cycle, grouped by layout and schema."""
-    alike: dict[object, list[tuple[Segment, Layout, pa.Schema, bool]]] = {}
-    for each in segments:
-        _, layout, schema, arrived = each
-        alike.setdefault((repr(layout), str(schema.remove_metadata()), arrived), []).append(each)
-    return [
-        PartialFiles(
-            stream,
-            parts[0][1],
-            parts[0][2].remove_metadata(),
-            parts[0][3],
-            tuple(path(segment.path) for segment, *_ in parts),
-            sum(segment.rows for segment, *_ in parts),
-            min(segment.min_clock or 0 for segment, *_ in parts),
-        )
-        for parts in alike.values()
-    ]
-
-
-@dataclass(frozen=True)
-class KeySetRequest:
-    """A key set that has windows to answer: its keys, the aggregates it needs, and the task of its shards."""
-
-    keys: tuple[str, ...]
-    aggregates: frozenset[str]
-    #: Partials before this clock are in no open window.
-    since: int | None
-    asked: ShardTask
-
-
-@dataclass(frozen=True)
-class KeySetAnswers:
-    """The answers of the queries that have some, and the number of keys of each key set, in the order of the wanted."""
-
-    answers: Mapping[str, pa.Table]
-    keys: Sequence[int]
-
-
 class Executors:
     """Answers key sets by Spark jobs, in a session of its own, whose settings concern no other job."""
 
@@ -112,93 +48,75 @@ class Executors:
         self._parallelism = spark.sparkContext.defaultParallelism
         self._spark = own_session(spark, _SETTINGS)
 
-    def answers(self, files: Sequence[PartialFiles], wanted: Sequence[KeySetRequest]) -> KeySetAnswers:
-        """The answers of some key sets from all partials that are live. One Spark job."""
-        sources = [(each, _columns(each, wanted)) for each in files if _key_sets_of(each, wanted)]
+    def answers(
+        self, files: Sequence[PartialFiles], tasks: Sequence[KeySetTask]
+    ) -> tuple[dict[str, pa.Table], list[int]]:
+        """The answers of the queries that have some, from all partials that are live, and each task's number of keys.
+
+        One Spark job.
+        """
+        sources: list[PartialSource] = []
+        frames, partials = [], 0
+        for each in files:
+            wanted = {number: task for number, task in enumerate(tasks) if _is_for(task, each)}
+            if wanted:
+                source = PartialSource(each.layout, each.arrived, _slots(each, wanted.values()))
+                frames.append(self._rows(len(sources), each, source.columns, wanted))
+                sources.append(source)
+                partials += each.rows
+        keys, found = [0] * len(tasks), dict[str, list[pa.Table]]()
         if not sources:
-            return KeySetAnswers({}, [0] * len(wanted))
-        shared = typed_slots_of_all(_types(each, columns).values() for each, columns in sources)
-        slots = {slot: f"c{number}" for number, slot in enumerate(shared)}
-        described, frames = [], []
-        for number, (each, columns) in enumerate(sources):
-            types = _types(each, columns)
-            placed = {name: slots[slot] for name, slot in zip(types, typed_slots(types.values()), strict=True)}
-            described.append(PartialSource(each.stream, each.layout, each.arrived, placed))
-            frames.append(self._rows(number, each, placed, slots, wanted))
-        order = ShardOrder(tuple(described), tuple(each.asked for each in wanted))
-        shards = max(self._parallelism, -(-sum(each.rows for each, _ in sources) // _SHARD))
-        rows = reduce(DataFrame.unionAll, frames).repartition(shards, KEY_SET, "hash")
+            return {}, keys
+        rows = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
+        shards = rows.repartition(max(self._parallelism, -(-partials // _SHARD)), KEY_SET, "hash").drop("hash")
         schema = f"{KEY_SET} INT, query STRING, answers BINARY, keys BIGINT"
         try:
-            table = rows.drop("hash").mapInArrow(partial(answered, order), schema).toArrow()
+            table = shards.mapInArrow(partial(answered, sources, tasks), schema).toArrow()
         except PySparkException as error:
             raise _explained(error) from error
-        return _put_together(table, len(wanted))
+        for row in table.to_pylist():
+            if row["query"] is None:
+                keys[row[KEY_SET]] += row["keys"]
+            else:
+                found.setdefault(row["query"], []).append(table_of(row["answers"]))
+        return {query: pa.concat_tables(tables) for query, tables in found.items()}, keys
 
     def _rows(
-        self,
-        number: int,
-        files: PartialFiles,
-        placed: Mapping[str, str],
-        slots: Mapping[tuple[DataType, int], str],
-        wanted: Sequence[KeySetRequest],
+        self, number: int, files: PartialFiles, columns: Mapping[str, str], wanted: Mapping[int, KeySetTask]
     ) -> DataFrame:
-        """The rows of some files, once for every key set of their stream, in the columns that all sources share."""
-        key_sets = _key_sets_of(files, wanted)
+        """The rows of some files, once for every task that wants them, with columns named by their slots."""
         rows = self._spark.read.schema(from_arrow_schema(files.schema)).parquet(*files.paths)
-        since = [wanted[place].since for place in key_sets]
+        since = [task.since for task in wanted.values()]
         if all(clock is not None and files.oldest < clock for clock in since):
             # Only then: a plan without constants of the cycle is compiled once and for all.
             rows = rows.where(F.col(SLICE) >= min(clock for clock in since if clock is not None))
         at = []
-        for place in key_sets:
-            keys = [F.col(f"k{files.layout.keys.index(key)}") for key in wanted[place].keys]
+        for place, task in wanted.items():
+            keys = [F.col(f"k{files.layout.keys.index(key)}") for key in task.keys]
             at.append(F.struct(F.lit(place).alias(KEY_SET), F.xxhash64(*keys).alias("hash")))
-        back = {slot: name for name, slot in placed.items()}
-        columns = [
-            (F.col(back[slot]) if slot in back else F.lit(None).cast(type_)).alias(slot)
-            for (type_, _), slot in slots.items()
-        ]
-        spread = rows.select(F.explode(F.array(*at)).alias("at") if len(at) > 1 else at[0].alias("at"), SLICE, *columns)
-        return spread.select(F.lit(number).alias(SOURCE), "at.*", SLICE, *slots.values())
+        placed = [F.col(name).alias(slot) for name, slot in columns.items()]
+        spread = rows.select(F.explode(F.array(*at)).alias("at") if len(at) > 1 else at[0].alias("at"), SLICE, *placed)
+        return spread.select(F.lit(number).alias(SOURCE), "at.*", SLICE, *columns.values())
 
 
-def _key_sets_of(files: PartialFiles, wanted: Sequence[KeySetRequest]) -> list[int]:
-    """The key sets that need some files: of the same stream, and not younger than the files."""
-    return [
-        place
-        for place, each in enumerate(wanted)
-        if each.asked.stream == files.stream and all(key in files.layout.keys for key in each.keys)
-    ]
+def _is_for(task: KeySetTask, files: PartialFiles) -> bool:
+    """Whether a task needs some files: they are of the same stream, and not older than its keys."""
+    return task.stream == files.stream and set(task.keys) <= set(files.layout.keys)
 
 
-def _columns(files: PartialFiles, wanted: Sequence[KeySetRequest]) -> list[str]:
-    """The columns of some files that are needed."""
-    layout, mine = files.layout, [each for each in wanted if each.asked.stream == files.stream]
-    keys = {key for each in mine for key in each.keys}
-    aggregates = {text for each in mine for text in each.aggregates}
-    signature = layout.group_names[: layout.signature_columns]
-    return [
-        *signature,
+def _slots(files: PartialFiles, tasks: Iterable[KeySetTask]) -> dict[str, str]:
+    """The columns of some files that are needed, and the slot of each: the name that all sources share."""
+    layout, wanted = files.layout, list(tasks)
+    keys = {key for task in wanted for key in task.keys}
+    aggregates = {text for task in wanted for text in task.aggregates}
+    names = [
+        *layout.group_names[: layout.signature_columns],
         *(f"k{number}" for number, key in enumerate(layout.keys) if key in keys),
         *(f"p{number}" for number, text in enumerate(layout.aggregates) if text in aggregates),
     ]
-
-
-def _types(files: PartialFiles, columns: Sequence[str]) -> dict[str, DataType]:
-    fields = from_arrow_schema(files.schema)
-    return {name: fields[name].dataType for name in columns}
-
-
-def _put_together(table: pa.Table, sets: int) -> KeySetAnswers:
-    parts: dict[str, list[pa.Table]] = {}
-    keys = [0] * sets
-    for row in table.to_pylist():
-        if row["query"] is None:
-            keys[row[KEY_SET]] += row["keys"]
-        else:
-            parts.setdefault(row["query"], []).append(streamed_back(row["answers"]))
-    return KeySetAnswers({query: pa.concat_tables(tables) for query, tables in parts.items()}, keys)
+    types = from_arrow_schema(files.schema)
+    slots = typed_slots(types[name].dataType for name in names)
+    return {name: f"{type_.simpleString()} {place}" for name, (type_, place) in zip(names, slots, strict=True)}
 
 
 def _explained(error: PySparkException) -> EngineError:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from weft.plan.event_time import Clock
-from weft.runtime.stages.windows.executors import PartialFiles, files_by_layout
 from weft.runtime.stages.windows.partials import Layout, Partials, decoded, encoded, joined, pieces
 from weft.runtime.state.commits import Segment
 from weft.runtime.state.store import Block, StateStore
@@ -17,6 +17,27 @@ def block_of(partials: Partials) -> Block:
     """Return partials as a segment holds them; their clocks are the starts of their slices."""
     starts = partials.slices
     return Block(encoded(partials), len(partials), int(starts.min()), int(starts.max()))
+
+
+@dataclass
+class PartialFiles:
+    """Files of partials with one layout and schema, all of earlier cycles or all of this one."""
+
+    stream: str
+    layout: Layout
+    schema: pa.Schema
+    arrived: bool
+    segments: list[Segment]
+    paths: list[str]
+
+    @property
+    def rows(self) -> int:
+        return sum(each.rows for each in self.segments)
+
+    @property
+    def oldest(self) -> int:
+        """The start of the oldest slice."""
+        return min(each.min_clock or 0 for each in self.segments)
 
 
 class PartialLog:
@@ -64,10 +85,15 @@ class PartialLog:
 
     def files(self, stream: str, kept: Iterable[Segment], arrived: Segment | None) -> list[PartialFiles]:
         """Return the live partials of a stream as executors read them, this cycle's among them."""
-        known = [(each, *self._description(each), False) for each in kept]
-        if arrived is not None:
-            known.append((arrived, *self._description(arrived), True))
-        return files_by_layout(stream, known, self._store.path)
+        alike: dict[object, PartialFiles] = {}
+        for each in [*kept, *([] if arrived is None else [arrived])]:
+            layout, schema = self._description(each)
+            plain, is_new = schema.remove_metadata(), each is arrived
+            place = repr(layout), str(plain), is_new
+            files = alike.setdefault(place, PartialFiles(stream, layout, plain, is_new, [], []))
+            files.segments.append(each)
+            files.paths.append(self._store.path(each.path))
+        return list(alike.values())
 
     def _description(self, segment: Segment) -> tuple[Layout, pa.Schema]:
         if segment not in self._described:

@@ -7,7 +7,7 @@ in what came before the cycle, and advance through it.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from weft.algebra import Query, Stream
+from weft.arrays.arrow_streams import streamed
 from weft.plan.event_time import Clock
 from weft.runtime.stages.windows.partials import SLICE, Layout, Partials
 from weft.runtime.stages.windows.stream_weave import StreamWeave
@@ -22,7 +23,7 @@ from weft.runtime.stages.windows.tree_choice import TreeChoice
 from weft.runtime.stages.windows.window_answers import answers
 from weft.runtime.stages.windows.woven_queries import Woven, woven
 
-#: Which source a row is from, and which key set it is for; its other columns are named by `PartialSource`.
+#: Which source a row is from, and which task it is for; its other columns are named by `PartialSource`.
 SOURCE, KEY_SET = "source", "key_set"
 
 #: What a shard returns: the answers of a query as an Arrow stream, or, without a query, its number of keys.
@@ -31,33 +32,30 @@ _ANSWERED = pa.schema([(KEY_SET, pa.int32()), ("query", pa.string()), ("answers"
 
 @dataclass(frozen=True)
 class PartialSource:
-    """Files of partials with one layout: the stream they are of, whether they are this cycle's, and what its columns
-    (`k0`, `p3`, …) are called on the way to the executors."""
+    """Files of partials with one layout: whether they are this cycle's, and what their columns (`k0`, `p3`, …) are
+    called on the way to the executors."""
 
-    stream: str
     layout: Layout
     arrived: bool
     columns: Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class ShardTask:
-    """What a cycle computes for a key set: the watermark before and after, and from when on each query is answered."""
+class KeySetTask:
+    """What a cycle computes for a key set of a stream."""
 
     stream: str
+    keys: tuple[str, ...]
+    #: The aggregates that its measures are read from.
+    aggregates: frozenset[str]
+    #: Partials before this clock are in no open window.
+    since: Clock
     #: The queries and their trees, pickled.
     plan: bytes
+    #: The watermark before the cycle and after it, and from when on each query is answered.
     before: Clock
     until: Clock
     after: Mapping[str, Clock]
-
-
-@dataclass(frozen=True)
-class ShardOrder:
-    """What all shards of a cycle get. Rows name their source and their key set by number."""
-
-    sources: tuple[PartialSource, ...]
-    asked: tuple[ShardTask, ...]
 
 
 def pickled_plan(queries: Mapping[str, Query], grouping: TreeChoice) -> bytes:
@@ -72,59 +70,43 @@ def unpickled_plan(data: bytes) -> tuple[dict[str, Woven], TreeChoice]:
     return {name: woven(query) for name, query in queries.items()}, grouping
 
 
-def answered(order: ShardOrder, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The answers of a shard's keys, key set by key set."""
+def answered(
+    sources: Sequence[PartialSource], tasks: Sequence[KeySetTask], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The answers of a shard's keys, task by task. Rows name their source and their task by number."""
     parts = [batch for batch in batches if batch.num_rows]
-    if not parts:
-        return
-    table = pa.Table.from_batches(parts).combine_chunks()
-    sets = np.asarray(table[KEY_SET])
-    for number in np.unique(sets).tolist():
-        rows = table if (sets == number).all() else table.filter(pa.array(sets == number))
-        yield _answers_of(number, order, rows)
+    if parts:
+        table = pa.Table.from_batches(parts).combine_chunks()
+        for number, rows in _by_number(table, KEY_SET):
+            yield _answers_of(number, tasks[number], sources, rows)
 
 
-def _answers_of(number: int, order: ShardOrder, rows: pa.Table) -> pa.RecordBatch:
-    found: list[dict[str, object]] = []
-    asked = order.asked[number]
-    shapes, grouping = unpickled_plan(asked.plan)
+def _by_number(rows: pa.Table, column: str) -> Iterator[tuple[int, pa.Table]]:
+    """The rows with each number in a column."""
+    numbers = np.asarray(rows[column])
+    for number in np.unique(numbers).tolist():
+        yield number, rows if (numbers == number).all() else rows.filter(pa.array(numbers == number))
+
+
+def _answers_of(number: int, task: KeySetTask, sources: Sequence[PartialSource], rows: pa.Table) -> pa.RecordBatch:
+    shapes, grouping = unpickled_plan(task.plan)
     stream = next(iter(shapes.values())).select.inputs[0].source
     assert isinstance(stream, Stream)
-    weave = StreamWeave(stream, shapes, grouping=grouping)
-    earlier, arrived = _partials(order, rows)
-    weave.remember(earlier, asked.before)
-    closed = weave.advance(arrived, asked.before, asked.until)
-    for name, part in closed.items():
-        table = answers(shapes[name].select, shapes[name].measures, part.since(asked.after[name]))
-        if table.num_rows:
-            found.append({KEY_SET: number, "query": name, "answers": _streamed(table), "keys": None})
-    found.append({KEY_SET: number, "query": None, "answers": None, "keys": sum(weave.key_counts().values())})
-    return pa.RecordBatch.from_pylist(found, schema=_ANSWERED)
-
-
-def _partials(order: ShardOrder, rows: pa.Table) -> tuple[list[Partials], Partials | None]:
-    """Partials as they were before they were sent: those of earlier cycles, and this cycle's."""
-    sources = np.asarray(rows[SOURCE])
     earlier, arrived = [], None
-    for number in np.unique(sources).tolist():
-        source = order.sources[number]
-        mine = rows.filter(pa.array(sources == number))
+    for place, mine in _by_number(rows, SOURCE):
+        source = sources[place]
         table = pa.table({SLICE: mine[SLICE], **{name: mine[slot] for name, slot in source.columns.items()}})
         if source.arrived:
             arrived = Partials(source.layout, table)
         else:
             earlier.append(Partials(source.layout, table))
-    return earlier, arrived
-
-
-def _streamed(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    # Answers go through two virtual machines on their way: compressing them pays.
-    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue().to_pybytes())
-
-
-def streamed_back(data: bytes) -> pa.Table:
-    """Answers as a shard has sent them."""
-    return pa.ipc.open_stream(pa.py_buffer(data)).read_all()
+    weave = StreamWeave(stream, shapes, grouping=grouping)
+    weave.remember(earlier, task.before)
+    found: list[dict[str, object]] = []
+    for name, part in weave.advance(arrived, task.before, task.until).items():
+        table = answers(shapes[name].select, shapes[name].measures, part.since(task.after[name]))
+        if table.num_rows:
+            # Answers go through two virtual machines on their way: compressing them pays.
+            found.append({KEY_SET: number, "query": name, "answers": streamed(table, "lz4"), "keys": None})
+    found.append({KEY_SET: number, "query": None, "answers": None, "keys": sum(weave.key_counts().values())})
+    return pa.RecordBatch.from_pylist(found, schema=_ANSWERED)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 
 import pyarrow as pa
@@ -18,12 +17,12 @@ from weft.runtime.stages.cycle_state import WORTH_COMPILING, CycleState, RowLogs
 from weft.runtime.stages.operators import Operator, StageKind
 from weft.runtime.stages.stage import Scan, SeenRows, Stage
 from weft.runtime.stages.windows.backfill import closed_before, stored_partials
-from weft.runtime.stages.windows.executors import Executors, KeySetRequest, PartialFiles
+from weft.runtime.stages.windows.executors import Executors
 from weft.runtime.stages.windows.kernel_placement import Kernels, KeySet, Placements, PlacementSettings
-from weft.runtime.stages.windows.partial_log import PartialLog, block_of
+from weft.runtime.stages.windows.partial_log import PartialFiles, PartialLog, block_of
 from weft.runtime.stages.windows.partials import Partials
 from weft.runtime.stages.windows.running_aggregates import RunningAggregates, order_of
-from weft.runtime.stages.windows.shard import ShardTask, pickled_plan
+from weft.runtime.stages.windows.shard import KeySetTask, pickled_plan
 from weft.runtime.stages.windows.stream_weave import ReducedRows, StreamWeave
 from weft.runtime.stages.windows.warm_start import PendingRestore, RestoredState
 from weft.runtime.stages.windows.window_answers import GroupSelection, answers, with_empty_instances
@@ -37,15 +36,6 @@ from weft.windows.slicing import instances_ending
 
 #: On one machine, one task reduces up to this many rows: with more, a second core is worth a shuffle.
 _FEW = 1_000_000
-
-
-@dataclass(frozen=True)
-class _Requests:
-    """The queries of a cycle, and by stream: their shapes, and the key sets of those that have windows."""
-
-    queries: Mapping[str, RunningQuery]
-    shapes: Mapping[str, Mapping[str, Woven]]
-    key_sets: Mapping[str, Sequence[KeySet]]
 
 
 class WindowStage(Stage):
@@ -80,11 +70,13 @@ class WindowStage(Stage):
         #: The windows of new queries that had closed before, by stream, found in stored rows.
         self._closed_before: dict[str, dict[str, list[GroupSelection]]] = {}
         self._shapes: dict[int, Woven | NotWoven] = {}
-        self._requests = _Requests({}, {}, {})
         #: The operators of this cycle, and the queries that they are, with their ids, by name.
         self._operators: Sequence[Operator] = ()
         self._queries: Mapping[str, RunningQuery] = {}
         self._ids: Mapping[str, str] = {}
+        #: The shapes of these queries by stream, and the key sets of those that have windows.
+        self._wanted: dict[str, dict[str, Woven]] = {}
+        self._key_sets: dict[str, tuple[KeySet, ...]] = {}
         #: The queries that are answered as a whole.
         self._whole: frozenset[str] = frozenset()
         #: The new rows of each stream as partials.
@@ -109,25 +101,14 @@ class WindowStage(Stage):
 
         Trees that would be cheaper in another form, by what is known of streams now, are made again.
         """
-        if operators is not self._operators:
-            self._operators = operators
-            self._queries = {each.as_query.query.name: each.as_query for each in operators}
-            self._ids = {each.as_query.query.name: each.id.text for each in operators}
-            self._whole = frozenset(name for each in operators if each.is_whole_query for name in each.names)
-        queries, streams = self._queries, spec.plan.streams
-        facts = {name: facts_of(numbers) for name, numbers in spec.facts.items()}
-
         self._begin_from(last)
-        beginning: frozenset[str] = frozenset()
-        if queries is not self._requests.queries:
-            self._requests = self._requests_of(queries)
-            beginning = frozenset(name for name, each in queries.items() if each.start.first > last.cycle)
-        wanted = self._requests.shapes
+        beginning = self._take_operators(operators, last.cycle) if operators is not self._operators else frozenset()
+        facts = {name: facts_of(numbers) for name, numbers in spec.facts.items()}
         self._closed_before, self._stored = {}, {}
-        self.log.begin(each for name in wanted for each in last.logs.get(LogId.partials(name), ()))
+        self.log.begin(each for name in self._wanted for each in last.logs.get(LogId.partials(name), ()))
         weaves = {}
-        for stream in streams:
-            if stream.name in wanted:
+        for stream in spec.plan.streams:
+            if stream.name in self._wanted:
                 weave = self._woven(stream, last, beginning, facts.get(stream.name, Facts()))
                 self._catch_up(weave, spec, last, beginning)
                 weaves[stream.name] = weave
@@ -135,6 +116,23 @@ class WindowStage(Stage):
         self.placements.forget_segments({each for segments in self._stored.values() for each in segments})
         self._running.begin(last.cycle, (self._order(each, last) for each in weaves.values() if each.running))
         self._cycle = None
+
+    def _take_operators(self, operators: Sequence[Operator], last_cycle: int) -> frozenset[str]:
+        """Take other operators than those of the last cycle; return the names of the queries that begin now."""
+        self._operators = operators
+        self._queries = {each.as_query.query.name: each.as_query for each in operators}
+        self._ids = {each.as_query.query.name: each.id.text for each in operators}
+        self._whole = frozenset(name for each in operators if each.is_whole_query for name in each.names)
+        self._wanted = {}
+        for name, query in self._queries.items():
+            shape = self._shape(query.query, query.start.number)
+            assert isinstance(shape, Woven)
+            self._wanted.setdefault(shape.stream, {})[name] = shape
+        self._key_sets = {
+            stream: tuple(dict.fromkeys(each.keys for each in shapes.values() if not each.is_running))
+            for stream, shapes in self._wanted.items()
+        }
+        return frozenset(name for name, each in self._queries.items() if each.start.first > last_cycle)
 
     def _order(self, weave: StreamWeave, last: Commit) -> Order[RunningAggregates]:
         """The groups of a stream's queries that never close."""
@@ -155,14 +153,14 @@ class WindowStage(Stage):
 
     def _woven(self, stream: Stream, last: Commit, beginning: frozenset[str], facts: Facts) -> StreamWeave:
         """The weave of a stream: the known one, if it is still what the queries need."""
-        wanted = self._requests.shapes[stream.name]
+        wanted = self._wanted[stream.name]
         # A stream that the last commit does not know begins now, whatever had its name before.
         known = self._weaves.get(stream.name) if stream.name in last.streams else None
         if known is not None and known.is_overgrown:
             known = None
-        key_sets, segments = self._requests.key_sets[stream.name], last.logs.get(LogId.partials(stream.name), ())
+        segments = last.logs.get(LogId.partials(stream.name), ())
         now = known.away if known is not None else frozenset()
-        away = self.placements.place(stream.name, key_sets, wanted, now, segments, self.log.read)
+        away = self.placements.place(stream.name, self._key_sets[stream.name], wanted, now, segments, self.log.read)
         if known is not None and (known.queries, known.away, known.facts) == (wanted, away, facts):
             return known
         # Queries that look back begin with the stored rows.
@@ -187,18 +185,6 @@ class WindowStage(Stage):
                 segments = (self.log.written(past.partials, path),)
         weave.remember(self.log.pieces(segments), watermark)
         self._stored[stream.name] = segments
-
-    def _requests_of(self, queries: Mapping[str, RunningQuery]) -> _Requests:
-        shapes: dict[str, dict[str, Woven]] = {}
-        for name, each in queries.items():
-            shape = self._shape(each.query, each.start.number)
-            assert isinstance(shape, Woven)
-            shapes.setdefault(shape.stream, {})[name] = shape
-        key_sets = {
-            stream: tuple(dict.fromkeys(each.keys for each in of.values() if not each.is_running))
-            for stream, of in shapes.items()
-        }
-        return _Requests(queries, shapes, key_sets)
 
     # -- rows of the cycle --------------------------------------------------------------------------------------------
 
@@ -253,7 +239,7 @@ class WindowStage(Stage):
 
         `counted_from` has, for queries that say EMIT EMPTY, the clock from which on every instance is answered.
         """
-        queries, event_time = self._queries, cycle.event_time
+        event_time = cycle.event_time
         found: dict[str, list[pa.Table]] = {}
         for name in self._weaves:
             arrived = self.reduced[name].partials if name in self.reduced else None
@@ -276,7 +262,7 @@ class WindowStage(Stage):
                 mine = [*past.get(query, ()), closed[query]] if query in closed else past.get(query, [])
                 if not mine and query not in counted_from:
                     continue
-                after = self._answered_after(shape, queries[query], event_time, before)
+                after = self._answered_after(shape, query, event_time, before)
                 parts[query] = [part.since(after) for part in mine]
                 if query in counted_from and until is not None:
                     parts[query] = [with_empty_instances(shape, parts[query], counted_from[query], after, until)]
@@ -289,13 +275,14 @@ class WindowStage(Stage):
         whole = {query: pa.concat_tables(tables) for query, tables in found.items() if tables}
         return {query: table for query, table in whole.items() if table.num_rows}
 
-    def _answered_after(self, shape: Woven, query: RunningQuery, event_time: EventTime, before: Clock) -> Clock:
+    def _answered_after(self, shape: Woven, query: str, event_time: EventTime, before: Clock) -> Clock:
         """A query answers the instances that end after this instant."""
-        if query.start.number in self._caught_up:
+        start = self._queries[query].start
+        if start.number in self._caught_up:
             return before
-        after, _ = event_time.closing(shape.select, query.start)
+        after, _ = event_time.closing(shape.select, start)
         if after is not None and after == before:
-            self._caught_up.add(query.start.number)
+            self._caught_up.add(start.number)
         return after
 
     def _make_room(self, name: str, arrived: Partials) -> None:
@@ -325,44 +312,40 @@ class WindowStage(Stage):
 
     def _answered_on_executors(self, cycle: CycleState) -> Mapping[str, pa.Table]:
         """The answers of key sets on the executors: one Spark job if some of their windows close, else none."""
-        wanted: list[KeySetRequest] = []
+        tasks: list[KeySetTask] = []
         files: list[PartialFiles] = []
         for number, (name, weave) in enumerate(self._weaves.items()):
-            requests = [self._request_of(weave, keys, cycle.event_time, self._queries) for keys in weave.away]
-            if any(requests):
-                wanted += [each for each in requests if each is not None]
+            of_stream = [each for keys in weave.away if (each := self._task_of(weave, keys, cycle.event_time))]
+            if of_stream:
+                tasks += of_stream
                 arrived, path = self._arrived(name), f"{cycle.folder}/partials-{number}"
                 written = None if arrived is None else self.log.written(arrived, f"{path}.parquet")
                 self._stored[name] = self.log.apart(self._stored[name], f"{path}-kept")
                 files += self.log.files(name, self._stored[name], written)
-        if not wanted:
+        if not tasks:
             return {}
-        found = self._executors.answers(files, wanted)
-        for each, keys in zip(wanted, found.keys, strict=True):
-            self._weaves[each.asked.stream].keys_away[each.keys] = keys
-        return found.answers
+        found, key_counts = self._executors.answers(files, tasks)
+        for task, count in zip(tasks, key_counts, strict=True):
+            self._weaves[task.stream].keys_away[task.keys] = count
+        return found
 
-    def _request_of(
-        self, weave: StreamWeave, keys: KeySet, event_time: EventTime, queries: Mapping[str, RunningQuery]
-    ) -> KeySetRequest | None:
+    def _task_of(self, weave: StreamWeave, keys: KeySet, event_time: EventTime) -> KeySetTask | None:
         """What the executors compute for a key set in a cycle; None if no window closes."""
-        shapes = weave.key_sets()[keys]
+        shapes = {name: each for name, each in weave.windowed.items() if each.keys == keys}
         before, until = event_time.watermark(weave.stream, after=False), event_time.watermark(weave.stream)
         windows = {each.window for each in shapes.values()}
         if until is None or (before is not None and not any(instances_ending(each, before, until) for each in windows)):
             return None
         starts = [None if before is None else first_open_start(window, before) for window in windows]
-        return KeySetRequest(
+        return KeySetTask(
+            weave.stream.name,
             keys,
             frozenset(text for each in shapes.values() for measure in each.all_measures for text in measure.texts),
             None if before is None else min(start for start in starts if start is not None),
-            ShardTask(
-                weave.stream.name,
-                pickled_plan({name: queries[name].query for name in shapes}, weave.grouping.of(shapes)),
-                before,
-                until,
-                {name: self._answered_after(each, queries[name], event_time, before) for name, each in shapes.items()},
-            ),
+            pickled_plan({name: self._queries[name].query for name in shapes}, weave.grouping.of(shapes)),
+            before,
+            until,
+            {name: self._answered_after(each, name, event_time, before) for name, each in shapes.items()},
         )
 
     # --- state -------------------------------------------------------------------------------------------------------

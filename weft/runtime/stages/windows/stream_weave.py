@@ -139,13 +139,6 @@ class StreamWeave:
         """The windows that close, each once."""
         return frozenset(each.window for each in self.windowed.values())
 
-    def key_sets(self) -> dict[KeySet, dict[str, Woven]]:
-        """The queries that have windows, by what they group by."""
-        sets: dict[KeySet, dict[str, Woven]] = {}
-        for name, each in self.windowed.items():
-            sets.setdefault(each.keys, {})[name] = each
-        return sets
-
     def needed_since(self, watermark: int | None) -> int | None:
         """The least clock that an open window, or one that a late row can reach, still needs; None for all."""
         if watermark is None:
