@@ -51,7 +51,6 @@ from weft.runtime.project_state import state_directory
 from weft.runtime.spark.session import session
 from weft.runtime.stages.joins.stage import CurrentNetwork
 from weft.runtime.stages.joins.stored_network import observed_before, recorded_sizes
-from weft.runtime.stages.windows.kernel_placement import placement_settings
 
 DEFINITIONS = {
     "engine_adaptive_over_worse_static": "CPU seconds of all processes, over those of the fixed order that took more; "
@@ -201,7 +200,7 @@ def _run(name: str, rows: Path, scale: Scale, rare: str | None, change_in: int |
 
 
 def _network(loom: Loom, rare: str | None, change_in: int | None) -> CurrentNetwork:
-    hosted, catalog = placement_settings(loom.catalog), loom.catalog
+    hosted, catalog = loom.catalog.settings(), loom.catalog
     if rare is None:
         return CurrentNetwork(hosted, catalog, observed_before(catalog))
     fixed = FixedStatistics(rare)

@@ -47,7 +47,7 @@ from weft.runtime.stages.sets.set_rows import combines_rows
 from weft.runtime.stages.sets.stage import SetStage
 from weft.runtime.stages.sql.stage import SqlStage
 from weft.runtime.stages.stage import Stage
-from weft.runtime.stages.windows.kernel_placement import KeySet, Placement, PlacementSettings
+from weft.runtime.stages.windows.kernel_placement import KeySet, Placement
 from weft.runtime.stages.windows.stage import WindowStage
 from weft.runtime.stages.windows.stream_weave import ReducedRows
 from weft.runtime.stages.windows.warm_start import PendingRestore
@@ -57,6 +57,7 @@ from weft.runtime.state.cycle_spec import CycleSpec, Folders
 from weft.runtime.state.memory import MemoryAccount
 from weft.runtime.state.storage import Storage
 from weft.runtime.state.store import StateStore, are_many
+from weft.sql.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -79,19 +80,19 @@ class CycleRunner:
         spark: SparkSession,
         storage: Storage,
         on_step: Step | None = None,
-        placement: PlacementSettings | None = None,
+        settings: Settings | None = None,
         restored: PendingRestore | None = None,
         network: CurrentNetwork | None = None,
         folders: Folders | None = None,
     ) -> None:
-        folders, placement = folders or Folders(), placement or PlacementSettings()
+        folders, settings = folders or Folders(), settings or Settings({})
         self._on_step = on_step or (lambda step, cycle: None)
         self._logs = RowLogs(spark, storage, folders)
         self._scanner = Scanner(self._logs)
         self._store = StateStore(storage)
-        self._account = MemoryAccount(placement.max_state)
-        self._windows = WindowStage(self._logs, self._store, placement, self._account, restored)
-        self._joins = JoinStage(self._logs, self._account, network or CurrentNetwork(placement, folders=folders))
+        self._account = MemoryAccount(settings.max_state)
+        self._windows = WindowStage(self._logs, self._store, settings, self._account, restored)
+        self._joins = JoinStage(self._logs, self._account, network or CurrentNetwork(settings, folders=folders))
         #: Joins come last: they run when nothing else can, and so in few Spark jobs.
         self._stages: tuple[Stage, ...] = (
             self._windows,

@@ -54,7 +54,6 @@ from weft.runtime.sources.table_snapshots import GivenRows, TableSnapshots
 from weft.runtime.stages.cycle_state import Step
 from weft.runtime.stages.joins.stage import CurrentNetwork
 from weft.runtime.stages.joins.stored_network import observed_before
-from weft.runtime.stages.windows.kernel_placement import placement_settings
 from weft.runtime.stages.windows.warm_start import PendingRestore
 from weft.runtime.state.checkpoint import check_is_same_batch, is_repeated
 from weft.runtime.state.commits import Commit, Intent, StreamState
@@ -325,9 +324,9 @@ class CycleEngine:
 
     def _reset_runner(self, network: CurrentNetwork | None, ahead: PendingRestore | None) -> None:
         """Make what runs cycles, as the last commit and the catalog have it."""
-        placement = placement_settings(self._catalog)
-        self._network = network or CurrentNetwork(placement, self._catalog, observed_before(self._catalog))
-        self._runner = CycleRunner(self._spark, self._storage, self._on_step, placement, ahead, self._network)
+        settings = self._catalog.settings()
+        self._network = network or CurrentNetwork(settings, self._catalog, observed_before(self._catalog))
+        self._runner = CycleRunner(self._spark, self._storage, self._on_step, settings, ahead, self._network)
 
     # -- parts of the record ------------------------------------------------------------------------------------------
 

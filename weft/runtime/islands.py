@@ -34,7 +34,6 @@ from weft.runtime.sources.batches import Batch, BatchPart
 from weft.runtime.sources.table_snapshots import TableSnapshots
 from weft.runtime.stages.cycle_state import Step
 from weft.runtime.stages.joins.stage import CurrentNetwork
-from weft.runtime.stages.windows.kernel_placement import placement_settings
 from weft.runtime.state.commits import Commit, Held, HeldCycle, Intent, Island, StreamState, held_record, held_rows
 from weft.runtime.state.cycle_spec import CycleSpec, Folders
 from weft.runtime.state.storage import Storage
@@ -220,11 +219,11 @@ def sentence_of(error: Exception) -> str:
 
 def runner_for(spark: SparkSession, storage: Storage, catalog: Catalog, state: Commit, folders: Folders) -> CycleRunner:
     """A runner that begins with a state and shares nothing with others but files."""
-    placement = placement_settings(catalog)
+    settings = catalog.settings()
     # Labels in the logs have the numbers of nodes: nodes of this network get others.
     known = (int(node) for each in state.network.values() for node in each.labels)
-    network = CurrentNetwork(placement, folders=folders, first_node=max(known, default=0) + 1)
-    return CycleRunner(spark, storage, None, placement, None, network, folders)
+    network = CurrentNetwork(settings, folders=folders, first_node=max(known, default=0) + 1)
+    return CycleRunner(spark, storage, None, settings, None, network, folders)
 
 
 def shared_part(plan: Plan, islands: Mapping[str, Island], evicted: Collection[str] = ()) -> Plan:

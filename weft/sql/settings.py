@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Literal, cast
 
 from weft.algebra import Value
 from weft.sql import durations
@@ -87,9 +87,9 @@ class Settings:
         return int(self._text("max_driver_partials"))
 
     @property
-    def kernels(self) -> str:
-        """Where open windows live: auto, driver or executors."""
-        return self._text("kernels")
+    def kernels(self) -> Literal["auto", "driver", "executors"]:
+        """Where open windows live."""
+        return cast(Literal["auto", "driver", "executors"], self._text("kernels"))
 
     @property
     def delivery_delay(self) -> int:

@@ -22,7 +22,6 @@ from weft.optimizer.network import MeasuredSizes, Patience, SizeKind
 from weft.runtime.stages.joins.stage import CurrentNetwork
 from weft.runtime.stages.joins.stored_network import observed_before, recorded_sizes
 from weft.runtime.stages.statistics import measured
-from weft.runtime.stages.windows.kernel_placement import placement_settings
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compacting_early")]
 
@@ -52,7 +51,7 @@ class Shaken:
         self.decisions = 0
 
     def __call__(self, catalog: Catalog) -> CurrentNetwork:
-        self.network = CurrentNetwork(placement_settings(catalog), catalog, Fickle(self._pick), forced=self._forced)
+        self.network = CurrentNetwork(catalog.settings(), catalog, Fickle(self._pick), forced=self._forced)
         return self.network
 
     def _forced(self, cycle: int, places: Sequence[str]) -> Iterable[str]:
@@ -97,7 +96,7 @@ HASTY = Patience(sustained=1, interval=2)
 
 
 def watching(catalog: Catalog) -> CurrentNetwork:
-    return CurrentNetwork(placement_settings(catalog), catalog, observed_before(catalog), HASTY)
+    return CurrentNetwork(catalog.settings(), catalog, observed_before(catalog), HASTY)
 
 
 def rows_that_meet(cycle: int, pair: str) -> dict[str, list[tuple[int, int, int]]]:
@@ -192,9 +191,7 @@ def test_an_older_select_finds_its_columns_in_a_node_that_was_kept_for_another(
     run = Run(
         spark,
         tmp_path,
-        network=lambda catalog: CurrentNetwork(
-            placement_settings(catalog), catalog, told, forced=lambda cycle, places: chosen
-        ),
+        network=lambda catalog: CurrentNetwork(catalog.settings(), catalog, told, forced=lambda cycle, places: chosen),
     )
     run.execute(STREAMS + CHAIN.format(name="first", shown="a.k", more=" AND a.n <= c.n + 3"))
     try:

@@ -14,13 +14,12 @@ from tests.runtime.windows.dashboards import disagreement, story
 from tests.runtime.workload_run import Run
 from weft.kernels import sparse
 from weft.runtime.stages.windows.kernel_placement import (
-    Kernels,
-    PlacementSettings,
     placement_of,
     recorded_placement,
     slices_and_keys,
 )
 from weft.runtime.stages.windows.partials import Layout, Partials
+from weft.sql.settings import Settings
 
 TRADES = "CREATE STREAM trades (n BIGINT, sym STRING, qty BIGINT) WATERMARK FOR n AS n - 5 USING memory;"
 TOTALS = "CREATE CONTINUOUS QUERY totals AS SELECT sym, SUM(qty) AS total FROM trades [ROWS 20 SLIDE 5] GROUP BY sym;"
@@ -149,7 +148,7 @@ def test_sixty_dashboards_on_either_host_answer_like_the_oracle(spark: SparkSess
 
 
 def test_a_key_set_stays_where_it_is_between_half_the_limit_and_the_limit() -> None:
-    hosting = PlacementSettings(max_driver_partials=100)
+    hosting = Settings({"max_driver_partials": "100"})
     assert [placement_of(("k",), partials, hosting).on_executors for partials in (50, 100, 101)] == [False, False, True]
     there = [placement_of(("k",), partials, hosting, on_executors_now=True) for partials in (50, 51, 101)]
     assert [host.on_executors for host in there] == [False, True, True]
@@ -157,15 +156,15 @@ def test_a_key_set_stays_where_it_is_between_half_the_limit_and_the_limit() -> N
 
 
 def test_a_setting_decides_for_all_but_those_that_have_no_keys() -> None:
-    for kernels in (Kernels.DRIVER, Kernels.EXECUTORS):
-        asked = PlacementSettings(kernels, max_driver_partials=100)
-        assert placement_of(("k",), 50, asked).on_executors is (kernels is Kernels.EXECUTORS)
-        assert placement_of(("k",), 500, asked).on_executors is (kernels is Kernels.EXECUTORS)
+    for kernels in ("driver", "executors"):
+        asked = Settings({"kernels": kernels, "max_driver_partials": "100"})
+        assert placement_of(("k",), 50, asked).on_executors is (kernels == "executors")
+        assert placement_of(("k",), 500, asked).on_executors is (kernels == "executors")
         assert not placement_of((), 500, asked).on_executors
 
 
 def test_what_explain_says_of_a_host_follows_from_what_was_recorded() -> None:
-    hosting = PlacementSettings(max_driver_partials=100)
+    hosting = Settings({"max_driver_partials": "100"})
     assert str(recorded_placement(("a", "b"), {"a, b": 60.0}, hosting)) == (
         "on the executors: 60 live partials, max_driver_partials = 100"
     )
@@ -174,11 +173,11 @@ def test_what_explain_says_of_a_host_follows_from_what_was_recorded() -> None:
         "on the executors: its windows need more memory than max_state_mb allows in the driver"
     )
     assert (
-        str(recorded_placement((), {}, PlacementSettings(Kernels.EXECUTORS)))
+        str(recorded_placement((), {}, Settings({"kernels": "executors"})))
         == "in the driver: without keys there is one group"
     )
     assert (
-        str(recorded_placement(("a",), {}, PlacementSettings(Kernels.EXECUTORS)))
+        str(recorded_placement(("a",), {}, Settings({"kernels": "executors"})))
         == "on the executors: kernels = executors"
     )
 

@@ -31,12 +31,12 @@ from weft.runtime.stages.joins.spark_jobs import SparkJobs
 from weft.runtime.stages.joins.stored_network import Numbers, StoredNetwork, recorded
 from weft.runtime.stages.operators import Operator, StageKind, selects_of
 from weft.runtime.stages.stage import Scan, Stage
-from weft.runtime.stages.windows.kernel_placement import Kernels, PlacementSettings
 from weft.runtime.state.commits import Commit, Segment
 from weft.runtime.state.cycle_spec import CycleSpec, Folders
 from weft.runtime.state.memory import MemoryAccount, MemoryUse
 from weft.runtime.state.storage import Storage
 from weft.runtime.state.store import are_many
+from weft.sql.settings import Settings
 
 #: How many partials take as much room in the driver as a row.
 _PARTIALS_IN_A_ROW = 4
@@ -52,7 +52,7 @@ class CurrentNetwork:
 
     def __init__(
         self,
-        hosting: PlacementSettings,
+        settings: Settings,
         catalog: Catalog | None = None,
         observed: MeasuredSizes | None = None,
         patience: Patience | None = None,
@@ -66,7 +66,7 @@ class CurrentNetwork:
         """
         self._folders = folders or Folders()
         self._first_node = first_node
-        self._hosting = hosting
+        self._settings = settings
         self._catalog = catalog
         self._patience, self._forced = patience or Patience(), forced
         self.observing = JoinStatistics(observed or MeasuredSizes())
@@ -74,7 +74,7 @@ class CurrentNetwork:
         self.redecided: list[Redecided] = []
         self._on_executors = False
         #: How many rows the driver keeps; fewer once they took more memory than there was.
-        self._most_rows = hosting.max_driver_partials // _PARTIALS_IN_A_ROW
+        self._most_rows = settings.max_driver_partials // _PARTIALS_IN_A_ROW
         #: What the driver holds, and the cycle after which it is right.
         self._held: dict[LogId, JoinIndex] = {}
         self._cycle: int | None = None
@@ -133,7 +133,7 @@ class CurrentNetwork:
     @property
     def may_move(self) -> bool:
         """Whether kept rows can go to the executors when there is no room for them in the driver."""
-        return self._hosting.kernels is not Kernels.DRIVER
+        return self._settings.kernels != "driver"
 
     def memory(self) -> MemoryUse:
         """What the rows take that are held in the driver, with what they are sorted by."""
@@ -150,8 +150,8 @@ class CurrentNetwork:
 
         Between half the limit and the limit they stay where they are.
         """
-        if self._hosting.kernels is not Kernels.AUTO:
-            return self._hosting.kernels is Kernels.EXECUTORS
+        if self._settings.kernels != "auto":
+            return self._settings.kernels == "executors"
         logs = {log for each in operators.values() if len(each.inputs) > 1 for log in each.inputs} | last.network.keys()
         rows = sum(segment.rows for log in logs for segment in last.logs.get(log, ()))
         if sum(each.bytes_held for each in self._held.values()) > room:

@@ -9,39 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from enum import Enum
 
 import pyarrow as pa
 
 from weft.catalog import Catalog
 from weft.runtime.stages.windows.partials import SLICE, Partials
 from weft.runtime.state.commits import Segment
+from weft.sql.settings import Settings
 
 KeySet = tuple[str, ...]
-
-
-class Kernels(Enum):
-    """The setting `kernels`."""
-
-    AUTO = "auto"
-    DRIVER = "driver"
-    EXECUTORS = "executors"
-
-
-@dataclass(frozen=True)
-class PlacementSettings:
-    """The settings `kernels`, `max_driver_partials` and `max_state_mb`, which decide where kernels live."""
-
-    kernels: Kernels = Kernels.AUTO
-    max_driver_partials: int = 20_000_000
-    #: In bytes.
-    max_state: int = 4 << 30
-
-
-def placement_settings(catalog: Catalog) -> PlacementSettings:
-    """The settings of a project."""
-    settings = catalog.settings()
-    return PlacementSettings(Kernels(settings.kernels), settings.max_driver_partials, settings.max_state)
 
 
 @dataclass(frozen=True)
@@ -57,25 +33,25 @@ class Placement:
         return f"{'on the executors' if self.on_executors else 'in the driver'}: {self.reason}"
 
 
-def placement_of(keys: KeySet, partials: int, hosting: PlacementSettings, on_executors_now: bool = False) -> Placement:
+def placement_of(keys: KeySet, partials: int, settings: Settings, on_executors_now: bool = False) -> Placement:
     """Where a key set belongs that has a number of live partials, one for each key and slice.
 
     Between half the limit and the limit it stays where it is.
     """
     if not keys:
         return Placement(False, "without keys there is one group", partials)
-    if hosting.kernels is not Kernels.AUTO:
-        return Placement(hosting.kernels is Kernels.EXECUTORS, f"kernels = {hosting.kernels.value}", partials)
-    limit = hosting.max_driver_partials
+    if settings.kernels != "auto":
+        return Placement(settings.kernels == "executors", f"kernels = {settings.kernels}", partials)
+    limit = settings.max_driver_partials
     away = partials > (limit // 2 if on_executors_now else limit)
     count = f"{partials:,} live partials" if away else f"at most {partials:,} live partials"
     return Placement(away, f"{count}, max_driver_partials = {limit:,}", partials)
 
 
-def fits_the_driver(segments: Iterable[Segment], hosting: PlacementSettings) -> bool:
+def fits_the_driver(segments: Iterable[Segment], settings: Settings) -> bool:
     """Whether all partials of some files certainly belong into the driver, without reading the files."""
     rows = sum(each.rows for each in segments)
-    return hosting.kernels is not Kernels.EXECUTORS and 2 * rows <= hosting.max_driver_partials
+    return settings.kernels != "executors" and 2 * rows <= settings.max_driver_partials
 
 
 def displaced(partials: int) -> Placement:
@@ -83,16 +59,16 @@ def displaced(partials: int) -> Placement:
     return Placement(True, "its windows need more memory than max_state_mb allows in the driver", partials)
 
 
-def recorded_placement(keys: KeySet, recorded: Mapping[str, float], hosting: PlacementSettings) -> Placement:
+def recorded_placement(keys: KeySet, recorded: Mapping[str, float], settings: Settings) -> Placement:
     """Where a key set lived in the newest cycle, for EXPLAIN, and why.
 
     `recorded` are the statistics `executors:<stream>` of that cycle: live partials, by the name of the key set.
     """
     partials = recorded.get(", ".join(keys))
     if partials is None:
-        known = placement_of(keys, 0, hosting)
-        return known if hosting.kernels is not Kernels.AUTO or not keys else Placement(False, "few live partials")
-    known = placement_of(keys, int(partials), hosting, on_executors_now=True)
+        known = placement_of(keys, 0, settings)
+        return known if settings.kernels != "auto" or not keys else Placement(False, "few live partials")
+    known = placement_of(keys, int(partials), settings, on_executors_now=True)
     return known if known.on_executors else displaced(int(partials))
 
 
@@ -107,14 +83,14 @@ def no_placement_note(stream: str, keys: KeySet) -> str | None:
 
 def recorded_placements(catalog: Catalog) -> PlacementNotes:
     """Notes on the placement of a project's key sets, for EXPLAIN; none where few partials are in the driver."""
-    asked, newest = placement_settings(catalog), catalog.latest_statistics()
+    settings, newest = catalog.settings(), catalog.latest_statistics()
 
     def note(stream: str, keys: KeySet) -> str | None:
         record, cycle = newest.get(f"executors:{stream}"), newest.get(f"stream:{stream}")
         # A cycle in which nothing is on the executors has no record of it.
         is_new = record is not None and cycle is not None and record.cycle == cycle.cycle
-        host = recorded_placement(keys, record.numbers if record and is_new else {}, asked)
-        return str(host) if host.on_executors or (keys and asked.kernels is not Kernels.AUTO) else None
+        host = recorded_placement(keys, record.numbers if record and is_new else {}, settings)
+        return str(host) if host.on_executors or (keys and settings.kernels != "auto") else None
 
     return note
 
@@ -122,13 +98,13 @@ def recorded_placements(catalog: Catalog) -> PlacementNotes:
 class Placements:
     """Where the kernels of all key sets live, by stream, decided again in each cycle."""
 
-    def __init__(self, settings: PlacementSettings) -> None:
+    def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.by_stream: dict[str, dict[KeySet, Placement]] = {}
         #: The key sets that the driver had no room for, with the queries of that time.
         self._displaced: dict[tuple[str, KeySet], Mapping[str, object]] = {}
-        #: The partials of a key set in a segment.
-        self._partials_in: dict[tuple[Segment, KeySet], int] = {}
+        #: The partials of a key set in the newest segment of a stream.
+        self._newest: dict[tuple[str, KeySet], tuple[Segment, int]] = {}
 
     def place(
         self,
@@ -142,7 +118,7 @@ class Placements:
         """The key sets of a stream whose kernels live on the executors."""
         places = {}
         for keys in key_sets:
-            partials = self._live_partials(keys, segments, read)
+            partials = self._live_partials(stream, keys, segments, read)
             if self._displaced.get((stream, keys)) == queries:
                 places[keys] = displaced(partials)
             else:
@@ -155,20 +131,18 @@ class Placements:
         self._displaced[stream, keys] = queries
         self.by_stream[stream][keys] = displaced(self.by_stream[stream][keys].partials)
 
-    def forget_segments(self, live: Set[Segment]) -> None:
-        """Forget what is known of segments other than these."""
-        self._partials_in = {place: count for place, count in self._partials_in.items() if place[0] in live}
-
-    def _live_partials(self, keys: KeySet, segments: Sequence[Segment], read: Callable[[Segment], Partials]) -> int:
+    def _live_partials(
+        self, stream: str, keys: KeySet, segments: Sequence[Segment], read: Callable[[Segment], Partials]
+    ) -> int:
         """The slices and keys of a key set in a log: at most its rows; if these are many, estimated from the newest
         segment."""
         rows = sum(each.rows for each in segments)
-        if not keys or self.settings.kernels is not Kernels.AUTO or rows <= self.settings.max_driver_partials // 2:
+        if not keys or self.settings.kernels != "auto" or rows <= self.settings.max_driver_partials // 2:
             return rows
-        newest = segments[-1]
-        if (newest, keys) not in self._partials_in:
-            self._partials_in[newest, keys] = slices_and_keys(keys, read(newest))
-        return rows * self._partials_in[newest, keys] // newest.rows
+        newest, known = segments[-1], self._newest.get((stream, keys))
+        if known is None or known[0] != newest:
+            known = self._newest[stream, keys] = newest, slices_and_keys(keys, read(newest))
+        return rows * known[1] // newest.rows
 
 
 def slices_and_keys(keys: KeySet, partials: Partials) -> int:

@@ -18,7 +18,7 @@ from weft.runtime.stages.operators import Operator, StageKind
 from weft.runtime.stages.stage import Scan, SeenRows, Stage
 from weft.runtime.stages.windows.backfill import closed_before, stored_partials
 from weft.runtime.stages.windows.executors import Executors
-from weft.runtime.stages.windows.kernel_placement import Kernels, KeySet, Placements, PlacementSettings
+from weft.runtime.stages.windows.kernel_placement import KeySet, Placements
 from weft.runtime.stages.windows.partial_log import PartialFiles, PartialLog, block_of
 from weft.runtime.stages.windows.partials import Partials
 from weft.runtime.stages.windows.running_aggregates import RunningAggregates, order_of
@@ -32,6 +32,7 @@ from weft.runtime.state.cycle_spec import CycleSpec
 from weft.runtime.state.keyed_state import DriverHost, Order
 from weft.runtime.state.memory import MemoryAccount, MemoryUse
 from weft.runtime.state.store import Change, StateStore
+from weft.sql.settings import Settings
 from weft.windows.slicing import instances_ending
 
 #: On one machine, one task reduces up to this many rows: with more, a second core is worth a shuffle.
@@ -48,12 +49,12 @@ class WindowStage(Stage):
         self,
         logs: RowLogs,
         store: StateStore,
-        placement: PlacementSettings,
+        settings: Settings,
         account: MemoryAccount,
         pending: PendingRestore | None,
     ) -> None:
         self._spark, self._logs, self._store, self._account = logs.spark, logs, store, account
-        self.placements = Placements(placement)
+        self.placements = Placements(settings)
         master = self._spark.sparkContext.master
         self._is_local = master == "local" or master.startswith("local[")
         #: The rows of each stream in the last cycle: the next one will have about as many.
@@ -113,7 +114,6 @@ class WindowStage(Stage):
                 self._catch_up(weave, spec, last, beginning)
                 weaves[stream.name] = weave
         self._weaves = weaves
-        self.placements.forget_segments({each for segments in self._stored.values() for each in segments})
         self._running.begin(last.cycle, (self._order(each, last) for each in weaves.values() if each.running))
         self._cycle = None
 
@@ -290,7 +290,7 @@ class WindowStage(Stage):
         weave = self._weaves[name]
         use = weave.fit(arrived, self._account.room(weave.memory_part))
         keys = weave.largest_keys
-        if self._account.allows(use) or self.placements.settings.kernels is not Kernels.AUTO or keys is None:
+        if self._account.allows(use) or self.placements.settings.kernels != "auto" or keys is None:
             self._account.grow(use)
             return
         self.placements.displace(name, keys, weave.queries)

@@ -20,7 +20,7 @@ from weft.plan.log_ids import LogId
 from weft.plan.plan import Plan
 from weft.runtime.stages.statistics import facts
 from weft.runtime.stages.windows import partials
-from weft.runtime.stages.windows.kernel_placement import fits_the_driver, placement_settings
+from weft.runtime.stages.windows.kernel_placement import fits_the_driver
 from weft.runtime.stages.windows.stream_weave import StreamWeave
 from weft.runtime.stages.windows.woven_queries import NotWoven, Woven, woven
 from weft.runtime.state.checksums import Seals, check, seal_of
@@ -51,7 +51,7 @@ def restored(directory: Path) -> RestoredState:
     with Catalog.open(directory, write=False) as catalog:
         plan: Plan = catalog.plan(commit.plan).plan
         known = facts(catalog)
-        limits = placement_settings(catalog)
+        settings = catalog.settings()
     shapes = {}
     for query in plan.queries:
         if query.name in commit.queries and commit.queries[query.name].woven:
@@ -62,7 +62,7 @@ def restored(directory: Path) -> RestoredState:
         queries = {name: shape for name, shape in shapes.items() if shape.stream == stream.name}
         files = commit.logs.get(LogId.partials(stream.name), ())
         largest = commit.streams[stream.name].largest if stream.name in commit.streams else None
-        if queries and largest is not None and fits_the_driver(files, limits):
+        if queries and largest is not None and fits_the_driver(files, settings):
             weave = StreamWeave(stream, queries, facts=known.get(stream.name, Facts()))
             stored = (_pieces(directory / "state", each, commit.seals[each.path]) for each in files)
             weave.remember(chain.from_iterable(stored), largest - stream.delay)
