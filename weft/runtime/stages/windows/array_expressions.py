@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -36,15 +36,12 @@ from weft.runtime.stages.windows.exact_arithmetic import (
 #: What stands at a leaf of an expression: a column before grouping, the others after it.
 ValueLeaf: TypeAlias = Callable[[Column | KeyRef | AggregateRef | WindowBound], Values]
 
+#: The values of an operator, from those of its arguments.
+Operator: TypeAlias = Callable[[Sequence[Values]], Values]
+
 Instants: TypeAlias = NDArray[np.int64]
 
 _EPOCH = date(1970, 1, 1).toordinal()
-_SECOND = 1_000_000
-#: The units that time is truncated to, in microseconds.
-_LENGTHS = {"millisecond": 1_000, "second": _SECOND, "minute": 60 * _SECOND, "hour": 3_600 * _SECOND}
-_LENGTHS["day"] = 24 * _LENGTHS["hour"]
-
-_COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">="})
 
 
 def can_be_computed(expression: Expression) -> bool:
@@ -53,28 +50,11 @@ def can_be_computed(expression: Expression) -> bool:
         return True
     if isinstance(expression, Column | Literal):
         return expression.type.kind is not Kind.BINARY
-    return isinstance(expression, Call) and _is_known(expression) and all(map(can_be_computed, expression.args))
-
-
-def _is_known(call: Call) -> bool:
-    types = [arg.type for arg in call.args]
-    if call.op in _LENIENT or call.op == "not":
-        return all(type_.kind is not Kind.BINARY for type_ in types)
-    if call.op in _COMPARISONS:
-        comparable = types[0] == types[1] or all(type_.is_integer for type_ in types)
-        return comparable and types[0].kind is not Kind.BINARY
-    if call.op == "cast":
-        to_text = call.type.kind is Kind.STRING and _can_be_text(types[0])
-        return can_be_cast(types[0], call.type) or to_text or types[0].kind is Kind.NULL
-    if call.op in _OF_TEXT or call.op in _OF_INSTANTS or call.op == "date_trunc":
-        return True
-    if call.type.is_floating:
-        if call.op == "round":
-            return types[0].is_floating
-        return call.op in _FLOATING and all(type_.is_floating for type_ in types)
-    if call.op in ("floor", "ceil") and types[0].is_floating:
-        return True
-    return call.op in EXACT_OPERATORS and is_exact(call.type) and all(map(is_exact, types))
+    return (
+        isinstance(expression, Call)
+        and _operator(expression) is not None
+        and all(map(can_be_computed, expression.args))
+    )
 
 
 def computed(expression: Expression, leaf: ValueLeaf, rows: int) -> Values:
@@ -84,40 +64,57 @@ def computed(expression: Expression, leaf: ValueLeaf, rows: int) -> Values:
     if not isinstance(expression, Call):
         assert isinstance(expression, Column | KeyRef | AggregateRef | WindowBound)
         return leaf(expression)
-    args = [computed(arg, leaf, rows) for arg in expression.args]
-    if expression.op in _LENIENT:
-        return _LENIENT[expression.op](args)
-    valid = np.logical_and.reduce([arg.valid for arg in args])
-    if expression.op == "not":
-        return Values(~args[0].values.astype(bool), valid)
-    if expression.op in _COMPARISONS:
-        return Values(_compared(expression.op, args[0].values, args[1].values), valid)
-    if expression.op == "cast":
-        return _cast(expression, args[0], rows)
-    if expression.op in _OF_TEXT:
-        return _text_function(expression, args, valid)
-    if expression.op in _OF_INSTANTS:
-        return Values(_OF_INSTANTS[expression.op](args[0].values), valid)
-    if expression.op == "date_trunc":
-        unit = expression.args[0]
-        assert isinstance(unit, Literal)
-        return Values(_truncated(args[1].values, str(unit.value)), valid)
-    if expression.type.is_floating:
-        return _floating(expression, args, valid)
-    if expression.args[0].type.is_floating:
-        # FLOOR and CEIL of a floating number: a BIGINT, if it fits.
-        whole = np.floor(args[0].values) if expression.op == "floor" else np.ceil(args[0].values)
-        return cast_to(Values(whole, valid), DOUBLE, expression.type)
-    return exactly(expression, args)
+    operator = _operator(expression)
+    assert operator is not None
+    return operator([computed(arg, leaf, rows) for arg in expression.args])
 
 
-def _cast(call: Call, arg: Values, rows: int) -> Values:
-    source = call.args[0].type
+def _operator(call: Call) -> Operator | None:
+    """How a call is computed; None if that is left to Spark."""
+    op, types = call.op, [arg.type for arg in call.args]
+    if op == "cast":
+        return _cast(types[0], call.type)
+    if op in _OF_TEXT:
+        return partial(_text_function, call)
+    if op in _OF_INSTANTS:
+        return lambda args: Values(_OF_INSTANTS[op](args[0].values), args[0].valid)
+    if op == "date_trunc":
+        return partial(_truncated, call.args[0])
+    if any(type_.kind is Kind.BINARY for type_ in types):
+        return None
+    if op in _LENIENT:
+        return _LENIENT[op]
+    if op in _COMPARISONS:
+        comparable = types[0] == types[1] or all(type_.is_integer for type_ in types)
+        return (
+            (lambda args: Values(_compared(op, args[0].values, args[1].values), _valid(args))) if comparable else None
+        )
+    if types[0].is_floating and op in ("floor", "ceil"):
+        # A BIGINT, if it fits.
+        whole = np.floor if op == "floor" else np.ceil
+        return lambda args: cast_to(Values(whole(args[0].values), args[0].valid), DOUBLE, call.type)
+    if types[0].is_floating and op == "round":
+        return partial(_rounded, types[0])
+    if call.type.is_floating and op in _FLOATING and all(type_.is_floating for type_ in types):
+        return partial(_floating, call)
+    if op in EXACT_OPERATORS and is_exact(call.type) and all(map(is_exact, types)):
+        return partial(exactly, call)
+    return None
+
+
+def _valid(args: Sequence[Values]) -> NDArray[np.bool_]:
+    """Where no argument is NULL."""
+    return np.asarray(np.logical_and.reduce([arg.valid for arg in args]))
+
+
+def _cast(source: DataType, target: DataType) -> Operator | None:
     if source.kind is Kind.NULL:
-        return _nulls(call.type, rows)
-    if call.type.kind is Kind.STRING and source.kind is not Kind.STRING:
-        return _value_by_value(lambda value: _text_of(value, source), [arg], arg.valid, "")
-    return cast_to(arg, source, call.type)
+        return lambda args: _nulls(target, len(args[0].valid))
+    if can_be_cast(source, target):
+        return lambda args: cast_to(args[0], source, target)
+    if target.kind is Kind.STRING and _can_be_text(source):
+        return lambda args: _value_by_value(lambda value: _text_of(value, source), args, "")
+    return None
 
 
 # -- constants --------------------------------------------------------------------------------------------------------
@@ -147,22 +144,12 @@ def _nulls(type_: DataType, rows: int) -> Values:
 # -- operators that look at NULLs -------------------------------------------------------------------------------------
 
 
-def _conjunction(args: Sequence[Values]) -> Values:
-    """SQL's three truth values: FALSE AND NULL is FALSE."""
-    false = np.logical_or.reduce([arg.valid & ~arg.values.astype(bool) for arg in args])
-    true = np.logical_and.reduce([arg.valid & arg.values.astype(bool) for arg in args])
-    return Values(true, false | true)
-
-
-def _disjunction(args: Sequence[Values]) -> Values:
-    """TRUE OR NULL is TRUE."""
-    true = np.logical_or.reduce([arg.valid & arg.values.astype(bool) for arg in args])
-    false = np.logical_and.reduce([arg.valid & ~arg.values.astype(bool) for arg in args])
-    return Values(true, false | true)
-
-
-def _is_null(args: Sequence[Values]) -> Values:
-    return Values(~args[0].valid, np.ones(len(args[0].valid), dtype=bool))
+def _junction(decisive: bool, args: Sequence[Values]) -> Values:
+    """AND or OR, with SQL's three truth values: one value decides, FALSE or TRUE, whatever is NULL."""
+    truths = [(arg.valid, arg.values.astype(bool) == decisive) for arg in args]
+    decided = np.logical_or.reduce([valid & same for valid, same in truths])
+    undisputed = np.logical_and.reduce([valid & ~same for valid, same in truths])
+    return Values(decided if decisive else undisputed, decided | undisputed)
 
 
 def _is_same(args: Sequence[Values]) -> Values:
@@ -175,7 +162,7 @@ def _is_same(args: Sequence[Values]) -> Values:
 def _is_in(args: Sequence[Values]) -> Values:
     value, *candidates = args
     equal = [Values(_compared("=", value.values, each.values), value.valid & each.valid) for each in candidates]
-    return _disjunction(equal)
+    return _junction(True, equal)
 
 
 def _case(args: Sequence[Values]) -> Values:
@@ -204,10 +191,11 @@ def _null_if(args: Sequence[Values]) -> Values:
     return Values(value.values, value.valid & ~equal)
 
 
-_LENIENT: dict[str, Callable[[Sequence[Values]], Values]] = {
-    "and": _conjunction,
-    "or": _disjunction,
-    "is_null": _is_null,
+_LENIENT: dict[str, Operator] = {
+    "and": partial(_junction, False),
+    "or": partial(_junction, True),
+    "not": lambda args: Values(~args[0].values.astype(bool), args[0].valid),
+    "is_null": lambda args: Values(~args[0].valid, np.ones(len(args[0].valid), dtype=bool)),
     "<=>": _is_same,
     "in": _is_in,
     "case": _case,
@@ -218,6 +206,8 @@ _LENIENT: dict[str, Callable[[Sequence[Values]], Values]] = {
 }
 
 # -- comparisons ------------------------------------------------------------------------------------------------------
+
+_COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">="})
 
 
 def _compared(op: str, left: Array, right: Array) -> NDArray[np.bool_]:
@@ -236,22 +226,22 @@ def _compared(op: str, left: Array, right: Array) -> NDArray[np.bool_]:
 # -- floating point ---------------------------------------------------------------------------------------------------
 
 
-def _floating(call: Call, args: Sequence[Values], valid: NDArray[np.bool_]) -> Values:
-    columns = [arg.values for arg in args]
+def _floating(call: Call, args: Sequence[Values]) -> Values:
+    columns, valid = [arg.values for arg in args], _valid(args)
     if call.op in ("/", "%"):
         valid = valid & (columns[1] != 0)
         columns[1] = np.where(columns[1] == 0, 1.0, columns[1])
     if call.op in ("ln", "log10"):
         valid = valid & ~(columns[0] <= 0)
-    if call.op == "round":
-        type_ = call.args[0].type
-        places = columns[1].tolist() if len(columns) > 1 else [0] * len(columns[0])
-        rounded = [
-            rounded_double(value, place, type_) for value, place in zip(columns[0].tolist(), places, strict=True)
-        ]
-        return Values(as_float(np.array(rounded, dtype=np.float64), call.type), valid)
     with np.errstate(all="ignore"):
         return Values(as_float(_FLOATING[call.op](*columns), call.type), valid)
+
+
+def _rounded(type_: DataType, args: Sequence[Values]) -> Values:
+    places = args[1].values.tolist() if len(args) > 1 else [0] * len(args[0].values)
+    pairs = zip(args[0].values.tolist(), places, strict=True)
+    rounded = np.array([rounded_double(value, place, type_) for value, place in pairs], dtype=np.float64)
+    return Values(as_float(rounded, type_), _valid(args))
 
 
 def _power(base: Array, exponent: Array) -> Array:
@@ -321,17 +311,16 @@ def _text_of(value: int, type_: DataType) -> str:
     return f"{'-' * (value < 0)}{whole}.{rest:0{type_.scale}}"
 
 
-def _text_function(call: Call, args: Sequence[Values], valid: NDArray[np.bool_]) -> Values:
+def _text_function(call: Call, args: Sequence[Values]) -> Values:
     if call.type.kind is Kind.STRING:
-        return _value_by_value(_OF_TEXT[call.op], args, valid, "")
-    counted = _value_by_value(_OF_TEXT[call.op], args, valid, 0)
-    return Values(counted.values.astype(bool if call.type.kind is Kind.BOOLEAN else np.int64), valid)
+        return _value_by_value(_OF_TEXT[call.op], args, "")
+    counted = _value_by_value(_OF_TEXT[call.op], args, 0)
+    return Values(counted.values.astype(bool if call.type.kind is Kind.BOOLEAN else np.int64), counted.valid)
 
 
-def _value_by_value(
-    function: Callable[..., object], args: Sequence[Values], valid: NDArray[np.bool_], otherwise: object
-) -> Values:
+def _value_by_value(function: Callable[..., object], args: Sequence[Values], otherwise: object) -> Values:
     """Text is computed by Python, value by value: answers are few."""
+    valid = _valid(args)
     results = np.empty(len(valid), dtype=object)
     rows = zip(*(arg.values.tolist() for arg in args), strict=True)
     for number, (row, is_valid) in enumerate(zip(rows, valid.tolist(), strict=True)):
@@ -341,39 +330,39 @@ def _value_by_value(
 
 # -- the calendar -----------------------------------------------------------------------------------------------------
 
+#: The units that time is truncated to, as NumPy writes them.
+_UNITS = {"year": "Y", "quarter": "3M", "month": "M", "week": "7D", "day": "D"}
+_UNITS |= {"hour": "h", "minute": "m", "second": "s", "millisecond": "ms"}
 
-def _days(instants: Instants) -> Instants:
-    return instants // _LENGTHS["day"]
+#: The epoch is a Thursday, and weeks begin with Monday.
+_TO_MONDAY = 4 * 86_400_000_000
 
 
 def _in_units(instants: Instants, unit: str) -> Instants:
-    """How many whole years, or months, have passed since the epoch."""
-    return instants.astype("datetime64[us]").astype(f"datetime64[{unit}]").astype(np.int64)
+    """How many whole units have passed since the epoch."""
+    return instants.astype("datetime64[us]").astype(f"datetime64[{_UNITS[unit]}]").astype(np.int64)
 
 
-def _from_units(numbers: Instants, unit: str) -> Instants:
-    return numbers.astype(f"datetime64[{unit}]").astype("datetime64[us]").astype(np.int64)
+def _floor(instants: Instants, unit: str) -> Instants:
+    units = instants.astype("datetime64[us]").astype(f"datetime64[{_UNITS[unit]}]")
+    return units.astype("datetime64[us]").astype(np.int64)
 
 
-#: The epoch is a Thursday. DAYOFWEEK counts from Sunday, as 1; weeks begin with Monday.
+#: DAYOFWEEK counts from Sunday, as 1.
 _OF_INSTANTS: dict[str, Callable[[Instants], Instants]] = {
-    "year": lambda instants: _in_units(instants, "Y") + 1970,
-    "quarter": lambda instants: _in_units(instants, "M") % 12 // 3 + 1,
-    "month": lambda instants: _in_units(instants, "M") % 12 + 1,
-    "day": lambda instants: _days(instants) - _days(_from_units(_in_units(instants, "M"), "M")) + 1,
-    "dayofweek": lambda instants: (_days(instants) + 4) % 7 + 1,
-    "hour": lambda instants: instants // _LENGTHS["hour"] % 24,
-    "minute": lambda instants: instants // _LENGTHS["minute"] % 60,
-    "second": lambda instants: instants // _SECOND % 60,
+    "year": lambda instants: _in_units(instants, "year") + 1970,
+    "quarter": lambda instants: _in_units(instants, "quarter") % 4 + 1,
+    "month": lambda instants: _in_units(instants, "month") % 12 + 1,
+    "day": lambda instants: _in_units(instants, "day") - _in_units(_floor(instants, "month"), "day") + 1,
+    "dayofweek": lambda instants: (_in_units(instants, "day") + 4) % 7 + 1,
+    "hour": lambda instants: _in_units(instants, "hour") % 24,
+    "minute": lambda instants: _in_units(instants, "minute") % 60,
+    "second": lambda instants: _in_units(instants, "second") % 60,
     "unix_micros": lambda instants: instants,
 }
 
 
-def _truncated(instants: Instants, unit: str) -> Instants:
-    if unit in _LENGTHS:
-        return instants // _LENGTHS[unit] * _LENGTHS[unit]
-    if unit == "week":
-        days = _days(instants)
-        return (days - (days + 3) % 7) * _LENGTHS["day"]
-    months = {"year": 12, "quarter": 3, "month": 1}[unit]
-    return _from_units(_in_units(instants, "M") // months * months, "M")
+def _truncated(unit: Expression, args: Sequence[Values]) -> Values:
+    assert isinstance(unit, Literal)
+    shift = _TO_MONDAY if unit.value == "week" else 0
+    return Values(_floor(args[1].values - shift, str(unit.value)) + shift, _valid(args))
