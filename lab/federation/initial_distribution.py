@@ -19,7 +19,13 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.federation.distribution.bundles import (
+from weft.federation.distribution.coordinator import Coordinator
+from weft.federation.distribution.coordinator_tree import Cluster, height
+from weft.federation.distribution.model import NetworkGraph, Placement, QuerySet, Substreams, chosen
+from weft.federation.distribution.placement_loops import costs, excess, field_of, own, shift
+from weft.federation.distribution.placement_loops import greedy as place_greedily
+from weft.federation.distribution.query_graph import QueryGraph, graph_of, selected
+from weft.federation.distribution.rounds import (
     MOST_BUNDLES,
     SLACK,
     Level,
@@ -34,12 +40,6 @@ from weft.federation.distribution.bundles import (
     targets_over,
     unwatched,
 )
-from weft.federation.distribution.coordinator import Coordinator
-from weft.federation.distribution.coordinator_tree import Cluster, height
-from weft.federation.distribution.model import NetworkGraph, Placement, QuerySet, Substreams, chosen
-from weft.federation.distribution.placement_loops import costs, excess, field_of, own, shift
-from weft.federation.distribution.placement_loops import greedy as place_greedily
-from weft.federation.distribution.query_graph import QueryGraph, graph_of, selected
 
 #: Passes of refinement at most, and moves without a new best after which a pass ends.
 PASSES, PATIENCE = 4, 64
@@ -118,7 +118,6 @@ def spread(
     substreams: Substreams,
     queries: QuerySet,
     levels: list[Level],
-    slack: float = SLACK,
     watch: Watch = unwatched,
 ) -> Placement:
     """The way down: by query its provider."""
@@ -127,7 +126,7 @@ def spread(
 
     def hand_down(cluster: Cluster, level: int, vertices: NDArray[np.int64]) -> None:
         with watch(cluster, "spread"):
-            targets = targets_of(cluster, network, fair, slack, heaviest)
+            targets = targets_of(cluster, network, fair, heaviest)
             coarse = selected(levels[level].graph, vertices)
             at = mapped(coarse, substreams.rate, targets)
             finer, of_bundle = taken_apart(levels[level], vertices)
@@ -151,14 +150,13 @@ def hierarchically(
     substreams: Substreams,
     queries: QuerySet,
     seed: int = 0,
-    slack: float = SLACK,
     most: int = MOST_BUNDLES,
     watch: Watch = unwatched,
 ) -> Placement:
     """By query its provider: up the tree, and down again."""
     random = np.random.default_rng(seed)
     levels = gathered(tree, network, substreams, queries, queries.home, random, most, watch)
-    return spread(tree, network, substreams, queries, levels, slack, watch)
+    return spread(tree, network, substreams, queries, levels, watch)
 
 
 @numba.njit(cache=True)

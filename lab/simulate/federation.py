@@ -15,9 +15,9 @@ import numpy as np
 from numpy.random import Generator
 
 from lab.simulate.events import SECOND, Events, seconds
+from lab.simulate.lasting_coordinator import LastingCoordinator
 from lab.simulate.queues import Queue
 from lab.simulate.wires import Wires
-from weft.federation.distribution.coordinator import Coordinator
 from weft.federation.distribution.coordinator_tree import clusters, coordinators_above, providers_below
 from weft.federation.distribution.model import QuerySet, edge_cut, loads
 
@@ -67,7 +67,7 @@ class Moment:
 class Simulation:
     """One run. `start` schedules what is to happen; `events.run_until` lets it happen."""
 
-    coordinator: Coordinator
+    coordinator: LastingCoordinator
     world: World
     events: Events
     draw: Draw | None = None

@@ -16,21 +16,23 @@ from lab.federation.synthetic import drawn_queries
 from lab.figures.providers.setting import SEED, setting
 from lab.simulate.events import Events, seconds
 from lab.simulate.federation import Moment, Simulation, World
-from weft.federation.distribution.coordinator import Coordinator, RoutedQuery
+from lab.simulate.lasting_coordinator import LastingCoordinator
 from weft.federation.distribution.model import QuerySet, edge_cut
+from weft.federation.distribution.routing import RoutedQuery
 
 QUERIES, NEW, ROUNDS = 30_000, 1_500, 10
 QUICK_QUERIES, QUICK_NEW, QUICK_ROUNDS = 1_500, 100, 4
 SCHEMES = ("Random", "Online", "Online-Adaptive")
 
 
-class RoutedAtRandom(Coordinator):
+class RoutedAtRandom(LastingCoordinator):
     """A coordinator that throws dice: the scheme that the others are compared with."""
 
     def register(self, names: Sequence[str], queries: QuerySet) -> tuple[RoutedQuery, ...]:
         placed = np.random.default_rng([SEED, len(self.names)]).integers(len(self.network.providers), size=len(queries))
-        self._add(names, queries, placed)
-        return tuple(RoutedQuery(name, self.network.providers[at], ()) for name, at in zip(names, placed, strict=True))
+        providers = [self.network.providers[at] for at in placed]
+        self.settled(names, queries, providers)
+        return tuple(RoutedQuery(name, provider, ()) for name, provider in zip(names, providers, strict=True))
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ def measure(quick: bool) -> list[Course]:
     found = []
     for scheme in SCHEMES:
         report.progress(f"  {scheme}")
-        kind = RoutedAtRandom if scheme == "Random" else Coordinator
+        kind = RoutedAtRandom if scheme == "Random" else LastingCoordinator
         coordinator = kind(given.network, given.substreams, SEED)
         distribute(coordinator, names, queries)
         # The start is the same for all, and settled: what follows is what the newcomers do.

@@ -12,7 +12,7 @@ from lab.federation.initial_distribution import centrally, hierarchically
 from lab.federation.synthetic import BYTES_PER_SECOND_OF_WORK
 from lab.figures.providers.setting import SEED, Clock, Setting, judged, setting
 from weft.federation.distribution.model import Placement, QuerySet, Substreams
-from weft.federation.distribution.rounds import adapted, migration
+from weft.federation.distribution.rounds import adapted
 
 QUERIES, STEPS, CHANGED, FACTOR = 10_000, 6, 800, 5.0
 QUICK_QUERIES, QUICK_STEPS, QUICK_CHANGED = 1_500, 3, 200
@@ -56,7 +56,7 @@ def measure(quick: bool) -> list[Change]:
             after = _decided(scheme, now, queries, before, random)
             spent = clock.seconds()
             result = judged(now, queries, scheme, after)
-            moves = len(migration(queries, before, after))
+            moves = int(np.count_nonzero(before != after))
             found.append(Change(scheme, step, result.true_cost, result.edge_cut, result.imbalance, moves, spent))
             at[scheme] = after
     return found

@@ -9,7 +9,7 @@ import numpy as np
 from bench import report
 from lab.federation.initial_distribution import hierarchically
 from lab.figures.providers.setting import SEED, Judged, judged, setting
-from weft.federation.distribution.rounds import adapted, migration
+from weft.federation.distribution.rounds import adapted
 
 QUERIES, ROUNDS = 10_000, 10
 QUICK_QUERIES, QUICK_ROUNDS = 1_500, 5
@@ -36,7 +36,7 @@ def measure(quick: bool) -> list[Round]:
         before = placement
         for number in range(1, (QUICK_ROUNDS if quick else ROUNDS) + 1):
             after = adapted(given.tree, given.network, given.substreams, queries, before, random)
-            moves = len(migration(queries, before, after))
+            moves = int(np.count_nonzero(before != after))
             found.append(Round(number, judged(given, queries, name, after), moves))
             before = after
     return found

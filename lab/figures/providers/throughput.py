@@ -11,7 +11,7 @@ from lab.federation.initial_distribution import hierarchically
 from lab.figures.providers.setting import Clock, judged, setting
 from weft.federation.distribution.coordinator_tree import height, tree_over
 from weft.federation.distribution.model import chosen
-from weft.federation.distribution.routing import choices, learn, routed, routing_table
+from weft.federation.distribution.routing import choices, routed, routing_table
 
 SIZES = (2, 4, 8, 16)
 PLACED, BATCH, BATCHES = 10_000, 20_000, 10
@@ -46,10 +46,9 @@ def measure(quick: bool) -> list[Throughput]:
             best = min(best, clock.seconds())
         placement = start
         for part in np.array_split(np.arange(batch), 20):
-            some = chosen(new, part)
-            at = routed(table, some)
-            learn(table, given.substreams, some, at)
-            placement = np.concatenate([placement, at])
+            known = chosen(queries, np.arange(len(placement)))
+            table = routing_table(tree, given.network, given.substreams, known, placement)
+            placement = np.concatenate([placement, routed(table, chosen(new, part))])
         result = judged(given, queries, f"k = {k}", placement)
         members = len(tree.members)
         found.append(Throughput(k, height(tree), members, batch / best, result.true_cost, result.edge_cut))

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from lab.federation.generated_topologies import transit_stub
 from lab.federation.initial_distribution import distribute
 from lab.federation.synthetic import drawn_queries, workload
+from lab.simulate.lasting_coordinator import LastingCoordinator
 from tests.federation.examples import FOUR_QUERIES, FOUR_SUBSTREAMS, TWO_PROVIDERS
-from weft.federation.distribution.coordinator import Coordinator, explained, plan_text, route_text
-from weft.federation.distribution.model import chosen, edge_cut, network_of
+from weft.federation.distribution.coordinator import Coordinator, Move, affordable, explained, plan_text
+from weft.federation.distribution.model import chosen, network_of
+from weft.federation.distribution.routing import route_text
 from weft.federation.federation_errors import FederationError
 
 
-def federation(queries: int = 400) -> Coordinator:
+def federation(queries: int = 400) -> LastingCoordinator:
     network = network_of(transit_stub(1, sites=400, sources=10, providers=30))
     drawn = workload(2, sources=10, substreams=500, groups=6, fewest=20, most=40)
     found, _ = drawn_queries(drawn, np.random.default_rng(3), queries, 30)
-    coordinator = Coordinator(network, drawn.substreams, seed=1)
+    coordinator = LastingCoordinator(network, drawn.substreams, seed=1)
     distribute(coordinator, [f"q{number}" for number in range(queries)], found)
     return coordinator
 
 
-def four() -> Coordinator:
-    coordinator = Coordinator(TWO_PROVIDERS, FOUR_SUBSTREAMS)
+def four() -> LastingCoordinator:
+    coordinator = LastingCoordinator(TWO_PROVIDERS, FOUR_SUBSTREAMS)
     distribute(coordinator, ["Q1", "Q2", "Q3", "Q4"], FOUR_QUERIES)
     return coordinator
 
@@ -95,43 +95,6 @@ def test_a_plan_within_a_budget_carries_no_more_and_still_saves() -> None:
     assert coordinator.quality() == plan.after
 
 
-def test_a_provider_that_leaves_loses_all_queries_and_one_that_joins_gets_some() -> None:
-    coordinator = federation()
-    name = coordinator.provider_of("q1")
-    number = coordinator.network.number[name]
-    had = int((coordinator.placement == number).sum())
-    plan = coordinator.provider_left(name)
-    assert len(plan.moves) == had > 0
-    assert number not in coordinator.placement
-    coordinator.moved(coordinator.plan().moves)
-    assert number not in coordinator.placement
-    coordinator.provider_joined(name)
-    coordinator.moved(coordinator.plan().moves)
-    assert number in coordinator.placement
-
-
-def test_loads_and_rates_are_taken_up() -> None:
-    coordinator = federation()
-    coordinator.measured({"q3": 7.5})
-    assert coordinator.queries.load[3] == 7.5
-    before = coordinator.quality().edge_cut
-    substreams = replace(coordinator.substreams, rate=coordinator.substreams.rate * 2)
-    coordinator.described(substreams, coordinator.queries)
-    cut = edge_cut(coordinator.network, coordinator.substreams, coordinator.queries, coordinator.placement)
-    assert coordinator.quality().edge_cut == pytest.approx(cut.total)
-    assert cut.total > 1.9 * before
-
-
-def test_dropped_queries_are_gone() -> None:
-    coordinator = federation()
-    where = coordinator.provider_of("q9")
-    coordinator.dropped(["q3", "q8"])
-    assert len(coordinator.queries) == len(coordinator.placement) == 398
-    assert coordinator.provider_of("q9") == where
-    with pytest.raises(FederationError, match="no query 'q3'"):
-        coordinator.provider_of("q3")
-
-
 def test_why_a_query_is_where_it_is() -> None:
     text = explained(four(), "Q3", others=1)
     assert text.splitlines() == [
@@ -149,13 +112,25 @@ def test_why_a_query_is_where_it_is() -> None:
 def test_what_is_not_known_is_refused() -> None:
     coordinator = four()
     with pytest.raises(FederationError, match="no provider 'n9'"):
-        coordinator.provider_left("n9")
-    with pytest.raises(FederationError, match="already"):
-        coordinator.provider_joined("n1")
+        coordinator.move("Q1", "n9")
+    with pytest.raises(FederationError, match="no query 'Q9'"):
+        coordinator.provider_of("Q9")
     with pytest.raises(FederationError, match="already"):
         coordinator.register(["Q1"], chosen(FOUR_QUERIES, [0]))
-    coordinator.provider_left("n1")
-    with pytest.raises(FederationError, match="not in the federation"):
-        coordinator.provider_left("n1")
-    with pytest.raises(FederationError, match="the last one"):
-        coordinator.provider_left("n2")
+
+
+def test_the_queries_of_a_provider_that_is_away_go_where_new_ones_would() -> None:
+    known = four()
+    coordinator = Coordinator(TWO_PROVIDERS, FOUR_SUBSTREAMS, present=["n2"])
+    coordinator.settled(known.names, known.queries, [known.provider_of(each) for each in known.names])
+    assert coordinator.rerouted("n1") == {"Q1": "n2", "Q3": "n2"}
+
+
+def test_moves_within_a_budget() -> None:
+    moves = [Move(f"q{number}", "n1", "n2", 1.0, float(number), 1.0) for number in range(1, 41)]
+    half = sum(move.costs for move in moves) / 2
+    kept = affordable(moves, half)
+    assert 0 < sum(move.costs for move in kept) <= half
+    # With equal gains the cheapest go first, so more than half of them fit.
+    assert len(moves) / 2 < len(kept) < len(moves)
+    assert list(kept) == moves[: len(kept)]

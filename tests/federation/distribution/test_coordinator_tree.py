@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lab.federation.leaving import left
 from weft.federation.distribution.coordinator_tree import (
     Cluster,
     _halves,
@@ -17,7 +18,6 @@ from weft.federation.distribution.coordinator_tree import (
     coordinators_above,
     height,
     joined,
-    left,
     providers_below,
     tree_over,
 )

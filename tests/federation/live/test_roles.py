@@ -231,7 +231,8 @@ def test_the_plan_that_was_shown_is_the_one_that_is_applied(tmp_path: Path) -> N
     assert shown["moves"]
     assert federation.ask("plan", apply=False)["moves"] == shown["moves"]
     # What is measured changes all the time; the plan that somebody has looked at does not.
-    federation.coordination.placing.coordinator.measured({"q0": 3.0})
+    for seconds in (0.0, 3.0):
+        federation.coordination.placing.worked("n1", seconds, seconds)
     assert federation.ask("plan", apply=True)["moves"] == shown["moves"]
     at = {each["name"]: each["provider"] for each in federation.ask("status")["status"]["queries"]}
     assert {each["query"]: at[each["query"]] for each in shown["moves"]} == {

@@ -1,4 +1,4 @@
-"""The coordinator tree, and providers that come and go.
+"""The coordinator tree over providers, in the order in which they joined.
 
 A cluster is led by one of its members, the one in its middle. A leaf's members are providers; above that a cluster's
 members are the leaders of the clusters below it. So every coordinator is also a provider, and knows no more than its
@@ -8,12 +8,8 @@ own few members: k to 3k − 1 of them (the root may have fewer). All leaves are
                ┌────────┴────────┐
            [a (b) c]         [d (e) f g]           leaders in parentheses
 
-Functions that change a tree take it and return another one; only the clusters on the way to the change are new.
-
     join     down from the root, each time to the nearest leader, into a leaf
-    leave    out of its leaf; whatever it led gets another leader
     split    a cluster of 3k or more becomes two of at least ⌊3k/2⌋, so that the farthest member is as near as can be
-    merge    a cluster of fewer than k goes to its nearest sibling, which may have to split then
     leader   always the member with the least total latency to the others
 """
 
@@ -86,21 +82,7 @@ def joined(tree: Cluster, provider: int, latency: Latencies, k: int = 4) -> Clus
     if k < 2:
         raise FederationError(f"clusters of {k} cannot be split into clusters: let k be 2 or more")
     grown = _with(tree, provider, latency, k)
-    return grown[0] if len(grown) == 1 else _over(grown, latency)
-
-
-def left(tree: Cluster, provider: int, latency: Latencies, k: int = 4) -> Cluster | None:
-    """The tree without a provider; None if it was the last one. Its leaving may be its own wish or a failure."""
-    if not _holds(tree, provider):
-        raise FederationError(f"provider {provider} is not in the tree, so it cannot leave")
-    if tree.is_leaf:
-        rest = tuple(each for each in tree.providers if each != provider)
-        return _leaf(rest, latency) if rest else None
-    smaller = _without(tree, provider, latency, k)
-    # A root with one child coordinates nothing.
-    while len(smaller.children) == 1:
-        smaller = smaller.children[0]
-    return smaller
+    return grown[0] if len(grown) == 1 else cluster_over(grown, latency)
 
 
 def centre(members: Sequence[int], latency: Latencies) -> int:
@@ -109,58 +91,33 @@ def centre(members: Sequence[int], latency: Latencies) -> int:
     return listed[int(np.argmin(latency[np.ix_(listed, listed)].sum(axis=1)))]
 
 
-def _leaf(providers: Sequence[int], latency: Latencies) -> Cluster:
+def leaf_of(providers: Sequence[int], latency: Latencies) -> Cluster:
     return Cluster(centre(providers, latency), providers=tuple(providers))
 
 
-def _over(children: Sequence[Cluster], latency: Latencies) -> Cluster:
+def cluster_over(children: Sequence[Cluster], latency: Latencies) -> Cluster:
     return Cluster(centre([child.leader for child in children], latency), children=tuple(children))
 
 
 def _with(cluster: Cluster, provider: int, latency: Latencies, k: int) -> list[Cluster]:
     """A cluster with one more provider below it, or the two that it was split into."""
     if cluster.is_leaf:
-        return _fitting(_leaf((*cluster.providers, provider), latency), latency, k)
+        return fitting(leaf_of((*cluster.providers, provider), latency), latency, k)
     nearest = min(cluster.children, key=lambda child: (latency[provider, child.leader], child.leader))
     grown = _with(nearest, provider, latency, k)
     children = [child for child in cluster.children if child is not nearest]
-    return _fitting(_over([*children, *grown], latency), latency, k)
+    return fitting(cluster_over([*children, *grown], latency), latency, k)
 
 
-def _without(cluster: Cluster, provider: int, latency: Latencies, k: int) -> Cluster:
-    """A cluster without a provider somewhere below it; it may be too small then, and its children are not."""
-    if cluster.is_leaf:
-        return _leaf([each for each in cluster.providers if each != provider], latency)
-    holder = next(child for child in cluster.children if _holds(child, provider))
-    smaller = _without(holder, provider, latency, k)
-    others = [child for child in cluster.children if child is not holder]
-    if len(smaller.members) >= k or not others:
-        return _over([*others, smaller], latency)
-    nearest = min(others, key=lambda child: (latency[smaller.leader, child.leader], child.leader))
-    merged = _fitting(_adopted(nearest, smaller, latency), latency, k)
-    return _over([*(child for child in others if child is not nearest), *merged], latency)
-
-
-def _holds(cluster: Cluster, provider: int) -> bool:
-    return provider in cluster.providers or any(_holds(child, provider) for child in cluster.children)
-
-
-def _adopted(cluster: Cluster, other: Cluster, latency: Latencies) -> Cluster:
-    """A cluster with the members of another one of the same level."""
-    if cluster.is_leaf:
-        return _leaf((*cluster.providers, *other.providers), latency)
-    return _over([*cluster.children, *other.children], latency)
-
-
-def _fitting(cluster: Cluster, latency: Latencies, k: int) -> list[Cluster]:
+def fitting(cluster: Cluster, latency: Latencies, k: int) -> list[Cluster]:
     """The cluster itself if it is not too large, or else the two that it is split into."""
     members = cluster.members
     if len(members) <= 3 * k - 1:
         return [cluster]
     near, far = _halves(members, latency, (3 * k) // 2)
     if cluster.is_leaf:
-        return [_leaf([members[i] for i in half], latency) for half in (near, far)]
-    return [_over([cluster.children[i] for i in half], latency) for half in (near, far)]
+        return [leaf_of([members[i] for i in half], latency) for half in (near, far)]
+    return [cluster_over([cluster.children[i] for i in half], latency) for half in (near, far)]
 
 
 def _halves(members: Sequence[int], latency: Latencies, least: int) -> tuple[list[int], list[int]]:

@@ -1,4 +1,4 @@
-"""Where new queries go, many at a time.
+"""Where new queries go, many at a time, and why.
 
 Each coordinator keeps a **routing table**: by substream and child what one more query that wants the substream would
 cost there, sharing and fetching together. A new query's costs are the sum of its substreams' rows and of one row for
@@ -14,9 +14,9 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.federation.distribution.bundles import Targets, targets_of
 from weft.federation.distribution.coordinator_tree import Cluster
 from weft.federation.distribution.model import NetworkGraph, Placement, QuerySet, Substreams, chosen, counts
+from weft.federation.distribution.rounds import targets_of
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,6 @@ class RoutingTable:
     """A coordinator's table, one row for each substream and one for each home, and those of the coordinators below."""
 
     cluster: Cluster
-    targets: Targets
     by_substream: NDArray[np.float32]
     by_home: NDArray[np.float32]
     below: tuple[RoutingTable, ...]
@@ -41,11 +40,10 @@ def routing_table(
 def _table(cluster: Cluster, network: NetworkGraph, substreams: Substreams, at: NDArray[np.float64]) -> RoutingTable:
     targets = targets_of(cluster, network, fair=1.0)
     here = np.stack([at[:, each].sum(axis=1) for each in targets.providers], axis=1)
-    from_source = np.stack([network.from_source[:, each].mean(axis=1) for each in targets.providers], axis=1)
-    homes = np.stack([network.between[:, each].mean(axis=1) for each in targets.providers], axis=1)
+    from_source, homes = np.split(targets.reach, [len(network.sources)])
     by_substream = substreams.rate[:, None] * (here @ targets.latency + from_source[substreams.source])
     below = tuple(_table(child, network, substreams, at) for child in cluster.children)
-    return RoutingTable(cluster, targets, by_substream.astype(np.float32), homes.astype(np.float32), below)
+    return RoutingTable(cluster, by_substream.astype(np.float32), homes.astype(np.float32), below)
 
 
 def choices(table: RoutingTable, queries: QuerySet) -> NDArray[np.int64]:
@@ -54,13 +52,6 @@ def choices(table: RoutingTable, queries: QuerySet) -> NDArray[np.int64]:
     found: NDArray[np.int64] = _choices(
         queries.starts, queries.wanted, queries.home, result, table.by_substream, table.by_home
     )
-    return found
-
-
-def costs_at(table: RoutingTable, queries: QuerySet, query: int) -> NDArray[np.float64]:
-    """What a query would cost at each child of one coordinator."""
-    shared = table.by_substream[queries.interest(query)].sum(axis=0, dtype=np.float64)
-    found: NDArray[np.float64] = shared + queries.result[query] * table.by_home[queries.home[query]]
     return found
 
 
@@ -75,21 +66,6 @@ def routed(table: RoutingTable, queries: QuerySet) -> Placement:
         if len(here):
             placement[here] = routed(below, chosen(queries, here))
     return placement
-
-
-def learn(table: RoutingTable, substreams: Substreams, queries: QuerySet, placement: Placement) -> None:
-    """Adds queries that have been placed to all tables, so that the next ones find them. The one function here that
-    changes what it is given: a copy of all tables for every batch would cost more than the routing."""
-    target_of = np.full(int(placement.max(initial=-1)) + 1, -1)
-    for number, providers in enumerate(table.targets.providers):
-        target_of[providers[providers < len(target_of)]] = number
-    at = target_of[placement]
-    latency = table.targets.latency.astype(np.float32)
-    _learn(queries.starts, queries.wanted, at, substreams.rate.astype(np.float32), latency, table.by_substream)
-    for number, below in enumerate(table.below):
-        here = np.flatnonzero(at == number)
-        if len(here):
-            learn(below, substreams, chosen(queries, here), placement[here])
 
 
 @numba.njit(cache=True, fastmath=True)
@@ -108,10 +84,47 @@ def _choices(starts, wanted, home, result, by_substream, by_home):  # type: igno
     return found
 
 
-@numba.njit(cache=True)
-def _learn(starts, wanted, at, rates, latency, by_substream):  # type: ignore[no-untyped-def]
-    for q in range(len(at)):
-        for i in range(starts[q], starts[q + 1]):
-            x = wanted[i]
-            for j in range(by_substream.shape[1]):
-                by_substream[x, j] += rates[x] * latency[at[q], j]
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What a query would cost at one target of a coordinator, in bytes per second times milliseconds."""
+
+    target: str
+    cost: float
+
+
+@dataclass(frozen=True, slots=True)
+class RoutingStep:
+    """One coordinator on the way from the root to a provider: what it could choose from, the cheapest first."""
+
+    coordinator: str
+    candidates: tuple[Candidate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RoutedQuery:
+    """The provider of a new query, and the steps that led there."""
+
+    query: str
+    provider: str
+    steps: tuple[RoutingStep, ...]
+
+
+def steps_of(table: RoutingTable, network: NetworkGraph, queries: QuerySet, query: int) -> tuple[RoutingStep, ...]:
+    """The steps of one of some queries, from the root down."""
+    shared = table.by_substream[queries.interest(query)].sum(axis=0, dtype=np.float64)
+    costs = shared + queries.result[query] * table.by_home[queries.home[query]]
+    order = np.argsort(costs, kind="stable")
+    members = [network.providers[each] for each in table.cluster.members]
+    candidates = tuple(Candidate(members[each], float(costs[each])) for each in order)
+    below = steps_of(table.below[order[0]], network, queries, query) if table.below else ()
+    return RoutingStep(network.providers[table.cluster.leader], candidates), *below
+
+
+def route_text(routed: RoutedQuery) -> str:
+    """The way of a new query from the root to its provider."""
+    lines = [f"{routed.query} goes to {routed.provider}"]
+    for step in routed.steps:
+        listed = ", ".join(f"{each.target} {each.cost:,.0f}" for each in step.candidates[:4])
+        more = " …" if len(step.candidates) > 4 else ""
+        lines.append(f"  {step.coordinator} chose {step.candidates[0].target}: {listed}{more}")
+    return "\n".join(lines)

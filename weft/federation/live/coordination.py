@@ -21,12 +21,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from weft.algebra import Query
-from weft.federation.distribution.coordinator import Move, explained, plan_text
+from weft.federation.distribution.coordinator import Coordinator, explained, plan_text
 from weft.federation.distribution.model import network_of
 from weft.federation.distribution.topology import Topology
 from weft.federation.federation_errors import FederationError
@@ -52,23 +51,6 @@ from weft.federation.live.transport import COORDINATOR, Transport, reply_mailbox
 from weft.loom.registration import Outcome, Registration
 from weft.sql import Problem, SqlError, dialect, split, statements
 from weft.sql.binder import bind_or_repeat
-
-
-@dataclass(frozen=True)
-class ShownPlan:
-    """A plan of a round as it was shown, with the providers and queries of then."""
-
-    budget: float | None
-    standing: dict[str, Any]
-    summary: str
-    moves: list[Move]
-
-    def as_data(self) -> dict[str, Any]:
-        moves = [
-            {"query": each.query, "source": each.source, "target": each.target, "saves": each.saves}
-            for each in self.moves
-        ]
-        return {"said": [self.summary], "moves": moves}
 
 
 class Coordination:
@@ -109,8 +91,8 @@ class Coordination:
         self._stopped: dict[str, str] = {}
         self._through: dict[str, int] = dict(self._store.rows("SELECT site, place FROM through"))
         self._released = 0
-        self._was_interrupted = False
-        self._shown: ShownPlan | None = None
+        #: The plan of a round that was shown last: its budget, who was where then, and the plan.
+        self._shown: tuple[float | None, dict[str, Any], dict[str, Any]] | None = None
         self._follower.catch_up()
         self.placing = Placing(self.network, self._follower)
 
@@ -121,10 +103,6 @@ class Coordination:
     def step(self) -> bool:
         """Answer the next message, and see to sites that are silent; whether there was a message."""
         self._follower.catch_up()
-        if self._was_interrupted:
-            # The broker was away in the middle of something: the log says what was done.
-            self.placing.rebuild()
-        self._was_interrupted = True
         found = self._mailbox.next()
         if found is not None:
             number, message = found
@@ -134,7 +112,6 @@ class Coordination:
             self._give_up_silent_providers()
             self._release()
             self._begin_round()
-        self._was_interrupted = False
         return found is not None
 
     # --- messages -------------------------------------------------------------------------------------------------
@@ -153,7 +130,7 @@ class Coordination:
                 self._store.rows("INSERT OR REPLACE INTO through VALUES (?, ?)", message["site"], place)
                 self.placing.worked(message["site"], message["seconds"], self._clock())
             case "sample":
-                self.placing.sampled(message["stream"], StreamSample(message["rate"], message.rows))
+                self.placing.measured[message["stream"]] = StreamSample(message["rate"], message.rows)
             case "join":
                 self._join(message["id"], message["site"], is_new=message["new"])
             case _:
@@ -169,7 +146,7 @@ class Coordination:
                 "said": [explained(self.placing.coordinator, self._follower.ledger.query(request["query"]).name)]
             },
             "status": lambda _: {"status": self._status()},
-            "picture": lambda _: {"svg": picture(self.topology, self._follower.ledger, self.placing.known_coordinator)},
+            "picture": lambda _: {"svg": picture(self.topology, self._follower.ledger, self._coordinator())},
         }
         try:
             if message.kind not in answers:
@@ -181,7 +158,10 @@ class Coordination:
             fields = {"ok": False, "error": str(refused), "registration": refused.registration.to_text()}
         except FederationError as error:
             fields = {"ok": False, "error": str(error)}
-        send(self._transport, reply_mailbox(message["id"]), f"reply/{message['id']}", "reply", fields)
+        self._send_reply(message["id"], fields)
+
+    def _send_reply(self, identity: str, fields: dict[str, Any]) -> None:
+        send(self._transport, reply_mailbox(identity), f"reply/{identity}", "reply", fields)
 
     # --- sites ---------------------------------------------------------------------------------------------------
 
@@ -202,17 +182,13 @@ class Coordination:
         if site not in self.topology.number:
             problem = f"there is no site '{site}' in the topology: add it there, and start the coordinator again"
             self._say(problem)
-            send(
-                self._transport, reply_mailbox(identity), f"reply/{identity}", "reply", {"ok": False, "error": problem}
-            )
+            self._send_reply(identity, {"ok": False, "error": problem})
             return
         self._hear(site)
         if site in self._follower.ledger.members and is_new and site in self.network.number:
             # It has lost what it had: the provider that takes its queries over feeds them again, perhaps itself.
             self._leave(site)
         self._append(SiteJoined(identity, site))
-        if site in self.network.number:
-            self.placing.joined(site)
         self._say(f"{site} has joined")
 
     @property
@@ -243,7 +219,6 @@ class Coordination:
                 target = current if standing.ended is not None else targets.get(standing.name, current)
                 moves.append(Handover(standing.name, standing.birth, site, target, mine[0]))
         self._append(SiteLeft(site, tuple(moves)))
-        self.placing.settle(targets)
 
     # --- statements ----------------------------------------------------------------------------------------------
 
@@ -277,28 +252,24 @@ class Coordination:
 
     def _execute(self, identity: str, site: str, text: str, statement: statements.Statement) -> str:
         match statement:
-            case statements.CreateStream(stream):
-                self._append(Declared(identity, site, text))
-                return f"stream {stream.name} created, at {site}"
-            case statements.Drop("STREAM", name):
-                self._append(Declared(identity, site, text))
-                return f"stream {name} dropped"
-            case statements.CreateView(name):
-                self._append(Declared(identity, site, text))
-                return f"view {name} created"
             case statements.CreateQuery(query):
                 return self._create(identity, site, text, query)
             case statements.Drop("QUERY", name):
                 standing = self._follower.ledger.query(name)
                 self._append(QueryDropped(identity, standing.name))
-                self.placing.coordinator.dropped([standing.name])
                 return f"query {standing.name} dropped"
-            case statements.Drop("VIEW", name):
-                self._append(Declared(identity, site, text))
-                return f"view {name} dropped"
             case statements.NoChange(reason):
                 return reason
-        raise refused_kind()
+            case statements.CreateStream(stream):
+                said = f"stream {stream.name} created, at {site}"
+            case statements.CreateView(name):
+                said = f"view {name} created"
+            case statements.Drop("STREAM" | "VIEW" as kind, name):
+                said = f"{kind.lower()} {name} dropped"
+            case _:
+                raise refused_kind()
+        self._append(Declared(identity, site, text))
+        return said
 
     def _create(self, identity: str, site: str, text: str, query: Query) -> str:
         provider, why = self.placing.route(query, site)
@@ -325,30 +296,36 @@ class Coordination:
     def _plan(self, message: SiteMessage) -> dict[str, Any]:
         """Show what a round would move; or carry out what was shown last, if it still fits."""
         budget = message.fields.get("budget")
-        if not message["apply"]:
-            self._shown = self._planned(budget)
-            return self._shown.as_data()
         if message["id"] in self._follower.ledger.done:
             return {"said": ["done already"], "moves": []}
         shown, self._shown = self._shown, None
-        if shown is None or shown.budget != budget:
-            shown = self._planned(budget)
-        elif shown.standing != self._standing():
+        if not message["apply"] or shown is None or shown[0] != budget:
+            plan = self._planned(budget)
+        elif shown[1] == self._standing():
+            plan = shown[2]
+        else:
             raise FederationError(
                 "queries or providers have come, gone or moved since the plan was shown, so nothing was moved; "
                 "look at the new plan: weft federation plan"
             )
-        self._carry_out(message["id"], {each.query: each.target for each in shown.moves})
-        return shown.as_data()
+        if message["apply"]:
+            self._carry_out(message["id"], {each["query"]: each["target"] for each in plan["moves"]})
+        else:
+            self._shown = budget, self._standing(), plan
+        return plan
 
-    def _planned(self, budget: float | None) -> ShownPlan:
+    def _planned(self, budget: float | None = None) -> dict[str, Any]:
         """Plan a round, with the queries that read one another's answers kept together."""
         coordinator = self.placing.coordinator
         plan = coordinator.plan(budget)
         together = self.placing.with_families({each.query: each.target for each in plan.moves})
         moves = [coordinator.move(query, target) for query, target in together.items()]
-        moves = [each for each in moves if each.source != each.target]
-        return ShownPlan(budget, self._standing(), plan_text(plan), moves)
+        listed = [
+            {"query": each.query, "source": each.source, "target": each.target, "saves": each.saves}
+            for each in moves
+            if each.source != each.target
+        ]
+        return {"said": [plan_text(plan)], "moves": listed}
 
     def _standing(self) -> dict[str, Any]:
         """Which providers take part, and where each query runs."""
@@ -359,28 +336,28 @@ class Coordination:
         if self._every is None or not self.present or self._clock() < self._last_round + self._every:
             return
         self._last_round = self._clock()
-        plan = self.placing.coordinator.plan()
-        if plan.moves:
-            self._say(plan_text(plan))
-            self._carry_out(f"round/{self._follower.ledger.place}", {each.query: each.target for each in plan.moves})
+        plan = self._planned()
+        if plan["moves"]:
+            self._say(*plan["said"])
+            moves = {each["query"]: each["target"] for each in plan["moves"]}
+            self._carry_out(f"round/{self._follower.ledger.place}", moves)
 
     def _carry_out(self, identity: str, targets: dict[str, str]) -> None:
-        ledger = self._follower.ledger
-        together = self.placing.with_families(targets)
-        going = {query: target for query, target in together.items() if ledger.query(query).provider != target}
-        if going:
-            standing = {query: ledger.query(query) for query in going}
-            moves = tuple(
-                Handover(query, standing[query].birth, standing[query].provider, target)
-                for query, target in going.items()
-            )
-            self._append(QueriesMoved(identity, moves))
-            self.placing.settle(going)
+        moves = []
+        for query, target in self.placing.with_families(targets).items():
+            standing = self._follower.ledger.query(query)
+            if standing.provider != target:
+                moves.append(Handover(query, standing.birth, standing.provider, target))
+        if moves:
+            self._append(QueriesMoved(identity, tuple(moves)))
+
+    def _coordinator(self) -> Coordinator | None:
+        """The coordinator that decides; None if no provider has joined."""
+        return self.placing.coordinator if self.present else None
 
     def _status(self) -> dict[str, Any]:
-        placing = self.placing
         states = {site: self._state_of(site) for site in self._follower.ledger.members}
-        return status_of(self._follower.ledger, placing.known_coordinator, self._through, placing.measured, states)
+        return status_of(self._follower.ledger, self._coordinator(), self._through, self.placing.measured, states)
 
     # --- knowledge -----------------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
-"""Where queries are, as the coordinator of `weft.federation.distribution` knows it, kept true to the log.
+"""What the coordinator of `weft.federation.distribution` decides in a federation that runs.
 
 The log says which providers take part and which query runs where. Samples say what flows, reports what queries cost.
-From these a `Coordinator` is made, which decides; what was done in another way than it decided is reported to it.
+From these a `Coordinator` is made for each decision.
 
 Streams are cut by the conditions of the present queries, so that each query wants all of a substream or nothing of it.
 How much flows in each follows from samples that the owners of streams send. A stream of which no sample has come yet
@@ -21,9 +21,9 @@ import numpy as np
 import pyarrow as pa
 
 from weft.algebra import Query
-from weft.federation.distribution.coordinator import Coordinator, Move, route_text
-from weft.federation.distribution.coordinator_tree import providers_below
+from weft.federation.distribution.coordinator import Coordinator
 from weft.federation.distribution.model import NetworkGraph, QuerySet, Substreams, chosen, query_set
+from weft.federation.distribution.routing import route_text
 from weft.federation.distribution.substreams import StreamSplit, column_of, interest_in, split_of, wanted_of
 from weft.federation.federation_errors import FederationError
 from weft.federation.live.ledger import FederationLedger, Follower, StandingQuery
@@ -31,6 +31,8 @@ from weft.predicates.domains import Place, floating
 
 #: Bytes per second of a stream that was not measured.
 _UNKNOWN_RATE = 1.0
+#: What a query is taken to cost before anything was measured: processor seconds per second.
+_UNKNOWN_LOAD = 0.01
 #: The part of what a query reads that it answers, and the seconds of it that are fed again when it moves.
 _ANSWERED = 0.1
 _FED_AGAIN = 60.0
@@ -45,36 +47,95 @@ class StreamSample:
     sample: pa.Table
 
 
-@dataclass(frozen=True)
-class StreamFlow:
-    """All substreams, and those that each of some queries wants."""
+class Placing:
+    """What was measured in a federation that runs; with its log, that makes a coordinator."""
 
-    substreams: Substreams
-    interests: list[list[int]]
+    def __init__(self, network: NetworkGraph, follower: Follower) -> None:
+        self.network = network
+        self.measured: dict[str, StreamSample] = {}
+        self._follower = follower
+        #: The load of queries by birth; and by provider when it reported last, and for how long it had worked.
+        self._load: dict[int, float] = {}
+        self._busy: dict[str, tuple[float, float]] = {}
 
-    def queries(self, load: Sequence[float], home: Sequence[int]) -> QuerySet:
-        """The queries as they are placed, with loads and the numbers of their homes.
+    @property
+    def _ledger(self) -> FederationLedger:
+        return self._follower.ledger
 
-        What a query answers and what moves along with it are guessed from what it reads: a tenth of it comes out, and
-        a minute of it is fed again where the query goes to.
+    @property
+    def present(self) -> list[str]:
+        """The providers that take part."""
+        return [each for each in self._ledger.members if each in self.network.number]
+
+    @property
+    def coordinator(self) -> Coordinator:
+        """The coordinator of the federation as it is now. Raises FederationError if no provider has joined."""
+        return self._coordinator(self.present)[0]
+
+    def worked(self, site: str, seconds: float, now: float) -> None:
+        """A provider has worked for a number of seconds in all; its queries share what that is more than before.
+
+        A provider of capability 8 does in a second what takes one of capability 1 eight: loads are of the latter.
         """
-        reads = [float(self.substreams.rate[each].sum()) for each in self.interests]
-        return query_set(
-            self.interests, load, home, [_ANSWERED * rate for rate in reads], [_FED_AGAIN * rate for rate in reads]
-        )
+        since, before = self._busy.get(site, (now, seconds))
+        self._busy[site] = now, seconds
+        running = [each.birth for each in self._ledger.run_by(site)]
+        if running and now > since and seconds > before:
+            load = (seconds - before) / (now - since) * self.network.capability[self.network.number[site]]
+            self._load |= dict.fromkeys(running, float(load) / len(running))
+
+    def route(self, query: Query, site: str) -> tuple[str, str]:
+        """The provider for a new query of a user at a site, and why it is that one."""
+        # The new query's constants cut the streams in another way, for all queries.
+        coordinator, described = self._coordinator(self.present, (query, site))
+        (decision,) = coordinator.register([query.name], described)
+        parents = sorted(StandingQuery(query, site, 0, ()).parents)
+        if not parents:
+            return decision.provider, route_text(decision)
+        provider = self._ledger.query(parents[0]).provider
+        return provider, f"{query.name} goes to {provider}, where {', '.join(parents)} run whose answers it reads"
+
+    def without(self, site: str) -> dict[str, str]:
+        """Where the queries of a provider go that is not there any more; they stay if there is no other one."""
+        others = [each for each in self.present if each != site]
+        if not others:
+            return {each.name: site for each in self._ledger.run_by(site)}
+        return self.with_families(self._coordinator(others)[0].rerouted(site))
+
+    def with_families(self, targets: dict[str, str]) -> dict[str, str]:
+        """Queries that read one another's answers go where the first of them goes."""
+        found: dict[str, str] = {}
+        for query, target in targets.items():
+            if query not in found:
+                found |= {each.name: target for each in self._ledger.family(query)}
+        return found
+
+    def _coordinator(self, present: list[str], *new: tuple[Query, str]) -> tuple[Coordinator, QuerySet]:
+        """A coordinator over some providers and the queries that run, and what new queries, with their homes, want."""
+        if not present:
+            raise FederationError("no provider has joined yet; start one with: weft provider")
+        running = list(self._ledger.running())
+        homes = [each.home for each in running] + [site for _, site in new]
+        loads = [self._load.get(each.birth, _UNKNOWN_LOAD) for each in running] + [_UNKNOWN_LOAD for _ in new]
+        queries = [each.query for each in running] + [query for query, _ in new]
+        substreams, interests = flow_of(self._ledger, queries, self.network.sources, self.measured)
+        # What a query answers and what moves along with it are guessed from what it reads.
+        reads = [float(substreams.rate[each].sum()) for each in interests]
+        answered, fed = ([part * rate for rate in reads] for part in (_ANSWERED, _FED_AGAIN))
+        described = query_set(interests, loads, [self.network.number[each] for each in homes], answered, fed)
+        coordinator = Coordinator(self.network, substreams, present=present)
+        settled = chosen(described, range(len(running)))
+        coordinator.settled([each.name for each in running], settled, [each.provider for each in running])
+        return coordinator, chosen(described, range(len(running), len(queries)))
 
 
 def flow_of(
-    ledger: FederationLedger,
-    queries: Sequence[StandingQuery | Query],
-    sources: Sequence[str],
-    measured: Mapping[str, StreamSample],
-) -> StreamFlow:
-    """The substreams of all streams, by what some queries want of them; `sources` are the sites that have streams."""
-    texts = [each.query if isinstance(each, StandingQuery) else each for each in queries]
-    others = {each.query.name: each.query for each in ledger.running()} | {each.name: each for each in texts}
-    wanted = [wanted_of(each, others) for each in texts]
-    interests: list[list[int]] = [[] for _ in texts]
+    ledger: FederationLedger, queries: Sequence[Query], sources: Sequence[str], measured: Mapping[str, StreamSample]
+) -> tuple[Substreams, list[list[int]]]:
+    """The substreams of all streams, and those that each query wants; `sources` are the sites that have streams."""
+    others = {each.name: each.query for each in ledger.running()} | {each.name: each for each in queries}
+    wanted = [wanted_of(each, others) for each in queries]
+    interests: list[list[int]] = [[] for _ in queries]
     owners: list[int] = []
     rates: list[float] = []
     for name, record in ledger.streams.items():
@@ -84,7 +145,7 @@ def flow_of(
                 interests[number] += [len(rates) + place for place in interest_in(split, one[name])]
         owners += [sources.index(record.owner)] * len(split)
         rates += _rates(split, measured.get(name))
-    return StreamFlow(Substreams(np.array(owners, np.int32), np.array(rates, np.float64)), interests)
+    return Substreams(np.array(owners, np.int32), np.array(rates, np.float64)), interests
 
 
 def _rates(split: StreamSplit, known: StreamSample | None) -> list[float]:
@@ -110,125 +171,3 @@ def _place(value: Any) -> Place | None:
     if isinstance(value, date):
         return Fraction((value - _EPOCH).days)
     return Fraction(value) if isinstance(value, int | Decimal) else None
-
-
-#: What a query is taken to cost before anything was measured: processor seconds per second.
-_UNKNOWN_LOAD = 0.01
-
-
-class Placing:
-    """The coordinator of the simulator, for a federation that runs."""
-
-    def __init__(self, network: NetworkGraph, follower: Follower) -> None:
-        self.network = network
-        self._follower = follower
-        self.measured: dict[str, StreamSample] = {}
-        self._busy: dict[str, tuple[float, float]] = {}
-        self._coordinator: Coordinator | None = None
-        self.rebuild()
-
-    @property
-    def _ledger(self) -> FederationLedger:
-        return self._follower.ledger
-
-    @property
-    def coordinator(self) -> Coordinator:
-        """The coordinator that decides. Raises FederationError if no provider has joined."""
-        if self._coordinator is None:
-            raise FederationError("no provider has joined yet; start one with: weft provider")
-        return self._coordinator
-
-    @property
-    def known_coordinator(self) -> Coordinator | None:
-        """The coordinator that decides; None if no provider has joined."""
-        return self._coordinator
-
-    @property
-    def present(self) -> list[str]:
-        """The providers that take part."""
-        return [each for each in self._ledger.members if each in self.network.number]
-
-    # --- what happened -------------------------------------------------------------------------------------------
-
-    def rebuild(self) -> None:
-        """Forget what was decided, and take what the log says."""
-        self._coordinator = None
-        if not self.present:
-            return
-        running = list(self._ledger.running())
-        flow = self._flow(running)
-        coordinator = Coordinator(self.network, flow.substreams, present=self.present)
-        homes = [self.network.number[each.home] for each in running]
-        described = flow.queries([_UNKNOWN_LOAD] * len(running), homes)
-        coordinator.settled([each.name for each in running], described, [each.provider for each in running])
-        self._coordinator = coordinator
-
-    def joined(self, site: str) -> None:
-        if self._coordinator is None:
-            self.rebuild()
-        elif self.network.number[site] not in providers_below(self._coordinator.tree):
-            self._coordinator.provider_joined(site)
-
-    def sampled(self, stream: str, found: StreamSample) -> None:
-        """The owner of a stream has told what flows: rates are other ones now."""
-        self.measured[stream] = found
-        if self._coordinator is not None:
-            known = self._coordinator.queries
-            flow = self._flow([self._ledger.query(name) for name in self._coordinator.names])
-            self._coordinator.described(flow.substreams, flow.queries(known.load.tolist(), known.home.tolist()))
-
-    def worked(self, site: str, seconds: float, now: float) -> None:
-        """A provider has worked for a number of seconds in all; its queries share what that is more than before.
-
-        A provider of capability 8 does in a second what takes one of capability 1 eight: loads are of the latter.
-        """
-        since, before = self._busy.get(site, (now, seconds))
-        self._busy[site] = now, seconds
-        running = [each.name for each in self._ledger.run_by(site)]
-        if self._coordinator is not None and running and now > since and seconds > before:
-            load = (seconds - before) / (now - since) * self.network.capability[self.network.number[site]]
-            self._coordinator.measured(dict.fromkeys(running, float(load) / len(running)))
-
-    def settle(self, targets: dict[str, str]) -> None:
-        """Queries are at these providers now, wherever it was decided that they should be."""
-        if self._coordinator is not None:
-            at = {query: self._coordinator.provider_of(query) for query in targets}
-            moves = [Move(query, at[query], target, 0.0, 0.0, 0.0) for query, target in targets.items()]
-            self._coordinator.moved(each for each in moves if each.source != each.target)
-
-    # --- what it decides -----------------------------------------------------------------------------------------
-
-    def route(self, query: Query, site: str) -> tuple[str, str]:
-        """The provider for a new query of a user at a site, and why it is that one."""
-        coordinator, number = self.coordinator, self.network.number
-        # The new query's constants cut the streams in another way, for all queries.
-        known = [self._ledger.query(name) for name in coordinator.names]
-        flow = self._flow([*known, query])
-        homes = [*(number[each.home] for each in known), number[site]]
-        described = flow.queries([*coordinator.queries.load.tolist(), _UNKNOWN_LOAD], homes)
-        coordinator.described(flow.substreams, chosen(described, range(len(known))))
-        (decision,) = coordinator.register([query.name], chosen(described, [len(known)]))
-        parents = sorted(StandingQuery(query, site, 0, ()).parents)
-        if not parents:
-            return decision.provider, route_text(decision)
-        provider = self._ledger.query(parents[0]).provider
-        self.settle({query.name: provider})
-        return provider, f"{query.name} goes to {provider}, where {', '.join(parents)} run whose answers it reads"
-
-    def without(self, site: str) -> dict[str, str]:
-        """Where the queries of a provider go that is not there any more; they stay if there is no other one."""
-        if self._coordinator is None or len(self.present) < 2:
-            return {each.name: site for each in self._ledger.run_by(site)}
-        plan = self._coordinator.provider_left(site)
-        return self.with_families({each.query: each.target for each in plan.moves})
-
-    def with_families(self, targets: dict[str, str]) -> dict[str, str]:
-        """Queries that read one another's answers go where the first of them goes."""
-        found: dict[str, str] = {}
-        for query, target in targets.items():
-            if query not in found:
-                found |= {each.name: target for each in self._ledger.family(query)}
-        return found
-
-    def _flow(self, queries: Sequence[StandingQuery | Query]) -> StreamFlow:
-        return flow_of(self._ledger, queries, self.network.sources, self.measured)
