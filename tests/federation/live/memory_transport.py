@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 
-from weft.federation.live.transport import is_passing, lost_messages
+from weft.federation.live.messages import is_passing, lost_messages
 
 
 @dataclass

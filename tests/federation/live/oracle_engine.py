@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from tests.oracle import Oracle
 from weft.algebra import Kind, Query, Stream
 from weft.arrays.arrow_types import arrow_type
-from weft.federation.live.engine_incarnation import AnswerReceiver
+from weft.federation.live.cycle_store import CycleStore
 
 
 class Crash(BaseException):
@@ -23,7 +23,7 @@ class Crash(BaseException):
 class OracleEngine:
     """Runs cycles on the oracle. `at` is called at each step, and may raise Crash."""
 
-    def __init__(self, directory: Path, answers: AnswerReceiver, at: Callable[[str], None] = lambda step: None) -> None:
+    def __init__(self, directory: Path, answers: CycleStore, at: Callable[[str], None] = lambda step: None) -> None:
         self._path = directory / "done"
         directory.mkdir(parents=True, exist_ok=True)
         self._answers, self._at = answers, at

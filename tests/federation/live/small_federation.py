@@ -21,11 +21,10 @@ from weft.delivery.log.delivery_log import cycles, delivery_directory, read_parc
 from weft.federation.distribution.topology import topology_from
 from weft.federation.live.coordination import Coordination
 from weft.federation.live.engine_incarnation import EngineMaker
-from weft.federation.live.messages import SiteMessage, entry_of, message_bytes, message_of
+from weft.federation.live.messages import COORDINATOR, SiteMessage, entry_of, message_bytes, message_of, reply_mailbox
 from weft.federation.live.provider import Provider, last_left
 from weft.federation.live.result_inbox import ResultInbox
 from weft.federation.live.source_agent import SourceAgent
-from weft.federation.live.transport import COORDINATOR, reply_mailbox
 
 TOPOLOGY = topology_from(
     {

@@ -14,11 +14,10 @@ from tests.federation.live.small_federation import SmallFederation
 from weft.delivery import Batch, Dropped, subscribe
 from weft.delivery.log.delivery_log import cycles, delivery_directory, parcel_path
 from weft.federation.federation_errors import FederationError
-from weft.federation.live.answer_outbox import Address, AnswerOutbox
+from weft.federation.live.cycle_store import Address, CycleStore
 from weft.federation.live.messages import message_of
 from weft.federation.live.result_inbox import ResultInbox
 from weft.federation.live.role_store import RoleStore
-from weft.federation.live.row_inbox import RowInbox
 from weft.federation.live.site_directory import engine_number
 
 CYCLES = range(4)
@@ -42,15 +41,15 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 }
 
 
-def _outbox(folder: Path, broker: MemoryBroker) -> AnswerOutbox:
+def _store(folder: Path, broker: MemoryBroker) -> CycleStore:
     addresses = {"q": Address(birth=1, home="n1", after=0, since=1)}
-    return AnswerOutbox(folder, "n2", MemoryTransport(broker), addresses, lambda cycle: cycle + 2)
+    return CycleStore(folder, "n2", MemoryTransport(broker), addresses)
 
 
-def _send_all(folder: Path, broker: MemoryBroker) -> None:
-    outbox = _outbox(folder, broker)
-    outbox.committed(max(CYCLES))
-    outbox.send()
+def _answer(store: CycleStore, cycle: int) -> None:
+    """Run a cycle: it comes, and one query answers."""
+    assert store.put(cycle + 2, "trades", None, {}).cycle == cycle
+    store.write(cycle, {"q": (pa.table({"n": [cycle]}), None)})
 
 
 def _sent(broker: MemoryBroker) -> list[int]:
@@ -60,54 +59,52 @@ def _sent(broker: MemoryBroker) -> list[int]:
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("cycle", CYCLES)
 def test_answers_that_wait_are_all_sent_or_none_behind_a_damaged_file(tmp_path: Path, damage: str, cycle: int) -> None:
-    outbox = _outbox(tmp_path, MemoryBroker())
+    store = _store(tmp_path, MemoryBroker())
     for each in CYCLES:
-        outbox.write(each, {"q": (pa.table({"n": [each]}), None)})
-        outbox.committed(each)
-    DAMAGES[damage](tmp_path / f"{cycle:012d}.ready")
+        _answer(store, each)
+    DAMAGES[damage](tmp_path / f"{cycle:012d}" / "answers")
     broker = MemoryBroker()
-    with pytest.raises(FederationError, match=rf"{cycle:012d}.ready is (damaged|missing).* were not sent yet"):
-        _send_all(tmp_path, broker)
-    assert _sent(broker) == [each + 2 for each in range(cycle)][: len(_sent(broker))]
+    again = _store(tmp_path, broker)
+    again.committed(max(CYCLES))
+    with pytest.raises(FederationError, match=rf"{cycle:012d}/answers is (damaged|missing).* were not sent yet"):
+        again.send()
+    assert _sent(broker) == [each + 2 for each in range(cycle)]
 
 
 def test_answers_are_sent_once_whatever_came_before_a_start(tmp_path: Path) -> None:
     broker = MemoryBroker()
-    outbox = _outbox(tmp_path, broker)
-    outbox.write(0, {"q": (pa.table({"n": [0]}), None)})
-    outbox.committed(-1)  # it was not committed, and is run again
-    outbox.write(0, {"q": (pa.table({"n": [0]}), None)})
-    outbox.committed(0)
-    outbox.write(1, {})
-    outbox.committed(1)
-    outbox.write(2, {"q": (pa.table({"n": [2]}), None)})
-    outbox.committed(1)
-    again = _outbox(tmp_path, broker)
+    store = _store(tmp_path, broker)
+    _answer(store, 0)
+    store.committed(-1)  # it was not committed, and is run again
+    assert not store.send()
+    _answer(store, 0)
+    store.committed(0)
+    store.put(3, "trades", None, {})
+    store.write(1, {})
+    store.committed(1)
+    _answer(store, 2)
+    store.committed(1)
+    again = _store(tmp_path, broker)
     again.committed(1)
     assert again.send()
-    again.write(2, {"q": (pa.table({"n": [2]}), None)})
+    _answer(again, 2)
     again.committed(2)
-    kept = tmp_path / "kept"
-    shutil.copy(tmp_path / "000000000002.ready", kept)
     assert again.send()
-    # A crash came before the file was deleted.
-    shutil.move(kept, tmp_path / "000000000002.ready")
-    last = _outbox(tmp_path, broker)
+    last = _store(tmp_path, broker)
     last.committed(2)
-    last.send()
+    assert not last.send()
     assert _sent(broker) == [2, 4]
-    assert not list(tmp_path.glob("*.ready"))
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("file", ["mark.json", "rows.parquet"])
 def test_a_cycle_is_not_run_again_on_damaged_rows(tmp_path: Path, file: str, damage: str) -> None:
     rows = pa.table({"n": [1, 2]})
-    RowInbox(tmp_path).put(5, "trades", rows, {"trades": 2})
+    _store(tmp_path, MemoryBroker()).put(5, "trades", rows, {"trades": 2})
     path = tmp_path / "000000000000" / file
     DAMAGES[damage](path)
     with pytest.raises(FederationError, match=f"{file} (is|has) .*; restore it from a copy"):
-        RowInbox(tmp_path).put(5, "trades", rows, {"trades": 2})
+        _store(tmp_path, MemoryBroker()).put(5, "trades", rows, {"trades": 2})
 
 
 @pytest.mark.parametrize("damage", [each for each in DAMAGES if each != "deleted"])

@@ -17,12 +17,19 @@ from tests.federation.live.small_federation import SmallFederation
 from tests.support.processes import NatsServer
 from weft.delivery.log.delivery_errors import BrokerError
 from weft.federation.federation_errors import FederationError
-from weft.federation.live.ledger import LOG_TABLE, Follower
-from weft.federation.live.messages import SiteJoined, SiteMessage, entry_bytes, message_bytes, message_of
+from weft.federation.live.ledger import Follower
+from weft.federation.live.messages import (
+    LostError,
+    SiteJoined,
+    SiteMessage,
+    Transport,
+    entry_bytes,
+    message_bytes,
+    message_of,
+)
 from weft.federation.live.nats_transport import MessageLimits, NatsTransport
 from weft.federation.live.result_inbox import ResultInbox
 from weft.federation.live.role_store import Mailbox, RoleStore
-from weft.federation.live.transport import LostError, Transport
 
 BOX = "home.n1"
 
@@ -142,7 +149,7 @@ def test_the_log_of_a_broker_that_was_reset_is_missed_at_once(server: NatsServer
 def test_the_next_process_finds_the_same_log_or_stops(tmp_path: Path, after_it: list[str], what: str) -> None:
     def following(names: list[str]) -> Follower:
         log = [entry_bytes(SiteJoined(name, "n1")) for name in names]
-        return Follower(MemoryTransport(MemoryBroker(log=log)), RoleStore(tmp_path / "reader.db", [LOG_TABLE]))
+        return Follower(MemoryTransport(MemoryBroker(log=log)), RoleStore(tmp_path / "reader.db"))
 
     assert following(["a", "b"]).catch_up()
     assert following(["a", "b", "c"]).catch_up()

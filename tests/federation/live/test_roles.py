@@ -1,4 +1,4 @@
-"""RowInbox, handing over, homes and the coordinator: each by itself."""
+"""Cycles on disk, handing over, homes and the coordinator: each by itself."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from tests.federation.live.memory_transport import MemoryBroker, MemoryTransport
 from tests.federation.live.small_federation import SmallFederation, stream_statement, write_batch
+from weft.federation.live.cycle_store import CycleStore
 from weft.federation.live.handover import feeding_begins, feeding_from
 from weft.federation.live.ledger import FederationLedger, Stay
 from weft.federation.live.messages import (
@@ -30,7 +31,6 @@ from weft.federation.live.messages import (
     small_enough,
 )
 from weft.federation.live.role_store import RoleStore
-from weft.federation.live.row_inbox import RowInbox
 from weft.federation.live.source_batches import TABLES, BatchFiles
 from weft.loom.registration import Registration
 
@@ -61,28 +61,32 @@ def test_messages_are_read_as_they_were_written_and_large_ones_are_divided() -> 
     assert pa.concat_tables(pieces) == rows
 
 
-# --- inbox -------------------------------------------------------------------------------------------------------
+# --- cycles ------------------------------------------------------------------------------------------------------
+
+
+def cycle_store(folder: Path) -> CycleStore:
+    return CycleStore(folder, "n1", MemoryTransport(MemoryBroker()), {})
 
 
 def test_a_batch_that_comes_again_lands_once(tmp_path: Path) -> None:
-    inbox = RowInbox(tmp_path)
+    store = cycle_store(tmp_path)
     rows = pa.table({"n": [1, 2]})
-    assert inbox.put(5, "trades", rows, {"trades": 2}).cycle == 0
-    assert inbox.put(5, "trades", rows, {"trades": 2}).cycle == 0
+    assert store.put(5, "trades", rows, {"trades": 2}).cycle == 0
+    assert store.put(5, "trades", rows, {"trades": 2}).cycle == 0
     # Without rows, it is a cycle all the same: windows close by it.
-    empty = inbox.put(6, "trades", rows.slice(0, 0), {"trades": 9})
+    empty = store.put(6, "trades", rows.slice(0, 0), {"trades": 9})
     assert (empty.cycle, empty.place, empty.rows) == (1, 6, {})
-    again = RowInbox(tmp_path)
+    again = cycle_store(tmp_path)
     assert again.put(6, "trades", rows.slice(0, 0), {"trades": 9}).cycle == 1
     assert again.put(6, None, None, {"trades": 9, "quotes": 3}).cycle == 2
     assert [again.at(cycle).place for cycle in range(3)] == [5, 6, 6]
 
 
 def test_what_was_half_written_is_not_there(tmp_path: Path) -> None:
-    inbox = RowInbox(tmp_path)
-    inbox.put(5, "trades", pa.table({"n": [1]}), {})
+    store = cycle_store(tmp_path)
+    store.put(5, "trades", pa.table({"n": [1]}), {})
     (tmp_path / "000000000001.draft").mkdir()
-    again = RowInbox(tmp_path)
+    again = cycle_store(tmp_path)
     assert again.last is not None
     assert again.last.cycle == 0
     assert again.put(6, "trades", pa.table({"n": [1]}), {}).cycle == 1

@@ -32,8 +32,9 @@ from weft.federation.federation_errors import FederationError
 from weft.federation.live.coordinator_requests import ScriptRefused, check_script, refused_kind
 from weft.federation.live.federation_view import picture, status_of
 from weft.federation.live.handover import feeding_begins
-from weft.federation.live.ledger import LOG_TABLE, Follower, StandingQuery
+from weft.federation.live.ledger import Follower, StandingQuery
 from weft.federation.live.messages import (
+    COORDINATOR,
     Declared,
     Entry,
     Handover,
@@ -43,11 +44,13 @@ from weft.federation.live.messages import (
     SiteJoined,
     SiteLeft,
     SiteMessage,
+    Transport,
+    reply_mailbox,
     send,
+    source_mailbox,
 )
 from weft.federation.live.placing import Placing, StreamSample
 from weft.federation.live.role_store import Mailbox, RoleStore
-from weft.federation.live.transport import COORDINATOR, Transport, reply_mailbox, source_mailbox
 from weft.loom.registration import Outcome, Registration
 from weft.sql import Problem, SqlError, dialect, split, statements
 from weft.sql.binder import bind_or_repeat
@@ -77,7 +80,7 @@ class Coordination:
         self.network = network_of(topology)
         self._transport = transport
         through = "through (site TEXT PRIMARY KEY, place INTEGER NOT NULL)"
-        self._store = RoleStore(directory / "coordinator.db", [LOG_TABLE, through])
+        self._store = RoleStore(directory / "coordinator.db", [through])
         self._follower = Follower(transport, self._store)
         self._mailbox = Mailbox(transport, self._store, COORDINATOR, may_begin_late=True)
         self._patience = patience

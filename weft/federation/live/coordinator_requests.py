@@ -15,9 +15,8 @@ from weft.algebra.properties import leaves
 from weft.federation.distribution.model import NetworkGraph
 from weft.federation.federation_errors import FederationError
 from weft.federation.live.ledger import FederationLedger
-from weft.federation.live.messages import message_of, send
+from weft.federation.live.messages import COORDINATOR, Transport, message_of, reply_mailbox, send
 from weft.federation.live.source_batches import check_format
-from weft.federation.live.transport import COORDINATOR, Transport, reply_mailbox
 from weft.loom.registration import Registration
 from weft.sql import dialect, split, statements
 from weft.sql.check import CheckReport, check

@@ -16,20 +16,9 @@ from typing import Protocol, TypeAlias
 import pyarrow as pa
 
 from weft.algebra import Query, Stream
-from weft.federation.live.answer_outbox import Address, AnswerOutbox
+from weft.federation.live.cycle_store import Address, CycleStore
 from weft.federation.live.ledger import StandingQuery
-from weft.federation.live.row_inbox import RowInbox
-from weft.federation.live.transport import Transport
-
-
-class AnswerReceiver(Protocol):
-    """Takes the answers of a cycle before it is committed, and hears of it when it is."""
-
-    def write(self, cycle: int, answers: Mapping[str, tuple[pa.Table, int | None]]) -> None:
-        """The rows and the watermark of each query that has answered. A second call with the same cycle replaces it."""
-
-    def committed(self, cycle: int) -> None:
-        """The cycle is true now."""
+from weft.federation.live.messages import Transport
 
 
 class EngineHandle(Protocol):
@@ -67,30 +56,23 @@ class EngineHandle(Protocol):
         """Close the directory."""
 
 
-#: Makes or opens the engine of a directory, which gives its answers to a sink.
-EngineMaker: TypeAlias = Callable[[Path, AnswerReceiver], EngineHandle]
+#: Makes or opens the engine of a directory. It writes the answers of a cycle to a store before it commits the cycle,
+#: and tells the store of it when it has.
+EngineMaker: TypeAlias = Callable[[Path, CycleStore], EngineHandle]
 
 
 class EngineIncarnation:
-    """One engine of a provider. `addresses` say where the answers of its queries go, by name."""
+    """One engine of a provider, and its cycles. `addresses` say where the answers of its queries go, by name."""
 
     def __init__(self, directory: Path, provider: str, transport: Transport, make_engine: EngineMaker) -> None:
         self.directory = directory
         self.addresses: dict[str, Address] = {}
-        self._inbox = RowInbox(directory / "rows")
-        self._outbox = AnswerOutbox(
-            directory / "answers", provider, transport, self.addresses, lambda cycle: self._inbox.at(cycle).place
-        )
-        self._engine = make_engine(directory / "engine", self._outbox)
-        last = self._inbox.last
+        self.cycles = CycleStore(directory / "cycles", provider, transport, self.addresses)
+        self.engine = make_engine(directory / "engine", self.cycles)
+        last = self.cycles.last
         #: How far the engine knows the clocks to be.
-        self._clocks = dict(last.clocks) if last is not None and last.cycle <= self._engine.last_cycle else {}
-        self._outbox.committed(self._engine.last_cycle)
-
-    @property
-    def applied(self) -> int:
-        """The place in the log up to which all that concerns the queries was carried out."""
-        return self._engine.applied
+        self._clocks = dict(last.clocks) if last is not None and last.cycle <= self.engine.last_cycle else {}
+        self.cycles.committed(self.engine.last_cycle)
 
     def begin(
         self, place: int, streams: Iterable[Stream], queries: Sequence[StandingQuery], clocks: Mapping[str, int]
@@ -99,31 +81,17 @@ class EngineIncarnation:
 
         A query that begins must find the clocks as they are, also of streams that no query here has read so far.
         """
-        self._engine.change(streams=list(streams))
+        self.engine.change(streams=list(streams))
         if any(self._clocks.get(name) != clock for name, clock in clocks.items()):
             self._run(place, None, None, clocks)
-        self._engine.change(place, create=[each.query for each in queries])
-
-    def end(self, place: int, queries: Sequence[str]) -> None:
-        self._engine.change(place, drop=queries)
+        self.engine.change(place, create=[each.query for each in queries])
 
     def take_batch(self, place: int, stream: str, rows: pa.Table, clocks: Mapping[str, int]) -> None:
         self._run(place, stream, rows, clocks)
-        self._engine.change(place)
-
-    def send(self) -> bool:
-        """Send the answers of committed cycles; whether there were any."""
-        return self._outbox.send()
-
-    def note(self, place: int) -> None:
-        """Note that all up to a place was carried out."""
-        self._engine.change(place)
-
-    def close(self) -> None:
-        self._engine.close()
+        self.engine.change(place)
 
     def _run(self, place: int, stream: str | None, rows: pa.Table | None, clocks: Mapping[str, int]) -> None:
-        cycle = self._inbox.put(place, stream, rows, clocks)
-        self._engine.cycle(cycle.cycle, cycle.rows, cycle.clocks)
+        cycle = self.cycles.put(place, stream, rows, clocks)
+        self.engine.cycle(cycle.cycle, cycle.rows, cycle.clocks)
         self._clocks = dict(cycle.clocks)
-        self._inbox.delete(cycle.cycle)
+        self.cycles.delete(cycle.cycle)

@@ -29,9 +29,8 @@ from weft.algebra.properties import leaves
 from weft.delivery.log.delivery_errors import BrokerError
 from weft.federation.federation_errors import FederationError
 from weft.federation.live.ledger import FederationLedger, StandingQuery
-from weft.federation.live.messages import message_of, send
+from weft.federation.live.messages import Transport, message_of, reply_mailbox, send, source_mailbox
 from weft.federation.live.stream_interest import Interest, as_json
-from weft.federation.live.transport import Transport, reply_mailbox, source_mailbox
 from weft.plan.event_time import first_open_start, is_windowed, passes_rows
 
 #: Seconds without a batch after which it is said that the owner is waited for.

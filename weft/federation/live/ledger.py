@@ -25,21 +25,19 @@ from weft.federation.live.messages import (
     Declared,
     Entry,
     Handover,
+    LostError,
     QueriesMoved,
     QueryCreated,
     QueryDropped,
     SiteJoined,
     SiteLeft,
+    Transport,
     entry_bytes,
     entry_of,
 )
 from weft.federation.live.role_store import RoleStore
 from weft.federation.live.stream_interest import Interest, together, wanted_by
-from weft.federation.live.transport import LostError, Transport
 from weft.sql import NamesInMemory, read, statements
-
-#: The table that a follower needs in its store.
-LOG_TABLE = "log (one INTEGER PRIMARY KEY CHECK (one = 1), place INTEGER NOT NULL, digest BLOB NOT NULL)"
 
 #: How often an append is refused, although the log has nothing new, until the log must be taken for a shorter one.
 _REFUSALS = 50

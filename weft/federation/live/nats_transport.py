@@ -20,7 +20,7 @@ from typing import Any, Final, TypeVar
 
 from weft.delivery.log.delivery_errors import BrokerError
 from weft.delivery.nats.connection import NatsConnection, find, have_streams, subject_token
-from weft.federation.live.transport import LostError, is_passing, lost_messages
+from weft.federation.live.messages import LostError, is_passing, lost_messages
 
 Result = TypeVar("Result")
 

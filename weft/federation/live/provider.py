@@ -24,11 +24,12 @@ from pathlib import Path
 import pyarrow as pa
 
 from weft.delivery.log.checked_file import write_checked
-from weft.federation.live.answer_outbox import Address
+from weft.federation.live.cycle_store import Address
 from weft.federation.live.engine_incarnation import EngineIncarnation, EngineMaker
 from weft.federation.live.handover import BatchGoneError, feeding_begins, fetched
-from weft.federation.live.ledger import LOG_TABLE, BatchMark, Follower, StandingQuery, interests_of
+from weft.federation.live.ledger import BatchMark, Follower, StandingQuery, interests_of
 from weft.federation.live.messages import (
+    COORDINATOR,
     BatchPublished,
     Entry,
     PublishedPart,
@@ -36,13 +37,14 @@ from weft.federation.live.messages import (
     QueryCreated,
     QueryDropped,
     SiteLeft,
+    Transport,
     entry_of,
     message_of,
+    results_mailbox,
     send,
 )
 from weft.federation.live.role_store import RoleStore
 from weft.federation.live.site_directory import ENGINE_FILE, engine_directory, engine_number
-from weft.federation.live.transport import COORDINATOR, Transport, results_mailbox
 
 
 class Provider:
@@ -65,7 +67,7 @@ class Provider:
         self._make_engine = make_engine
         self._say = say
         self._idle = idle
-        self._store = RoleStore(directory / "provider.db", [LOG_TABLE])
+        self._store = RoleStore(directory / "provider.db")
         self._follower = Follower(transport, self._store)
         self._seconds = 0.0
         self._rejoin = rejoin
@@ -82,20 +84,20 @@ class Provider:
     @property
     def place(self) -> int:
         """How far it has come with all that concerns its queries."""
-        return self._current.applied
+        return self._current.engine.applied
 
     def start_over(self, place: int) -> None:
         """Begin with an empty engine: up to a place, other providers have taken over all that ran here."""
-        if self._current.applied >= place:
+        if self._current.engine.applied >= place:
             return
         fresh = self._fresh()
-        fresh.note(place)
+        fresh.engine.change(place)
         self._replace(fresh)
         self._follower = Follower(self._transport, self._store)
         self._unfinished = None
 
     def close(self) -> None:
-        self._current.close()
+        self._current.engine.close()
         self._store.close()
         self._transport.close()
 
@@ -106,7 +108,7 @@ class Provider:
         except BatchGoneError:
             # No user waits for answers to a batch that was deleted: the federation has given this provider up.
             place = last_left(self._transport, self.site)
-            if place <= self._current.applied:
+            if place <= self._current.engine.applied:
                 raise
             self.start_over(place)
             self._has_left = worked = True
@@ -118,7 +120,7 @@ class Provider:
     def _follow(self) -> bool:
         if self._unfinished is not None:
             self._carry_out(*self._unfinished)
-        worked = self._current.send()
+        worked = self._current.cycles.send()
         for place, entry in self._follower.read():
             worked = True
             self._carry_out(place, entry)
@@ -128,7 +130,7 @@ class Provider:
 
     def _carry_out(self, place: int, entry: Entry) -> None:
         self._unfinished = place, entry
-        if place <= self._current.applied:
+        if place <= self._current.engine.applied:
             self._remember(entry)
         else:
             self._do(place, entry)
@@ -182,19 +184,19 @@ class Provider:
         here = sorted((name for name in names if name in addresses), key=lambda name: -addresses[name].birth)
         if not here:
             return
-        incarnation.send()
+        incarnation.cycles.send()
         for name in here:
             address = addresses[name]
             fields = {"provider": self.site, "birth": address.birth, "through": place}
             identity = f"ended/{self.site}/{address.birth}/{place}"
             send(self._transport, results_mailbox(address.home), identity, "ended", fields)
-        incarnation.end(place, here)
+        incarnation.engine.change(place, drop=here)
         for name in here:
             del addresses[name]
 
     def _report(self, place: int) -> None:
         """Tell the coordinator how far all answers are with the broker."""
-        self._current.send()
+        self._current.cycles.send()
         running = len(self._current.addresses)
         fields = {"site": self.site, "through": place, "seconds": round(self._seconds, 3), "queries": running}
         send(self._transport, COORDINATOR, f"progress/{self.site}/{place}", "progress", fields)
@@ -229,7 +231,7 @@ class Provider:
     def _rebuild(self, place: int, coming: set[int]) -> None:
         """Build an engine that has all queries of this provider, with those that come, and let it take over."""
         # The old one goes with all that it has: what it had answered when it died, perhaps, and not sent.
-        self._current.send()
+        self._current.cycles.send()
         ledger = self._follower.ledger
         mine = ledger.run_by(self.site)
         self._say(f"taking in {len(coming)} queries; {len(mine)} will run here")
@@ -238,7 +240,7 @@ class Provider:
         fresh = self._fresh()
         after = {each.birth: each.stays[-1].after if each.birth in coming else place for each in mine}
         self._feed(fresh, mine, after, place)
-        fresh.note(place)
+        fresh.engine.change(place)
         self._replace(fresh)
 
     def _feed(self, fresh: EngineIncarnation, mine: list[StandingQuery], after: Mapping[int, int], until: int) -> None:
@@ -258,7 +260,7 @@ class Provider:
         for stream, mark in marks:
             self._change_before(fresh, changes, mark.place, after)
             fresh.take_batch(mark.place, stream, rows.pop((stream, mark.number)), ledger.clocks(mark.place))
-            fresh.send()
+            fresh.cycles.send()
         self._change_before(fresh, changes, until + 1, after)
 
     def _change_before(
@@ -290,7 +292,7 @@ class Provider:
     def _replace(self, fresh: EngineIncarnation) -> None:
         old, self._current = self._current, fresh
         self._switch(self._number + 1)
-        old.close()
+        old.engine.close()
         shutil.rmtree(old.directory, ignore_errors=True)
 
     def _switch(self, number: int) -> None:

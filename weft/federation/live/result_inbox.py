@@ -22,14 +22,12 @@ from weft.delivery.log.delivery_log import delivery_directory
 from weft.delivery.log.itinerary import Itinerary, Span
 from weft.delivery.log.parcel import stream_of, table_of
 from weft.delivery.log.publisher import Published, Publisher, open_publisher
-from weft.federation.live.ledger import LOG_TABLE, Follower, StandingQuery, Stay
-from weft.federation.live.messages import Entry, QueryCreated, SiteMessage
+from weft.federation.live.ledger import Follower, StandingQuery, Stay
+from weft.federation.live.messages import Entry, QueryCreated, SiteMessage, Transport, results_mailbox
 from weft.federation.live.role_store import Mailbox, RoleStore
-from weft.federation.live.transport import Transport, results_mailbox
 from weft.plan.subscription import Subscription
 
 _TABLES = (
-    LOG_TABLE,
     # Answers that came and are not taken yet.
     "waiting (birth INTEGER, since INTEGER, place INTEGER, provider TEXT, ordinal INTEGER, pieces INTEGER, "
     "watermark INTEGER, rows BLOB NOT NULL, PRIMARY KEY (birth, since, place, provider, ordinal))",

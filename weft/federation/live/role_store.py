@@ -14,17 +14,22 @@ from pathlib import Path
 from typing import Any
 
 from weft.federation.federation_errors import FederationError
-from weft.federation.live.messages import SiteMessage, message_of, send
-from weft.federation.live.transport import Transport
+from weft.federation.live.messages import SiteMessage, Transport, message_of, send
 from weft.files.private_files import private, private_folder
 
 #: Messages that are read before the broker is told to delete them.
 _AT_ONCE = 100
 _OPENED = "opened"
 
+#: How far each mailbox was read, and the log, with a digest of its entries up to there.
+_TABLES = (
+    "mailboxes (mailbox TEXT PRIMARY KEY, number INTEGER NOT NULL)",
+    "log (one INTEGER PRIMARY KEY CHECK (one = 1), place INTEGER NOT NULL, digest BLOB NOT NULL)",
+)
+
 
 class RoleStore:
-    """A SQLite file with the tables that a role needs, and how far each mailbox was read."""
+    """A SQLite file with the tables that a role needs, and how far its mailboxes and the log were read."""
 
     def __init__(self, path: Path, tables: Sequence[str] = ()) -> None:
         private_folder(path.parent)
@@ -35,7 +40,7 @@ class RoleStore:
         self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self.rows("PRAGMA journal_mode = WAL")
         self.rows("PRAGMA synchronous = FULL")
-        for table in ("mailboxes (mailbox TEXT PRIMARY KEY, number INTEGER NOT NULL)", *tables):
+        for table in (*_TABLES, *tables):
             self.rows(f"CREATE TABLE IF NOT EXISTS {table}")
         ((found,),) = self.rows("PRAGMA quick_check(1)")
         if found != "ok":

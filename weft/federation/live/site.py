@@ -22,11 +22,10 @@ from typing import Protocol
 from weft.delivery.log.delivery_errors import BrokerError
 from weft.federation.federation_errors import FederationError
 from weft.federation.live.engine_incarnation import EngineMaker
-from weft.federation.live.messages import entry_of, message_of, send
+from weft.federation.live.messages import COORDINATOR, Transport, entry_of, message_of, reply_mailbox, send
 from weft.federation.live.provider import Provider, last_left
 from weft.federation.live.result_inbox import ResultInbox
 from weft.federation.live.source_agent import SourceAgent
-from weft.federation.live.transport import COORDINATOR, Transport, reply_mailbox
 
 _IDLE = 0.1
 _AWAY = 0.5

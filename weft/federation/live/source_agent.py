@@ -24,12 +24,22 @@ import numpy as np
 import pyarrow as pa
 
 from weft.federation.federation_errors import FederationError
-from weft.federation.live.ledger import LOG_TABLE, Follower
-from weft.federation.live.messages import BatchPublished, PublishedPart, SiteMessage, message_bytes, send, small_enough
+from weft.federation.live.ledger import Follower
+from weft.federation.live.messages import (
+    COORDINATOR,
+    BatchPublished,
+    PublishedPart,
+    SiteMessage,
+    Transport,
+    message_bytes,
+    rows_mailbox,
+    send,
+    small_enough,
+    source_mailbox,
+)
 from weft.federation.live.role_store import Mailbox, RoleStore
 from weft.federation.live.source_batches import TABLES, BatchFiles
 from weft.federation.live.stream_interest import Interest, from_json
-from weft.federation.live.transport import COORDINATOR, Transport, rows_mailbox, source_mailbox
 
 #: Rows that tell the coordinator which values are how frequent.
 _SAMPLE = 500
@@ -43,7 +53,7 @@ class SourceAgent:
         self.site = site
         self._transport = transport
         self._directory = directory
-        self._store = RoleStore(directory / "source.db", (LOG_TABLE, *TABLES))
+        self._store = RoleStore(directory / "source.db", TABLES)
         self._follower = Follower(transport, self._store)
         self._mailbox = Mailbox(transport, self._store, source_mailbox(site))
         self._files: dict[str, BatchFiles] = {}

@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from weft.algebra import Query, Stream
 from weft.catalog import Catalog
-from weft.federation.live.engine_incarnation import AnswerReceiver, EngineMaker
+from weft.federation.live.cycle_store import CycleStore
+from weft.federation.live.engine_incarnation import EngineMaker
 from weft.files.private_files import private_folder
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _APPLIED = "federation_place"
 class SparkEngine:
     """An engine of weft that runs single cycles on demand."""
 
-    def __init__(self, spark: SparkSession, directory: Path, answers: AnswerReceiver) -> None:
+    def __init__(self, spark: SparkSession, directory: Path, answers: CycleStore) -> None:
         from weft.runtime.engine import Engine
         from weft.runtime.project_state import state_directory
 
@@ -82,7 +83,7 @@ class SparkEngine:
 class _Publisher:
     """What the engine publishes to: every query is a group of its own."""
 
-    def __init__(self, answers: AnswerReceiver) -> None:
+    def __init__(self, answers: CycleStore) -> None:
         self._answers = answers
 
     def wait_for_room(self) -> None:
