@@ -16,7 +16,7 @@ The weighted size measures what the optimiser has found to share, without rows o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -38,13 +38,25 @@ from weft.predicates.terms import Term, canonical, text_of
 class WithoutRestructuring(Planner):
     """The product without weaker joins."""
 
-    restructures = False
+    def _weaker_join(self, ways: Iterable[tuple[Anchors, PredicateSet, bool]]) -> None:
+        return None
+
+
+class _ApartChoice(JoinChoice):
+    """The search for joins of which none is there yet."""
+
+    def _shared(self, left: ExistingRows, right: ExistingRows) -> Iterator[ExistingRows]:
+        return iter(())
 
 
 class WithoutJoinSharing(WithoutRestructuring):
     """Selects share selections alone."""
 
-    shares_joins = False
+    def choice(self, needs: SelectNeeds, without: frozenset[int] = frozenset()) -> JoinChoice:
+        return _ApartChoice(JoinRequest(needs, self.estimates, self.renaming), self.nodes, self.estimates, without)
+
+    def _equal_join(self, anchors: Anchors, joined: PredicateSet) -> None:
+        return None
 
 
 class WithoutInference(Planner):
@@ -58,13 +70,12 @@ class MatchPlan(WithoutRestructuring):
     """The order of joins is chosen before it is known what exists of it."""
 
     def choice(self, needs: SelectNeeds, without: frozenset[int] = frozenset()) -> JoinChoice:
-        request = JoinRequest(needs, self.estimates, self.renaming)
-        return _MatchedChoice(request, self.nodes, self.estimates, without=without)
+        return _MatchedChoice(JoinRequest(needs, self.estimates, self.renaming), self.nodes, self.estimates, without)
 
 
 class _MatchedChoice(JoinChoice):
     def best(self) -> Part:
-        return self._matched(self._cheapest(self._leaves(), is_sharing=False))
+        return self._matched(_ApartChoice(self.request, self._nodes, self._estimates, self._without).best())
 
     def _matched(self, part: Part) -> Part:
         """A fixed order with the joins that exist, from the bottom up."""
@@ -90,11 +101,11 @@ class _MatchedChoice(JoinChoice):
         is_log = not self._nodes[part.anchor].parents
         predicates = self.request.over(part.legs, part.left)
         if is_log and part.left and self._estimates.is_worth_a_node(part.anchor, predicates):
-            return parent == self._nodes.equal_selection(part.anchor, predicates)
+            return parent == self._nodes.equal(part.anchor, predicates)
         return self._nodes[parent].anchor == part.anchor
 
     def _subsuming(self, anchors: Anchors, predicates: PredicateSet) -> list[int]:
-        return sorted(self._nodes.closest_joins(anchors, predicates))
+        return sorted(self._nodes.closest(anchors, predicates))
 
 
 class NonCanon(WithoutRestructuring):

@@ -10,7 +10,8 @@ from functools import cache
 
 from tests.oracle_expressions import Scope, holds
 from weft.algebra import Expression, Select, Value
-from weft.predicates.clauses import PredicateSet
+from weft.predicates.clauses import PredicateSet, predicate_set
+from weft.predicates.entailment import EFFORT, entails_disjunction
 from weft.predicates.normal_forms import conjunctive_form
 from weft.sql import NamesInMemory, parse, read
 from weft.sql.relation_binder import bind_relation
@@ -88,3 +89,18 @@ def texts(predicates: PredicateSet) -> list[str]:
 
 def is_true(expression: Expression | None, row: Mapping[str, Value], alias: str = "s") -> bool:
     return holds(expression, Scope({(alias, name): value for name, value in row.items()}))
+
+
+def entails(predicates: PredicateSet, others: PredicateSet, effort: int = EFFORT) -> bool:
+    """Whether the second set is found to be TRUE wherever the first is."""
+    return all(entails_disjunction(predicates, each, effort) for each in others.disjunctions)
+
+
+def union(*sets: PredicateSet) -> PredicateSet:
+    """All that the sets demand."""
+    return predicate_set(each for predicates in sets for each in predicates.disjunctions)
+
+
+def difference(whole: PredicateSet, done: PredicateSet) -> PredicateSet:
+    """What of the first set does not follow from the second."""
+    return predicate_set([each for each in whole.disjunctions if not entails_disjunction(done, each)])

@@ -9,7 +9,7 @@ from itertools import product
 
 import pytest
 
-from tests.predicates.given import condition, dense, whole
+from tests.predicates.given import condition, dense, entails, whole
 from tests.predicates.small_worlds import (
     DENSE,
     DENSE_3,
@@ -35,7 +35,6 @@ from weft.predicates.clauses import (
 )
 from weft.predicates.closest import ClosestIndex
 from weft.predicates.domains import is_subset
-from weft.predicates.entailment import entails
 from weft.predicates.normal_forms import box_contained, conjunctive_form, disjunctive_form
 
 _ORDERS = {EQUAL: (2, 2), DECREASING: (3, 2), INCREASING: (2, 3)}

@@ -11,16 +11,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from tests.predicates.given import COLUMNS, VALUES, condition, is_true, select, stream_text
+from tests.predicates.given import COLUMNS, VALUES, condition, difference, entails, is_true, select, stream_text
 from tests.support.generator_expressions import ColumnText, choose
 from tests.support.generator_expressions import condition as random_condition
 from weft.algebra import Call, Column, Expression, Literal, Value
 from weft.algebra.types import BIGINT, BOOLEAN, DOUBLE
 from weft.predicates.clauses import set_implies
 from weft.predicates.domains import Domain, clock_facts
-from weft.predicates.entailment import entails
 from weft.predicates.normal_forms import condition_of, conjunctive_form
-from weft.predicates.operations import difference
 from weft.predicates.terms import columns_of
 from weft.sql import SqlError
 

@@ -1,4 +1,4 @@
-"""Union, difference, conversion, explication and what sets have in common, on all rows of a small world."""
+"""Union, difference, renaming, explication and what sets have in common, on all rows of a small world."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from decimal import Decimal
 from fractions import Fraction
 from itertools import permutations
 
-from tests.predicates.given import condition, dense, is_true, texts
+from tests.predicates.given import condition, dense, difference, is_true, texts, union
 from tests.predicates.small_worlds import DENSE, WHOLE, Known, World, conjunction_of_disjunctions, predicates
-from weft.algebra import Column, Value
-from weft.algebra.types import INT, STRING, decimal
+from weft.algebra import Value
 from weft.predicates.clauses import FALSE_SET, TRUE_SET, PredicateSet
 from weft.predicates.domains import contains
 from weft.predicates.entailment import entails_disjunction
@@ -21,7 +20,7 @@ from weft.predicates.normal_forms import (
     conjunctive_form,
     disjunctive_form,
 )
-from weft.predicates.operations import converted, difference, standard_form, union
+from weft.predicates.operations import standard_form, under
 from weft.predicates.terms import Sum
 
 
@@ -96,31 +95,15 @@ def test_too_many_boxes_are_none() -> None:
     assert disjunctive_form(TRUE_SET) == ({},)
 
 
-def test_conversion_turns_what_other_names_turn() -> None:
-    type_ = decimal(12, 6)
-    a, b = Column("s", "a", type_), Column("s", "b", type_)
-    first, second = Column("node", "z", type_), Column("node", "y", type_)
-    there = converted(dense("a - b > 5 AND a < 1"), {a: first, b: second})
-    assert there.text == "node.y - node.z < -5 AND node.z < 1"
-    assert converted(there, {first: a, second: b}) == dense("a - b > 5 AND a < 1")
+def test_renaming_turns_what_other_names_turn() -> None:
+    here = dense("x.a - y.a > 5 AND x.a < 1", "s x, s y")
+    there = under({"x": "z", "y": "y"}, here)
+    assert there.text == "y.a - z.a < -5 AND z.a < 1"
+    assert under({"z": "x"}, there) == here
 
 
-def test_columns_that_become_one_cancel_out() -> None:
-    type_ = decimal(12, 6)
-    a, b, one = Column("s", "a", type_), Column("s", "b", type_), Column("node", "v", type_)
-    both = {a: one, b: one}
-    assert converted(dense("a = b AND a > 1"), both).text == "node.v > 1"
-    assert converted(dense("a <= b"), both).text == "node.v IS NOT NULL"
-    assert converted(dense("a < b"), both) == FALSE_SET
-    assert converted(dense("a < b OR c = 1"), both).text == "s.c = 1"
-    texts_ = {Column("s", f"s{n}", STRING): Column("node", "t", STRING) for n in (1, 2)}
-    assert converted(conjunctive_form(condition("s1 <= s2")), texts_).text == "node.t IS NOT NULL"
-    assert converted(conjunctive_form(condition("s1 <> s2")), texts_) == FALSE_SET
-
-
-def test_conversion_of_calls_reaches_the_columns_inside() -> None:
-    renamed = converted(conjunctive_form(condition("abs(i1) > 3")), {Column("s", "i1", INT): Column("n", "k", INT)})
-    assert renamed.text == "ABS(n.k) >= 4"
+def test_renaming_reaches_the_columns_inside_of_calls() -> None:
+    assert under({"s": "n"}, conjunctive_form(condition("abs(i1) > 3"))).text == "ABS(n.i1) >= 4"
 
 
 def test_contradictions_and_no_conditions() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from weft.optimizer.network import MeasuredSizes, SizeKey
+from weft.optimizer.network import MeasuredSizes, SizeKey, SizeKind
 
 FIRST_TWO, LAST_TWO = "T1.k - T2.k = 0", "T1.p - T2.p = 0"
 
@@ -16,11 +16,10 @@ class FixedStatistics(MeasuredSizes):
         super().__init__()
         self.rare = rare
 
-    def rows(self, log: str) -> int | None:
-        return 1_000
-
-    def kept(self, logs: tuple[str, ...], condition: str) -> Fraction | None:
-        return Fraction(1, 1_000_000) if condition == self.rare else Fraction(1, 2)
+    def step(self, known: SizeKey) -> Fraction | None:
+        if known.kind is SizeKind.SHARE:
+            return Fraction(1, 1_000_000) if known.of == self.rare else Fraction(1, 2)
+        return Fraction(1_000) if known.kind is SizeKind.ROWS else super().step(known)
 
     def is_news(self, known: SizeKey, since: int) -> bool:
         """Fixed statistics never change."""

@@ -163,7 +163,6 @@ class _NetworkInWords:
         node, entry, legs = self._planned.nodes[number], self._planner.nodes[number], self._legs[number]
         looked_up = equations(node.predicates) if node.is_join else frozenset()
         others = [each for each in node.predicates.disjunctions if each not in looked_up]
-        measured = self._project.measured
         return SharedNode(
             number,
             LOG if node.is_base else JOIN if node.is_join else SELECTION,
@@ -176,7 +175,7 @@ class _NetworkInWords:
             tuple(column_text(legs[leg], name) for leg, name in node.columns),
             node.timely,
             self._planner.rows(number),
-            measured.rows(node.legs[0]) if node.is_base else measured.node_rows(number),
+            self._project.measured.get(node.legs[0]) if node.is_base else None,
             self._planner.rows_looked_at(number),
             tuple(self._users[number]),
         )
@@ -204,7 +203,7 @@ class _NetworkInWords:
                 tuple(self._texts(shared, first.number)),
                 joins,
                 tuple(each for each in numbers if each not in joins),
-                self._project.measured.rows(family.name),
+                self._project.measured.get(family.name),
             )
 
     # -- queries ------------------------------------------------------------------------------------------------------

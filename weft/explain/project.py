@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from weft.algebra import Query, Relation
 from weft.catalog import Catalog
 from weft.catalog.codec import dumps
-from weft.optimizer.network import NOTHING_KNOWN, GivenSizes, SizeStatistics
 from weft.plan.event_time import QueryStart, RunningQuery
 from weft.plan.normal_form import normalised, with_ordered_operands, without_names
 from weft.runtime.stages.operators import (
@@ -30,14 +29,14 @@ class Project:
     """What is known of the queries that are explained, if they are those of a project.
 
     `starts` are those of queries that have begun; others begin in cycle `following`. `apart` has the reasons of queries
-    that share nothing although they could; `measured` is what was counted.
+    that share nothing although they could; `measured` are the rows that are kept of logs and of joins.
     """
 
     starts: Mapping[str, QueryStart]
     following: int = 0
     catalog: Catalog | None = None
     apart: Mapping[str, str] | None = None
-    measured: SizeStatistics = NOTHING_KNOWN
+    measured: Mapping[str, int] = field(default_factory=dict)
     #: What commits say of how queries are evaluated that have begun.
     roots: Mapping[str, str] = field(default_factory=dict)
 
@@ -51,10 +50,10 @@ class Project:
         numbers = catalog.query_numbers()
         begun = {name: state.start for name, state in commit.queries.items() if numbers.get(name) == state.number}
         roots = {name: commit.queries[name].root for name in begun}
-        kept_rows: dict[str, int] = {}
-        for log, segments in commit.logs.items():
-            kept_rows[log] = sum(each.all_rows for each in segments)
-        return cls(begun, commit.cycle + 1, catalog, apart, GivenSizes(kept_rows), roots)
+        measured: dict[str, int] = {
+            log: sum(each.all_rows for each in segments) for log, segments in commit.logs.items()
+        }
+        return cls(begun, commit.cycle + 1, catalog, apart, measured, roots)
 
     def registered(self, query: Query) -> RunningQuery:
         """A query as the engine knows it, or will."""

@@ -71,6 +71,16 @@ class PredicateSet:
         return any(not each.literals for each in self.disjunctions)
 
     @cached_property
+    def values_by_subject(self) -> Mapping[Subject, ValueSet]:
+        """The values that disjunctions of one subject leave it."""
+        found: dict[Subject, ValueSet] = {}
+        for each in self.disjunctions:
+            if len(each.by_subject) == 1:
+                ((subject, values),) = each.by_subject.items()
+                found[subject] = intersection(found.get(subject, values), values)
+        return found
+
+    @cached_property
     def by_first_subject(self) -> Mapping[Subject, tuple[Disjunction, ...]]:
         """The disjunctions by the subject of their first literal."""
         listed: dict[Subject, list[Disjunction]] = {}

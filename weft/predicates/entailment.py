@@ -140,11 +140,6 @@ def _combined(left: Inequality, a: int, right: Inequality, b: int) -> Inequality
 EFFORT = 128
 
 
-def entails(predicates: PredicateSet, others: PredicateSet, effort: int = EFFORT) -> bool:
-    """Whether the second set is found to be TRUE wherever the first is."""
-    return all(entails_disjunction(predicates, each, effort) for each in others.disjunctions)
-
-
 def entails_disjunction(predicates: PredicateSet, disjunction: Disjunction, effort: int = EFFORT) -> bool:
     """Whether a disjunction is found to be TRUE wherever a set is."""
     if follows_from_one(disjunction, predicates):

@@ -91,6 +91,16 @@ def null_test(subject: Subject, is_null: bool) -> Triple:
     return _triple(subject, operator, None)
 
 
+def restated(literal: Triple, subject: Subject, factor: Fraction) -> Triple:
+    """The literal over what its subject has become, the factor being that between what it was and what it is."""
+    bound, operator = literal.bound, literal.operator
+    if bound is None or factor == 1:
+        return _triple(subject, operator, bound)
+    bound = bound / factor if isinstance(bound, Fraction) else bound
+    (result,) = literals_of(subject, operator if factor > 0 else MIRRORED[operator], bound)
+    return result
+
+
 def alternatives(subject: Subject, values: ValueSet) -> tuple[Triple, ...]:
     """The fewest literals of which one must be TRUE for the subject to be in a set, one way for each set.
 

@@ -1,101 +1,136 @@
 """What is done with predicate sets when queries share nodes; and names of inputs that do not depend on a query.
 
-    union           what both sets demand                     the predicates of a join and of its inputs
-    difference      what is left of one after the other       the residual above a shared node
-    converted       the same over other columns               from a node's inputs to the node itself, and back
+Most of what follows, follows from one condition alone. Where it does not, conditions that compare several inputs are
+held against all others together; for single inputs, inference has found already what follows:
+
+    T2.amount > 0  and  T1.amount < 5*T2.amount     imply     T1.amount < 10*T2.amount
+
+Renaming gives different inputs different names, so a condition keeps its shape: one disjunction of as many literals.
+All that can change is the order of the names, and with it the orientation of a sum or of a comparison.
 
 **Standard aliases.** An input is called by the name of what it reads, `F.amount`. Inputs that read the same are told
-apart by numbers, T1, T2 and so on, and any of them can be T1: k inputs of one table have k! assignments. A query finds
-what others compute if it does so under one of them.
-
-To find an equal set there is no need to try them all. Most inputs differ in what is said of them: in their selections,
-in their joins, in what is said of the inputs they join. That tells them apart under whatever names, and orders them;
-only those that it cannot tell apart are tried in every order (`standard_form`).
+apart by numbers, T1, T2 and so on, and any of them can be T1: k inputs of one table have k! assignments. To find an
+equal set there is no need to try them all. Most inputs differ in what is said of them: in their selections, in their
+joins, in what is said of the inputs they join. That tells them apart under whatever names, and orders them; only those
+that it cannot tell apart are tried in every order (`standard_form`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from fractions import Fraction
+from functools import lru_cache
 from itertools import groupby, permutations, product
 from typing import TypeAlias
 
 from weft.algebra import Column
-from weft.predicates.clauses import PredicateSet, predicate_set, set_with
-from weft.predicates.domains import contains
-from weft.predicates.entailment import entails_disjunction
-from weft.predicates.literals import (
-    IS_NULL,
-    MIRRORED,
-    Triple,
-    literals_of,
-    null_test,
+from weft.predicates.clauses import (
+    Disjunction,
+    PredicateSet,
+    disjunction_with,
+    follows_from_one,
+    predicate_set,
+    set_with,
 )
-from weft.predicates.normal_forms import NEVER, All, Formula, Some, clauses_of
-from weft.predicates.polynomials import ZERO
-from weft.predicates.terms import columns_of, moved
+from weft.predicates.domains import ValueSet
+from weft.predicates.entailment import entails_disjunction
+from weft.predicates.literals import requirements, restated
+from weft.predicates.terms import Subject, columns_of, renamed_subject
+
+_MOST_KEPT = 20_000
+
+#: Two sets are compared as a whole only if at most this many conditions of one do not follow from single ones.
+_MOST_OPEN = 2
 
 
-def union(*sets: PredicateSet) -> PredicateSet:
-    """All that the sets demand, without what the others demand already.
+def residual(predicates: PredicateSet, done: PredicateSet) -> PredicateSet:
+    """What of a predicate set does not follow from single conditions of another."""
+    return set_with(each for each in predicates.disjunctions if not follows_from_one(each, done))
 
-    >>> union().text
-    'TRUE'
+
+def both(first: PredicateSet, second: PredicateSet) -> PredicateSet:
+    """All that two sets demand, without what follows from single conditions of the other."""
+    left = residual(first, second)
+    return set_with([*left.disjunctions, *residual(second, left).disjunctions])
+
+
+def subsumes(weaker: PredicateSet, predicates: PredicateSet) -> bool:
+    """Whether a set is found to be TRUE wherever another one is, from which it does not differ much."""
+    open_ = residual(weaker, predicates).disjunctions
+    is_possible = len(open_) <= _MOST_OPEN and all(len(each.sources) > 1 for each in open_)
+    return is_possible and all(entails_disjunction(predicates, each) for each in open_)
+
+
+def in_common(first: PredicateSet, second: PredicateSet) -> PredicateSet:
+    """What two sets have in common: of each, what the other implies, and the least ranges that cover both's.
+
+    x = 1            and    5 <= x < 7       →    1 <= x < 7
     """
-    return predicate_set(each for predicates in sets for each in predicates.disjunctions)
-
-
-def difference(whole: PredicateSet, done: PredicateSet) -> PredicateSet:
-    """What of the first set does not follow from the second.
-
-    If the first implies the second, then the second and the difference together are the first: the difference is the
-    residual that a query still needs above a node that it shares.
-    """
-    left = [each for each in whole.disjunctions if not entails_disjunction(done, each)]
-    return predicate_set(left)
-
-
-def converted(predicates: PredicateSet, meaning: Mapping[Column, Column]) -> PredicateSet:
-    """A predicate set over other columns: those of a node instead of those of its inputs, or the other way round.
-
-    Columns that are not named stay what they are. Several columns may become one.
-    """
-    parts = tuple(
-        Some(tuple(_converted(literal, meaning) for literal in each.literals)) for each in predicates.disjunctions
-    )
-    return predicate_set(clauses_of(All(parts)))
-
-
-def _converted(literal: Triple, meaning: Mapping[Column, Column]) -> Formula:
-    subject, factor = moved(literal.subject, meaning)
-    if subject is None:
-        # The columns have cancelled each other out: what is left of the subject is 0 wherever it has a value.
-        is_possible = literal.operator != IS_NULL and contains(literal.values, ZERO)
-        return All(_presence(literal, meaning)) if is_possible else NEVER
-    if literal.bound is None:
-        return null_test(subject, literal.operator == IS_NULL)
-    bound = literal.bound / factor if isinstance(literal.bound, type(ZERO)) else literal.bound
-    return All(literals_of(subject, literal.operator if factor > 0 else MIRRORED[literal.operator], bound))
-
-
-def _presence(literal: Triple, meaning: Mapping[Column, Column]) -> tuple[Triple, ...]:
-    parts = (moved(part, meaning)[0] for part in literal.subject.parts)
-    return tuple(dict.fromkeys(null_test(part, is_null=False) for part in parts if part is not None))
+    implied = [
+        each
+        for one, other in ((first, second), (second, first))
+        for each in one.disjunctions
+        if follows_from_one(each, other) or (len(each.sources) > 1 and entails_disjunction(other, each))
+    ]
+    covering: list[Disjunction] = []
+    for subject in first.values_by_subject.keys() & second.values_by_subject.keys():
+        values, domain = [each.values_by_subject[subject] for each in (first, second)], subject.domain
+        if all(each.spans and not each.null for each in values):
+            low, high = min(each.spans[0][0] for each in values), max(each.spans[-1][1] for each in values)
+            for end in ((low, domain.last), (domain.first, high)):
+                if end != (domain.first, domain.last):
+                    covering += map(disjunction_with, requirements(subject, ValueSet((end,))))
+    return both(set_with(implied), set_with(covering))
 
 
 def columns_of_set(predicates: PredicateSet) -> frozenset[Column]:
     """The columns that a predicate set reads."""
-    return frozenset(
-        column
-        for each in predicates.disjunctions
-        for literal in each.literals
-        for term in literal.subject.terms
-        for column in columns_of(term)
-    )
+    literals = (literal for each in predicates.disjunctions for literal in each.literals)
+    return frozenset(column for literal in literals for term in literal.subject.terms for column in columns_of(term))
+
+
+#: The log, the old and the new name of each input that a condition reads. Logs say which types columns have.
+Names: TypeAlias = tuple[tuple[str, str, str], ...]
+
+
+class Renaming:
+    """Renames conditions, and remembers what subjects became: they are few, however many constants they meet."""
+
+    def __init__(self) -> None:
+        self._subjects: dict[tuple[Subject, Names], tuple[Subject, Fraction]] = {}
+        self._conditions = lru_cache(maxsize=_MOST_KEPT)(self._condition)
+
+    def forget(self) -> None:
+        """Forgets all, since a log may come again with other columns."""
+        self._subjects.clear()
+        self._conditions.cache_clear()
+
+    def renamed(self, condition: Disjunction, names: Names) -> Disjunction:
+        """A condition with its inputs called by other names, each by its own."""
+        if all(old == new for _, old, new in names):
+            return condition
+        return self._conditions(condition, names)
+
+    def _condition(self, condition: Disjunction, names: Names) -> Disjunction:
+        return disjunction_with(restated(each, *self._subject(each.subject, names)) for each in condition.literals)
+
+    def _subject(self, subject: Subject, names: Names) -> tuple[Subject, Fraction]:
+        key = subject, names
+        if key not in self._subjects:
+            self._subjects[key] = renamed_subject(subject, {old: new for _, old, new in names})
+        return self._subjects[key]
 
 
 #: What each alias of a select is called instead.
 Assignment: TypeAlias = Mapping[str, str]
+
+
+def under(assignment: Assignment, predicates: PredicateSet) -> PredicateSet:
+    """A predicate set with its inputs called by other names, each by its own."""
+    return predicate_set(
+        disjunction_with(restated(literal, *renamed_subject(literal.subject, assignment)) for literal in each.literals)
+        for each in predicates.disjunctions
+    )
 
 
 def assignments(tables: Mapping[str, str], ranks: Mapping[str, int]) -> Iterator[Assignment]:
@@ -116,14 +151,6 @@ def assignments(tables: Mapping[str, str], ranks: Mapping[str, int]) -> Iterator
         yield alone | {alias: f"T{number}" for number, alias in enumerate(numbered, start=1)}
 
 
-def under(assignment: Assignment, predicates: PredicateSet) -> PredicateSet:
-    """A predicate set with its inputs called as an assignment has it."""
-    columns = columns_of_set(predicates)
-    return converted(
-        predicates, {each: replace(each, source=assignment.get(each.source, each.source)) for each in columns}
-    )
-
-
 def standard_form(predicates: PredicateSet, tables: Mapping[str, str]) -> tuple[PredicateSet, Assignment]:
     """A predicate set under an assignment that is the same for all ways to name the inputs: a key for equal sets."""
     candidates = ((under(each, predicates), each) for each in assignments(tables, _ranks(predicates, tables)))
@@ -132,7 +159,13 @@ def standard_form(predicates: PredicateSet, tables: Mapping[str, str]) -> tuple[
 
 def _ranks(predicates: PredicateSet, tables: Mapping[str, str]) -> Mapping[str, int]:
     """Inputs by what is said of them. The names of the inputs have no part in it."""
-    said = _said(predicates, tables)
+    #: For each input the disjunctions about it and at most one other, with the two called the same in all of them.
+    said: dict[str, list[tuple[str, str]]] = {alias: [] for alias in tables}
+    for disjunction in predicates.disjunctions:
+        sources = disjunction.sources
+        for alias in sources & tables.keys() if len(sources) <= 2 else ():
+            other = "".join(sources - {alias})
+            said[alias].append((under({other: "other", alias: "this"}, set_with((disjunction,))).text, other))
     marks = {alias: repr((tables[alias], sorted(text for text, _ in said[alias]))) for alias in tables}
     for _ in tables:
         # What is said of the neighbours tells more inputs apart with every round.
@@ -143,17 +176,3 @@ def _ranks(predicates: PredicateSet, tables: Mapping[str, str]) -> Mapping[str, 
         order = {mark: rank for rank, mark in enumerate(sorted(set(marks.values())))}
         marks = {alias: f"{order[mark]:06}" for alias, mark in marks.items()}
     return {alias: int(mark) for alias, mark in marks.items()}
-
-
-def _said(predicates: PredicateSet, tables: Mapping[str, str]) -> Mapping[str, list[tuple[str, str]]]:
-    """For each input the disjunctions about it and at most one other, with the two called the same in all of them."""
-    said: dict[str, list[tuple[str, str]]] = {alias: [] for alias in tables}
-    for disjunction in predicates.disjunctions:
-        sources = disjunction.sources
-        if len(sources) > 2:
-            continue
-        for alias in sources & tables.keys():
-            others = sorted(sources - {alias})
-            names = {alias: "this", **dict.fromkeys(others, "other")}
-            said[alias].append((under(names, set_with((disjunction,))).text, "".join(others)))
-    return said

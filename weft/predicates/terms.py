@@ -137,12 +137,12 @@ def sources_of(expression: Expression) -> frozenset[str]:
     return frozenset(column.source for column in columns_of(expression))
 
 
-def with_columns(expression: Expression, meaning: Mapping[Column, Column]) -> Expression:
-    """The expression with columns replaced by other columns."""
+def with_sources(expression: Expression, names: Mapping[str, str]) -> Expression:
+    """The expression over inputs that are called by other names."""
     if isinstance(expression, Column):
-        return meaning.get(expression, expression)
+        return replace(expression, source=names.get(expression.source, expression.source))
     if isinstance(expression, Call):
-        return replace(expression, args=tuple(with_columns(arg, meaning) for arg in expression.args))
+        return replace(expression, args=tuple(with_sources(arg, names) for arg in expression.args))
     return expression
 
 
@@ -281,24 +281,16 @@ def subject_of(expression: Expression, facts: Facts) -> Subject:
     return term_of(expression)
 
 
-def moved(subject: Subject, meaning: Mapping[Column, Column]) -> tuple[Subject | None, Fraction]:
-    """The subject over other columns, and the factor between its values and those it had.
+def renamed_subject(subject: Subject, names: Mapping[str, str]) -> tuple[Subject, Fraction]:
+    """The subject with inputs called by other names, each by its own; and the factor between it as it was and is.
 
-    Other names sort otherwise, so the orientation may turn: then the factor is negative. Columns that become one may
-    cancel each other out: then there is no subject left, and its value is always 0.
+    Other names sort otherwise, so the orientation may turn: then the factor is negative.
     """
     if isinstance(subject, Sum):
-        terms = {atom: canonical(with_columns(atom.expression, meaning)) for atom in subject.polynomial.atoms}
+        terms = {atom: canonical(with_sources(atom.expression, names)) for atom in subject.polynomial.atoms}
         atoms = {atom: Atom(text_of(term), term, atom.domain) for atom, term in terms.items()}
-        polynomial = with_atoms(subject.polynomial, atoms)
-        if not polynomial.terms:
-            return None, Fraction(1)
-        result, factor = sum_of(polynomial)
-        return result, factor
+        return sum_of(with_atoms(subject.polynomial, atoms))
     if isinstance(subject, Order):
-        left, right = with_columns(subject.left, meaning), with_columns(subject.right, meaning)
-        if text_of(canonical(left)) == text_of(canonical(right)):
-            return None, Fraction(1)
-        order, is_turned = order_of(left, right)
+        order, is_turned = order_of(with_sources(subject.left, names), with_sources(subject.right, names))
         return order, Fraction(-1 if is_turned else 1)
-    return term_of(with_columns(subject.expression, meaning)), Fraction(1)
+    return term_of(with_sources(subject.expression, names)), Fraction(1)

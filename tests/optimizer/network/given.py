@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cache
 
 from weft.algebra import Select, Stream, Table
 from weft.algebra.properties import name_of
-from weft.optimizer.network import Planner
+from weft.optimizer.network import Planner, SizeKey, SizeKind, SizeStatistics
 from weft.plan.log_ids import LogId
 from weft.plan.normal_form import normalised
 from weft.sql import NamesInMemory, parse, read
@@ -21,6 +24,22 @@ _SMALL = """CREATE STREAM {name} (clock BIGINT, a INT, b INT, k INT, s STRING, d
 _TABLE = "CREATE TABLE {name} (a INT, b INT, k INT, s STRING) USING parquet OPTIONS (path 'x')"
 TABLES = {name: _TABLE.format(name=name) for name in ("r1", "r2")}
 STREAMS = {"f": _FED, **{name: _SMALL.format(name=name) for name in ("s", "t", "u", "v")}}
+
+
+@dataclass(frozen=True)
+class GivenSizes(SizeStatistics):
+    """Statistics from tables; what is not in them is not known."""
+
+    log_rows: Mapping[str, int] = field(default_factory=dict)
+    values: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    shares: Mapping[tuple[tuple[str, ...], str], Fraction] = field(default_factory=dict)
+
+    def step(self, known: SizeKey) -> Fraction | None:
+        if known.kind is SizeKind.SHARE:
+            return self.shares.get((known.logs, known.of))
+        is_rows = known.kind is SizeKind.ROWS
+        number = self.log_rows.get(known.logs[0]) if is_rows else self.values.get((known.logs[0], known.of))
+        return None if number is None else Fraction(number)
 
 
 @cache

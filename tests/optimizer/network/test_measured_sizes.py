@@ -42,12 +42,14 @@ def test_a_step_is_left_when_what_is_measured_has_doubled_or_is_half_as_much(ste
 
 def test_as_long_as_little_has_been_seen_nothing_is_known() -> None:
     known = MeasuredSizes()
-    assert (known.rows("stream f"), known.kept(SHARE.logs, SHARE.of), known.distinct("stream f", "a")) == (None,) * 3
+    assert (known.rows("stream f"), known.step(SHARE), known.step(SizeKey(SizeKind.VALUES, ("stream f",), "a"))) == (
+        None,
+    ) * 3
     known.see(SHARE, 3, ENOUGH - 1)
-    assert known.kept(SHARE.logs, SHARE.of) is None
+    assert known.step(SHARE) is None
     assert known.take_moved() == {}
     known.see(SHARE, 3, ENOUGH)
-    assert known.kept(SHARE.logs, SHARE.of) == Fraction(1, 4)
+    assert known.step(SHARE) == Fraction(1, 4)
     assert known.take_moved() == {SHARE: None}
     assert known.take_moved() == {}
 
@@ -55,9 +57,9 @@ def test_as_long_as_little_has_been_seen_nothing_is_known() -> None:
 def test_what_was_never_seen_to_hold_holds_less_often_than_could_be_seen() -> None:
     known = MeasuredSizes()
     known.see(SHARE, 0, 1_023)
-    assert known.kept(SHARE.logs, SHARE.of) == Fraction(1, 2_048)
+    assert known.step(SHARE) == Fraction(1, 2_048)
     known.see(SHARE, 1_000, 1_000)
-    assert 0 < known.kept(SHARE.logs, SHARE.of) <= 1  # type: ignore[operator]
+    assert 0 < known.step(SHARE) <= 1  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("share", [0.02, 0.1, 0.3, 0.5, 0.9])
@@ -67,7 +69,7 @@ def test_noise_hardly_ever_leaves_a_step(share: float, seed: int) -> None:
     chance, known, steps = random.Random(seed), MeasuredSizes(), []
     for _ in range(400):
         known.see(SHARE, sum(chance.random() < share for _ in range(40)), 40)
-        steps.append(known.kept(SHARE.logs, SHARE.of))
+        steps.append(known.step(SHARE))
     settled = steps[20:]
     assert sum(one != other for one, other in pairwise(settled)) <= 4
     assert all(each is not None and share / 4 <= each <= 4 * share for each in settled)
@@ -90,7 +92,7 @@ def test_a_lasting_change_is_known_within_a_few_cycles(before: float, after: flo
     for _ in range(100):
         known.see(SHARE, 1_000 * before, 1_000)
     cycles = 0
-    while not after / 2 <= known.kept(SHARE.logs, SHARE.of) <= after * 2:  # type: ignore[operator]
+    while not after / 2 <= known.step(SHARE) <= after * 2:  # type: ignore[operator]
         known.see(SHARE, 1_000 * after, 1_000)
         cycles += 1
     # From 0.5 to 0.01 is the longest way: 0.75 to the power of 14 is a fiftieth.
@@ -147,7 +149,7 @@ def test_what_was_known_is_known_again() -> None:
     again.restore({each: known.value(each) for each in known})  # type: ignore[misc]
     assert [again.step(each) for each in (SHARE, ROWS)] == [known.step(each) for each in (SHARE, ROWS)]
     again.see(SHARE, 500, 1_000)
-    assert again.kept(SHARE.logs, SHARE.of) == Fraction(1, 2), "what is new soon counts for more"
+    assert again.step(SHARE) == Fraction(1, 2), "what is new soon counts for more"
 
 
 def test_items_take_turns() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 
 from lab.join_sharing import WithoutRestructuring, weighted_size
-from tests.optimizer.network.given import joins, logs_of, register, shape
+from tests.optimizer.network.given import GivenSizes, joins, logs_of, register, shape
 from tests.optimizer.network.naive import Evaluated, selected
 from tests.optimizer.network.test_random_networks import check, some_rows
 from weft.algebra import Select
-from weft.optimizer.network import GivenSizes, Planner
+from weft.optimizer.network import Planner
 
 FEW = GivenSizes({"stream s": 1_000})
 

@@ -7,13 +7,13 @@ from fractions import Fraction
 import pytest
 
 from lab.join_sharing import MatchPlan, WithoutInference, WithoutJoinSharing, WithoutRestructuring, weighted_size
-from tests.optimizer.network.given import joins, logs_of, q1, register, select, shape
-from weft.optimizer.network import GivenSizes, Planner
+from tests.optimizer.network.given import GivenSizes, joins, logs_of, q1, register, select, shape
+from weft.optimizer.network import Planner
 from weft.optimizer.network.choose_joins import JoinChoice, JoinRequest, NewJoin
-from weft.optimizer.network.node_predicates import Renaming
 from weft.optimizer.network.nodes import Nodes
 from weft.optimizer.network.sizes import Estimates
 from weft.optimizer.network.wanted import wanted
+from weft.predicates.operations import Renaming
 
 #: Transfers as the source has them: few of large amounts, most of one type; most amounts are there once.
 FED = GivenSizes(

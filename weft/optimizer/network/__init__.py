@@ -1,12 +1,11 @@
 """The network that all queries share: selections and joins, each computed once.
 
 wanted.py            a select as the network sees it
-node_predicates.py   predicate sets of nodes: other names of inputs, and what follows from what
 nodes.py             the nodes, and the index that finds them
 sizes.py             how many rows logs and nodes have: given, measured and expected
 choose_joins.py      which joins a select uses
-build.py             the nodes that a select still lacks, and weaker joins in the place of two
-planner.py           register and deregister
+weaker_joins.py      weaker joins in the place of two
+planner.py           register and deregister: the nodes that a select still lacks, and those that others need
 recosting.py         what the joins of selects cost, and what they would cost now
 redeciding.py        joins chosen again while they run
 nearest.py           why a node is not shared
@@ -14,13 +13,12 @@ nearest.py           why a node is not shared
 
 from weft.optimizer.network.planner import Planner
 from weft.optimizer.network.redeciding import ForcedChoices, Patience, Redecided, Redeciding
-from weft.optimizer.network.sizes import NOTHING_KNOWN, GivenSizes, MeasuredSizes, SizeKey, SizeKind, SizeStatistics
+from weft.optimizer.network.sizes import NOTHING_KNOWN, MeasuredSizes, SizeKey, SizeKind, SizeStatistics
 from weft.optimizer.network.wanted import SelectNeeds, is_shareable, wanted
 
 __all__ = [
     "NOTHING_KNOWN",
     "ForcedChoices",
-    "GivenSizes",
     "MeasuredSizes",
     "Patience",
     "Planner",

@@ -26,13 +26,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
+from math import prod
 from typing import TypeAlias
 
-from weft.optimizer.network.node_predicates import Renaming, subsumes
 from weft.optimizer.network.nodes import Anchors, Nodes
 from weft.optimizer.network.sizes import Estimates, passing
 from weft.optimizer.network.wanted import SelectNeeds, leg_name, legs_read
 from weft.predicates.clauses import Disjunction, PredicateSet, follows_from_one, set_with
+from weft.predicates.operations import Renaming, subsumes
 
 
 class JoinRequest:
@@ -100,7 +101,6 @@ class ExistingRows:
     legs: tuple[int, ...]
     done: frozenset[int]
     left: frozenset[int]
-    rows: int
     #: What it costs to select what is left, and how many rows that gives.
     selecting: int
     selected_rows: int
@@ -144,72 +144,60 @@ class JoinChoice:
         request: JoinRequest,
         nodes: Nodes,
         estimates: Estimates,
-        *,
-        shares_joins: bool = True,
         without: frozenset[int] = frozenset(),
     ) -> None:
         """`without` are nodes that are taken not to be there."""
-        self.request, self._nodes, self._estimates = request, nodes, estimates
-        self._shares_joins, self._without = shares_joins, without
+        self.request, self._nodes, self._estimates, self._without = request, nodes, estimates, without
         self._linked = _links(request)
         self._tables = _bits(number for number, log in enumerate(request.wanted.logs) if log.is_table)
 
     def best(self) -> Part:
         """The cheapest way to put all inputs together."""
-        return self._cheapest(self._leaves(), self._shares_joins)
-
-    def _leaves(self) -> list[ExistingRows]:
-        return [self._leaf(number) for number in range(len(self.request.wanted.logs))]
+        leaves = [self._leaf(number) for number in range(len(self.request.wanted.logs))]
+        if len(leaves) > MOST_INPUTS_IN_ALL_ORDERS:
+            return self._greedy(leaves)
+        ways: dict[int, list[Part]] = {1 << number: [leaf] for number, leaf in enumerate(leaves)}
+        for inputs in range(1, 1 << len(leaves)):
+            if inputs not in ways and (found := list(self._ways_to(inputs, ways))):
+                # The best few ways, each with another anchor or another order.
+                ways[inputs] = sorted({part.key: part for part in found}.values(), key=rank)[:_KEPT_WAYS]
+        return ways[(1 << len(leaves)) - 1][0]
 
     def in_order(self, order: Order) -> Part:
         """The cheapest way to put the inputs together in an order."""
         if isinstance(order, int):
             return self._leaf(order)
         left, right = map(self.in_order, order)
-        return min(self._put_together(left, right, self._shares_joins), key=rank)
+        return min(self._put_together(left, right), key=rank)
 
-    # -- orders -------------------------------------------------------------------------------------------------------
-
-    def _cheapest(self, leaves: list[ExistingRows], is_sharing: bool) -> Part:
-        if len(leaves) > MOST_INPUTS_IN_ALL_ORDERS:
-            return self._greedy(leaves, is_sharing)
-        ways: dict[int, list[Part]] = {1 << number: [leaf] for number, leaf in enumerate(leaves)}
-        for inputs in range(1, 1 << len(leaves)):
-            if inputs not in ways and (found := list(self._ways_to(inputs, ways, is_sharing))):
-                # The best few ways, each with another anchor or another order.
-                ways[inputs] = sorted({part.key: part for part in found}.values(), key=rank)[:_KEPT_WAYS]
-        return ways[(1 << len(leaves)) - 1][0]
-
-    def _ways_to(self, inputs: int, ways: dict[int, list[Part]], is_sharing: bool) -> Iterator[Part]:
+    def _ways_to(self, inputs: int, ways: dict[int, list[Part]]) -> Iterator[Part]:
         """All ways to get a set of inputs from a smaller one and one more input."""
         for last in _single(inputs):
             rest = inputs ^ last
             is_counted = rest in _single(rest) and rest > last
             if rest in ways and not is_counted and self._are_linked(rest, last):
                 for left in ways[rest]:
-                    yield from self._put_together(left, ways[last][0], is_sharing)
+                    yield from self._put_together(left, ways[last][0])
 
-    def _greedy(self, leaves: list[ExistingRows], is_sharing: bool) -> Part:
+    def _greedy(self, leaves: list[ExistingRows]) -> Part:
         """The cheapest pair first, and then whatever is the cheapest to add."""
         pairs = [(left, right) for position, left in enumerate(leaves) for right in leaves[position + 1 :]]
-        part = self._cheapest_of(pairs, is_sharing)
+        part = self._cheapest_of(pairs)
         while len(part.legs) < len(leaves):
             others = [leaf for leaf in leaves if leaf.legs[0] not in part.legs]
-            part = self._cheapest_of([(part, leaf) for leaf in others], is_sharing)
+            part = self._cheapest_of([(part, leaf) for leaf in others])
         return part
 
-    def _cheapest_of(self, pairs: Iterable[tuple[Part, Part]], is_sharing: bool) -> Part:
+    def _cheapest_of(self, pairs: Iterable[tuple[Part, Part]]) -> Part:
         linked = (pair for pair in pairs if self._are_linked(_bits(pair[0].legs), _bits(pair[1].legs)))
-        return min((way for pair in linked for way in self._put_together(*pair, is_sharing)), key=rank)
+        return min((way for pair in linked for way in self._put_together(*pair)), key=rank)
 
     def _are_linked(self, left: int, right: int) -> bool:
         flows = (left | right) & ~self._tables
         return bool(flows) and any(pair & left and pair & right for pair in self._linked)
 
-    # -- one join -----------------------------------------------------------------------------------------------------
-
-    def _put_together(self, left: Part, right: Part, is_sharing: bool) -> Iterator[Part]:
-        if is_sharing and isinstance(left, ExistingRows) and isinstance(right, ExistingRows):
+    def _put_together(self, left: Part, right: Part) -> Iterator[Part]:
+        if isinstance(left, ExistingRows) and isinstance(right, ExistingRows):
             yield from self._shared(left, right)
         inputs = frozenset(left.legs + right.legs)
         rows = self._expected_rows(inputs)
@@ -223,11 +211,11 @@ class JoinChoice:
         wanted = self.request.within(inputs) - done
         for first, second in ((left, right), (right, left)):
             anchors = first.anchor, second.anchor, self.request.wanted.timely
-            if not self._nodes.has_joins(anchors):
+            if not self._nodes.has_any(anchors):
                 continue
             legs = first.legs + second.legs
             predicates = self.request.over(legs, wanted)
-            same = self._nodes.equal_join(anchors, predicates)
+            same = self._nodes.equal(anchors, predicates)
             for number in [same] if same is not None else self._subsuming(anchors, predicates):
                 if number in self._without:
                     continue
@@ -240,7 +228,7 @@ class JoinChoice:
 
         `T2.amount > 0` and `T1.amount < 5*T2.amount` imply `T1.amount < 10*T2.amount`, and neither does alone.
         """
-        closest = sorted(self._nodes.closest_joins(anchors, predicates))
+        closest = sorted(self._nodes.closest(anchors, predicates))
         if closest:
             return closest
         alike = self._nodes.joins_alike(anchors, predicates)
@@ -253,24 +241,21 @@ class JoinChoice:
     def _ready(self, anchor: int, legs: tuple[int, ...], done: frozenset[int], left: frozenset[int]) -> ExistingRows:
         rows = self._estimates.rows(anchor)
         if not left:
-            return ExistingRows(anchor, legs, done, left, rows, 0, rows)
+            return ExistingRows(anchor, legs, done, left, 0, rows)
         predicates = self.request.over(legs, left)
-        same = self._nodes.equal_selection(anchor, predicates)
+        same = self._nodes.equal(anchor, predicates)
         if same is not None and same not in self._without:
             selecting = 0
         else:
-            above = (each for each in self._nodes.closest_selections(anchor, predicates) if each not in self._without)
+            above = (each for each in self._nodes.closest(anchor, predicates) if each not in self._without)
             selecting = min((self._estimates.rows(each) for each in above), default=rows)
         kept = passing(rows, (self.request.shares[number] for number in left))
-        return ExistingRows(anchor, legs, done, left, rows, selecting, kept)
+        return ExistingRows(anchor, legs, done, left, selecting, kept)
 
     def _expected_rows(self, inputs: frozenset[int]) -> int:
         """How many combinations of some inputs there are, whatever the order they are joined in."""
         shares = [self.request.shares[number] for number in self.request.within(inputs)]
-        total = 1
-        for number in inputs:
-            total *= self.request.input_rows[number]
-        return passing(total, shares)
+        return passing(prod(self.request.input_rows[number] for number in inputs), shares)
 
 
 def _links(request: JoinRequest) -> list[int]:

@@ -17,19 +17,14 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from heapq import nlargest
-from typing import TypeAlias
 
-from weft.optimizer.network.node_predicates import residual
-from weft.optimizer.network.nodes import Anchors, Entry, Nodes, equations
+from weft.optimizer.network.nodes import Entry, Ground, Nodes, equations
 from weft.optimizer.network.wanted import leg_name
 from weft.predicates.clauses import Disjunction, PredicateSet, set_with
-from weft.predicates.operations import under
+from weft.predicates.operations import residual, under
 
 #: How many of the nodes that look alike are compared condition by condition.
 _MOST_COMPARED = 8
-
-#: What nodes are computed from: an anchor of selections, or the anchors of joins.
-Ground: TypeAlias = int | Anchors
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +49,10 @@ class Neighbours:
         self._alike: dict[Ground, dict[str, list[int]]] = {}
         self._members: dict[Ground, list[int]] = {}
         for entry in nodes.entries.values():
-            ground = _ground(entry)
-            if ground is not None:
-                self._members.setdefault(ground, []).append(entry.number)
-                for mark in _marks(_demands(entry)):
-                    self._alike.setdefault(ground, {}).setdefault(mark, []).append(entry.number)
+            if entry.parents:
+                self._members.setdefault(entry.ground, []).append(entry.number)
+                for mark in _marks(entry.demands):
+                    self._alike.setdefault(entry.ground, {}).setdefault(mark, []).append(entry.number)
 
     def nearest(self, number: int, besides: Collection[int] = ()) -> Nearest | None:
         """The node that comes nearest to one, itself and some others left out; None if there is none to compare."""
@@ -75,12 +69,11 @@ class Neighbours:
     def _grounds(self, entry: Entry) -> Iterator[tuple[Ground, PredicateSet, dict[str, str], bool]]:
         """Where to look for others: with what is wanted in the names they have there, how to get back to our names,
         and whether they treat late rows in another way."""
-        ground = _ground(entry)
-        if not isinstance(ground, tuple):
-            if ground is not None:
-                yield ground, _demands(entry), {}, False
+        if entry.anchors is None:
+            if entry.parents:
+                yield entry.anchor, entry.demands, {}, False
             return
-        left, right, timely = ground
+        left, right, timely = entry.anchors
         turning = _turned(len(self._nodes[left].legs), len(self._nodes[right].legs))
         for lateness in (timely, not timely):
             yield (left, right, lateness), entry.joined, {}, lateness != timely
@@ -99,7 +92,7 @@ class Neighbours:
         self, entry: Entry, other: int, wanted: PredicateSet, back: dict[str, str], differs: bool
     ) -> tuple[tuple[int, ...], Nearest]:
         """How near a node is, larger for nearer, and what is in the way."""
-        theirs = _demands(self._nodes[other])
+        theirs = self._nodes[other].demands
         open_ = residual(theirs, wanted).disjunctions
         closeness = not differs, len(theirs.disjunctions) - len(open_), -len(open_), -other
         its = [each for each in open_ if each in equations(theirs)]
@@ -114,17 +107,6 @@ class Neighbours:
             tuple(_renamed(each, back) for each in own),
             differs,
         )
-
-
-def _ground(entry: Entry) -> Ground | None:
-    if not entry.parents:
-        return None
-    return entry.anchor if entry.anchors is None else entry.anchors
-
-
-def _demands(entry: Entry) -> PredicateSet:
-    """What the rows of a node satisfy beyond those of its ground."""
-    return entry.selected if entry.anchors is None else entry.joined
 
 
 def _marks(predicates: PredicateSet) -> Iterable[str]:

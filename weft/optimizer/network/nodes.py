@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, fields
 from heapq import nsmallest
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 from weft.optimizer.network.wanted import leg_name
 from weft.plan.log_ids import LogId
@@ -26,8 +26,6 @@ from weft.plan.network import Changes, Computation, FoundRows, Network, Node, pa
 from weft.predicates.clauses import TRUE_SET, Disjunction, PredicateSet
 from weft.predicates.closest import ClosestIndex
 from weft.predicates.operations import columns_of_set
-
-Key = TypeVar("Key")
 
 #: How many of the joins that are alike are compared.
 MOST_ALIKE = 8
@@ -38,6 +36,8 @@ LegColumn: TypeAlias = tuple[int, str]
 #: The anchors of a join's parents, and whether it is timely.
 Anchors: TypeAlias = tuple[int, int, bool]
 
+#: What nodes are looked up by: the anchor of selections, the anchors of joins.
+Ground: TypeAlias = int | Anchors
 
 #: The fields of a node that are written down as they are.
 _WRITTEN_DOWN = tuple(each.name for each in fields(Computation) if each.name != "join_anchors")
@@ -68,6 +68,16 @@ class Entry:
         return len(self.parents) == 1
 
     @property
+    def ground(self) -> Ground:
+        """What the node is computed from, as far as others may be computed from the same."""
+        return self.anchor if self.anchors is None else self.anchors
+
+    @property
+    def demands(self) -> PredicateSet:
+        """What its rows satisfy beyond those of its ground."""
+        return self.selected if self.anchors is None else self.joined
+
+    @property
     def computation(self) -> Computation:
         """What is written down of the node; the rest follows from its children and readers."""
         values = {name: getattr(self, name) for name in _WRITTEN_DOWN}
@@ -86,10 +96,8 @@ class Nodes:
         self.found: dict[str, FoundRows] = {}
         self.next_number = 1
         self._bases: dict[str, int] = {}
-        self._selections: dict[int, ClosestIndex[int]] = {}
-        self._selection_with: dict[tuple[int, PredicateSet], int] = {}
-        self._joins: dict[Anchors, ClosestIndex[int]] = {}
-        self._join_with: dict[tuple[Anchors, PredicateSet], int] = {}
+        self._index: dict[Ground, ClosestIndex[int]] = {}
+        self._equal: dict[tuple[Ground, PredicateSet], int] = {}
         self._alike: dict[tuple[Anchors, frozenset[Disjunction]], set[int]] = {}
         self._changed: set[int] = set()
         self._places_changed: set[str] = set()
@@ -102,8 +110,6 @@ class Nodes:
         """The logs that selects read."""
         return self._bases.keys()
 
-    # -- looking up ---------------------------------------------------------------------------------------------------
-
     def base(self, log: LogId) -> int:
         """The node of a log, which is made if there is none yet."""
         if log not in self._bases:
@@ -111,31 +117,22 @@ class Nodes:
             self._add(Entry(number, (), (log,), TRUE_SET, False, 0, number, TRUE_SET, None, TRUE_SET))
         return self._bases[log]
 
-    def equal_selection(self, anchor: int, predicates: PredicateSet) -> int | None:
-        """The node over an anchor that selects just this; the anchor itself if there is nothing to select."""
-        return self._selection_with.get((anchor, predicates)) if predicates.disjunctions else anchor
+    def equal(self, ground: Ground, predicates: PredicateSet) -> int | None:
+        """The node over a ground that demands just this; an anchor itself if there is nothing to select of it."""
+        if isinstance(ground, int) and not predicates.disjunctions:
+            return ground
+        return self._equal.get((ground, predicates))
 
-    def closest_selections(self, anchor: int, predicates: PredicateSet) -> Iterable[int]:
-        """Selections over an anchor that subsume a predicate set, none of them with another one in between."""
-        index = self._selections.get(anchor)
-        return index.closest(predicates) if index is not None else ()
+    def closest(self, ground: Ground, predicates: PredicateSet) -> Iterable[int]:
+        """Nodes over a ground that subsume a predicate set, none of them with another one in between."""
+        return self._index[ground].closest(predicates) if ground in self._index else ()
 
-    def has_joins(self, anchors: Anchors) -> bool:
-        return anchors in self._joins
-
-    def equal_join(self, anchors: Anchors, predicates: PredicateSet) -> int | None:
-        return self._join_with.get((anchors, predicates))
-
-    def closest_joins(self, anchors: Anchors, predicates: PredicateSet) -> Iterable[int]:
-        """Joins over a pair of anchors that subsume a predicate set, none of them with another one in between."""
-        index = self._joins.get(anchors)
-        return index.closest(predicates) if index is not None else ()
+    def has_any(self, ground: Ground) -> bool:
+        return ground in self._index
 
     def joins_alike(self, anchors: Anchors, predicates: PredicateSet) -> list[int]:
         """Some joins over a pair of anchors with the same equations between the two, oldest first."""
         return nsmallest(MOST_ALIKE, self._alike.get((anchors, equations(predicates)), ()))
-
-    # -- changing -----------------------------------------------------------------------------------------------------
 
     def add_selection(self, parent: int, predicates: PredicateSet, selected: PredicateSet, rows: int) -> int:
         """A new selection of a node's rows; with those below it, it selects `selected` of its anchor's."""
@@ -184,8 +181,6 @@ class Nodes:
         del self.entries[number]
         return [stays for parent in dict.fromkeys(entry.parents) for stays in self.remove_unused(parent)]
 
-    # -- keeping ------------------------------------------------------------------------------------------------------
-
     def changes(self) -> Changes:
         """What has changed since it was last written down."""
         numbers, places = sorted(self._changed), sorted(self._places_changed)
@@ -211,14 +206,10 @@ class Nodes:
         self.next_number = kept.next_number
         self.changes_are_kept()
 
-    # -- the outside --------------------------------------------------------------------------------------------------
-
     def network(self) -> Network:
         order = parents_first({number: entry.parents for number, entry in self.entries.items()})
         nodes = {number: self.entries[number].node for number in order}
         return Network(nodes, {place: found.result for place, found in self.found.items()})
-
-    # -- the index ----------------------------------------------------------------------------------------------------
 
     def _take_number(self) -> int:
         self.next_number += 1
@@ -247,12 +238,10 @@ class Nodes:
         self._changed.add(entry.number)
         if not entry.parents:
             self._bases[entry.legs[0]] = entry.number
-        elif entry.anchors is None:
-            self._selections.setdefault(entry.anchor, ClosestIndex()).add(entry.number, entry.selected)
-            self._selection_with.setdefault((entry.anchor, entry.selected), entry.number)
-        else:
-            self._joins.setdefault(entry.anchors, ClosestIndex()).add(entry.number, entry.joined)
-            self._join_with.setdefault((entry.anchors, entry.joined), entry.number)
+            return
+        self._index.setdefault(entry.ground, ClosestIndex()).add(entry.number, entry.demands)
+        self._equal.setdefault((entry.ground, entry.demands), entry.number)
+        if entry.anchors is not None:
             self._alike.setdefault((entry.anchors, equations(entry.joined)), set()).add(entry.number)
 
     def unindex(self, entry: Entry) -> None:
@@ -260,15 +249,12 @@ class Nodes:
         self._changed.add(entry.number)
         if not entry.parents:
             del self._bases[entry.legs[0]]
-        elif entry.anchors is None:
-            self._selections[entry.anchor].remove(entry.number)
-            _forget(self._selection_with, (entry.anchor, entry.selected), entry.number)
-        else:
-            self._joins[entry.anchors].remove(entry.number)
-            _forget(self._join_with, (entry.anchors, entry.joined), entry.number)
+            return
+        self._index[entry.ground].remove(entry.number)
+        if self._equal.get((entry.ground, entry.demands)) == entry.number:
+            del self._equal[entry.ground, entry.demands]
+        if entry.anchors is not None:
             self._alike[entry.anchors, equations(entry.joined)].discard(entry.number)
-
-    # -- columns ------------------------------------------------------------------------------------------------------
 
     def _need(self, number: int, columns: Iterable[LegColumn]) -> None:
         """Counts columns as needed once more; what a node did not have yet, its parents must give it."""
@@ -306,11 +292,6 @@ def equations(predicates: PredicateSet) -> frozenset[Disjunction]:
 def _columns_read(entry: Entry) -> frozenset[LegColumn]:
     """The columns that a node reads to check its predicates."""
     return frozenset((int(column.source[1:]) - 1, column.name) for column in columns_of_set(entry.predicates))
-
-
-def _forget(numbers: dict[Key, int], key: Key, number: int) -> None:
-    if numbers.get(key) == number:
-        del numbers[key]
 
 
 def require_sound(nodes: Nodes) -> None:

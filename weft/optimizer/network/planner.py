@@ -6,9 +6,9 @@
     planner.deregister("12")
 
 A select is read (`wanted`), its joins are chosen together with what there is to share (`choose_joins`), and what is
-missing is built from the bottom up (`build`). Two selects that want the same get the same node, whatever they are
-written like. What is left of a node when a select goes is what others need. When a select
-goes, nodes that were there for the sake of several and now serve one go too (`tighten`):
+missing is built from the bottom up, perhaps with a weaker join in the place of two (`weaker_joins`). Two selects that
+want the same get the same node, whatever they are written like. When a select goes, nodes that were there for the sake
+of several and now serve one go too:
 
     C ── amount > 100000 ──> J1        C was weaker, to serve another query as well: J1 is a join again
     S1 ── amount > 1000 ──> S2         only S2 reads S1: S2 reads what S1 read
@@ -16,57 +16,38 @@ goes, nodes that were there for the sake of several and now serve one go too (`t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from weft.algebra import Select
-from weft.optimizer.network.build import Builder, shorten
-from weft.optimizer.network.choose_joins import JoinChoice, JoinRequest
-from weft.optimizer.network.node_predicates import Renaming
-from weft.optimizer.network.nodes import Nodes
+from weft.optimizer.network.choose_joins import ExistingRows, JoinChoice, JoinRequest, NewJoin, Part
+from weft.optimizer.network.nodes import Anchors, Nodes
 from weft.optimizer.network.sizes import NOTHING_KNOWN, Estimates, SizeStatistics
-from weft.optimizer.network.wanted import SelectNeeds, wanted
+from weft.optimizer.network.wanted import SelectNeeds, leg_name, legs_read, wanted
+from weft.optimizer.network.weaker_joins import best_option, shorten, strengthen, weaken
 from weft.plan.log_ids import LogId
 from weft.plan.network import FoundRows, Network, Result
+from weft.predicates.clauses import TRUE_SET, Disjunction, PredicateSet, set_implies, set_with
+from weft.predicates.operations import Renaming, both, residual
 
 
-def tighten(nodes: Nodes, builder: Builder, numbers: Iterable[int]) -> None:
-    """Looks at nodes that have lost a child or a select."""
-    waiting = sorted(set(numbers))
-    while waiting:
-        number = waiting.pop(0)
-        entry = nodes.entries.get(number)
-        if entry is None or entry.places or len(entry.children) != 1 or not entry.parents:
-            continue
-        (child,) = entry.children
-        if not nodes[child].is_selection:
-            continue
-        if entry.is_selection:
-            shorten(nodes, child)
-        else:
-            builder.rejoin(child)
-            # The selections that it joins now may be made from those that only the weaker join read.
-            waiting += sorted({below for parent in nodes[child].parents for below in nodes[parent].parents})
+@dataclass(frozen=True, slots=True)
+class _Anchored:
+    """Inputs of a select that a join or a log has together: its legs, and the conditions that its rows satisfy."""
+
+    anchor: int
+    legs: tuple[int, ...]
+    done: frozenset[int]
 
 
 class Planner:
     """The network of all selects that are registered."""
-
-    #: Whether selects share joins, and whether joins give way to weaker ones that more selects can share. The product
-    #: always does; experiments plan without.
-    shares_joins, restructures = True, True
 
     def __init__(self, statistics: SizeStatistics = NOTHING_KNOWN) -> None:
         self.statistics = statistics
         self.nodes = Nodes()
         self.renaming = Renaming()
         self.estimates = Estimates(self.nodes, statistics, self.renaming)
-        self._builder = Builder(
-            self.nodes,
-            self.estimates,
-            self.renaming,
-            shares_joins=self.shares_joins,
-            restructures=self.restructures,
-        )
 
     @property
     def network(self) -> Network:
@@ -79,8 +60,7 @@ class Planner:
 
     def choice(self, needs: SelectNeeds, without: frozenset[int] = frozenset()) -> JoinChoice:
         """The search for the joins of a select, with some nodes taken not to be there."""
-        request = JoinRequest(needs, self.estimates, self.renaming)
-        return JoinChoice(request, self.nodes, self.estimates, shares_joins=self.shares_joins, without=without)
+        return JoinChoice(JoinRequest(needs, self.estimates, self.renaming), self.nodes, self.estimates, without)
 
     def rows(self, number: int) -> int:
         """How many rows a node has: measured, or expected when it was made."""
@@ -99,16 +79,169 @@ class Planner:
         if place in self.nodes.found:
             raise ValueError(f"{place} is in the network already: deregister it first")
         choice = self.choice(needs)
-        node, inputs = self._builder.build(choice.best(), choice.request)
-        legs = tuple(inputs.index(number) for number in range(len(inputs)))
+        part, request = choice.best(), choice.request
+        # Selections of logs first, so that joins find them.
+        made_first = [self.selection(*each) for each in _weaker_first(self._selections_of_logs(part, request))]
+        top = self._anchored(part, request)
+        left = request.within(frozenset(top.legs)) - top.done
+        node = self.selection(top.anchor, request.over(top.legs, left))
+        legs = tuple(top.legs.index(number) for number in range(len(top.legs)))
         columns = frozenset((legs[number], name) for number, name in needs.columns)
         self.nodes.settle(place, FoundRows(Result(node, legs), columns))
-        self._builder.clear_up()
+        for number in made_first:
+            # A weaker join may have come about that reads others.
+            self.nodes.remove_unused(number)
 
     def deregister(self, place: str) -> None:
         """Takes a select away, and all nodes that it alone needed."""
         logs = len(self.nodes.logs)
-        staying = self.nodes.remove_unused(self.nodes.unsettle(place))
-        tighten(self.nodes, self._builder, staying)
+        self._tighten(self.nodes.remove_unused(self.nodes.unsettle(place)))
         if len(self.nodes.logs) < logs:
             self.renaming.forget()
+
+    def _tighten(self, numbers: Iterable[int]) -> None:
+        """Looks at nodes that have lost a child or a select."""
+        waiting = sorted(set(numbers))
+        while waiting:
+            entry = self.nodes.entries.get(waiting.pop(0))
+            if entry is None or entry.places or len(entry.children) != 1 or not entry.parents:
+                continue
+            (child,) = entry.children
+            if not self.nodes[child].is_selection:
+                continue
+            if entry.is_selection:
+                shorten(self.nodes, child)
+                continue
+            assert entry.anchors is not None
+            joined = both(entry.joined, self.nodes[child].selected)
+            strengthen(self.nodes, child, *self._inputs(entry.anchors, joined), joined)
+            # The selections that it joins now may be made from those that only the weaker join read.
+            waiting += sorted({below for parent in self.nodes[child].parents for below in self.nodes[parent].parents})
+
+    # -- selections ---------------------------------------------------------------------------------------------------
+
+    def selection(self, anchor: int, predicates: PredicateSet) -> int:
+        """The node that selects from an anchor's rows: a shared one, or a new one above the closest."""
+        same = self.nodes.equal(anchor, predicates)
+        if same is not None:
+            return same
+        parent = self._closest(anchor, predicates)
+        left = residual(predicates, self.nodes[parent].selected)
+        if not left.disjunctions:
+            return parent
+        return self.nodes.add_selection(parent, left, predicates, self.estimates.selected(anchor, predicates))
+
+    def _closest(self, anchor: int, predicates: PredicateSet) -> int:
+        """The smallest of the nodes over an anchor that give all that is wanted, and perhaps more."""
+        above = self.nodes.closest(anchor, predicates)
+        return min(above, key=lambda number: (self.rows(number), number), default=anchor)
+
+    def _selections_of_logs(self, part: Part, request: JoinRequest) -> Iterator[tuple[int, PredicateSet]]:
+        """The selections that the joins of a part will need of logs and of joins that exist."""
+        if isinstance(part, NewJoin):
+            for side in (part.left_part, part.right_part):
+                yield from self._selections_of_logs(side, request)
+                if isinstance(side, ExistingRows) and side.left:
+                    predicates = request.over(side.legs, side.left)
+                    if self.estimates.is_worth_a_node(side.anchor, predicates):
+                        yield side.anchor, predicates
+
+    # -- joins --------------------------------------------------------------------------------------------------------
+
+    def _anchored(self, part: Part, request: JoinRequest) -> _Anchored:
+        """The join or log that a part's rows come from, which is built if it is not there."""
+        if isinstance(part, ExistingRows):
+            return _Anchored(part.anchor, part.legs, part.done)
+        sides = self._anchored(part.left_part, request), self._anchored(part.right_part, request)
+        # The longer side of a new join comes first, then the older one, then the one that FROM has first.
+        first, second = sorted(sides, key=lambda each: (-len(each.legs), each.anchor, each.legs))
+        legs, turned_legs = first.legs + second.legs, second.legs + first.legs
+        done = first.done | second.done
+        wanted = request.within(frozenset(legs)) - done
+        anchors, joined = (first.anchor, second.anchor, request.wanted.timely), request.over(legs, wanted)
+        number = self._equal_join(anchors, joined)
+        if number is not None:
+            return _Anchored(number, legs, done | wanted)
+        turned = (second.anchor, first.anchor, request.wanted.timely)
+        option = self._weaker_join(((anchors, joined, False), (turned, request.over(turned_legs, wanted), True)))
+        if option is None:
+            return _Anchored(self._join(anchors, joined), legs, done | wanted)
+        there, is_turned, common = option
+        legs = turned_legs if is_turned else legs
+        number = self._weakened(there, common)
+        open_ = request.not_implied(legs, wanted, self.nodes[number].joined)
+        return _Anchored(number, legs, done | (wanted - open_))
+
+    def _equal_join(self, anchors: Anchors, joined: PredicateSet) -> int | None:
+        """The join that is wanted, if building the parts below has brought it about."""
+        return self.nodes.equal(anchors, joined)
+
+    def _weaker_join(self, ways: Iterable[tuple[Anchors, PredicateSet, bool]]) -> tuple[int, bool, PredicateSet] | None:
+        return best_option(self.nodes, self.estimates, ways)
+
+    def _weakened(self, number: int, common: PredicateSet) -> int:
+        """A weaker join, with the join that was there as a selection of its rows."""
+        there = self.nodes[number]
+        assert there.anchors is not None
+        weaker = self._join(there.anchors, common)
+        left = residual(there.joined, common)
+        parent = self._closest(weaker, left)
+        weaken(self.nodes, number, parent, residual(left, self.nodes[parent].selected))
+        return weaker
+
+    def _join(self, anchors: Anchors, joined: PredicateSet) -> int:
+        """A new join of what two anchors give, with selections below it where they are worth it."""
+        parents, checked = self._inputs(anchors, joined)
+        rows = self.estimates.joined(*anchors[:2], joined)
+        return self.nodes.add_join(parents, checked, joined, anchors[2], rows)
+
+    def _inputs(self, anchors: Anchors, joined: PredicateSet) -> tuple[tuple[int, int], PredicateSet]:
+        """The two parents of a join, and what it has to check of their pairs."""
+        *sides, across = self.demands_of_sides(anchors, joined)
+        (left, left_open), (right, right_open) = map(self._input, anchors[:2], sides)
+        right_open = self._with_legs_moved(right_open, anchors[1], len(self.nodes[anchors[0]].legs))
+        checked = [*across.disjunctions, *left_open.disjunctions, *right_open.disjunctions]
+        return (left, right), set_with(checked)
+
+    def _input(self, anchor: int, predicates: PredicateSet) -> tuple[int, PredicateSet]:
+        """One side of a join: its node, and what the join has to check of its rows."""
+        if self.estimates.is_worth_a_node(anchor, predicates):
+            return self.selection(anchor, predicates), TRUE_SET
+        node = self._closest(anchor, predicates)
+        return node, residual(predicates, self.nodes[node].selected)
+
+    def demands_of_sides(
+        self, anchors: Anchors, joined: PredicateSet
+    ) -> tuple[PredicateSet, PredicateSet, PredicateSet]:
+        """What a join demands of each of its anchors' rows, as the anchor has it, and of both together."""
+        width = len(self.nodes[anchors[0]].legs)
+        sides: tuple[list[Disjunction], list[Disjunction], list[Disjunction]] = ([], [], [])
+        for each in joined.disjunctions:
+            legs = [int(name[1:]) <= width for name in each.sources]
+            # What reads nothing is FALSE, and can be said of either side.
+            sides[0 if all(legs) else 2 if any(legs) else 1].append(each)
+        left, right, across = map(set_with, sides)
+        return left, self._with_legs_moved(right, anchors[1], -width), across
+
+    def _with_legs_moved(self, predicates: PredicateSet, right: int, by: int) -> PredicateSet:
+        """A predicate set of a join's right anchor as the join has it, `by` legs further on, or the other way round."""
+        logs, first = self.nodes[right].legs, max(0, -by)
+        return set_with(
+            self.renaming.renamed(
+                each, tuple((logs[leg - first], leg_name(leg), leg_name(leg + by)) for leg in legs_read(each))
+            )
+            for each in predicates.disjunctions
+        )
+
+
+def _weaker_first(selections: Iterable[tuple[int, PredicateSet]]) -> list[tuple[int, PredicateSet]]:
+    """Selections such that stronger ones find the weaker ones made, and are chained to them.
+
+    The three inputs of `r1.amount > 1000000 AND r2.amount > 500000 AND r3.amount > 500000` become one chain.
+    """
+    listed = list(dict.fromkeys(selections))
+
+    def implying(anchor: int, predicates: PredicateSet) -> int:
+        return sum(other == anchor and set_implies(each, predicates) for other, each in listed)
+
+    return sorted(listed, key=lambda item: (-implying(*item), item[0], item[1].text))

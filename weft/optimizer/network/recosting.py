@@ -15,12 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from weft.optimizer.network.build import demands_of_sides
 from weft.optimizer.network.choose_joins import ExistingRows, Order, Part, rank
-from weft.optimizer.network.node_predicates import residual
 from weft.optimizer.network.nodes import Nodes
 from weft.optimizer.network.planner import Planner
 from weft.optimizer.network.wanted import SelectNeeds, leg_name
+from weft.predicates.operations import residual
 
 #: How many of the selects that go together are priced.
 LOOKED_AT = 8
@@ -78,7 +77,7 @@ def _misplaced(planner: Planner, number: int) -> int:
     if join.anchors is None:
         return 0
     rows = 0
-    sides = demands_of_sides(nodes, planner.renaming, join.anchors, join.joined)[:2]
+    sides = planner.demands_of_sides(join.anchors, join.joined)[:2]
     for parent, anchor, predicates in zip(join.parents, join.anchors[:2], sides, strict=True):
         if predicates.disjunctions:
             is_apart = not residual(predicates, nodes[parent].selected).disjunctions

@@ -37,7 +37,7 @@ from functools import cached_property
 from weft.optimizer.network.choose_joins import JoinRequest
 from weft.optimizer.network.planner import Planner
 from weft.optimizer.network.recosting import LOOKED_AT, Costs, costs, first_join, order_of, order_text, together_with
-from weft.optimizer.network.sizes import Estimates, MeasuredSizes, SizeKey, SizeKind
+from weft.optimizer.network.sizes import Estimates, MeasuredSizes, SizeKey, SizeStatistics
 from weft.optimizer.network.wanted import SelectNeeds
 
 
@@ -255,24 +255,16 @@ class Redeciding:
         return tuple((known, value) for known, value in found if value is not None)[:_REASONS]
 
 
-class _Noted:
+class _Noted(SizeStatistics):
     """Statistics that write down what they are asked for."""
 
     def __init__(self, observed: MeasuredSizes) -> None:
         self._observed = observed
         self.asked: set[SizeKey] = set()
 
-    def rows(self, log: str) -> int | None:
-        self.asked.add(SizeKey(SizeKind.ROWS, (log,)))
-        return self._observed.rows(log)
-
-    def distinct(self, log: str, column: str) -> int | None:
-        self.asked.add(SizeKey(SizeKind.VALUES, (log,), column))
-        return self._observed.distinct(log, column)
-
-    def kept(self, logs: tuple[str, ...], condition: str) -> Fraction | None:
-        self.asked.add(SizeKey(SizeKind.SHARE, logs, condition))
-        return self._observed.kept(logs, condition)
+    def step(self, known: SizeKey) -> Fraction | None:
+        self.asked.add(known)
+        return self._observed.step(known)
 
     def node_rows(self, node: int) -> int | None:
         return self._observed.node_rows(node)

@@ -1,11 +1,10 @@
-"""Sizes: what is known, or supposed, of logs, columns and conditions, and how many rows nodes have by that.
+"""How many rows logs and nodes have: measured, expected by what is measured, or supposed.
 
 Everything is a whole number or a Fraction: two plans that cost the same must cost exactly the same, whatever the order
 in which they were looked at.
 
-Sizes of a network that runs are measured: counts of every cycle, smoothed, and known in steps.
+What is measured is counted in every cycle, smoothed, and known in steps:
 
-    counted      parts of wholes: rows that satisfy a condition, pairs that a join looked at
     smoothed     what came before counts for three quarters with every cycle in which there is something to count, and
                  for more as long as little has been counted; a cycle that contradicts it flatly makes it count for
                  hardly anything
@@ -13,30 +12,31 @@ Sizes of a network that runs are measured: counts of every cycle, smoothed, and 
 
 A plan that followed every change of the data would change all the time. Between the smoothing and the steps, a
 number that swings by less than a factor of two around its mean leaves its step once or never, and one that has changed
-for good is known in a few cycles, however much it has changed. Planning sees the steps alone: whole numbers and
-Fractions, as it must.
+for good is known in a few cycles, however much it has changed. Planning sees the steps alone.
 
 Shares are of combinations of rows of logs. What is known of a join's conditions is what was seen among the pairs that
 it looked at, and how many these were; together they say how many rows the join gives, however its conditions hang
-together. How many there are of them is bounded: what has not been seen for longest is forgotten.
+together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from math import ceil, ldexp, prod
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from weft.algebra import Column
-from weft.optimizer.network.node_predicates import Renaming
 from weft.optimizer.network.nodes import Nodes
 from weft.optimizer.network.wanted import leg_name, legs_read
 from weft.plan.facts import octave
 from weft.predicates.clauses import Disjunction, PredicateSet
 from weft.predicates.literals import IS_NOT_NULL, IS_NULL, Triple
+from weft.predicates.operations import Renaming
+
+Item = TypeVar("Item")
 
 #: The rows of a log of which nothing is known.
 ROWS = 100_000
@@ -47,12 +47,9 @@ DISTINCT = 1_000
 _KEPT = {
     "=": Fraction(1, 10),
     "!=": Fraction(9, 10),
-    "<": Fraction(1, 3),
-    "<=": Fraction(1, 3),
-    ">": Fraction(1, 3),
-    ">=": Fraction(1, 3),
     IS_NULL: Fraction(1, 20),
     IS_NOT_NULL: Fraction(19, 20),
+    **dict.fromkeys(("<", "<=", ">", ">="), Fraction(1, 3)),
 }
 
 #: A selection below a join is a node of its own if it keeps no larger a share of its rows than this. A selection that
@@ -60,52 +57,70 @@ _KEPT = {
 MATERIALISED_SHARE = Fraction(3, 10)
 
 
-class SizeStatistics(Protocol):
-    """What has been measured; None where nothing has."""
+class SizeKind(Enum):
+    """What a number is about."""
+
+    #: Rows of a log that are kept, and rows that arrive in a cycle.
+    ROWS = "rows"
+    NEW = "new"
+    #: The share of rows of a log, or of combinations of rows of several, that satisfy a condition.
+    SHARE = "share"
+    #: Values of a column.
+    VALUES = "values"
+    #: The share of combinations that are in a node, by what the node computes; that a join looked at, and that its
+    #: left and its right side gave it.
+    NODE = "node"
+    LOOKED_AT = "looked at"
+    LEFT = "left"
+    RIGHT = "right"
+
+
+#: Kinds that are shares, of 1 at most.
+_SHARES = frozenset({SizeKind.SHARE, SizeKind.NODE, SizeKind.LOOKED_AT, SizeKind.LEFT, SizeKind.RIGHT})
+
+
+@dataclass(frozen=True, slots=True)
+class SizeKey:
+    """What is known: its kind, the logs that it is about, and the condition, the column, the node or the join.
+
+    A condition is given by its text over T1, T2 and so on, the logs in their order.
+    """
+
+    kind: SizeKind
+    logs: tuple[str, ...]
+    of: str = ""
+
+
+def share_known(condition: Disjunction, logs: Sequence[str], legs: Sequence[int], renaming: Renaming) -> SizeKey:
+    """The key of the share of rows, or of combinations of rows of several legs, that satisfy a condition."""
+    by_place = _by_place(condition, logs, legs, renaming)
+    return SizeKey(SizeKind.SHARE, tuple(logs[leg] for leg in legs), by_place.text)
+
+
+def _by_place(condition: Disjunction, logs: Sequence[str], legs: Sequence[int], renaming: Renaming) -> Disjunction:
+    """A condition whose legs, of these logs, are called by their places among those given."""
+    names = sorted((logs[leg], leg_name(leg), leg_name(place)) for place, leg in enumerate(legs))
+    return renaming.renamed(condition, tuple(names))
+
+
+class SizeStatistics:
+    """What is known of sizes: nothing, unless a subclass knows more."""
+
+    def step(self, _known: SizeKey) -> Fraction | None:
+        """The number that plans use."""
+        return None
+
+    def node_rows(self, _node: int) -> int | None:
+        """How many rows a node has given and are kept."""
+        return None
 
     def rows(self, log: str) -> int | None:
         """How many rows of a log are kept."""
-        ...
-
-    def distinct(self, log: str, column: str) -> int | None:
-        """How many values a column has."""
-        ...
-
-    def kept(self, logs: tuple[str, ...], condition: str) -> Fraction | None:
-        """The share of rows of a log, or of combinations of rows of several, that satisfy a disjunction.
-
-        The disjunction is given by its text over T1, T2 and so on, the logs in their order.
-        """
-        ...
-
-    def node_rows(self, node: int) -> int | None:
-        """How many rows a node has given and are kept."""
-        ...
+        step = self.step(SizeKey(SizeKind.ROWS, (log,)))
+        return None if step is None else ceil(step)
 
 
-@dataclass(frozen=True)
-class GivenSizes:
-    """SizeStatistics from tables; what is not in them is not known."""
-
-    log_rows: Mapping[str, int] = field(default_factory=dict)
-    values: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    shares: Mapping[tuple[tuple[str, ...], str], Fraction] = field(default_factory=dict)
-    nodes: Mapping[int, int] = field(default_factory=dict)
-
-    def rows(self, log: str) -> int | None:
-        return self.log_rows.get(log)
-
-    def distinct(self, log: str, column: str) -> int | None:
-        return self.values.get((log, column))
-
-    def kept(self, logs: tuple[str, ...], condition: str) -> Fraction | None:
-        return self.shares.get((logs, condition))
-
-    def node_rows(self, node: int) -> int | None:
-        return self.nodes.get(node)
-
-
-NOTHING_KNOWN = GivenSizes()
+NOTHING_KNOWN = SizeStatistics()
 
 
 def passing(rows: int, shares: Iterable[Fraction]) -> int:
@@ -127,8 +142,6 @@ class Estimates:
     def reset(self) -> None:
         """Forget what was expected of nodes when they were made: other things are known now."""
         self._expected = {}
-
-    # -- rows ---------------------------------------------------------------------------------------------------------
 
     def log_rows(self, log: str) -> int:
         """How many rows a log has, or is taken to have."""
@@ -164,8 +177,6 @@ class Estimates:
         """Whether a selection below a join keeps so few rows that it should be computed apart from the join."""
         return prod(self.shares(predicates, anchor), start=Fraction(1)) <= MATERIALISED_SHARE
 
-    # -- shares -------------------------------------------------------------------------------------------------------
-
     def shares(self, predicates: PredicateSet, *anchors: int) -> list[Fraction]:
         """The share of an anchor's rows, or of pairs of rows of two, that satisfy each condition."""
         legs = [log for anchor in anchors for log in self._nodes[anchor].legs]
@@ -177,28 +188,25 @@ class Estimates:
         Where it has not been measured, literals of a disjunction are taken to be independent of each other.
         """
         read = legs_read(disjunction)
-        logs = tuple(legs[leg] for leg in read)
-        by_place = self._renaming.by_place(disjunction, legs, read)
-        measured = self._statistics.kept(logs, by_place.text)
+        measured = self._statistics.step(share_known(disjunction, legs, read, self._renaming))
         if measured is not None:
             return measured
-        names = {leg_name(leg): log for leg, log in enumerate(logs)}
-        return 1 - prod((1 - self._literal_share(each, names) for each in by_place.literals), start=Fraction(1))
+        names = {leg_name(place): legs[leg] for place, leg in enumerate(read)}
+        literals = _by_place(disjunction, legs, read, self._renaming).literals
+        return 1 - prod((1 - self._literal_share(each, names) for each in literals), start=Fraction(1))
 
     def _literal_share(self, literal: Triple, logs: Mapping[str, str]) -> Fraction:
         across = len(literal.subject.sources) > 1
         if literal.operator != "=" and not (across and literal.operator == "!="):
             return _KEPT[literal.operator]
         columns = [term for term in literal.subject.terms if isinstance(term, Column)]
-        distinct = [self._statistics.distinct(logs[each.source], each.name) for each in columns]
+        steps = [self._statistics.step(SizeKey(SizeKind.VALUES, (logs[each.source],), each.name)) for each in columns]
         if across:
-            equal = Fraction(1, max((each or DISTINCT for each in distinct), default=DISTINCT))
+            equal = Fraction(1, max((DISTINCT if each is None else ceil(each) for each in steps), default=DISTINCT))
             return equal if literal.operator == "=" else 1 - equal
-        known = [each for each in distinct if each]
+        known = [ceil(each) for each in steps if each is not None]
         return Fraction(1, max(known)) if known else _KEPT["="]
 
-
-Item = TypeVar("Item")
 
 #: The weight of what was counted before when something new is counted.
 REMEMBERED = 0.75
@@ -211,42 +219,6 @@ REMEMBERED_IF_CONTRADICTED, CONTRADICTION = 0.0625, 4
 ENOUGH = 16
 #: How many numbers are kept.
 MOST = 8_192
-
-
-class SizeKind(Enum):
-    """What a number is about."""
-
-    #: Rows of a log that are kept, and rows that arrive in a cycle.
-    ROWS = "rows"
-    NEW = "new"
-    #: The share of rows of a log, or of combinations of rows of several, that satisfy a condition.
-    SHARE = "share"
-    #: Values of a column.
-    VALUES = "values"
-    #: The share of combinations that are in a node, by what the node computes; that a join looked at, and that its
-    #: left and its right side gave it.
-    NODE = "node"
-    LOOKED_AT = "looked at"
-    LEFT = "left"
-    RIGHT = "right"
-
-
-#: Kinds that are shares, of 1 at most.
-_SHARES = frozenset({SizeKind.SHARE, SizeKind.NODE, SizeKind.LOOKED_AT, SizeKind.LEFT, SizeKind.RIGHT})
-
-
-@dataclass(frozen=True, slots=True)
-class SizeKey:
-    """What is known: its kind, the logs that it is about, and the condition, the column, the node or the join."""
-
-    kind: SizeKind
-    logs: tuple[str, ...]
-    of: str = ""
-
-
-def share_known(condition: Disjunction, logs: Sequence[str], legs: Sequence[int], renaming: Renaming) -> SizeKey:
-    """The key of the share of rows, or of combinations of rows of several legs, that satisfy a condition."""
-    return SizeKey(SizeKind.SHARE, tuple(logs[leg] for leg in legs), renaming.by_place(condition, logs, legs).text)
 
 
 @dataclass(slots=True)
@@ -266,8 +238,8 @@ class _Number:
         return min(1.0, (self.part + 0.5) / (self.whole + 1))
 
 
-class MeasuredSizes:
-    """What has been seen so far, as the `Statistics` that plans are made by."""
+class MeasuredSizes(SizeStatistics):
+    """What has been seen so far."""
 
     def __init__(self) -> None:
         #: What was seen last comes last.
@@ -277,8 +249,6 @@ class MeasuredSizes:
         self.rounds = 0
         #: The nodes of the network by the planner's numbers: what is known of them.
         self.nodes: Mapping[int, SizeKey] = {}
-
-    # -- seeing -------------------------------------------------------------------------------------------------------
 
     def see(self, known: SizeKey, part: float, whole: float = 1) -> None:
         """Count a part of a whole, for a share; or take a number as it is in this cycle."""
@@ -302,19 +272,14 @@ class MeasuredSizes:
         number = self._numbers.pop(known, None) or _Number()
         self._numbers[known] = number
         if len(self._numbers) > MOST:
-            oldest = next(iter(self._numbers))
-            del self._numbers[oldest]
+            del self._numbers[next(iter(self._numbers))]
         return number
 
     def _step(self, known: SizeKey, number: _Number) -> None:
         value = number.value(known)
         if not value:
             return
-        before = number.step
-        if before is not None and ldexp(1.0, before - 1) < value < ldexp(1.0, before + 1):
-            # As `stepped` has it, which takes longer to say so; and most numbers stay where they are.
-            return
-        number.step = stepped(before, Fraction(value))
+        before, number.step = number.step, stepped(number.step, value)
         if before is None:
             number.known_since = self.rounds
         if number.step != before:
@@ -334,19 +299,16 @@ class MeasuredSizes:
         self.rounds += 1
         return {known: before for known, before in moved.items() if self._step_of(known) != before}
 
-    # -- knowing ------------------------------------------------------------------------------------------------------
-
     def __iter__(self) -> Iterator[SizeKey]:
         """All that something is known of, what was seen last at the end."""
         return iter(self._numbers)
 
     def value(self, known: SizeKey) -> float | None:
         """What was measured, smoothed."""
-        number = self._numbers.get(known)
-        return None if number is None else number.value(known)
+        return self._numbers[known].value(known) if known in self._numbers else None
 
     def step(self, known: SizeKey) -> Fraction | None:
-        """The number that plans use: the power of two nearest to it."""
+        """The power of two nearest to the number."""
         step = self._step_of(known)
         return None if step is None else Fraction(2) ** step
 
@@ -356,25 +318,15 @@ class MeasuredSizes:
         return number is not None and number.step is not None and number.known_since >= since
 
     def _step_of(self, known: SizeKey) -> int | None:
-        number = self._numbers.get(known)
-        return None if number is None else number.step
-
-    def rows(self, log: str) -> int | None:
-        return _whole(self.step(SizeKey(SizeKind.ROWS, (log,))))
-
-    def distinct(self, log: str, column: str) -> int | None:
-        return _whole(self.step(SizeKey(SizeKind.VALUES, (log,), column)))
-
-    def kept(self, logs: tuple[str, ...], condition: str) -> Fraction | None:
-        return self.step(SizeKey(SizeKind.SHARE, logs, condition))
+        return self._numbers[known].step if known in self._numbers else None
 
     def node_rows(self, node: int) -> int | None:
         known = self.nodes.get(node)
         share = None if known is None else self.step(known)
         if known is None or share is None:
             return None
-        logs = [self.rows(log) for log in known.logs]
-        return ceil(prod((rows for rows in logs if rows is not None), start=share)) if None not in logs else None
+        rows = [each for log in known.logs if (each := self.rows(log)) is not None]
+        return ceil(prod(rows, start=share)) if len(rows) == len(known.logs) else None
 
 
 def _remembered(number: _Number, part: float, whole: float) -> float:
@@ -386,26 +338,21 @@ def _remembered(number: _Number, part: float, whole: float) -> float:
     return REMEMBERED_IF_RARE if number.part < ENOUGH else REMEMBERED
 
 
-def stepped(before: int | None, measured: Fraction) -> int:
+def stepped(before: int | None, measured: float | Fraction) -> int:
     """The exponent of the power of two that a positive number is known by, which is left only for good.
 
-    >>> [stepped(None, Fraction(number)) for number in (1, 2, 3, 5, 6, 8)]
-    [0, 1, 2, 2, 3, 3]
-    >>> [stepped(2, Fraction(number)) for number in (2, 3, 7, 8)]
-    [1, 2, 2, 3]
+    >>> [stepped(None, number) for number in (1, 2, 3, 5, 6, 8)], [stepped(2, number) for number in (2, 3, 7, 8)]
+    ([0, 1, 2, 2, 3, 3], [1, 2, 2, 3])
     """
-    if before is not None and Fraction(2) ** (before - 1) < measured < Fraction(2) ** (before + 1):
+    if before is not None and ldexp(1.0, before - 1) < measured < ldexp(1.0, before + 1):
         return before
-    below = octave(measured)
+    exact = Fraction(measured)
+    below = octave(exact)
     # The nearest by ratio: beyond the geometric mean of two powers, the upper one is nearer.
-    return below + (measured**2 > Fraction(2) ** (2 * below + 1))
+    return below + (exact**2 > Fraction(2) ** (2 * below + 1))
 
 
 def in_turn(items: Sequence[Item], cycle: int, most: int) -> Sequence[Item]:
     """The items whose turn it is, if there are more than `most`."""
     first = cycle * most % len(items) if len(items) > most else 0
     return [*items[first:], *items[:first]][:most]
-
-
-def _whole(number: Fraction | None) -> int | None:
-    return None if number is None else ceil(number)

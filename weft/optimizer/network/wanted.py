@@ -29,7 +29,7 @@ from weft.predicates.domains import Domain, Facts, clock_facts
 from weft.predicates.literals import literals_of
 from weft.predicates.normal_forms import conjunctive_form
 from weft.predicates.polynomials import Atom, minus, variable
-from weft.predicates.terms import atom_of, canonical, columns_of, sum_of, text_of
+from weft.predicates.terms import atom_of, canonical, columns_of, sum_of, text_of, with_sources
 from weft.predicates.transitivity import with_inferred
 
 #: The clocks of answers: at most a window away from those of streams, and never NULL.
@@ -151,14 +151,6 @@ def with_numbered_inputs(select: Select) -> Select:
     return replace(
         select,
         inputs=tuple(Input(item.source, names[item.alias], item.window) for item in select.inputs),
-        where=None if select.where is None else _renamed(select.where, names),
-        outputs=tuple(replace(each, expression=_renamed(each.expression, names)) for each in select.outputs),
+        where=None if select.where is None else with_sources(select.where, names),
+        outputs=tuple(replace(each, expression=with_sources(each.expression, names)) for each in select.outputs),
     )
-
-
-def _renamed(expression: Expression, names: dict[str, str]) -> Expression:
-    if isinstance(expression, Column):
-        return replace(expression, source=names[expression.source])
-    if isinstance(expression, Call):
-        return replace(expression, args=tuple(_renamed(arg, names) for arg in expression.args))
-    return expression

@@ -45,12 +45,12 @@ from numpy.typing import NDArray
 from weft.algebra import Column
 from weft.arrays.ordinals import Positions
 from weft.optimizer.network import MeasuredSizes, SizeKey, SizeKind
-from weft.optimizer.network.node_predicates import Renaming
 from weft.optimizer.network.sizes import in_turn, share_known
 from weft.optimizer.network.wanted import legs_read
 from weft.plan.log_ids import LogId
 from weft.plan.network import Network
 from weft.predicates.clauses import Disjunction
+from weft.predicates.operations import Renaming
 from weft.runtime.stages.joins.join_groups import JoinGroups, band_between
 from weft.runtime.stages.joins.join_index import Lookup, LookupKey
 from weft.runtime.stages.joins.network_pass import NetworkPass

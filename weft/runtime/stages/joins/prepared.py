@@ -6,14 +6,14 @@ What is prepared here depends on the network and the queries alone, not on any r
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from weft.algebra import Column, DataType, Expression, Field, Select, Source, Stream
 from weft.algebra.types import BIGINT, BOOLEAN, STRING
 from weft.predicates.clauses import Disjunction, set_with
 from weft.predicates.row_matching import Conjunction, ParentLabel, RowMatcher
-from weft.predicates.terms import columns_of, with_columns
+from weft.predicates.terms import columns_of, with_sources
 from weft.runtime.columnar.rows import ARRIVAL, column
 from weft.runtime.columnar.spark_expressions import spark_sql
 from weft.runtime.stages.joins.bounding_predicates import bounding_condition, bounding_predicates
@@ -178,7 +178,7 @@ def _select_output(
 ) -> SelectOutput:
     names = {item.alias: f"T{leg + 1}" for item, leg in zip(asked.select.inputs, legs, strict=True)}
     outputs = [
-        (each, columns.value_of(_over_legs(output.expression, names)))
+        (each, columns.value_of(with_sources(output.expression, names)))
         for each, output in zip(asked.select.fields, asked.select.outputs, strict=True)
     ]
     return SelectOutput(place, node, asked.first, tuple(outputs))
@@ -193,14 +193,8 @@ def _places_of(select: Select, legs: tuple[int, ...], columns: Columns) -> Itera
             yield leg, column(position)
     expressions = [output.expression for output in select.outputs]
     for expression in expressions if select.where is None else [*expressions, select.where]:
-        for each in columns_of(_over_legs(expression, names)):
+        for each in columns_of(with_sources(expression, names)):
             yield columns.place_of(each, 0)
-
-
-def _over_legs(expression: Expression, names: Mapping[str, str]) -> Expression:
-    """An expression over the inputs of a select, over the legs that they are."""
-    columns = columns_of(expression)
-    return with_columns(expression, {each: replace(each, source=names[each.source]) for each in columns})
 
 
 def _conjunction(prepared: PreparedGroup, member: GroupNode) -> Conjunction:
