@@ -38,7 +38,7 @@ from weft.plan.normal_form import normalised
 from weft.runtime.columnar.rows import with_names
 from weft.runtime.stages.windows.kernel_placement import PlacementNotes, no_placement_note
 from weft.runtime.stages.windows.partials import LATEST, LEAST
-from weft.runtime.stages.windows.reduction import Reduction, edges_of, reduction
+from weft.runtime.stages.windows.reduction import Reduction, reduction
 from weft.runtime.stages.windows.tree_choice import (
     SOME_KEYS,
     TreeChoice,
@@ -193,7 +193,9 @@ class _StreamDescription:
         built = reduction(self.source, self.shapes.values())
         layout = built.layout
         return SharedReduction(
-            tuple(sorted((each.modulus, each.residue) for each in edges_of(s.window for s in self._windowed.values()))),
+            tuple(
+                sorted((each.modulus, each.residue) for each in shared_edges(s.window for s in self._windowed.values()))
+            ),
             self._edge_rate,
             tuple(self.readable(each) for each in layout.decoders),
             layout.signature_columns,

@@ -12,8 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from weft.plan.log_ids import LogId
-from weft.runtime.stages.windows.partial_log import PartialLog
-from weft.runtime.stages.windows.partials import SLICE, Layout, Partials, decoded, encoded, joined, pieces
+from weft.runtime.stages.windows.partials import SLICE, Layout, PartialLog, Partials, decoded, encoded, joined, pieces
 from weft.runtime.state import store as rules
 from weft.runtime.state.commits import Segment
 from weft.runtime.state.storage import Storage

@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 from weft.algebra import Call, Column, Expression, Literal, Window
 from weft.algebra.types import BIGINT, BOOLEAN, DOUBLE, STRING
 from weft.runtime.columnar.spark_expressions import spark_sql
-from weft.runtime.stages.windows.reduction import edges_of, packing, slice_sql
+from weft.runtime.stages.windows.reduction import packing, slice_sql
 from weft.runtime.stages.windows.signatures import conditions_of, satisfying, signatures
-from weft.windows.slicing import edges_between
+from weft.windows.slicing import edges_between, shared_edges
 
 pytestmark = pytest.mark.spark
 
@@ -30,7 +30,7 @@ WINDOWS = {
 
 @pytest.mark.parametrize("name", WINDOWS)
 def test_no_window_has_an_edge_inside_a_cell(spark: SparkSession, name: str) -> None:
-    edges = edges_of(WINDOWS[name])
+    edges = shared_edges(WINDOWS[name])
     clocks = [-1000, -61, -60, -1, 0, 1, 1_700_000_000_000_123, *range(-5, 300)]
     rows = spark.createDataFrame(pa.table({"t": pa.array(clocks, pa.int64())}))
     found = rows.selectExpr("t", f"{slice_sql(edges, 't')} AS cell").toArrow().to_pydict()
@@ -125,7 +125,7 @@ def test_a_signature_comes_back_out_of_the_cell_it_was_packed_into(
 ) -> None:
     chance = random.Random(count)
     signed = signatures(condition for where in wheres(chance, count) for condition in conditions_of(where, leaf))
-    edges = edges_of([Window(3 * 10**9, 10**9, origin)])
+    edges = shared_edges([Window(3 * 10**9, 10**9, origin)])
     packs = packing(edges, signed)
     assert packs is not None
     clocks = [
@@ -163,6 +163,6 @@ def test_a_signature_comes_back_out_of_the_cell_it_was_packed_into(
 
 def test_signatures_that_do_not_fit_between_two_slices_stay_apart() -> None:
     signed = signatures(condition for where in wheres(random.Random(1), 60) for condition in conditions_of(where, leaf))
-    assert packing(edges_of([Window(40, 20)]), signed) is None
-    assert packing(edges_of([]), signed) is None
-    assert packing(edges_of([Window(10**9, 10**9)]), signatures([])) is None
+    assert packing(shared_edges([Window(40, 20)]), signed) is None
+    assert packing(shared_edges([]), signed) is None
+    assert packing(shared_edges([Window(10**9, 10**9)]), signatures([])) is None

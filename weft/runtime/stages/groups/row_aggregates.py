@@ -32,9 +32,9 @@ from weft.runtime.columnar.physical_values import arrow, physical
 from weft.runtime.columnar.rows import ARRIVAL, CLOCK
 from weft.runtime.stages.windows.array_expressions import can_be_computed, computed
 from weft.runtime.stages.windows.partials import SLICE, Layout, Partials
-from weft.runtime.stages.windows.reduction import edges_of
 from weft.runtime.stages.windows.signatures import Condition
 from weft.runtime.stages.windows.woven_queries import Measure, NotWoven, Woven, latest_clock, rows_counted
+from weft.windows.slicing import shared_edges
 
 #: Functions whose records are neither numbers nor text.
 _SKETCHES = frozenset({"approx_count_distinct", "approx_percentile"})
@@ -172,7 +172,7 @@ def row_partials(rows: DriverRows, queries: Iterable[RowAggregate]) -> Partials:
     statistics = {name: each for query in wanted for name, each in query.statistics.items()}
     decoders = {text: (number // _WORD, "bit", number % _WORD) for number, text in enumerate(conditions)}
     words = [list(conditions.values())[start : start + _WORD] for start in range(0, len(conditions), _WORD)]
-    edges, clocks = edges_of(each.shape.window for each in wanted if not each.shape.is_running), rows.clocks
+    edges, clocks = shared_edges(each.shape.window for each in wanted if not each.shape.is_running), rows.clocks
     # The slice of a row starts at the last edge before its clock.
     starts = [clocks - np.mod(clocks - each.residue, each.modulus) for each in edges]
     slices = np.maximum.reduce(starts) if starts else np.zeros(len(clocks), dtype=np.int64)

@@ -3,7 +3,7 @@
     woven_queries.py       which queries can be woven, and what each needs: a window, conditions, keys, measures
     signatures.py          which of the conditions hold for a row, as a few small numbers
     reduction.py           rows to partials, by slices of time: one Spark aggregation for a stream
-    partials.py            partials as tables that describe themselves; partial_log.py stores them
+    partials.py            partials as tables that describe themselves, and their segments
     rollup.py              group keys as numbers, and the partials that a tree takes, from the finest ones
     tree_choice.py         which windows share a tree, and which kernels answer them
     window_tree.py         the windows of queries with the same conditions and keys, in their kernels

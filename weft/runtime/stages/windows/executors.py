@@ -28,8 +28,7 @@ from weft.arrays.arrow_streams import table_of
 from weft.arrays.slots import typed_slots
 from weft.runtime.failures.errors import EngineError
 from weft.runtime.spark.session import own_session
-from weft.runtime.stages.windows.partial_log import PartialFiles
-from weft.runtime.stages.windows.partials import SLICE
+from weft.runtime.stages.windows.partials import SLICE, PartialFiles
 from weft.runtime.stages.windows.shard import KEY_SET, SOURCE, KeySetTask, PartialSource, answered
 
 #: Partials in a shard: enough to outweigh its overhead, few enough for the memory of a worker.

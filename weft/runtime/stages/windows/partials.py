@@ -6,7 +6,8 @@ a file does not have came after the file, and its windows need nothing from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -19,8 +20,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from weft.kernels.statistic import Columns
+from weft.plan.event_time import Clock
 from weft.runtime.stages.windows.signatures import Decoder, satisfying, widths_of
 from weft.runtime.stages.windows.woven_queries import Measure, rows_counted
+from weft.runtime.state.commits import Segment
+from weft.runtime.state.store import Block, StateStore
 
 #: The column of the slice: EXPLAIN shows its name, as that of the others.
 SLICE = "cell"
@@ -95,18 +99,14 @@ class Partials:
 
     def has(self, conditions: Sequence[str], keys: Sequence[str]) -> bool:
         """Whether the conditions and keys were known when the partials were made."""
-        return all(each in self.layout.decoders for each in conditions) and all(
-            each in self.layout.keys for each in keys
-        )
+        return set(conditions) <= self.layout.decoders.keys() and set(keys) <= set(self.layout.keys)
 
     def number_of_keys(self, keys: Sequence[str]) -> int:
         """A bound on the keys of a grouping: the product over its columns, and at most the number of partials."""
-        if any(each not in self.layout.keys for each in keys):
+        if not self.has((), keys):
             return 0
-        bound = 1
-        for each in keys:
-            bound *= pc.count_distinct(self.key(each), mode="all").as_py()
-        return min(bound, len(self))
+        distinct: list[int] = [pc.count_distinct(self.key(each), mode="all").as_py() for each in keys]
+        return min(math.prod(distinct), len(self))
 
     def key(self, text: str) -> pa.ChunkedArray:
         """The values of a grouping key."""
@@ -133,15 +133,13 @@ class Partials:
     def signatures_satisfying(self, conditions: Sequence[str]) -> NDArray[np.bool_]:
         """Which of the distinct signatures satisfy all of these conditions."""
         distinct, _ = self._signatures
-        if not conditions:
-            return np.ones(len(distinct[0]) if distinct else 1, dtype=bool)
-        return satisfying(self.layout.decoders, distinct, conditions, len(distinct[0]))
+        return satisfying(self.layout.decoders, distinct, conditions, len(distinct[0]) if distinct else 1)
 
     def records(self, measure: Measure) -> Columns:
         """The records of a measure; identities if these partials do not have it."""
         known = self._records.get(measure.name)
         if known is None:
-            known = self._records[measure.name] = self._read(measure) if self.lift is None else self.lift(measure)
+            known = self._records[measure.name] = (self.lift or self._read)(measure)
         return known
 
     @cached_property
@@ -153,12 +151,6 @@ class Partials:
         if any(text not in positions for text in measure.texts):
             return measure.statistic.empty(len(self))
         return measure.read(tuple(self.table[f"p{positions[text]}"] for text in measure.texts))
-
-
-def without_clockless(partials: Partials) -> Partials:
-    """The partials of rows that have a clock."""
-    slices = partials.table[SLICE]
-    return Partials(partials.layout, partials.table.filter(pc.is_valid(slices))) if slices.null_count else partials
 
 
 def without_clocks(table: pa.Table) -> pa.Table:
@@ -200,15 +192,102 @@ def pieces(data: bytes) -> Iterator[Partials]:
         yield Partials(whole.layout, table.slice(first, _AT_ONCE))
 
 
-def joined(parts: Sequence[Partials]) -> list[Partials]:
+def joined(parts: Iterable[Partials]) -> list[Partials]:
     """The same partials in as few tables as there are layouts, in the order of their first ones."""
     by_layout: dict[str, list[Partials]] = {}
     for each in parts:
         by_layout.setdefault(repr(each.layout), []).append(each)
+    # The numbers of signatures have more digits where they were unpacked from slices.
+    return [
+        Partials(alike[0].layout, pa.concat_tables([each.table for each in alike], promote_options="permissive"))
+        for alike in by_layout.values()
+    ]
 
-    def together(group: Sequence[Partials]) -> Partials:
-        # The numbers of signatures have more digits where they were unpacked from slices.
-        tables = [each.table for each in group]
-        return Partials(group[0].layout, pa.concat_tables(tables, promote_options="permissive"))
 
-    return [together(group) for group in by_layout.values()]
+def block_of(partials: Partials) -> Block:
+    """Partials as a segment holds them; their clocks are the starts of their slices."""
+    starts = partials.slices
+    return Block(encoded(partials), len(partials), int(starts.min()), int(starts.max()))
+
+
+@dataclass
+class PartialFiles:
+    """Files of partials with one layout and schema, all of earlier cycles or all of this one."""
+
+    stream: str
+    layout: Layout
+    schema: pa.Schema
+    arrived: bool
+    segments: list[Segment]
+    paths: list[str]
+
+    @property
+    def rows(self) -> int:
+        return sum(each.rows for each in self.segments)
+
+    @property
+    def oldest(self) -> int:
+        """The start of the oldest slice."""
+        return min(each.min_clock or 0 for each in self.segments)
+
+
+class PartialLog:
+    """Reads and writes segments of partials. It remembers how they are laid out, so that few are opened to see that."""
+
+    def __init__(self, store: StateStore) -> None:
+        self._store = store
+        #: The files that this cycle has written for executors.
+        self._written: dict[str, Segment] = {}
+        self._described: dict[Segment, tuple[Layout, pa.Schema]] = {}
+
+    def begin(self, live: Iterable[Segment]) -> None:
+        """A cycle begins, or is tried again, with these segments."""
+        segments = set(live)
+        self._written = {}
+        self._described = {each: known for each, known in self._described.items() if each in segments}
+
+    def read(self, segment: Segment) -> Partials:
+        return decoded(self._store.read(segment))
+
+    def pieces(self, segments: Iterable[Segment]) -> Iterator[Partials]:
+        """Return the partials of some segments, as many at a time as are best taken in at once."""
+        for each in segments:
+            yield from pieces(self._store.read(each))
+
+    def written(self, partials: Partials, path: str) -> Segment:
+        """Write partials to a file of their own, unless this cycle has done so already."""
+        if path not in self._written:
+            segment = self._written[path] = self._store.write_apart(path, block_of(partials))
+            self._described[segment] = partials.layout, partials.table.schema
+        return self._written[path]
+
+    def apart(self, segments: Sequence[Segment], path: str) -> tuple[Segment, ...]:
+        """Return segments that executors can read: those inside files of others are copied to files of their own."""
+        return tuple(
+            self.written(self.read(each), f"{path}-{number}.parquet") if each.length else each
+            for number, each in enumerate(segments)
+        )
+
+    def rewritten(self, segments: Iterable[Segment], added: Partials | None, since: Clock) -> Iterator[Block]:
+        """Return the partials of some segments, and those that are added, as few blocks as there are layouts."""
+        parts = [*map(self.read, segments), *([] if added is None else [added])]
+        needed = [each if since is None else each.since(since) for each in parts]
+        return (block_of(each) for each in joined(needed) if len(each))
+
+    def files(self, stream: str, kept: Iterable[Segment], arrived: Segment | None) -> list[PartialFiles]:
+        """Return the live partials of a stream as executors read them, this cycle's among them."""
+        alike: dict[object, PartialFiles] = {}
+        for each in [*kept, *([] if arrived is None else [arrived])]:
+            layout, schema = self._description(each)
+            plain, is_new = schema.remove_metadata(), each is arrived
+            place = repr(layout), str(plain), is_new
+            files = alike.setdefault(place, PartialFiles(stream, layout, plain, is_new, [], []))
+            files.segments.append(each)
+            files.paths.append(self._store.path(each.path))
+        return list(alike.values())
+
+    def _description(self, segment: Segment) -> tuple[Layout, pa.Schema]:
+        if segment not in self._described:
+            partials = self.read(segment)
+            self._described[segment] = partials.layout, partials.table.schema
+        return self._described[segment]

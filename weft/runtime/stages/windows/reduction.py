@@ -14,23 +14,22 @@ numbers then travel in the last digits of the slice: one column less to hash and
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property, reduce
-from math import gcd, lcm
+from functools import cached_property
+from math import gcd, lcm, prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.algebra import Stream, Window
+from weft.algebra import Stream
 from weft.runtime.columnar.rows import CORRUPT, clock_bounds, clock_sql
 from weft.runtime.stages.windows.partials import LATEST, LEAST, SLICE, Layout
 from weft.runtime.stages.windows.signatures import Signatures, signatures
 from weft.runtime.stages.windows.woven_queries import REDUCED_CLOCK, Woven
-from weft.windows.slicing import EdgeSet, ResidueClass, reduced, shared_edges
+from weft.windows.slicing import EdgeSet, ResidueClass, shared_edges
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -41,48 +40,33 @@ _FEW = 12
 _TABLE = 7_200
 
 
-def edges_of(windows: Iterable[Window]) -> EdgeSet:
-    """The edges of all windows, by as few classes as say it."""
-    return reduced(shared_edges(set(windows)))
-
-
 def slice_sql(edges: EdgeSet, clock: str) -> str:
     """The start of the slice that a row with this clock is in, as Spark SQL."""
-    classes = sorted(edges)
-    if not classes:
+    starts = slice_starts(edges)
+    if starts is None:
         # No window cuts time: everything is one slice.
         return "0L"
-    if len(classes) == 1:
-        return _since_last(classes[0], clock)
-    if len(classes) <= _FEW:
-        return f"greatest({', '.join(_since_last(each, clock) for each in classes)})"
-    period, finest = lcm(*(each.modulus for each in classes)), starts_of(edges)
-    assert finest is not None
-    step, offset = finest
-    if period // step > _TABLE:
-        # More slices than necessary, and still no window has an edge inside one of them.
-        return _since_last(finest, clock)
-    # A table says how long ago the last edge was, for each of the stretches of a period.
-    instants = range(offset, period, step)
-    ago = [min((instant - each.residue) % each.modulus for each in classes) for instant in instants]
-    into = f"pmod({clock} - {offset}L, {period}L)"
-    table = ", ".join(f"{each}L" for each in ago)
-    return f"({clock} - pmod({into}, {step}L) - array({table})[CAST({into} div {step}L AS INT)])"
+    period, (step, offset) = lcm(*(each.modulus for each in edges)), starts
+    # Past the longest table: more slices than necessary, and still no window has an edge inside one of them.
+    classes = [starts] if len(edges) > _FEW and period // step > _TABLE else sorted(edges)
+    if len(classes) > _FEW:
+        # A table says how long ago the last edge was, for each of the stretches of a period.
+        instants = range(offset, period, step)
+        table = ", ".join(f"{min((at - each.residue) % each.modulus for each in classes)}L" for at in instants)
+        into = f"pmod({clock} - {offset}L, {period}L)"
+        return f"({clock} - pmod({into}, {step}L) - array({table})[CAST({into} div {step}L AS INT)])"
+    shifted = [(f"{clock} - {residue}L" if residue else clock, modulus) for modulus, residue in classes]
+    since_last = [f"({clock} - pmod({each}, {modulus}L))" for each, modulus in shifted]
+    return since_last[0] if len(since_last) == 1 else f"greatest({', '.join(since_last)})"
 
 
-def starts_of(edges: EdgeSet) -> ResidueClass | None:
+def slice_starts(edges: EdgeSet) -> ResidueClass | None:
     """The class of widest spacing that all slices begin in; None if no window cuts time."""
-    classes = sorted(edges)
-    if not classes:
+    if not edges:
         return None
-    first = classes[0].residue
-    step = reduce(gcd, (number for each in classes for number in (each.modulus, each.residue - first)), 0)
+    first = min(edges).residue
+    step = gcd(*(number for each in edges for number in (each.modulus, each.residue - first)))
     return ResidueClass(step, first % step)
-
-
-def _since_last(edge_class: ResidueClass, clock: str) -> str:
-    shifted = clock if not edge_class.residue else f"{clock} - {edge_class.residue}L"
-    return f"({clock} - pmod({shifted}, {edge_class.modulus}L))"
 
 
 #: The column of stored rows' partials that has the watermark they were late by.
@@ -122,10 +106,9 @@ class Packing:
 
 def packing(edges: EdgeSet, signed: Signatures) -> Packing | None:
     """How signatures go into slices; None if there are none, or if there is no room for them."""
-    starts, room = starts_of(edges), math.prod(signed.widths)
-    if not signed.columns or starts is None or room > starts.modulus:
-        return None
-    return Packing(starts, signed.widths)
+    starts = slice_starts(edges)
+    has_room = starts is not None and prod(signed.widths) <= starts.modulus
+    return Packing(starts, signed.widths) if starts is not None and signed.columns and has_room else None
 
 
 @dataclass(frozen=True)
@@ -193,7 +176,7 @@ def reduction(stream: Stream, queries: Iterable[Woven]) -> Reduction:
     shapes = list(queries)
     least, most = clock_bounds(stream)
     usable = f"{CORRUPT} IS NULL AND {REDUCED_CLOCK} BETWEEN {least}L AND {most}L"
-    edges = edges_of(each.window for each in shapes if not each.is_running)
+    edges = shared_edges(each.window for each in shapes if not each.is_running)
     slice_start = slice_sql(edges, REDUCED_CLOCK)
     signed = signatures(condition for each in shapes for condition in each.conditions)
     keys = tuple(dict.fromkeys(key for each in shapes for key in each.keys))

@@ -19,8 +19,7 @@ from weft.runtime.stages.stage import Scan, SeenRows, Stage
 from weft.runtime.stages.windows.backfill import closed_before, stored_partials
 from weft.runtime.stages.windows.executors import Executors
 from weft.runtime.stages.windows.kernel_placement import KeySet, Placements
-from weft.runtime.stages.windows.partial_log import PartialFiles, PartialLog, block_of
-from weft.runtime.stages.windows.partials import Partials
+from weft.runtime.stages.windows.partials import PartialFiles, PartialLog, Partials, block_of
 from weft.runtime.stages.windows.running_aggregates import RunningAggregates, order_of
 from weft.runtime.stages.windows.shard import KeySetTask, pickled_plan
 from weft.runtime.stages.windows.stream_weave import ReducedRows, StreamWeave
@@ -177,12 +176,12 @@ class WindowStage(Stage):
         rows = last.logs.get(LogId.stream(stream.name), ())
         if stream.backfill and new and rows and watermark is not None:
             compile_plans(self._spark, sum(each.rows for each in rows) > WORTH_COMPILING)
-            past = stored_partials(weave.reduction, self._logs.read(stream, rows))
-            if len(past.partials):
-                self._closed_before[stream.name] = closed_before(stream, new, past, watermark)
+            past, judged = stored_partials(weave.reduction, self._logs.read(stream, rows))
+            if len(past):
+                self._closed_before[stream.name] = closed_before(stream, new, past, judged, watermark)
                 # They replace the stored partials, which may lack what the new queries need.
                 path = f"{self._logs.folders.of(spec.cycle)}/history-{spec.plan.streams.index(stream)}.parquet"
-                segments = (self.log.written(past.partials, path),)
+                segments = (self.log.written(past, path),)
         weave.remember(self.log.pieces(segments), watermark)
         self._stored[stream.name] = segments
 

@@ -18,7 +18,7 @@ from weft.plan.event_time import Clock
 from weft.plan.facts import Facts
 from weft.runtime.sources.late_rows import closed_for
 from weft.runtime.stages.windows.kernel_placement import KeySet
-from weft.runtime.stages.windows.partials import LATEST, LEAST, Partials, without_clockless, without_clocks
+from weft.runtime.stages.windows.partials import LATEST, LEAST, SLICE, Partials, without_clocks
 from weft.runtime.stages.windows.reduction import Reduction, reduction
 from weft.runtime.stages.windows.rollup import GroupKeys, RollUp
 from weft.runtime.stages.windows.tree_choice import TreeChoice, choose_trees, cohorts, reuse_trees
@@ -300,7 +300,9 @@ class ReducedRows:
 
     def __init__(self, weave: StreamWeave, table: pa.Table) -> None:
         everything = Partials(weave.reduction.layout, table)
-        usable = without_clockless(everything)
+        # Rows without a usable clock have no slice.
+        has_clock = pc.is_valid(table[SLICE])
+        usable = Partials(everything.layout, table.filter(has_clock)) if table[SLICE].null_count else everything
         self.rows = int(usable.row_counts.sum())
         self.bad = int(everything.row_counts.sum()) - self.rows
         #: The largest clock, and the smallest if EMIT EMPTY needs it.

@@ -31,7 +31,6 @@ from weft.optimizer.weave.costing import Costing, Levels, by_nanoseconds
 from weft.optimizer.weave.dendrogram import Weaving
 from weft.optimizer.weave.weave import weave
 from weft.plan.facts import Facts, nearest_power
-from weft.runtime.stages.windows.reduction import edges_of
 from weft.runtime.stages.windows.window_tree import TreeSpec
 from weft.runtime.stages.windows.woven_queries import Measure, Woven
 from weft.windows.counting import edge_rate
@@ -116,7 +115,7 @@ def cohorts(queries: Mapping[str, Woven]) -> dict[tuple[frozenset[str], tuple[st
 
 def finest_rate(queries: Mapping[str, Woven]) -> Fraction:
     """The edges per tick of the finest cut of these queries."""
-    return edge_rate(edges_of(each.window for each in queries.values())) if queries else Fraction(0)
+    return edge_rate(shared_edges(each.window for each in queries.values())) if queries else Fraction(0)
 
 
 def _woven(queries: Mapping[str, Woven], keys: tuple[str, ...], edges: Fraction, facts: Facts) -> list[list[str]]:
