@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
 from weft.algebra import Query, Stream
 from weft.plan.event_time import Clock, EventTime, RunningQuery, first_open_start
@@ -23,12 +22,12 @@ from weft.runtime.stages.windows.partials import PartialFiles, PartialLog, Parti
 from weft.runtime.stages.windows.running_aggregates import RunningAggregates, order_of
 from weft.runtime.stages.windows.shard import KeySetTask, pickled_plan
 from weft.runtime.stages.windows.stream_weave import ReducedRows, StreamWeave
-from weft.runtime.stages.windows.warm_start import PendingRestore, RestoredState
+from weft.runtime.stages.windows.warm_start import PendingRestore
 from weft.runtime.stages.windows.window_answers import GroupSelection, answers, with_empty_instances
 from weft.runtime.stages.windows.woven_queries import NotWoven, Woven, woven
 from weft.runtime.state.commits import Commit, Segment
 from weft.runtime.state.cycle_spec import CycleSpec
-from weft.runtime.state.keyed_state import DriverHost, Order
+from weft.runtime.state.keyed_state import DriverHost
 from weft.runtime.state.memory import MemoryAccount, MemoryUse
 from weft.runtime.state.store import Change, StateStore
 from weft.sql.settings import Settings
@@ -113,7 +112,12 @@ class WindowStage(Stage):
                 self._catch_up(weave, spec, last, beginning)
                 weaves[stream.name] = weave
         self._weaves = weaves
-        self._running.begin(last.cycle, (self._order(each, last) for each in weaves.values() if each.running))
+        orders = []
+        for weave in weaves.values():
+            if weave.running:
+                began = {name: (shape, self._queries[name].start.first) for name, shape in weave.running.items()}
+                orders.append(order_of(weave.stream, LogId.stream(weave.stream.name), began, last))
+        self._running.begin(last.cycle, orders)
         self._cycle = None
 
     def _take_operators(self, operators: Sequence[Operator], last_cycle: int) -> frozenset[str]:
@@ -133,19 +137,15 @@ class WindowStage(Stage):
         }
         return frozenset(name for name, each in self._queries.items() if each.start.first > last_cycle)
 
-    def _order(self, weave: StreamWeave, last: Commit) -> Order[RunningAggregates]:
-        """The groups of a stream's queries that never close."""
-        queries = {name: (shape, self._queries[name].start.first) for name, shape in weave.running.items()}
-        return order_of(weave.stream, LogId.stream(weave.stream.name), queries, last)
-
     def _begin_from(self, last: Commit) -> None:
         """Keep in memory the state of the last commit, or nothing."""
         if self._pending is not None:
             # If the state is damaged, the cycle will find it as well, and say so.
-            restored = self._pending.result() if self._pending.exception() is None else RestoredState()
+            if self._pending.exception() is None:
+                restored = self._pending.result()
+                self._cycle, self._weaves = restored.cycle, dict(restored.weaves)
+                self._shapes = {**restored.shapes, **self._shapes}
             self._pending = None
-            self._cycle, self._weaves = restored.cycle, dict(restored.weaves)
-            self._shapes = {**restored.shapes, **self._shapes}
         if self._cycle != last.cycle:
             # Trees that are ahead of the commit or behind it are useless: an attempt has failed, or none was made.
             self._weaves = {}
@@ -195,9 +195,13 @@ class WindowStage(Stage):
         """Reduce the new rows of all streams that are read, unless some are late for all queries of their stream."""
         self.reduced = {}
         for index, stream in scan.streams.items():
-            if stream.name not in self._weaves:
+            weave = self._weaves.get(stream.name)
+            if weave is None:
                 continue
-            reduced = self._reduce(stream.name, scan.rows(index), from_files=scan.has_files(index))
+            # Where rows come from files, Spark sees whether one task reads them all.
+            few = not scan.has_files(index) and self._is_local and self._rows.get(stream.name, _FEW + 1) <= _FEW
+            reduced = ReducedRows(weave, weave.reduction.of(scan.rows(index), in_one_task=few))
+            self._rows[stream.name] = reduced.rows
             watermark = scan.watermark(stream)
             if scan.is_direct and reduced.has_late_rows(watermark):
                 scan.refuse()
@@ -205,39 +209,20 @@ class WindowStage(Stage):
             scan.see(stream, SeenRows(reduced.rows, reduced.bad, reduced.least, reduced.latest))
             if reduced.rows or not scan.is_direct:
                 self.reduced[stream.name] = reduced
-                if watermark is not None:
-                    for name, count in reduced.late_rows(watermark).items():
-                        if name in self._whole:
-                            scan.count_late(name, count)
-
-    def _reduce(self, stream: str, rows: DataFrame, *, from_files: bool) -> ReducedRows:
-        """The rows of a stream as partials; one Spark job.
-
-        Where they come `from_files`, Spark sees whether one task reads them all.
-        """
-        weave = self._weaves[stream]
-        few = not from_files and self._is_local and self._rows.get(stream, _FEW + 1) <= _FEW
-        reduced = ReducedRows(weave, weave.reduction.of(rows, in_one_task=few))
-        self._rows[stream] = reduced.rows
-        return reduced
+                for name, count in reduced.late_rows(watermark).items():
+                    if name in self._whole:
+                        scan.count_late(name, count)
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
     def run(self, cycle: CycleState, operators: Sequence[Operator]) -> Mapping[str, pa.Table]:
-        """The answers of all queries in this cycle."""
+        """The answers of all queries in this cycle, by operator id, each with its clock as the last column."""
+        # For queries that say EMIT EMPTY, the clock from which on every instance is answered.
         counted_from = {}
         for each in operators:
             cycle.note_first_rows(each)
             if each.id.text in cycle.emit_from:
                 counted_from[each.as_query.query.name] = cycle.emit_from[each.id.text]
-        found = self._answers(cycle, counted_from)
-        return {self._ids[name]: table for name, table in found.items()}
-
-    def _answers(self, cycle: CycleState, counted_from: Mapping[str, int]) -> dict[str, pa.Table]:
-        """The answers by query, each with its clock as the last column.
-
-        `counted_from` has, for queries that say EMIT EMPTY, the clock from which on every instance is answered.
-        """
         event_time = cycle.event_time
         found: dict[str, list[pa.Table]] = {}
         for name in self._weaves:
@@ -248,9 +233,8 @@ class WindowStage(Stage):
                 if log in self._running:
                     self._account.grow(self._running[log].memory(arrived))
             weave = self._weaves[name]
-            before = event_time.watermark(weave.stream, after=False)
+            before, until = event_time.watermark(weave.stream, after=False), event_time.watermark(weave.stream)
             weave.remember(self.log.pieces(self._stored.get(name, ())), before)
-            until = event_time.watermark(weave.stream)
             closed = weave.advance(arrived, before, until)
             past = self._closed_before.get(name, {})
             parts: dict[str, list[GroupSelection]] = {}
@@ -259,20 +243,18 @@ class WindowStage(Stage):
                 parts = {query: [part] for query, part in changed.items()}
             for query, shape in weave.windowed.items():
                 mine = [*past.get(query, ()), closed[query]] if query in closed else past.get(query, [])
-                if not mine and query not in counted_from:
-                    continue
-                after = self._answered_after(shape, query, event_time, before)
-                parts[query] = [part.since(after) for part in mine]
-                if query in counted_from and until is not None:
-                    parts[query] = [with_empty_instances(shape, parts[query], counted_from[query], after, until)]
+                if mine or query in counted_from:
+                    after = self._answered_after(shape, query, event_time, before)
+                    parts[query] = [part.since(after) for part in mine]
+                    if query in counted_from and until is not None:
+                        parts[query] = [with_empty_instances(shape, parts[query], counted_from[query], after, until)]
             for query, of_query in parts.items():
-                shape = weave.queries[query]
-                kind = weave.kinds[query]
+                shape, kind = weave.queries[query], weave.kinds[query]
                 found[query] = [answers(shape.select, shape.measures, part, kind) for part in of_query if len(part)]
         for query, table in self._answered_on_executors(cycle).items():
             found.setdefault(query, []).append(table)
-        whole = {query: pa.concat_tables(tables) for query, tables in found.items() if tables}
-        return {query: table for query, table in whole.items() if table.num_rows}
+        whole = {self._ids[query]: pa.concat_tables(tables) for query, tables in found.items() if tables}
+        return {id_: table for id_, table in whole.items() if table.num_rows}
 
     def _answered_after(self, shape: Woven, query: str, event_time: EventTime, before: Clock) -> Clock:
         """A query answers the instances that end after this instant."""
@@ -356,16 +338,16 @@ class WindowStage(Stage):
         """
         for number, (name, weave) in enumerate(self._weaves.items()):
             if weave.windowed:
-                arrived = self._arrived(name)
+                arrived, apart = self._arrived(name), bool(weave.away)
                 segments, since = self._stored[name], weave.needed_since(cycle.event_time.watermark(weave.stream))
-                if weave.away and arrived is not None:
+                if apart and arrived is not None:
                     written = self.log.written(arrived, f"{cycle.folder}/partials-{number}.parquet")
                     segments, arrived = (*segments, written), None
                 added = None if arrived is None else block_of(arrived)
                 rewritten = partial(self.log.rewritten, added=arrived, since=since)
-                log = LogId.partials(name)
-                apart = bool(weave.away)
-                cycle.change(Change(log, segments, added, rewritten, since, is_keyed=False, apart=apart))
+                cycle.change(
+                    Change(LogId.partials(name), segments, added, rewritten, since, is_keyed=False, apart=apart)
+                )
         for change in self._running.changes():
             cycle.change(change)
 

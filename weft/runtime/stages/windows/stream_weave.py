@@ -141,9 +141,7 @@ class StreamWeave:
 
     def needed_since(self, watermark: int | None) -> int | None:
         """The least clock that an open window, or one that a late row can reach, still needs; None for all."""
-        if watermark is None:
-            return None
-        return oldest_open_start(*self._cadences, watermark)
+        return None if watermark is None else oldest_open_start(*self._cadences, watermark)
 
     @cached_property
     def _cadences(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -311,28 +309,26 @@ class ReducedRows:
         self.partials = Partials(usable.layout, without_clocks(usable.table))
         self.weave = weave
 
-    def has_late_rows(self, watermark: Clock) -> bool:
-        """Whether some row is too late for all windows. Either all rows of a slice are, or none."""
-        if watermark is None or not len(self.partials) or self.weave.running:
-            # Nothing is late for a window that never closes.
-            return False
+    def _closed(self, watermark: Clock) -> dict[Window, NDArray[np.bool_]]:
+        """For each window, which of the present slices are in none of its open instances; empty if none is closed."""
         slices, _ = self.partials.distinct_slices
         # Instances that cover a clock after the watermark are open; mostly all do.
-        slices = slices[slices < watermark]
-        if not len(slices):
-            return False
-        closed = [closed_for(window, slices, watermark) for window in self.weave.windows]
-        return bool(np.logical_and.reduce(closed).any())
-
-    def late_rows(self, watermark: int) -> dict[str, int]:
-        """The number of rows that each query loses because its windows have closed."""
-        slices, which = self.partials.distinct_slices
-        if not (slices < watermark).any():
+        if watermark is None or not (slices < watermark).any():
             return {}
-        closed = {window: closed_for(window, slices, watermark) for window in self.weave.windows}
+        return {window: closed_for(window, slices, watermark) for window in self.weave.windows}
+
+    def has_late_rows(self, watermark: Clock) -> bool:
+        """Whether some row is too late for all windows. Either all rows of a slice are, or none."""
+        # Nothing is late for a window that never closes.
+        closed = {} if self.weave.running else self._closed(watermark)
+        return bool(closed) and bool(np.logical_and.reduce(list(closed.values())).any())
+
+    def late_rows(self, watermark: Clock) -> dict[str, int]:
+        """The number of rows that each query loses because its windows have closed."""
+        closed, (_, which) = self._closed(watermark), self.partials.distinct_slices
         lost = {}
         for name, each in self.weave.windowed.items():
-            if closed[each.window].any():
+            if closed and closed[each.window].any():
                 takes = self.partials.signatures_satisfying([condition.text for condition in each.conditions])
                 late = closed[each.window][which] & takes[self.partials.signature_numbers]
                 lost[name] = int(self.partials.row_counts[late].sum())
