@@ -127,9 +127,7 @@ class RunningAggregates:
     def _answered(self, spec: CohortSpec, numbers: NDArray[np.int64]) -> GroupSelection:
         records = self._cohorts[spec].of(numbers)
         (clocks,) = records[latest_clock().name]
-        return GroupSelection(
-            ClosedGroups(clocks, clocks, self._numbers[spec.keys].values(numbers), records), 0, len(clocks)
-        )
+        return ClosedGroups(clocks, clocks, self._numbers[spec.keys].values(numbers), records).whole
 
     def changed(self) -> Block | None:
         """The groups that the newest cycle changed, with their new records."""

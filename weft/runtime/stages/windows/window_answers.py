@@ -27,6 +27,9 @@ from weft.windows.slicing import instance, instances_ending
 
 T = TypeVar("T")
 
+#: Values of entries: an array of NumPy or of Arrow.
+AnyValues = TypeVar("AnyValues", Array, pa.Array)
+
 
 @dataclass
 class ClosedGroups:
@@ -58,11 +61,19 @@ class ClosedGroups:
             self._computed[key] = compute()
         return cast(T, self._computed[key])
 
+    @property
+    def whole(self) -> GroupSelection:
+        """All of them."""
+        return GroupSelection(self, 0, len(self))
+
     def values(self, aggregate: Aggregate, measures: Sequence[Measure]) -> Values:
         """The values of an aggregate for all entries."""
-        return self.once(
-            ("values", aggregate), lambda: _lowered(aggregate, [self.records[each.name] for each in measures])
-        )
+        records = [self.records[each.name] for each in measures]
+        return self.once(("values", aggregate), lambda: _lowered(aggregate, records))
+
+    def is_common(self, aggregate: Aggregate) -> bool:
+        """Whether an aggregate is computed for all entries at once."""
+        return self.common is None or aggregate in self.common
 
 
 @dataclass(frozen=True)
@@ -81,30 +92,23 @@ class GroupSelection:
         """The instances that end after an instant."""
         if after is None or self.closed.first_end > after:
             return self
-        keep = self.numbers(self.closed.ends) > after
+        keep = self.of(self.closed.ends) > after
         return self if keep.all() else GroupSelection(self.closed, self.first, self.length, keep)
 
-    def numbers(self, values: Array) -> Array:
+    def of(self, values: AnyValues) -> AnyValues:
         """The values of these entries, from values of all."""
         mine = values[self.first : self.first + self.length]
-        return mine if self.keep is None else mine[self.keep]
-
-    def column(self, values: pa.Array) -> pa.Array:
-        """The values of these entries, from a column of all."""
-        mine = values.slice(self.first, self.length)
-        return mine if self.keep is None else mine.filter(pa.array(self.keep))
+        if self.keep is None:
+            return mine
+        return mine[self.keep] if isinstance(mine, np.ndarray) else mine.filter(pa.array(self.keep))
 
     def values(self, aggregate: Aggregate, measures: Sequence[Measure]) -> Values:
         """The values of an aggregate."""
-        if self.is_common(aggregate):
+        if self.closed.is_common(aggregate):
             whole = self.closed.values(aggregate, measures)
-            return Values(self.numbers(whole.values), self.numbers(whole.valid))
+            return Values(self.of(whole.values), self.of(whole.valid))
         records = [self.closed.records[each.name] for each in measures]
-        return _lowered(aggregate, [tuple(self.numbers(column) for column in each) for each in records])
-
-    def is_common(self, aggregate: Aggregate) -> bool:
-        """Whether an aggregate is computed for all entries at once."""
-        return self.closed.common is None or aggregate in self.closed.common
+        return _lowered(aggregate, [tuple(map(self.of, columns)) for columns in records])
 
 
 def _lowered(aggregate: Aggregate, records: Sequence[Columns]) -> Values:
@@ -128,29 +132,20 @@ def answers(
 
     Queries of one kind have slices of one table, if that holds nothing but keys, bounds and aggregates that are common.
     """
+    columns = _QueryColumns(select, measures, part)
     if kind is not None and part.keep is None:
-        whole = part.closed.once(("answers", kind), lambda: _answers_of_all(_QueryColumns(select, measures, part)))
+        whole = part.closed.once(
+            ("answers", kind), lambda: answers(select, measures, part.closed.whole) if columns.are_common else None
+        )
         if whole is not None:
             return whole.slice(part.first, part.length)
-    columns = _QueryColumns(select, measures, part)
     outputs = [columns.column(each.expression) for each in select.outputs]
-    clock = part.column(part.closed.once(CLOCK, lambda: pa.array(part.closed.ends)))
+    clock = part.of(part.closed.once(CLOCK, lambda: pa.array(part.closed.ends)))
     table = pa.Table.from_arrays([*outputs, clock], [*map(position_name, range(len(outputs))), CLOCK])
     if select.having is not None:
         holds = columns.computed(select.having)
         table = table.filter(pa.array(holds.valid & holds.values.astype(bool)))
     return table
-
-
-def _answers_of_all(query: _QueryColumns) -> pa.Table | None:
-    """The answers of all entries to a query, if all its columns are computed for all entries anyway."""
-    select, part = query.select, query.part
-    is_common = select.having is None and all(
-        isinstance(each.expression, KeyRef | WindowBound)
-        or (isinstance(each.expression, AggregateRef) and part.is_common(select.aggregates[each.expression.index]))
-        for each in select.outputs
-    )
-    return answers(select, query.measures, GroupSelection(part.closed, 0, len(part.closed))) if is_common else None
 
 
 @dataclass(frozen=True)
@@ -161,19 +156,31 @@ class _QueryColumns:
     measures: Sequence[Sequence[Measure]]
     part: GroupSelection
 
+    @property
+    def are_common(self) -> bool:
+        """Whether all columns are computed for all entries anyway."""
+        return self.select.having is None and all(
+            isinstance(each.expression, KeyRef | WindowBound)
+            or (
+                isinstance(each.expression, AggregateRef)
+                and self.part.closed.is_common(self.select.aggregates[each.expression.index])
+            )
+            for each in self.select.outputs
+        )
+
     def column(self, expression: Expression) -> pa.Array:
         """An expression as a column; bare keys, ends and aggregates are slices of columns that all queries share."""
         part, closed, type_ = self.part, self.part.closed, expression.type
         if isinstance(expression, KeyRef):
             key = closed.keys[expression.index]
-            return part.column(closed.once(expression, lambda: key.cast(arrow_type(type_))))
+            return part.of(closed.once(expression, lambda: key.cast(arrow_type(type_))))
         if isinstance(expression, WindowBound):
             bounds = closed.ends if expression.end else closed.starts
-            return part.column(closed.once(expression, lambda: arrow(_all_valid(bounds), type_)))
+            return part.of(closed.once(expression, lambda: arrow(_all_valid(bounds), type_)))
         if isinstance(expression, AggregateRef):
             aggregate, needed = self.select.aggregates[expression.index], self.measures[expression.index]
-            if part.is_common(aggregate):
-                return part.column(closed.once(aggregate, lambda: arrow(closed.values(aggregate, needed), type_)))
+            if closed.is_common(aggregate):
+                return part.of(closed.once(aggregate, lambda: arrow(closed.values(aggregate, needed), type_)))
         return arrow(self.computed(expression), type_)
 
     def computed(self, expression: Expression) -> Values:
@@ -185,8 +192,8 @@ class _QueryColumns:
         if isinstance(expression, AggregateRef):
             return part.values(self.select.aggregates[expression.index], self.measures[expression.index])
         if isinstance(expression, KeyRef):
-            return physical(part.column(part.closed.keys[expression.index]), expression.type)
-        return _all_valid(part.numbers(part.closed.ends if expression.end else part.closed.starts))
+            return physical(part.of(part.closed.keys[expression.index]), expression.type)
+        return _all_valid(part.of(part.closed.ends if expression.end else part.closed.starts))
 
 
 def _all_valid(values: Array) -> Values:
@@ -203,7 +210,7 @@ def with_empty_instances(
 
     They begin with the first one that ends after `counted_from`.
     """
-    present = np.concatenate([_NONE, *(part.numbers(part.closed.ends) for part in closed)])
+    present = np.concatenate([_NONE, *(part.of(part.closed.ends) for part in closed)])
     numbers = instances_ending(query.window, counted_from if after is None else max(counted_from, after), until)
     ends = _NONE
     if numbers:
@@ -212,9 +219,9 @@ def with_empty_instances(
     empty = np.setdiff1d(ends, present, assume_unique=True)
     records = {}
     for each in query.all_measures:
-        known = [tuple(map(part.numbers, part.closed.records[each.name])) for part in closed]
+        known = [tuple(map(part.of, part.closed.records[each.name])) for part in closed]
         columns = zip(*known, each.statistic.empty(len(empty)), strict=True)
         records[each.name] = tuple(np.concatenate(column) for column in columns)
     every = np.concatenate([present, empty])
     assert query.window.range is not None
-    return GroupSelection(ClosedGroups(every - query.window.range, every, [], records), 0, len(every))
+    return ClosedGroups(every - query.window.range, every, [], records).whole

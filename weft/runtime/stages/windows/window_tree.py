@@ -61,22 +61,18 @@ class SlicePartials:
     def __len__(self) -> int:
         return len(self.slices)
 
+    def at(self, places: Array | slice) -> SlicePartials:
+        """Some of them; of a slice, nothing is copied."""
+        return SlicePartials(self.slices[places], self.keys[places], _taken(self.records, places))
+
     def where(self, wanted: NDArray[np.bool_]) -> SlicePartials:
         # Mostly nothing is late, and all are wanted.
-        if wanted.all():
-            return self
-        return SlicePartials(self.slices[wanted], self.keys[wanted], _taken(self.records, wanted))
-
-    def between(self, first: int, last: int) -> SlicePartials:
-        """Consecutive partials; nothing is copied."""
-        return SlicePartials(self.slices[first:last], self.keys[first:last], _taken(self.records, slice(first, last)))
+        return self if wanted.all() else self.at(wanted)
 
     def by_cell(self) -> SlicePartials:
         """The same, the oldest slices first, as the partials of one cycle mostly are."""
-        if np.all(self.slices[1:] >= self.slices[:-1]):
-            return self
-        order = np.argsort(self.slices, kind="stable")
-        return SlicePartials(self.slices[order], self.keys[order], _taken(self.records, order))
+        is_ordered = np.all(self.slices[1:] >= self.slices[:-1])
+        return self if is_ordered else self.at(np.argsort(self.slices, kind="stable"))
 
 
 @dataclass(frozen=True)
@@ -118,6 +114,7 @@ class WindowTree:
         self._frugal = False
         #: The windows that some query reads.
         self._wanted = np.ones(len(spec.windows), dtype=bool)
+        self._windows: GroupedWindows | SparseWindows
         self.forget()
 
     def ask_for(self, windows: Set[Window]) -> None:
@@ -127,11 +124,10 @@ class WindowTree:
     def forget(self) -> None:
         """Forget all partials, and be sparse."""
         self._waiting: list[SlicePartials] = []
-        self._windows: GroupedWindows | SparseWindows = SparseWindows(self._statistics, len(self._reaches))
-        self._start_over()
+        self._start_over(is_sparse=True)
 
-    def _start_over(self) -> None:
-        self._windows = SparseWindows(self._statistics, len(self._reaches)) if self.is_sparse else self._dense(0)
+    def _start_over(self, *, is_sparse: bool) -> None:
+        self._windows = SparseWindows(self._statistics, len(self._reaches)) if is_sparse else self._dense(0)
         self._front: int | None = None
         #: Where the slices in the kernels begin, the oldest first; the partials of each; the number of the oldest.
         self._begins = np.empty(0, dtype=np.int64)
@@ -211,7 +207,8 @@ class WindowTree:
         waiting = _joined(self._waiting, self._statistics).by_cell()
         # Stored partials come piece by piece, up to a watermark that was reached long before.
         known = until if before is None else max(before, until)
-        self._set_off(waiting, known)
+        if self._front is None and len(waiting):
+            self._front = self._first_slice(waiting, known)
         self._settle(waiting)
         closed: list[InstanceGroups] = []
         while self._front is not None:
@@ -219,10 +216,10 @@ class WindowTree:
             if not len(edges):
                 break
             done = int(np.searchsorted(waiting.slices, edges[-1]))
-            closed.append(self._push(edges, waiting.between(0, done), before))
-            waiting = waiting.between(done, len(waiting))
+            closed.append(self._push(edges, waiting.at(slice(done)), before))
+            waiting = waiting.at(slice(done, None))
             if not len(waiting) and self._windows.is_empty:
-                self._start_over()
+                self._start_over(is_sparse=self.is_sparse)
         self._waiting = [waiting] if len(waiting) else []
         return _in_order([each for each in closed if len(each)])
 
@@ -230,24 +227,20 @@ class WindowTree:
         """The start of the oldest instance that is open at a watermark: rows before it are late for all windows."""
         return oldest_open_start(self.ranges, self._slides, self._phases, watermark)
 
-    def _set_off(self, waiting: SlicePartials, watermark: int) -> None:
-        """Choose the first slice: not after any partial that has come, or can still come for an open window."""
-        if self._front is None and len(waiting):
-            oldest = min(int(waiting.slices.min()), self._oldest_open(watermark))
-            self._front = slice_start(self._edges, oldest)
+    def _first_slice(self, waiting: SlicePartials, watermark: int) -> int:
+        """A slice that begins not after any partial that has come, or can still come for an open window."""
+        return slice_start(self._edges, min(int(waiting.slices.min()), self._oldest_open(watermark)))
 
     def _next_edges(self, waiting: SlicePartials, until: int, watermark: int) -> NDArray[np.int64]:
         """The ends of the next slices that are complete at an instant, which is the watermark or before it."""
         assert self._front is not None
         if self._windows.is_empty and len(waiting):
             # The kernels are empty: slices before the next partial are skipped.
-            oldest = min(int(waiting.slices.min()), self._oldest_open(watermark))
-            start = slice_start(self._edges, oldest)
+            start = self._first_slice(waiting, watermark)
             if start > self._front:
-                self._start_over()
+                self._start_over(is_sparse=self.is_sparse)
                 self._front = start
-        step = int(self._slides.min())
-        horizon = min(until, self._front + _AT_ONCE * step)
+        horizon = min(until, self._front + _AT_ONCE * int(self._slides.min()))
         edges = edges_between(self._edges, self._front, horizon)
         if not len(edges) and horizon < until:
             edges = edges_between(self._edges, self._front, until)
