@@ -87,7 +87,7 @@ def test_a_cohort_is_what_adding_up_one_by_one_gives(
                 expected[start, key] = n + count, s + total, max(t, top)
         partials = _partials(drawn)
         numbers = np.asarray(partials.key("c1").to_numpy())
-        found = RollUp(partials, numbers).cohort(conditions, _MEASURES, _COUNTED)
+        found = RollUp(partials, numbers).cohort(conditions, _MEASURES)
         actual = {}
         if found is not None:
             values = zip(*(found.records[name][0].tolist() for name in _MEASURES), strict=True)

@@ -7,7 +7,7 @@ a file does not have came after the file, and its windows need nothing from it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -97,7 +97,7 @@ class Partials:
         """The number of different codes of each column of the signatures, at least up to the highest bound."""
         return widths_of(self.layout.decoders, self.layout.signature_columns)
 
-    def has(self, conditions: Sequence[str], keys: Sequence[str]) -> bool:
+    def has(self, conditions: Collection[str], keys: Collection[str]) -> bool:
         """Whether the conditions and keys were known when the partials were made."""
         return set(conditions) <= self.layout.decoders.keys() and set(keys) <= set(self.layout.keys)
 
@@ -130,7 +130,7 @@ class Partials:
         """Which of the distinct signatures each partial has."""
         return self._signatures[1]
 
-    def signatures_satisfying(self, conditions: Sequence[str]) -> NDArray[np.bool_]:
+    def signatures_satisfying(self, conditions: Collection[str]) -> NDArray[np.bool_]:
         """Which of the distinct signatures satisfy all of these conditions."""
         distinct, _ = self._signatures
         return satisfying(self.layout.decoders, distinct, conditions, len(distinct[0]) if distinct else 1)

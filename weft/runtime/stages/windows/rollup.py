@@ -16,7 +16,7 @@ signature), and a cohort adds up those that it takes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -28,7 +28,7 @@ from weft.kernels.statistic import Columns, Statistic
 from weft.runtime.stages.windows.partials import Partials
 from weft.runtime.stages.windows.signatures import Decoder, span_of
 from weft.runtime.stages.windows.window_tree import Folding, SlicePartials, folded
-from weft.runtime.stages.windows.woven_queries import Measure
+from weft.runtime.stages.windows.woven_queries import Measure, plain, rows_counted
 
 _HALF = 32
 
@@ -128,7 +128,7 @@ class GroupKeys:
         """The numbers of some keys, given column by column. Without columns there is one key, number 0."""
         if not self._columns:
             return np.zeros(rows, dtype=np.int64)
-        parts = [each.numbers(_plain(values)) for each, values in zip(self._columns, columns, strict=True)]
+        parts = [each.numbers(plain(values)) for each, values in zip(self._columns, columns, strict=True)]
         whole = parts[0]
         for part, pairs in zip(parts[1:], self._pairs, strict=True):
             whole = pairs.numbers(whole << _HALF | part)
@@ -154,10 +154,6 @@ def _repeated(values: pa.Array, times: int) -> pa.Array:
     stretch = pa.concat_arrays([values] * min(times, _STRETCH))
     whole, rest = divmod(times, _STRETCH)
     return pa.concat_arrays([*[stretch] * whole, stretch.slice(0, rest * len(values))])
-
-
-def _plain(values: pa.ChunkedArray) -> pa.Array:
-    return values.combine_chunks() if values.num_chunks != 1 else values.chunk(0)
 
 
 #: The most entries that a layout by group and interval may have.
@@ -187,70 +183,60 @@ class RollUp:
         self._placings: dict[int | None, _Placing] = {}
         self._layouts: dict[tuple[int | None, str], _Layout] = {}
 
-    def cohort(self, conditions: Sequence[str], measures: Mapping[str, Measure], counted: str) -> SlicePartials | None:
-        """The partials of rows that satisfy all conditions; `counted` is the measure that counts rows."""
+    def cohort(self, conditions: Collection[str], measures: Mapping[str, Measure]) -> SlicePartials | None:
+        """The partials of rows that satisfy all conditions; None if there are none."""
         interval = _interval([self._partials.layout.decoders[each] for each in conditions])
         if interval is not None:
             column, first, last = interval
             placing = self._placing(column)
             if placing.size <= _LARGEST_LAYOUT:
                 # None at all for x > 9 AND x < 1, and if no row has such a value.
-                low, high = placing.ranks_between(first, last)
-                return self._present(measures, counted, lambda layout: layout.between(low, high), column, high - low)
+                return self._laid_out(column, placing.ranks_between(first, last), measures)
         wanted = self._partials.signatures_satisfying(conditions)
         if not wanted.any():
             return None
         if len(wanted) * len(self._cells) <= min(_LARGEST_LAYOUT, _SPARSE * len(self._partials)):
-            ranks = np.flatnonzero(wanted)
-            return self._present(measures, counted, lambda layout: layout.together(ranks), None, len(ranks))
+            return self._laid_out(None, np.flatnonzero(wanted), measures)
         mine = wanted[self._partials.signature_numbers]
         records = {name: tuple(c[mine] for c in self._partials.records(each)) for name, each in measures.items()}
         statistics = {name: measure.statistic for name, measure in measures.items()}
         groups, combined = folded(self._group[mine], records, statistics)
         return SlicePartials(self._cells[groups], self._keys[groups], combined)
 
-    def _present(
-        self,
-        measures: Mapping[str, Measure],
-        counted: str,
-        of: Callable[[_Layout], Columns],
-        column: int | None,
-        ranks: int,
+    def _laid_out(
+        self, column: int | None, ranks: range | NDArray[np.intp], measures: Mapping[str, Measure]
     ) -> SlicePartials | None:
-        """The groups that have rows, with what `of` takes from each layout; None if there are no ranks or rows."""
-        if ranks <= 0:
+        """The groups that have rows of some ranks, in layouts by a signature column, or by whole signatures."""
+        if not len(ranks):
             return None
-        laid_out = {name: self._layout(column, measure) for name, measure in measures.items()}
-        (rows,) = of(laid_out[counted])
+        found = {name: self._layout(column, measure).of(ranks) for name, measure in measures.items()}
+        (rows,) = found[rows_counted().name]
         if rows.all():
             # Other cohorts read the same rows of the layout, and the layout should not stay in memory for them.
-            records = {name: tuple(each.copy() for each in of(layout)) for name, layout in laid_out.items()}
+            records = {name: tuple(each.copy() for each in columns) for name, columns in found.items()}
             return SlicePartials(self._cells, self._keys, records)
         present = np.flatnonzero(rows)
-        if not len(present):
-            return None
-        records = {name: tuple(each[present] for each in of(layout)) for name, layout in laid_out.items()}
-        return SlicePartials(self._cells[present], self._keys[present], records)
+        records = {name: tuple(each[present] for each in columns) for name, columns in found.items()}
+        return SlicePartials(self._cells[present], self._keys[present], records) if len(present) else None
 
     def _placing(self, column: int | None) -> _Placing:
         """Where partials go that are laid out by the codes of a signature column, or by whole signatures."""
-        known = self._placings.get(column)
-        if known is None:
+        if column not in self._placings:
             partials = self._partials
             codes, limit = (
                 (partials.signature_numbers, len(partials.signatures_satisfying(())))
                 if column is None
                 else (partials.codes(column), partials.widths[column])
             )
-            known = self._placings[column] = _Placing(*_ranked(codes, limit), self._group, len(self._cells))
-        return known
+            self._placings[column] = _Placing(*_ranked(codes, limit), self._group, len(self._cells))
+        return self._placings[column]
 
     def _layout(self, column: int | None, measure: Measure) -> _Layout:
-        known = self._layouts.get((column, measure.name))
-        if known is None:
+        place = column, measure.name
+        if place not in self._layouts:
             laid_out = self._placing(column).laid_out(measure.statistic, self._partials.records(measure))
-            known = self._layouts[column, measure.name] = _Layout(measure.statistic, laid_out)
-        return known
+            self._layouts[place] = _Layout(measure.statistic, laid_out)
+        return self._layouts[place]
 
 
 class _Placing:
@@ -263,10 +249,10 @@ class _Placing:
     def size(self) -> int:
         return len(self._codes) * self._groups
 
-    def ranks_between(self, first: int, last: int | None) -> tuple[int, int]:
+    def ranks_between(self, first: int, last: int | None) -> range:
         """The ranks of the codes from `first` up to, not including, `last`; None is the end."""
-        low = int(np.searchsorted(self._codes, first))
-        return low, len(self._codes) if last is None else int(np.searchsorted(self._codes, last))
+        end = len(self._codes) if last is None else int(np.searchsorted(self._codes, last))
+        return range(int(np.searchsorted(self._codes, first)), end)
 
     @cached_property
     def _places(self) -> NDArray[np.intp]:
@@ -307,43 +293,33 @@ class _Layout:
     def __init__(self, statistic: Statistic, records: Columns) -> None:
         self._statistic = statistic
         self._records = records
-        self._from_the_start: dict[int, Columns] = {}
+        self._totals: dict[range, Columns] = {}
 
-    def between(self, low: int, high: int) -> Columns:
-        """The records of the ranks from `low` up to, not including, `high`; there is at least one."""
-        if high == len(self._records[0]):
-            return tuple(column[low] for column in self._to_the_end)
+    def of(self, ranks: range | NDArray[np.intp]) -> Columns:
+        """The records of some ranks combined; there is at least one."""
+        end = len(self._records[0])
+        if isinstance(ranks, range) and ranks.stop == end:
+            return self._total(ranks[0], range(end - 1, -1, -1))
         # NULL, which satisfies no comparison, has the lowest rank if present: a range from the start begins after it.
-        if low <= 1 and high - low > 1:
-            return tuple(column[high - 1] for column in self._from(low))
-        return self.together(range(low, high))
-
-    def together(self, ranks: Sequence[int] | NDArray[np.intp]) -> Columns:
-        """The records of these ranks combined; there is at least one."""
+        if isinstance(ranks, range) and ranks[0] <= 1 and len(ranks) > 1:
+            return self._total(ranks[-1], range(ranks[0], end))
         first, *others = ranks
         total = tuple(column[first] for column in self._records)
         for rank in others:
             total = self._statistic.combine(total, tuple(column[rank] for column in self._records))
         return total
 
-    @cached_property
-    def _to_the_end(self) -> Columns:
-        return self._totals(range(len(self._records[0]) - 1, -1, -1))
-
-    def _from(self, rank: int) -> Columns:
-        if rank not in self._from_the_start:
-            self._from_the_start[rank] = self._totals(range(rank, len(self._records[0])))
-        return self._from_the_start[rank]
-
-    def _totals(self, ranks: range) -> Columns:
-        totals = tuple(np.empty_like(column) for column in self._records)
-        sofar: Columns | None = None
-        for rank in ranks:
-            here = tuple(column[rank] for column in self._records)
-            sofar = here if sofar is None else self._statistic.combine(sofar, here)
-            for into, values in zip(totals, sofar, strict=True):
-                into[rank] = values
-        return totals
+    def _total(self, rank: int, ranks: range) -> Columns:
+        """The records of some ranks combined, from the first one to this one."""
+        if ranks not in self._totals:
+            totals = self._totals[ranks] = tuple(np.empty_like(column) for column in self._records)
+            sofar: Columns | None = None
+            for each in ranks:
+                here = tuple(column[each] for column in self._records)
+                sofar = here if sofar is None else self._statistic.combine(sofar, here)
+                for into, values in zip(totals, sofar, strict=True):
+                    into[each] = values
+        return tuple(column[rank] for column in self._totals[ranks])
 
 
 def _interval(decoders: Sequence[Decoder]) -> tuple[int, int, int | None] | None:

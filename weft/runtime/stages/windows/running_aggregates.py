@@ -116,7 +116,7 @@ class RunningAggregates:
                 # Cohorts that differ in when they began take the same rows now.
                 cohorts = list(alike)
                 measures = {name: each for spec in cohorts for name, each in self._cohorts[spec].measures.items()}
-                found = rolled.cohort(conditions, measures, rows_counted().name)
+                found = rolled.cohort(conditions, measures)
                 if found is not None:
                     for spec in cohorts:
                         self._cohorts[spec].add(found.keys, found.records)

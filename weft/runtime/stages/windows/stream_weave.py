@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -21,10 +20,10 @@ from weft.runtime.stages.windows.kernel_placement import KeySet
 from weft.runtime.stages.windows.partials import LATEST, LEAST, SLICE, Partials, without_clocks
 from weft.runtime.stages.windows.reduction import Reduction, reduction
 from weft.runtime.stages.windows.rollup import GroupKeys, RollUp
-from weft.runtime.stages.windows.tree_choice import TreeChoice, choose_trees, cohorts, reuse_trees
+from weft.runtime.stages.windows.tree_choice import CohortKey, TreeChoice, choose_trees, cohorts, reuse_trees
 from weft.runtime.stages.windows.window_answers import ClosedGroups, GroupSelection, kinds_of
 from weft.runtime.stages.windows.window_tree import InstanceGroups, TreeSpec, WindowTree
-from weft.runtime.stages.windows.woven_queries import Measure, Woven, rows_counted
+from weft.runtime.stages.windows.woven_queries import Measure, Woven
 from weft.runtime.state.memory import MemoryUse
 from weft.windows.slicing import oldest_open_start
 
@@ -33,16 +32,6 @@ _MANY_KEYS = 100_000
 
 #: An aggregate is computed for all windows of a tree at once if one in this many answers it.
 _MANY = 16
-
-
-@dataclass
-class _Cohort:
-    """The trees of queries that take the same rows and group them by the same keys."""
-
-    conditions: tuple[str, ...]
-    keys: tuple[str, ...]
-    measures: dict[str, Measure] = field(default_factory=dict)
-    trees: list[WindowTree] = field(default_factory=list)
 
 
 class StreamWeave:
@@ -76,18 +65,25 @@ class StreamWeave:
         self.grouping: TreeChoice = choose_trees(self.windowed, self.facts) if grouping is None else grouping
         numbers = before._numbers if before else {}
         self._numbers: dict[KeySet, GroupKeys] = {keys: each for keys, each in numbers.items() if keys not in away}
-        self._cohorts: dict[tuple[frozenset[str], tuple[str, ...]], _Cohort] = {}
+        #: A reused tree may have measures that no query needs any more.
+        self._measures: dict[str, Measure] = dict(before._measures) if before else {}
+        self._measures |= {each.name: each for query in self.windowed.values() for each in query.all_measures}
         self._trees: dict[TreeSpec, WindowTree] = {}
         self._tree_of: dict[str, WindowTree] = {}
         #: New trees, without the partials that came before them.
         self._fresh: set[WindowTree] = set()
         #: The key set whose windows need most memory, if one does.
         self.largest_keys: KeySet | None = None
-        for (conditions, keys), names in cohorts(self.windowed).items():
-            if keys not in away:
-                cohort = self._cohorts[conditions, keys] = _Cohort(tuple(sorted(conditions)), keys)
-                self._plant(cohort, {name: self.windowed[name] for name in names}, before, newborn)
-                self._numbers.setdefault(keys, GroupKeys(len(keys)))
+        for cohort, names in cohorts(self.windowed).items():
+            if cohort[1] not in away:
+                self._plant({name: self.windowed[name] for name in names}, cohort, before, newborn)
+        #: The trees of queries that take the same rows and group them by the same keys.
+        self._cohorts: dict[CohortKey, list[WindowTree]] = {}
+        for spec, tree in self._trees.items():
+            self._cohorts.setdefault((spec.conditions, spec.keys), []).append(tree)
+            self._numbers.setdefault(spec.keys, GroupKeys(len(spec.keys)))
+        needed = {name for spec in self._trees for name in spec.measures}
+        self._measures = {name: each for name, each in self._measures.items() if name in needed}
         members: dict[WindowTree, list[Woven]] = {}
         for query, tree in self._tree_of.items():
             members.setdefault(tree, []).append(queries[query])
@@ -96,37 +92,31 @@ class StreamWeave:
             tree.ask_for({each.window for each in of})
 
     def _plant(
-        self, cohort: _Cohort, queries: Mapping[str, Woven], before: StreamWeave | None, newborn: frozenset[str]
+        self, queries: Mapping[str, Woven], cohort: CohortKey, before: StreamWeave | None, newborn: frozenset[str]
     ) -> None:
         """Give a cohort its trees, reusing those of before as far as possible."""
-        place = frozenset(cohort.conditions), cohort.keys
-        planned = {
+        homes = {name: self.grouping.tree_of[name] for name in queries}
+        kernels = {
             spec: {measure: choice.kernel for measure, choice in self.grouping.kernels[spec].items()}
-            for spec in dict.fromkeys(self.grouping.tree_of[name] for name in queries)
+            for spec in dict.fromkeys(homes.values())
         }
-        measures = {each.name: each for query in queries.values() for each in query.all_measures}
-        known: dict[TreeSpec, WindowTree] = {}
-        homes: Mapping[str, TreeSpec] | None = None
-        if before is not None and place in before._cohorts:
-            known = {tree.spec: tree for tree in before._cohorts[place].trees}
-            # A reused tree may have measures that no query needs any more.
-            measures = {**before._cohorts[place].measures, **measures}
-            # If the facts that trees are chosen by have changed, trees are built again.
-            homes = reuse_trees(planned, queries, newborn, known) if before.facts == self.facts else None
-        some_kernel = {measure: kernel for kernels in planned.values() for measure, kernel in kernels.items()}
-        for name, spec in (homes or {name: self.grouping.tree_of[name] for name in queries}).items():
+        known = {tree.spec: tree for tree in before._cohorts.get(cohort, ())} if before else {}
+        # If the facts that trees are chosen by have changed, trees are built again.
+        same = before is not None and before.facts == self.facts
+        reused = reuse_trees(kernels, queries, newborn, known) if same else None
+        some_kernel = {measure: kernel for of in kernels.values() for measure, kernel in of.items()}
+        for name, spec in (reused or homes).items():
             if spec not in self._trees:
                 tree = known.get(spec)
-                if tree is None or (homes is None and tree.kernels != planned[spec]):
-                    kernels = planned.get(spec) or {measure: some_kernel[measure] for measure in spec.measures}
-                    tree = WindowTree(spec, {each: measures[each].statistic for each in spec.measures}, kernels)
-                    if homes is None:
-                        self._fresh.add(tree)
-                elif before is not None and tree in before._fresh:
-                    self._fresh.add(tree)
+                if tree is None or (not reused and tree.kernels != kernels[spec]):
+                    statistics = {each: self._measures[each].statistic for each in spec.measures}
+                    chosen = kernels.get(spec) or {measure: some_kernel[measure] for measure in spec.measures}
+                    tree = WindowTree(spec, statistics, chosen)
+                    is_fresh = not reused
+                else:
+                    is_fresh = before is not None and tree in before._fresh
                 self._trees[spec] = tree
-                cohort.trees.append(tree)
-                cohort.measures |= {measure: measures[measure] for measure in spec.measures}
+                self._fresh |= {tree} if is_fresh else set()
             self._tree_of[name] = self._trees[spec]
 
     @cached_property
@@ -177,20 +167,23 @@ class StreamWeave:
 
         A tree that changes forgets everything, and `remember` must come before `advance`.
         """
-        slices = len(arrived.distinct_slices[0])
-        keys = {each: arrived.number_of_keys(each) for each in {tree.spec.keys for tree in self._trees.values()}}
-        crowds = {
-            tree: tree.crowd(keys[tree.spec.keys], min(len(arrived), keys[tree.spec.keys] * slices))
-            for tree in self._trees.values()
-        }
-        for tree, crowd in crowds.items():
+        slices, room = len(arrived.distinct_slices[0]), room - self._dictionaries
+        keys = {each: arrived.number_of_keys(each) for each in {spec.keys for spec in self._trees}}
+        crowds: dict[WindowTree, Crowd] = {}
+        for spec, tree in self._trees.items():
+            crowd = crowds[tree] = tree.crowd(keys[spec.keys], min(len(arrived), keys[spec.keys] * slices))
             if tree.is_outgrown_by(crowd):
                 tree.forget()
                 self._fresh.add(tree)
         needed = {tree: tree.bytes_for(crowd) for tree, crowd in crowds.items()}
-        room -= self._dictionaries
-        if sum(needed.values()) > room:
-            self._save_memory(needed, crowds, room)
+        # If there is no room, trees become sparse, those first that save most by it.
+        total = sum(needed.values())
+        for tree in sorted(needed, key=lambda each: crowds[each].sparse_bytes - needed[each]) if total > room else ():
+            saved = needed[tree] - crowds[tree].sparse_bytes
+            if total > room and saved > 0:
+                needed[tree], total = crowds[tree].sparse_bytes, total - saved
+                if tree.save_memory():
+                    self._fresh.add(tree)
         by_keys: Counter[KeySet] = Counter()
         for tree, size in needed.items():
             by_keys[tree.spec.keys] += size
@@ -211,16 +204,6 @@ class StreamWeave:
     def _dictionaries(self) -> int:
         """The memory that the keys of groups take."""
         return sum(each.bytes_held for each in self._numbers.values())
-
-    def _save_memory(self, needed: dict[WindowTree, int], crowds: Mapping[WindowTree, Crowd], room: int) -> None:
-        """Let trees be sparse until there is room, those first that save most by it."""
-        total = sum(needed.values())
-        for tree in sorted(needed, key=lambda each: crowds[each].sparse_bytes - needed[each]):
-            saved = needed[tree] - crowds[tree].sparse_bytes
-            if total > room and saved > 0:
-                needed[tree], total = crowds[tree].sparse_bytes, total - saved
-                if tree.save_memory():
-                    self._fresh.add(tree)
 
     def without(self, keys: KeySet) -> StreamWeave:
         """The same weave with the trees of a key set on the executors."""
@@ -264,17 +247,17 @@ class StreamWeave:
         self, partials: Partials, before: int | None, until: int | None, wanted: set[WindowTree] | None
     ) -> dict[WindowTree, InstanceGroups | None]:
         """Feed partials to the trees that are wanted, or to all of them."""
-        grouped_by: dict[tuple[str, ...], RollUp] = {}
+        grouped_by: dict[KeySet, RollUp] = {}
         closed = {}
-        for cohort in self._cohorts.values():
-            trees = [tree for tree in cohort.trees if wanted is None or tree in wanted]
-            if not trees or not partials.has(cohort.conditions, cohort.keys):
+        for (conditions, keys), of_cohort in self._cohorts.items():
+            trees = [tree for tree in of_cohort if wanted is None or tree in wanted]
+            if not trees or not partials.has(conditions, keys):
                 continue
-            if cohort.keys not in grouped_by:
-                columns = [partials.key(key) for key in cohort.keys]
-                numbers = self._numbers[cohort.keys].numbers(columns, len(partials))
-                grouped_by[cohort.keys] = RollUp(partials, numbers)
-            rolled = grouped_by[cohort.keys].cohort(cohort.conditions, cohort.measures, rows_counted().name)
+            if keys not in grouped_by:
+                numbers = self._numbers[keys].numbers([partials.key(key) for key in keys], len(partials))
+                grouped_by[keys] = RollUp(partials, numbers)
+            measures = {name: self._measures[name] for tree in of_cohort for name in tree.spec.measures}
+            rolled = grouped_by[keys].cohort(conditions, measures)
             for tree in trees:
                 closed[tree] = tree.take(rolled, before, until)
         return closed

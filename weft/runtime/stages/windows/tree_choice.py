@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, lru_cache
+from typing import TypeAlias
 
 from weft.algebra import Window
 from weft.kernels.algorithms import ALGORITHMS
@@ -43,6 +44,10 @@ SOME_KEYS = 64
 #: Measured on one core of a busy AMD EPYC; the prices of kernels are in `weft/kernels/kernel_cost.py`.
 _PARTIAL = 50
 _CYCLE = 250_000
+
+
+#: The conditions and the keys of queries that take the same rows and group them alike.
+CohortKey: TypeAlias = tuple[frozenset[str], tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -104,9 +109,9 @@ def choose_trees(queries: Mapping[str, Woven], facts: Facts | None = None) -> Tr
     return TreeChoice(tree_of, kernels)
 
 
-def cohorts(queries: Mapping[str, Woven]) -> dict[tuple[frozenset[str], tuple[str, ...]], list[str]]:
+def cohorts(queries: Mapping[str, Woven]) -> dict[CohortKey, list[str]]:
     """The names of the queries that take the same rows and group them by the same keys."""
-    alike: dict[tuple[frozenset[str], tuple[str, ...]], list[str]] = {}
+    alike: dict[CohortKey, list[str]] = {}
     for name, each in queries.items():
         conditions = frozenset(condition.text for condition in each.conditions)
         alike.setdefault((conditions, each.keys), []).append(name)

@@ -133,7 +133,7 @@ def _wide_sum(statistic: Statistic, text: str, type_: DataType) -> Measure:
 
     def read(parts: tuple[pa.ChunkedArray, ...]) -> Columns:
         low_half, high_half = (_numbers(part, 0).astype(object) for part in parts[:2])
-        lower = physical(_plain(parts[2]), DataType(Kind.DECIMAL, 38, type_.scale))
+        lower = physical(plain(parts[2]), DataType(Kind.DECIMAL, 38, type_.scale))
         total = ((high_half << 32) + low_half) * 10**_LOWER + lower.values
         return statistic.lift(Values(np.asarray(total, dtype=object), np.ones(len(total), dtype=bool)))
 
@@ -146,7 +146,7 @@ def _extreme_record(function: str, statistic: Statistic, texts: list[str], types
     record = f"{function[:3]}(CASE WHEN {y} IS NOT NULL THEN named_struct('y', {y}, 'x', {x}) END)"
 
     def read(columns: tuple[pa.ChunkedArray, ...]) -> Columns:
-        return statistic.lift(*(physical(_plain(each), type_) for each, type_ in zip(columns, types, strict=True)))
+        return statistic.lift(*(physical(plain(each), type_) for each, type_ in zip(columns, types, strict=True)))
 
     return Measure(f"{function}({x}, {y})", statistic, (f"{record}.x", f"{record}.y"), read)
 
@@ -164,7 +164,7 @@ def _extreme(function: str, statistic: Statistic, text: str, type_: DataType) ->
     if len(statistic.fields) > 1:
         # Text, and numbers beyond 64 bits.
         column = f"{function}({text})"
-        return Measure(column, statistic, (column,), lambda read: statistic.lift(physical(_plain(read[0]), type_)))
+        return Measure(column, statistic, (column,), lambda read: statistic.lift(physical(plain(read[0]), type_)))
     column = f"{function}({_whole(text, type_)})"
     return Measure(column, statistic, (column,), lambda columns: (_numbers(columns[0], identity),))
 
@@ -192,7 +192,8 @@ def _whole(text: str, type_: DataType) -> str:
     raise NotWoven(f"{type_} has no order in 64 bits")
 
 
-def _plain(column: pa.ChunkedArray) -> pa.Array:
+def plain(column: pa.ChunkedArray) -> pa.Array:
+    """A column in one piece."""
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
 
