@@ -12,7 +12,7 @@ from bench.kernel_measurements.latency import Latencies
 from bench.kernel_measurements.limits import Limits
 from bench.kernel_measurements.multi_query import MultiQuery
 from bench.kernel_measurements.single_query import SingleQuery
-from bench.kernel_measurements.subjects import MAX, SUM_OF_BIGINTS, SUM_OF_REALS, power, title
+from bench.kernel_measurements.subjects import COUNTS, MAX, SUM_OF_BIGINTS, power, title
 from bench.report import cpu_seconds, finish, progress, quick_from_arguments, save_chart, table
 
 #: Fewer ranges than this are not what sharing is for; they are shown, and do not count in the ratio.
@@ -21,7 +21,7 @@ MANY_RANGES = 1 << 8
 DEFINITIONS = {
     "slickdeque_over_best_single_max": "MAX(DOUBLE): throughput of SlickDeque (Non-Inv) over the best other kernel, at "
     "the window where it is least",
-    "slickdeque_over_best_single_sum": "SUM(DOUBLE) and SUM(BIGINT): throughput of SlickDeque (Inv) over the best "
+    "slickdeque_over_best_single_sum": "COUNT(*) and SUM(BIGINT): throughput of SlickDeque (Inv) over the best "
     "other kernel, at the window where it is least",
     "slickdeque_over_next_multi": f"MAX(DOUBLE), all ranges 1 … n: throughput of SlickDeque (Non-Inv) over the best "
     f"other kernel, at the n ≥ {MANY_RANGES} where it is least",
@@ -32,7 +32,7 @@ DEFINITIONS = {
     "that of the chosen kernel, the least of COUNT, SUM(BIGINT), SUM(DOUBLE) and MAX(DOUBLE)",
     "daba_worst_over_typical": "MAX(DOUBLE), window 2¹⁴, random input: DABA's longest push over its typical one, "
     "without the clock's own time (less is better)",
-    "slickdeque_worst_over_typical": "the same for SlickDeque, the greater of MAX(DOUBLE), COUNT and SUM(DOUBLE)",
+    "slickdeque_worst_over_typical": "the same for SlickDeque, the greater of MAX(DOUBLE), COUNT and SUM(BIGINT)",
 }
 
 
@@ -95,7 +95,7 @@ def ratios(
     single: SingleQuery, multi: MultiQuery, against_loops: Limits, latencies: Latencies
 ) -> dict[str, float | None]:
     """The figures that stand for all others; DEFINITIONS says what each is."""
-    sums = (SUM_OF_REALS, SUM_OF_BIGINTS)
+    sums = (COUNTS, SUM_OF_BIGINTS)
     cpp = against_loops.single
     shared = multi.slickdeque_over_next(MAX)
     slickdeques = [

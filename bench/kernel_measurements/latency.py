@@ -17,12 +17,11 @@ import numpy as np
 from numba.core import types
 from numpy.typing import NDArray
 
-from bench.kernel_measurements.subjects import COUNTS, MAX, SUM_OF_REALS, Function, filled, title
+from bench.kernel_measurements.subjects import COUNTS, MAX, SUM_OF_BIGINTS, Function, filled, title
 from bench.report import progress
 from lab.kernels.rolling import STRETCHES, RollingKernel, no_stretch
 from weft.kernels.algorithms.algorithm import Algorithm
-from weft.kernels.compiled.cells import FIRST, NEXT, Index, Memory, keep_numbers, memory, numbers, words
-from weft.kernels.compiled.pointers import jitable
+from weft.kernels.compiled.cells import FIRST, NEXT, Index, Memory, jitable, keep_numbers, numbers, words
 from weft.kernels.execution import Run, source_stamp
 from weft.kernels.statistic import Columns
 
@@ -73,7 +72,7 @@ def measure(rounds: int) -> Latencies:
     ]
     subjects += [
         (_label("slickdeque_inv", function), "slickdeque_inv", function, function.draw(random, (PUSHES, 1)))
-        for function in (COUNTS, SUM_OF_REALS)
+        for function in (COUNTS, SUM_OF_BIGINTS)
     ]
     subjects.append((f"{title('slickdeque_noninv')}, falling input", "slickdeque_noninv", MAX, _falling_with_peaks()))
     clock = _clock_cost(rounds)
@@ -117,7 +116,7 @@ def clocked_loop_of(algorithm: Algorithm) -> Run:
         length: int,
     ) -> int:
         stamp  # noqa: B018 - part of the key under which compiled code is kept on disk
-        cells, incoming, out = memory(f, cells_at), memory(f, incoming_at), memory(f, out_at)
+        cells, incoming, out = f.memory(cells_at), f.memory(incoming_at), f.memory(out_at)
         table, ix, start = words(table_at), numbers(ix_at), words(start_at)
         for step in range(steps):
             if stretch(f, cells, ix, table, length, incoming, step, 1, out) == 0:

@@ -32,24 +32,19 @@ ORDER_MULTI = (("slickdeque_inv", "slickdeque_noninv"), ("flatfit",), ("flatfat"
 REASONS = {
     ("two_stacks", "slickdeque_noninv"): "which value a deque displaces is a guess to the processor; TwoStacks has "
     "nothing to guess between two flips",
-    ("two_stacks", "slickdeque_inv"): "a sum of DOUBLEs carries its rounding errors along where values are taken out "
-    "again: six additions for one; TwoStacks takes nothing out",
-    ("two_stacks", "panes_inv"): "a sum of DOUBLEs carries its rounding errors along where values are taken out again",
-    ("daba", "panes_inv"): "a sum of DOUBLEs carries its rounding errors along where values are taken out again",
     ("daba", "flatfit"): "DABA's five operations do not wait for each other; FlatFIT follows pointers, and each load "
     "waits for the one before",
     ("flatfat", "flatfit"): "log n combines along a path that is known in advance beat three at the end of pointers; "
     "the window of a power of two is answered by the root",
     ("flatfat", "daba"): "a short path to the root costs less than DABA's bookkeeping",
     ("flatfat", "two_stacks"): "a short path to the root costs about as much as a flip's share",
-    ("flatfat", "panes_inv"): "a short path to the root costs less than rounding errors carried along",
     ("panes", "b_int"): "folding a few successive values is one vector loop; B-Int looks for the longest interval at "
     "every step",
     ("panes", "flatfat"): "folding a few successive values is one vector loop",
     ("panes", "flatfit"): "folding a few successive values is one vector loop",
     ("panes", "daba"): "folding a few successive values is one vector loop",
     ("flatfit", "slickdeque_inv"): "with all ranges asked for, FlatFIT costs n − 1 operations, not the 3n of Table 2; "
-    "SlickDeque (Inv) pays two per range, and for DOUBLEs their rounding errors too",
+    "SlickDeque (Inv) pays two per range",
     ("flatfit", "slickdeque_noninv"): "with all ranges asked for, FlatFIT costs n − 1 operations, not the 3n of Table "
     "2, and a deque costs the same for few ranges as for many",
 }

@@ -28,8 +28,7 @@ from weft.algebra.types import DOUBLE
 from weft.kernels.algorithms import ALGORITHMS
 from weft.kernels.algorithms.algorithm import Algorithm
 from weft.kernels.demand import demand
-from weft.kernels.deques import DequeKernel
-from weft.kernels.kernel import Kernel
+from weft.kernels.kernel import DequeKernel, Kernel
 from weft.kernels.kernel_cost import Price, Tariff, operations_per_edge
 from weft.kernels.monoids import COUNT, extreme
 from weft.kernels.statistic import Statistic

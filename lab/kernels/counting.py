@@ -11,48 +11,34 @@ from typing import Any
 
 from weft.kernels.algorithms.algorithm import Algorithm, KernelShape, empty_index
 from weft.kernels.algorithms.slickdeque_noninv import layout_of, slots_for
-from weft.kernels.compiled.cells import Index
+from weft.kernels.compiled.cells import Arithmetic, Index
 from weft.kernels.execution import loop_of
 
 Cells = list[Any]
 
 
 @dataclass
-class Counted:
+class Counted(Arithmetic):
     """The arithmetic of `cells` on lists of values, where None is nothing."""
 
     function: Callable[[Any, Any], Any]
     inverse: Callable[[Any, Any], Any] | None = None
     operations: int = 0
-    width: int = 1
-    exact: bool = True
+
+    def number_of_keys(self) -> int:
+        return 1
 
     def combine(self, to: Cells, dst: int, left: Cells, a: int, right: Cells, b: int) -> None:
         to[dst] = self._combined(left[a], right[b])
 
+    def subtract(self, to: Cells, dst: int, left: Cells, a: int, right: Cells, b: int) -> None:
+        to[dst] = self._without(left[a], right[b])
+
+    def swap(self, cells: Cells, dst: int, source: Cells, a: int, old: int) -> None:
+        cells[dst] = self._without(self._combined(cells[dst], source[a]), cells[old])
+
     def copy(self, to: Cells, dst: int, source: Cells, a: int) -> None:
         to[dst] = source[a]
-
-    def begin(self, cells: Cells, acc: int, source: Cells, a: int) -> None:
-        cells[acc] = source[a]
-
-    def adopt(self, cells: Cells, acc: int, other: int) -> None:
-        cells[acc] = cells[other]
-
-    def extend(self, cells: Cells, acc: int, other: int, source: Cells, a: int) -> None:
-        cells[acc] = self._combined(cells[other], source[a])
-
-    def lose(self, cells: Cells, acc: int, source: Cells, a: int) -> None:
-        cells[acc] = self._without(cells[acc], source[a])
-
-    def swap(self, cells: Cells, acc: int, source: Cells, a: int, old: int) -> None:
-        cells[acc] = self._without(self._combined(cells[acc], source[a]), cells[old])
-
-    def settle(self, to: Cells, dst: int, cells: Cells, acc: int) -> None:
-        to[dst] = cells[acc]
-
-    def between(self, to: Cells, dst: int, cells: Cells, newer: int, older: int) -> None:
-        to[dst] = self._without(cells[newer], cells[older])
 
     def displaces(self, new: Cells, a: int, old: Cells, b: int, key: int) -> bool:
         self.operations += 1
@@ -108,7 +94,7 @@ def trace(
         wanted = [j for j in range(ranges) if due is None or due[step][j]]
         out: Cells = [None] * len(wanted)
         before = f.operations
-        wrong = run(f, cells, ix, table, [value], list(begins), [*wanted, ranges], out, 1, 1, 1, ranges, 0)
+        wrong = run(f, cells, ix, table, [value], list(begins), [*wanted, ranges], out, 1, ranges, 0)
         assert not wrong
         result.answers.append(out)
         result.operations.append(f.operations - before)

@@ -3,8 +3,7 @@
 The engine answers what is due and has no such case; papers measure it. A kernel of this module has `roll` besides, and
 the two SlickDeques take **stretches** of slides at once, without asking for each what window it is for.
 
-**SlickDeque (Inv)** takes one partial into the running sum and one out of it, up to where the ring turns or a fresh sum
-begins.
+**SlickDeque (Inv)** takes one partial into the running sum and one out of it, up to where the ring turns.
 
 **SlickDeque (Non-Inv)** gathers partials in a list that may grow longer than a batch. A window that is not longer than
 that is not gathered at all: while whole windows come, the deque of each is written out as a table of its answers, one
@@ -13,6 +12,7 @@ for each start, and made to a deque again at the end.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -20,44 +20,33 @@ import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.core import cgutils
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from weft.kernels.algorithms import ALGORITHMS
-from weft.kernels.algorithms.algorithm import Algorithm, one_by_one
-from weft.kernels.algorithms.slickdeque_inv import FRESH_FROM
+from weft.kernels.algorithms.algorithm import Algorithm, KernelShape, MemoryLayout, one_by_one
 from weft.kernels.algorithms.slickdeque_noninv import BATCH, GATHERED, ROOM, entries_at, layout_of
 from weft.kernels.compiled.cells import (
     FIRST,
+    INTS,
     NEXT,
     RANGES,
     SLOTS,
-    Add,
-    AddPairs,
     Arithmetic,
     Index,
     Memory,
-    RowPointers,
-    combine,
-    copy,
     forget,
-    is_exact,
+    implements,
+    in_place,
+    jitable,
     keep_numbers,
-    memory,
-    number_of_keys,
     numbers,
-    put,
-    settle,
     slot,
-    swap,
-    undisplaced,
     words,
 )
-from weft.kernels.compiled.number_arithmetic import choose
-from weft.kernels.compiled.pointers import INTS, implements, in_place, is_arithmetic, jitable
-from weft.kernels.compiled.row_arithmetic import two_sum
-from weft.kernels.deques import DequeKernel
+from weft.kernels.compiled.number_arithmetic import Add, AddPairs
+from weft.kernels.compiled.row_arithmetic import RowPointers
 from weft.kernels.execution import TOO_LONG, TOO_SHORT, Run, source_stamp
-from weft.kernels.kernel import Kernel, KernelError, Snapshot
+from weft.kernels.kernel import DequeKernel, Kernel, KernelError, complaint
 from weft.kernels.statistic import Columns, Statistic
 
 #: The longest list of gathered partials.
@@ -80,9 +69,9 @@ def swap_span(
 ) -> None:
     """`count` times: one partial into the accumulator and one out of it, the new one into the ring, and an answer."""
     for n in range(count):
-        swap(f, cells, acc, source, a + n, old + n)
-        copy(f, cells, new + n, source, a + n)
-        settle(f, out, dst + n, cells, acc)
+        f.swap(cells, acc, source, a + n, old + n)
+        f.copy(cells, new + n, source, a + n)
+        f.copy(out, dst + n, cells, acc)
 
 
 def gather_span(
@@ -99,33 +88,33 @@ def gather_span(
 ) -> None:
     """`count` times: a partial to those gathered from cell `first` on, and to their peak; the answer is head ⊕ peak."""
     for n in range(count):
-        copy(f, cells, first + n, source, a + n)
-        combine(f, cells, peak, cells, peak, source, a + n)
-        combine(f, out, dst + n, cells, head, cells, peak)
+        f.copy(cells, first + n, source, a + n)
+        f.combine(cells, peak, cells, peak, source, a + n)
+        f.combine(out, dst + n, cells, head, cells, peak)
 
 
 def suffixes(f: Arithmetic, to: Memory, dst: int, source: Memory, a: int, count: int) -> None:
     """to[dst + n] = source[a + n] ⊕ … ⊕ source[a + count − 1], for each n < count."""
-    copy(f, to, dst + count - 1, source, a + count - 1)
+    f.copy(to, dst + count - 1, source, a + count - 1)
     for n in range(count - 2, -1, -1):
-        combine(f, to, dst + n, source, a + n, to, dst + n + 1)
+        f.combine(to, dst + n, source, a + n, to, dst + n + 1)
 
 
 def join_prefixes(
     f: Arithmetic, cells: Memory, acc: int, source: Memory, a: int, out: Memory, dst: int, count: int
 ) -> None:
     """out[dst + n] = out[dst + n] ⊕ source[a] ⊕ … ⊕ source[a + n], for each n < count; cells[acc] is overwritten."""
-    copy(f, cells, acc, source, a)
-    combine(f, out, dst, out, dst, cells, acc)
+    f.copy(cells, acc, source, a)
+    f.combine(out, dst, out, dst, cells, acc)
     for n in range(1, count):
-        combine(f, cells, acc, cells, acc, source, a + n)
-        combine(f, out, dst + n, out, dst + n, cells, acc)
+        f.combine(cells, acc, cells, acc, source, a + n)
+        f.combine(out, dst + n, out, dst + n, cells, acc)
 
 
 # Of single numbers, spans are loops over what is held in registers.
 
 
-def swap_span_ints(
+def swap_span_numbers(
     f: Add, cells: Memory, acc: int, old: int, new: int, source: Memory, a: int, out: Memory, dst: int, count: int
 ) -> None:
     total = cells[acc]
@@ -135,21 +124,6 @@ def swap_span_ints(
         cells[new + n] = come
         out[dst + n] = total
     cells[acc] = total
-
-
-def swap_span_floats(
-    f: Add, cells: Memory, acc: int, old: int, new: int, source: Memory, a: int, out: Memory, dst: int, count: int
-) -> None:
-    total, carry = cells[acc], cells[acc + f.carry]
-    for n in range(count):
-        come = source[a + n]
-        change, lost_in_change = two_sum(come, -cells[old + n])
-        total, lost = two_sum(total, change)
-        carry += lost + lost_in_change
-        cells[new + n] = come
-        out[dst + n] = total + carry
-    cells[acc] = total
-    cells[acc + f.carry] = carry
 
 
 def swap_span_pairs(
@@ -176,25 +150,25 @@ def gather_span_of_numbers(
     f: Any, cells: Memory, first: int, peak: int, head: int, source: Memory, a: int, out: Memory, dst: int, count: int
 ) -> None:
     best = cells[peak]
-    answer = choose(f, cells[head], best)
+    answer = f.choose(cells[head], best)
     n = 0
     while n + 4 <= count:
         w, x, y, z = source[a + n], source[a + n + 1], source[a + n + 2], source[a + n + 3]
-        wx, yz = choose(f, w, x), choose(f, y, z)
+        wx, yz = f.choose(w, x), f.choose(y, z)
         cells[first + n], cells[first + n + 1], cells[first + n + 2], cells[first + n + 3] = w, x, y, z
-        wxyz = choose(f, wx, yz)
-        out[dst + n] = choose(f, answer, w)
-        out[dst + n + 1] = choose(f, answer, wx)
-        out[dst + n + 2] = choose(f, answer, choose(f, wx, y))
-        answer = choose(f, answer, wxyz)
+        wxyz = f.choose(wx, yz)
+        out[dst + n] = f.choose(answer, w)
+        out[dst + n + 1] = f.choose(answer, wx)
+        out[dst + n + 2] = f.choose(answer, f.choose(wx, y))
+        answer = f.choose(answer, wxyz)
         out[dst + n + 3] = answer
-        best = choose(f, best, wxyz)
+        best = f.choose(best, wxyz)
         n += 4
     while n < count:
         come = source[a + n]
         cells[first + n] = come
-        best = choose(f, best, come)
-        answer = choose(f, answer, come)
+        best = f.choose(best, come)
+        answer = f.choose(answer, come)
         out[dst + n] = answer
         n += 1
     cells[peak] = best
@@ -205,16 +179,16 @@ def suffixes_of_numbers(f: Any, to: Memory, dst: int, source: Memory, a: int, co
     n = count
     while n >= 4:
         w, x, y, z = source[a + n - 4], source[a + n - 3], source[a + n - 2], source[a + n - 1]
-        wx, yz = choose(f, w, x), choose(f, y, z)
-        to[dst + n - 1] = choose(f, best, z)
-        to[dst + n - 2] = choose(f, best, yz)
-        to[dst + n - 3] = choose(f, best, choose(f, x, yz))
-        best = choose(f, best, choose(f, wx, yz))
+        wx, yz = f.choose(w, x), f.choose(y, z)
+        to[dst + n - 1] = f.choose(best, z)
+        to[dst + n - 2] = f.choose(best, yz)
+        to[dst + n - 3] = f.choose(best, f.choose(x, yz))
+        best = f.choose(best, f.choose(wx, yz))
         to[dst + n - 4] = best
         n -= 4
     while n > 0:
         n -= 1
-        best = choose(f, best, source[a + n])
+        best = f.choose(best, source[a + n])
         to[dst + n] = best
 
 
@@ -225,17 +199,21 @@ def join_prefixes_of_numbers(
     n = 0
     while n + 4 <= count:
         w, x, y, z = source[a + n], source[a + n + 1], source[a + n + 2], source[a + n + 3]
-        wx, yz = choose(f, w, x), choose(f, y, z)
-        out[dst + n] = choose(f, out[dst + n], choose(f, best, w))
-        out[dst + n + 1] = choose(f, out[dst + n + 1], choose(f, best, wx))
-        out[dst + n + 2] = choose(f, out[dst + n + 2], choose(f, best, choose(f, wx, y)))
-        best = choose(f, best, choose(f, wx, yz))
-        out[dst + n + 3] = choose(f, out[dst + n + 3], best)
+        wx, yz = f.choose(w, x), f.choose(y, z)
+        out[dst + n] = f.choose(out[dst + n], f.choose(best, w))
+        out[dst + n + 1] = f.choose(out[dst + n + 1], f.choose(best, wx))
+        out[dst + n + 2] = f.choose(out[dst + n + 2], f.choose(best, f.choose(wx, y)))
+        best = f.choose(best, f.choose(wx, yz))
+        out[dst + n + 3] = f.choose(out[dst + n + 3], best)
         n += 4
     while n < count:
-        best = choose(f, best, source[a + n])
-        out[dst + n] = choose(f, out[dst + n], best)
+        best = f.choose(best, source[a + n])
+        out[dst + n] = f.choose(out[dst + n], best)
         n += 1
+
+
+def is_arithmetic(f: Any, kind: type[Arithmetic]) -> bool:
+    return issubclass(f.instance_class, kind)
 
 
 @implements(swap_span)
@@ -246,7 +224,7 @@ def _swap_span(
         return swap_span
     if is_arithmetic(f, AddPairs):
         return swap_span_pairs
-    return swap_span_floats if f.types[0] == types.float64 else swap_span_ints
+    return swap_span_numbers
 
 
 @implements(gather_span)
@@ -293,13 +271,11 @@ def no_stretch(
 def running_sums(
     f: Any, cells: Memory, ix: Index, table: Index, length: int, incoming: Memory, i: int, most: int, out: Memory
 ) -> int:
-    """Slides of a full window, one partial in and one out, up to where the ring turns or a fresh sum begins."""
+    """Slides of a full window, one partial in and one out, up to where the ring turns."""
     old, new = slot(ix, ix[FIRST]), slot(ix, ix[NEXT])
     if ix[NEXT] - ix[FIRST] != length or ix[RANGES] != 1:
         return 0
     count = min(most, ix[SLOTS] - old, ix[SLOTS] - new)
-    if not is_exact(f):
-        count = min(count, ix[FRESH_FROM] - ix[NEXT])
     if count <= 0:
         return 0
     swap_span(f, cells, ix[SLOTS], old, new, incoming, i, out, i, count)
@@ -314,7 +290,7 @@ def deques(
     f: Any, cells: Memory, ix: Index, table: Index, length: int, incoming: Memory, i: int, most: int, out: Memory
 ) -> int:
     """Slides of a full window of one key."""
-    if number_of_keys(f) != 1 or ix[NEXT] - ix[FIRST] != length:
+    if f.number_of_keys() != 1 or ix[NEXT] - ix[FIRST] != length:
         return 0
     if length <= ix[ROOM]:
         # All that the window holds was taken in by this stretch of calls, and can be read again.
@@ -351,7 +327,7 @@ def _whole_windows(
     while length > 1 and most - done >= length:
         at = i + done
         suffixes(f, out, at, incoming, at - length + 1, length - 1)
-        copy(f, out, at + length - 1, incoming, at + length - 1)
+        f.copy(out, at + length - 1, incoming, at + length - 1)
         join_prefixes(f, cells, peak, incoming, at, out, at, length)
         done += length
     if done > 0:
@@ -366,10 +342,10 @@ def _whole_windows(
 def _hold_window(f: Any, cells: Memory, ix: Index, table: Index, length: int, incoming: Memory, a: int) -> None:
     """Makes the deque of one key anew, from the partials incoming[a], … of its window."""
     entries = entries_at(ix, 1)
-    kept = undisplaced(f, incoming, a, length, table, 2, 0)
+    kept = f.undisplaced(incoming, a, length, table, 2, 0)
     for n in range(kept):
         source = table[2 + kept - 1 - n]
-        put(f, cells, n, incoming, a + source, 0)
+        f.put(cells, n, incoming, a + source, 0)
         table[entries + n] = ix[FIRST] + source
     table[0] = 0
     table[1] = kept
@@ -405,7 +381,7 @@ def rolling_loop_of(algorithm: Algorithm) -> Run:
         It does what `run` does when there is one range, always due, and always as long.
         """
         stamp  # noqa: B018
-        cells, incoming, out = memory(f, cells_at), memory(f, incoming_at), memory(f, out_at)
+        cells, incoming, out = f.memory(cells_at), f.memory(incoming_at), f.memory(out_at)
         table, ix = words(table_at), numbers(ix_at)
         start = one_number(0)
         step = 0
@@ -457,7 +433,7 @@ def rolling_loop_of_many(algorithm: Algorithm) -> Run:
         It does what `run` does when all ranges are always due, and always as long. `starts` says where they begin now.
         """
         stamp  # noqa: B018
-        cells, incoming, out = memory(f, cells_at), memory(f, incoming_at), memory(f, out_at)
+        cells, incoming, out = f.memory(cells_at), f.memory(incoming_at), f.memory(out_at)
         starts, lengths, table, ix = words(starts_at), words(lengths_at), words(table_at), numbers(ix_at)
         due = starts  # which nobody reads: all are due
         all_full = False
@@ -482,6 +458,16 @@ def rolling_loop_of_many(algorithm: Algorithm) -> Run:
 # --- kernels ----------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All that a kernel remembers, as arrays."""
+
+    index: NDArray[np.int64]
+    table: NDArray[np.int64]
+    columns: Columns
+    starts: NDArray[np.int64]
+
+
 class RollingKernel(Kernel):
     """A kernel that rolls, and goes back to a snapshot."""
 
@@ -494,9 +480,9 @@ class RollingKernel(Kernel):
         if len(newest) != self.ranges or np.any(newest[1:] > newest[:-1]):
             raise KernelError(f"a kernel of {self.ranges} ranges rolls over as many lengths, longest first")
         if not 0 < newest[-1] <= newest[0] <= self.capacity:
-            raise KernelError(self._complaint(TOO_LONG if newest[-1] > 0 else TOO_SHORT))
+            raise KernelError(complaint(TOO_LONG if newest[-1] > 0 else TOO_SHORT, self.capacity))
         steps = len(partials[0])
-        if self._width > 1 and not self._interpreted:
+        if self.width > 1 and not self._interpreted:
             ends = np.arange(self.next + 1, self.next + 1 + steps)[:, np.newaxis]
             return self.slide(partials, np.maximum(ends - newest, self._starts))
         if self.ranges == 1:
@@ -507,14 +493,17 @@ class RollingKernel(Kernel):
         self._starts = np.maximum(self._starts, self.next - newest)
         return answers
 
+    def snapshot(self) -> Snapshot:
+        """A copy of all that is remembered."""
+        columns = tuple(column.copy() for column in self._columns)
+        return Snapshot(self._ix.copy(), self._table.copy(), columns, self._starts.copy())
+
     def restore(self, snapshot: Snapshot) -> None:
-        """Makes this kernel what the one that the snapshot is of was; both are of the same shape but for the width."""
-        width = snapshot.columns[0].shape[1]
-        self._allocate(width)
-        self._load(snapshot, np.arange(width))
+        """Makes this kernel what it was."""
+        self._ix, self._table, self._starts = snapshot.index.copy(), snapshot.table.copy(), snapshot.starts.copy()
+        self._allocate(len(snapshot.columns[0]))
         for to, source in zip(self._columns, snapshot.columns, strict=True):
             to[...] = source
-        self._starts = snapshot.starts.copy()
 
 
 class RollingDeques(DequeKernel, RollingKernel):
@@ -526,10 +515,13 @@ class RollingDeques(DequeKernel, RollingKernel):
 
         return self._in_parts(len(partials[0]), rolled)
 
-    def _allocate(self, width: int) -> None:
-        self._width = width
-        room = max(self._batch, min(LONGEST_STRETCH, self.capacity)) if width == 1 else self._batch
-        self._allocate_memory(layout_of(width, self._slots, self._batch, room))
+    def restore(self, snapshot: Snapshot) -> None:
+        super().restore(snapshot)
+        self._slots = int(self._ix[SLOTS])
+
+    def _layout(self, shape: KernelShape | None = None) -> MemoryLayout:
+        room = max(self._batch, min(LONGEST_STRETCH, self.capacity)) if self.width == 1 else self._batch
+        return layout_of(self.width, self._slots, self._batch, room)
 
 
 def rolling_kernel(name: str, statistic: Statistic, capacity: int, ranges: int = 1, width: int = 1) -> RollingKernel:

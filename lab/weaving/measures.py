@@ -33,10 +33,8 @@ def record_of(queries: Counted) -> tuple[AcqMeasure, ...]:
 
 def _measure(need: Need, columns: Sequence[str]) -> AcqMeasure:
     of = ", ".join(columns[argument] for argument in need.arguments if argument < len(columns))
-    # Kernels that serve one range only have no place in a tree; rounding is for who asks for it.
+    # Kernels that serve one range only have no place in a tree.
     kernels = tuple(
-        name
-        for name, algorithm in ALGORITHMS.items()
-        if why_not(algorithm, need.statistic, ranges=2) is None and not (algorithm.inverts and not need.statistic.exact)
+        name for name, algorithm in ALGORITHMS.items() if why_not(algorithm, need.statistic, ranges=2) is None
     )
     return AcqMeasure(f"{need.statistic.name}({of or '*'})", kernels)

@@ -108,7 +108,7 @@ def test_key_churn(seed: int, lengths: list[int]) -> None:
             news = {5 * cycle: [float(rng.normal())], 1000: [100.0, float(rng.choice([1.0, np.inf]))]}
             for key, values in news.items():
                 rows.slices[late].setdefault(key, []).extend(values)
-            tree.amend(late, np.array(list(news)), rows.records(list(news.values())))
+            tree.absorb(np.full(2, late), np.array(list(news)), rows.records(list(news.values())))
 
 
 def test_columns_are_used_again() -> None:
@@ -145,13 +145,13 @@ def test_a_tree_may_begin_with_any_slice() -> None:
     rows = tree.slide(ones, 3, [[1000], [1000], [1001]]).rows()
     assert (tree.first, tree.next) == (1001, 1003)
     assert rows.records["n"][0].tolist() == [1, 1, 1]
-    tree.amend(1001, np.array([4]), {"n": (np.array([5]),)})
+    tree.absorb(np.array([1001]), np.array([4]), {"n": (np.array([5]),)})
     nothing = KernelPartials(
         np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), {"n": (np.empty(0, dtype=np.int64),)}
     )
     assert tree.slide(nothing, 1, [[1001]]).rows().records["n"][0].tolist() == [6]
     with pytest.raises(KernelError, match="slice 1000 is not held"):
-        tree.amend(1000, np.array([4]), {"n": (np.array([5]),)})
+        tree.absorb(np.array([1000]), np.array([4]), {"n": (np.array([5]),)})
 
 
 def test_keys_by_hand() -> None:
@@ -185,7 +185,7 @@ def test_warm_up_leaves_nothing_to_compile() -> None:
                         np.zeros(9, dtype=np.int64), np.arange(9), {name: case.records(np.random.default_rng(1), 9)}
                     )
                     tree.slide(partials, 1, np.zeros(ranges))
-                    tree.amend(0, np.array([20]), {name: case.records(np.random.default_rng(1), 1)})
+                    tree.absorb(np.array([0]), np.array([20]), {name: case.records(np.random.default_rng(1), 1)})
     assert compilations() == before
 
 

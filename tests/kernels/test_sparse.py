@@ -51,11 +51,7 @@ class Script:
         ranges = len(self.lengths)
         self.sparse = SparseWindows({"x": case.statistic}, ranges)
         self.naive = Naive(case.statistic)
-        kernel = next(
-            name
-            for name, each in ALGORITHMS.items()
-            if each.any_start and why_not(each, case.statistic, ranges) is None
-        )
+        kernel = next(name for name, each in ALGORITHMS.items() if why_not(each, case.statistic, ranges) is None)
         self.dense = GroupedWindows({"x": case.statistic}, {"x": kernel}, self.lengths[0], ranges)
 
     def entries(self, slices: int) -> tuple[np.ndarray, np.ndarray]:

@@ -18,7 +18,7 @@ from weft.kernels.algorithms import ALGORITHMS
 from weft.kernels.algorithms.daba import A, B, L, R
 from weft.kernels.algorithms.two_stacks import BACK
 from weft.kernels.compiled.cells import FIRST, NEXT
-from weft.kernels.deques import DequeKernel
+from weft.kernels.kernel import DequeKernel
 from weft.kernels.monoids import extreme
 
 UT_W5 = [5, 3, 8, 1, 9, 2, 7, 4, 6, 6, 1, 3]

@@ -13,7 +13,7 @@ algebra allows. From the bottom up:
     aggregate_functions.py  SUM, AVG, STDDEV, …: which statistics they share, and how answers are lowered from them
 
     execution.py            the loop around an algorithm, and a statistic's arithmetic for it
-    kernel.py               a kernel with its memory: slide, push, evict, query, amend, snapshot (deques.py: SlickDeque)
+    kernel.py               a kernel with its memory
     grouped.py              all kernels of a tree, over keys that come and go
     sparse.py               the same for very many keys, by the partials that exist (spans.py), and when that is better
     warm.py                 compiling ahead

@@ -21,9 +21,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from weft.kernels.algorithms import ALGORITHMS
-from weft.kernels.deques import DequeKernel
-from weft.kernels.kernel import Kernel, KernelError, shape_of
-from weft.kernels.statistic import Columns, Statistic, are_identities
+from weft.kernels.kernel import DequeKernel, Kernel, KernelError, shape_of
+from weft.kernels.statistic import Array, Columns, Statistic, are_identities
 
 #: Columns to begin with. One column would be the compiled code of an ungrouped query.
 FEWEST_COLUMNS = 8
@@ -264,23 +263,16 @@ class GroupedWindows:
         self._release()
         return WindowAnswers(keys, records, presence)
 
-    def amend(self, sequence: int, keys: NDArray[np.int64], records: Mapping[str, Columns]) -> None:
-        """Combines late rows of these keys, each named once, into slice number `sequence`."""
-        if not self.first <= sequence < self._next:
-            raise KernelError(f"slice {sequence} is not held; those from {self.first} to {self._next - 1} are")
-        columns = self._columns_of(keys)
-        numbers = np.full(len(columns), sequence)
-        self._awaken(records, numbers)
-        for name, kernel in self._kernels.items():
-            kernel.amend(sequence, records[name], columns)
-        self._keys.see(columns, numbers)
-
     def absorb(self, sequences: NDArray[np.int64], keys: NDArray[np.int64], records: Mapping[str, Columns]) -> None:
-        """Combines late rows into several slices; a slice and a key are named once at most."""
+        """Combines late rows into the slices with these numbers; a slice and a key are named once at most."""
+        expect_held(sequences, self.first, self._next)
+        columns = self._columns_of(keys)
+        self._awaken(records, sequences)
         for sequence in np.unique(sequences).tolist():
             here = sequences == sequence
-            late = {name: tuple(column[here] for column in columns) for name, columns in records.items()}
-            self.amend(sequence, keys[here], late)
+            for name, kernel in self._kernels.items():
+                kernel.amend(sequence, taken(records[name], here), columns[here])
+        self._keys.see(columns, sequences)
 
     # --- kernels -----------------------------------------------------------------------------------------------------
 
@@ -339,6 +331,18 @@ class GroupedWindows:
                 kernel.clear(gone)
             if order is not None:
                 kernel.select(order)
+
+
+def expect_held(sequences: NDArray[np.int64], first: int, end: int) -> None:
+    """Refuses late rows of slices other than those from `first` up to, not including, `end`."""
+    outside = (sequences < first) | (sequences >= end)
+    if outside.any():
+        raise KernelError(f"slice {sequences[outside][0]} is not held; those from {first} to {end - 1} are")
+
+
+def taken(columns: Columns, at: Array) -> Columns:
+    """Some of the records."""
+    return tuple(column[at] for column in columns)
 
 
 def _of_columns(columns: Columns, live: NDArray[np.intp]) -> Columns:

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from weft.kernels.algorithms.algorithm import Algorithm, KernelShape, MemoryLayout, empty_index, start_at
-from weft.kernels.compiled.cells import FIRST, NEXT, Index
-from weft.kernels.compiled.pointers import address
+from weft.kernels.algorithms.algorithm import Algorithm, KernelShape, MemoryLayout, empty_index
+from weft.kernels.algorithms.slickdeque_noninv import FEWEST_SLOTS, GATHERED, ROOM, batch_for, layout_of, slots_for
+from weft.kernels.compiled.cells import FIRST, NEXT, SLOTS, address
 from weft.kernels.execution import (
     GO_BACK,
     OUT_OF_ORDER,
     TOO_LONG,
-    Interpreted,
     Run,
+    arithmetic_of,
     compiled,
-    compiled_arithmetic,
-    identities,
     loop_of,
     packed,
     unwritten,
 )
-from weft.kernels.statistic import Array, Columns, Statistic
+from weft.kernels.statistic import Array, Columns, Statistic, same_records
 
 _ALL_DUE = np.zeros(1, dtype=np.int64)
 
@@ -35,30 +31,19 @@ class KernelError(ValueError):
     """A kernel was asked for what it cannot do. The text says what to do instead."""
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """All that a kernel remembers, as arrays."""
-
-    index: NDArray[np.int64]
-    table: NDArray[np.int64]
-    columns: Columns
-    starts: NDArray[np.int64]
-
-
 class Kernel:
     """A window kernel over the columns 0 … width − 1, one for each group key.
 
     Partials are numbered from 0 on. A window is named by its *start*, the number of its oldest partial; it ends with
-    the newest one. `slide` does everything, for many slices in one call; `push`, `evict` and `query` are its parts.
+    the newest one.
 
     >>> import numpy as np
     >>> from weft.kernels.algorithms import ALGORITHMS
     >>> from weft.kernels.monoids import COUNT
     >>> counts = Kernel(ALGORITHMS["prefix"], COUNT, capacity=3, width=2)
-    >>> for slice_ in ([1, 10], [2, 20], [3, 30]):
-    ...     counts.push((np.array(slice_),))
-    >>> counts.query([0, 1])
-    (array([[ 6, 60],
+    >>> counts.slide((np.array([[1, 10], [2, 20], [3, 30]]),), starts=[[0], [0], [1]])
+    (array([[ 1, 10],
+           [ 3, 30],
            [ 5, 50]]),)
     """
 
@@ -79,13 +64,10 @@ class Kernel:
         self.statistic = statistic
         self.capacity = capacity
         self.ranges = ranges
+        self.width = width
         self._interpreted = statistic.rows is None
-        self._starts = np.zeros(ranges, dtype=np.int64)
-        self._allocate(width)
-
-    @property
-    def width(self) -> int:
-        return self._width
+        self._starts: NDArray[np.int64]
+        self._begin(0)
 
     @property
     def first(self) -> int:
@@ -100,7 +82,7 @@ class Kernel:
     @property
     def nbytes(self) -> int:
         """The memory it holds; what Python objects hold is not counted."""
-        return sum(column.nbytes for column in self._columns) + 8 * (len(self._ix) + len(self._table))
+        return sum(column.nbytes for column in (*self._columns, self._ix, self._table))
 
     # --- taking in and answering -------------------------------------------------------------------------------------
 
@@ -112,169 +94,59 @@ class Kernel:
         due[i, j] is set (everywhere, if it is not given) there is an answer; answers come in this order, one row each.
         """
         table = np.ascontiguousarray(starts, dtype=np.int64).reshape(-1, self.ranges)
-        steps = len(table)
-        if not steps:
-            return self.statistic.empty(0, self._width)
-        self._check_first(table[0])
-        answers = self._run(table, due, partials, evictions=steps)
+        if not len(table):
+            return self.statistic.empty(0, self.width)
+        if np.any(table[0] < self._starts):
+            raise KernelError(complaint(GO_BACK, self.capacity))
+        wanted = _ALL_DUE if due is None else _places(np.asarray(due, dtype=bool).reshape(table.shape))
+        answers = table.size if due is None else len(wanted) - 1
+        numbers = len(table), self.ranges, int(due is None)
+        wrong, out = self.drive(loop_of, partials, (table, wanted), answers, numbers)
+        if wrong:
+            raise KernelError(complaint(wrong, self.capacity))
         self._starts = table[-1].copy()
-        return answers
+        return out
 
     def blank(self, steps: int) -> Columns:
         """Identities for a number of slices, to be filled in; `slide` takes such columns without copying them."""
         if self._interpreted:
-            return self.statistic.empty(steps, self._width)
-        return identities(self.statistic, steps, self._width)
-
-    def push(self, partial: Columns) -> None:
-        """Takes in the partials of one slice, one for each key column."""
-        rows = tuple(np.asarray(column)[np.newaxis] for column in partial)
-        self.slide(rows, self._starts, np.zeros(self.ranges))
-
-    def evict(self, starts: ArrayLike) -> None:
-        """Moves the start of every range forwards (a single number moves all of them)."""
-        table = np.broadcast_to(np.asarray(starts, dtype=np.int64), (1, self.ranges)).copy()
-        self._check_first(table[0])
-        self._run(table, np.zeros(table.shape, dtype=bool), None, evictions=1)
-        self._starts = table[0]
-
-    def query(self, starts: Sequence[int] | None = None) -> Columns:
-        """The aggregates of the windows that begin at `starts` and end with the newest partial, one row each.
-
-        Without `starts`, those of all ranges. A kernel that keeps an aggregate per range has no others.
-        """
-        table = self._starts if starts is None else np.asarray(starts, dtype=np.int64)
-        if not (np.all(self.first <= table) and np.all(table < self.next)):
-            raise KernelError(f"windows begin at one of the partials {self.first} to {self.next - 1}, not at {starts}")
-        if not self.algorithm.any_start and not np.array_equal(table, self._starts):
-            raise KernelError(f"{self.algorithm.title} answers its own ranges alone; they begin at {self._starts}")
-        # Kernels answer the longest window first.
-        order = np.argsort(table, kind="stable")
-        answers = self._run(table[order].reshape(1, -1), None, None, evictions=0)
-        return answers if np.all(order[1:] > order[:-1]) else tuple(column[np.argsort(order)] for column in answers)
-
-    # --- late rows, keys, snapshots ----------------------------------------------------------------------------------
-
-    def amend(self, sequence: int, partial: Columns, columns: ArrayLike | None = None) -> None:
-        """Combines late rows into partial number `sequence`, for all key columns or for some."""
-        if not self.first <= sequence < self.next:
-            raise KernelError(f"partial {sequence} is not held; those from {self.first} to {self.next - 1} are")
-        keys = np.arange(self._width) if columns is None else np.asarray(columns, dtype=np.intp)
-        self._absorb(sequence, partial, keys)
-
-    def clear(self, columns: ArrayLike) -> None:
-        """Makes these key columns as if nothing had ever come for them, so that other keys can have them."""
-        keys = np.asarray(columns, dtype=np.intp)
-        self.statistic.erase(self._columns, (slice(None), keys))
-
-    def select(self, columns: ArrayLike) -> None:
-        """Rearranges the key columns: new column i is what columns[i] was, or empty where that is −1."""
-        keys = np.asarray(columns, dtype=np.intp)
-        snapshot = self.snapshot()
-        self._allocate(len(keys))
-        taken = np.flatnonzero(keys >= 0)
-        self._load(snapshot, keys)
-        for to, source in zip(self._columns, snapshot.columns, strict=True):
-            to[:, taken] = source[:, keys[taken]]
-
-    def snapshot(self) -> Snapshot:
-        """A copy of all that is remembered."""
-        return Snapshot(
-            np.array(self._ix, dtype=np.int64),
-            np.array(self._table, dtype=np.int64),
-            tuple(column.copy() for column in self._columns),
-            self._starts.copy(),
-        )
-
-    def rebuild(self, first: int, partials: Columns, starts: ArrayLike | None = None) -> None:
-        """Starts over: the window holds these partials, numbered from `first` on, and the ranges begin at `starts`."""
-        self._allocate(self._width)
-        start_at(self.algorithm, self._ix, self._table, first)
-        self._starts = np.full(self.ranges, first, dtype=np.int64)
-        slices = len(partials[0])
-        self.slide(partials, np.repeat(self._starts[np.newaxis], slices, axis=0), np.zeros((slices, self.ranges)))
-        if starts is not None:
-            self.evict(starts)
-
-    # --- memory ------------------------------------------------------------------------------------------------------
-
-    def _allocate(self, width: int) -> None:
-        self._width = width
-        self._allocate_memory(self.algorithm.layout(self._shape()))
-
-    def _allocate_memory(self, layout: MemoryLayout) -> None:
-        rows, numbers = layout.rows, empty_index(self._shape(), layout)
-        self._ix: Index = numbers if self._interpreted else np.array(numbers, dtype=np.int64)
-        self._table: Index = [0] * layout.table if self._interpreted else np.zeros(layout.table, dtype=np.int64)
-        self._columns = self.blank(rows)
-        carry = 0 if self.statistic.exact else layout.carry
-        if self._interpreted:
-            self._f: Any = Interpreted(self.statistic, self._width, carry)
-        else:
-            self._f = compiled_arithmetic(self.statistic, self._width, carry, inverts=self.algorithm.inverts)
-
-    def _load(self, snapshot: Snapshot, columns: NDArray[np.intp]) -> None:
-        """Takes over the numbers of a snapshot; new column i was columns[i]."""
-        self._ix[:] = snapshot.index.tolist() if self._interpreted else snapshot.index
-        self._table[:] = snapshot.table.tolist() if self._interpreted else snapshot.table
-
-    def _shape(self) -> KernelShape:
-        return shape_of(self.statistic, self.capacity, self.ranges, self._width)
-
-    # --- running -----------------------------------------------------------------------------------------------------
-
-    def _run(
-        self, starts: NDArray[np.int64], due: ArrayLike | None, partials: Columns | None, evictions: int
-    ) -> Columns:
-        steps, ranges = starts.shape
-        pushes, all_due = 0 if partials is None else steps, int(due is None)
-        wanted = _ALL_DUE if due is None else _places(np.asarray(due, dtype=bool).reshape(starts.shape))
-        answers = starts.size if due is None else len(wanted) - 1
-        wrong, out = self.drive(
-            loop_of, partials, (starts, wanted), answers, (steps, pushes, evictions, ranges, all_due)
-        )
-        if wrong:
-            raise KernelError(self._complaint(wrong))
-        return out
+            return self.statistic.empty(steps, self.width)
+        columns = unwritten(self.statistic, steps, self.width)
+        self.statistic.erase(columns, ...)
+        return columns
 
     def drive(
         self,
         driver: Callable[[Algorithm], Run],
-        partials: Columns | None,
+        partials: Columns,
         schedule: tuple[Array, ...],
         answers: int,
         numbers: tuple[int, ...],
     ) -> tuple[int, Columns]:
         """Calls a driver, interpreted or compiled; returns what it returns, and its answers."""
         if self._interpreted:
-            out = self.statistic.empty(answers, self._width)
-            lists = [array.ravel().tolist() for array in schedule]
+            out = self.statistic.empty(answers, self.width)
+            ix, table, *lists = (array.ravel().tolist() for array in (self._ix, self._table, *schedule))
             run = driver(self.algorithm)
-            return run(self._f, self._columns, self._ix, self._table, partials, *lists, out, *numbers), out
-        incoming = self._columns if partials is None else self._packed(partials)
-        out = unwritten(self.statistic, answers, self._width)
-        arrays = (self._columns[0], self._ix, self._table, incoming[0], *schedule, out[0])
-        result = compiled(driver, self.algorithm)(self._f, *(address(array) for array in arrays), *numbers)
-        return result, out
-
-    def _packed(self, partials: Columns) -> Columns:
+            result = run(self._f, self._columns, ix, table, partials, *lists, out, *numbers)
+            self._ix[:], self._table[:] = ix, table
+            return result, out
         try:
-            return packed(self.statistic, partials, self._width)
+            incoming = packed(self.statistic, partials, self.width)
         except ValueError as error:
             raise KernelError(str(error)) from None
+        out = unwritten(self.statistic, answers, self.width)
+        arrays = (self._columns[0], self._ix, self._table, incoming[0], *schedule, out[0])
+        return compiled(driver, self.algorithm)(self._f, *map(address, arrays), *numbers), out
 
-    def _check_first(self, starts: NDArray[np.int64]) -> None:
-        if np.any(starts < self._starts):
-            raise KernelError(self._complaint(GO_BACK))
+    # --- late rows, keys ---------------------------------------------------------------------------------------------
 
-    def _complaint(self, wrong: int) -> str:
-        if wrong == OUT_OF_ORDER:
-            return "ranges are ordered: the longest, which begins first, comes first"
-        if wrong == TOO_LONG:
-            return f"a window has more than {self.capacity} partials; rebuild the kernel with a larger capacity"
-        return "the starts of windows never go back" if wrong == GO_BACK else "a window begins with a partial it holds"
-
-    # --- late rows ---------------------------------------------------------------------------------------------------
+    def amend(self, sequence: int, partial: Columns, columns: ArrayLike | None = None) -> None:
+        """Combines late rows into partial number `sequence`, for all key columns or for some."""
+        if not self.first <= sequence < self.next:
+            raise KernelError(f"partial {sequence} is not held; those from {self.first} to {self.next - 1} are")
+        keys = np.arange(self.width) if columns is None else np.asarray(columns, dtype=np.intp)
+        self._absorb(sequence, partial, keys)
 
     def _absorb(self, sequence: int, partial: Columns, keys: NDArray[np.intp]) -> None:
         rows = np.array(self.algorithm.covering(self._ix, self._table, sequence), dtype=np.intp)
@@ -286,17 +158,57 @@ class Kernel:
         for column, values in zip(self._columns, self.statistic.combine(held, late), strict=True):
             column[at] = values
 
+    def clear(self, columns: ArrayLike) -> None:
+        """Makes these key columns as if nothing had ever come for them, so that other keys can have them."""
+        self.statistic.erase(self._columns, (slice(None), np.asarray(columns, dtype=np.intp)))
 
-def shape_of(statistic: Statistic, capacity: int, ranges: int, width: int) -> KernelShape:
+    def select(self, columns: ArrayLike) -> None:
+        """Rearranges the key columns: new column i is what columns[i] was, or empty where that is −1."""
+        keys = np.asarray(columns, dtype=np.intp)
+        taken, before = np.flatnonzero(keys >= 0), self._columns
+        self.width = len(keys)
+        self._allocate(len(before[0]))
+        for to, source in zip(self._columns, before, strict=True):
+            to[:, taken] = source[:, keys[taken]]
+
+    def rebuild(self, first: int, partials: Columns, starts: ArrayLike | None = None) -> None:
+        """Starts over: the window holds these partials, numbered from `first` on, and the ranges begin at `starts`."""
+        self._begin(first)
+        numbers = np.arange(first, first + len(partials[0]))[:, np.newaxis]
+        table = np.minimum(numbers, np.full(self.ranges, first) if starts is None else starts)
+        self.slide(partials, table, np.zeros(table.shape))
+
+    # --- memory ------------------------------------------------------------------------------------------------------
+
+    def _begin(self, first: int) -> None:
+        """Forgets everything; the next partial is number `first`."""
+        shape = shape_of(self.statistic, self.capacity, self.ranges, self.width, first)
+        layout = self._layout(shape)
+        self._ix = np.array(empty_index(shape, layout), dtype=np.int64)
+        self._table = np.zeros(layout.table, dtype=np.int64)
+        self._starts = np.full(self.ranges, first, dtype=np.int64)
+        self._allocate(layout.rows)
+
+    def _layout(self, shape: KernelShape) -> MemoryLayout:
+        return self.algorithm.layout(shape)
+
+    def _allocate(self, rows: int) -> None:
+        self._columns = self.blank(rows)
+        self._f = arithmetic_of(self.statistic, self.width)
+
+
+def shape_of(statistic: Statistic, capacity: int, ranges: int, width: int, first: int = 0) -> KernelShape:
     """What an algorithm must know of a kernel to say how much memory it needs."""
-    return KernelShape(
-        capacity,
-        ranges,
-        statistic.exact,
-        statistic.commutative,
-        restarts=not statistic.exact or statistic.grows,
-        width=width,
-    )
+    return KernelShape(capacity, ranges, statistic.commutative, statistic.grows, width, first)
+
+
+def complaint(wrong: int, capacity: int) -> str:
+    """What is wrong with the starts of windows, in words."""
+    if wrong == OUT_OF_ORDER:
+        return "ranges are ordered: the longest, which begins first, comes first"
+    if wrong == TOO_LONG:
+        return f"a window has more than {capacity} partials; rebuild the kernel with a larger capacity"
+    return "the starts of windows never go back" if wrong == GO_BACK else "a window begins with a partial it holds"
 
 
 def _places(due: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -317,7 +229,11 @@ def _find_places(due: NDArray[np.bool_], places: NDArray[np.int64]) -> None:
 
 
 def why_not(algorithm: Algorithm, statistic: Statistic, ranges: int = 1) -> str | None:
-    """Why a kernel cannot serve a statistic, in words; None if it can."""
+    """Why a kernel cannot serve a statistic, in words; None if it can.
+
+    None takes DOUBLEs out of a sum again: its error would be bounded by the values that were in windows before, and not
+    by those of the window alone.
+    """
     if algorithm.inverts and statistic.inverse is None:
         return f"{algorithm.title} needs an inverse, and {statistic.name} has none"
     if algorithm.inverts and not statistic.commutative:
@@ -326,4 +242,135 @@ def why_not(algorithm: Algorithm, statistic: Statistic, ranges: int = 1) -> str 
         return f"{algorithm.title} needs a function that selects one of its arguments; {statistic.name} does not"
     if ranges > 1 and not algorithm.many_ranges:
         return f"{algorithm.title} serves one range, not {ranges}"
+    if algorithm.inverts and not statistic.exact:
+        return f"it takes values out of a {statistic.name} again, and rounding errors would stay"
     return None
+
+
+# --- SlickDeque (Non-Inv): its memory grows with the deques, and late rows find their place in them -------------------
+
+#: The most steps in one call, times keys: what one call can add to the deques is reserved before it.
+_RESERVED_ENTRIES = 1 << 16
+_RESERVED_ENTRIES_OF_ONE_KEY = 1 << 18
+
+
+class DequeKernel(Kernel):
+    """A kernel with one deque for every key column. With batches of one it is the paper's algorithm, step by step."""
+
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        statistic: Statistic,
+        capacity: int,
+        ranges: int = 1,
+        width: int = 1,
+        *,
+        batch: int | None = None,
+    ) -> None:
+        self._batch = batch_for(capacity) if batch is None else batch
+        self._slots = min(FEWEST_SLOTS, slots_for(capacity))
+        super().__init__(algorithm, statistic, capacity, ranges, width)
+
+    @property
+    def longest(self) -> int:
+        """The length of the longest deque, what is gathered counted in."""
+        (_, lengths), _ = self._tables()
+        return int(lengths.max()) + int(self._ix[GATHERED])
+
+    def entries(self, key: int) -> list[tuple[int, Columns]]:
+        """The deque of a key, from head to tail: the numbers and the records of its partials."""
+        (_, lengths), numbers = self._tables()
+        return [
+            (int(numbers[place, key]), tuple(column[place, key : key + 1].copy() for column in self._columns))
+            for place in self._places(key, int(lengths[key]))
+        ]
+
+    def slide(self, partials: Columns, starts: ArrayLike, due: ArrayLike | None = None) -> Columns:
+        table = np.asarray(starts, dtype=np.int64).reshape(-1, self.ranges)
+        wanted = None if due is None else np.asarray(due).reshape(table.shape)
+        return self._in_parts(
+            len(table),
+            lambda part: super(DequeKernel, self).slide(
+                tuple(column[part] for column in partials), table[part], None if wanted is None else wanted[part]
+            ),
+        )
+
+    def _in_parts(self, steps: int, take: Callable[[slice], Columns]) -> Columns:
+        """Takes steps in parts; before each, all that it can add to the deques is reserved."""
+        reserved = _RESERVED_ENTRIES_OF_ONE_KEY if self.width == 1 else _RESERVED_ENTRIES
+        at_once = max(self._batch, reserved // self.width)
+        answers = [self.statistic.empty(0, self.width)] if steps == 0 else []
+        for at in range(0, steps, at_once):
+            part = slice(at, min(at + at_once, steps))
+            self._reserve(min(self.capacity, self.longest + part.stop - part.start))
+            answers.append(take(part))
+        return answers[0] if len(answers) == 1 else tuple(np.concatenate(parts) for parts in zip(*answers, strict=True))
+
+    def clear(self, columns: ArrayLike) -> None:
+        super().clear(columns)
+        (_, lengths), _ = self._tables()
+        lengths[np.asarray(columns, dtype=np.intp)] = 0
+
+    def select(self, columns: ArrayLike) -> None:
+        keys = np.asarray(columns, dtype=np.intp)
+        taken, before = np.flatnonzero(keys >= 0), self._tables()
+        super().select(keys)
+        self._table = np.zeros(self._layout().table, dtype=np.int64)
+        for to, source in zip(self._tables(), before, strict=True):
+            to[:, taken] = source[:, keys[taken]]
+
+    def _layout(self, shape: KernelShape | None = None) -> MemoryLayout:
+        return layout_of(self.width, self._slots, self._batch, room=self._batch)
+
+    def _tables(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """By key: where the deque begins, and its length; and by slot and key the numbers of the entries."""
+        heads_and_lengths = self._table[: 2 * self.width].reshape(2, self.width)
+        return heads_and_lengths, self._table[2 * self.width + int(self._ix[ROOM]) :].reshape(self._slots, self.width)
+
+    def _reserve(self, entries: int) -> None:
+        """Makes room for deques of this length."""
+        slots, room = slots_for(entries), self._slots
+        if slots <= room:
+            return
+        columns, ((heads, lengths), numbers) = self._columns, self._tables()
+        self._slots = self._ix[SLOTS] = slots
+        layout = self._layout()
+        self._table = np.zeros(layout.table, dtype=np.int64)
+        self._allocate(layout.rows)
+        # Every deque moves to slot 0.
+        order, keys = (heads + np.arange(room)[:, np.newaxis]) % room, np.arange(self.width)
+        (_, new_lengths), new_numbers = self._tables()
+        new_lengths[:] = lengths
+        new_numbers[:room] = numbers[order, keys]
+        for to, source in zip(self._columns, columns, strict=True):
+            to[:room] = source[order, keys]
+            to[slots:] = source[room:]
+
+    def _absorb(self, sequence: int, partial: Columns, keys: NDArray[np.intp]) -> None:
+        if sequence >= self.next - self._ix[GATHERED]:
+            super()._absorb(sequence, partial, keys)
+            return
+        self._reserve(min(self.capacity, self.longest + 1))
+        for position, key in enumerate(keys.tolist()):
+            late = tuple(np.asarray(column)[position : position + 1] for column in partial)
+            self._insert(sequence, late, key)
+
+    def _insert(self, sequence: int, late: Columns, key: int) -> None:
+        """Brings a late record to its place in one deque, and drops what no answer can name any more."""
+        combine = self.statistic.combine
+        deque = dict(self.entries(key))
+        deque[sequence] = combine(deque[sequence], late) if sequence in deque else late
+        kept: list[tuple[int, Columns]] = []
+        for number in sorted(deque, reverse=True):
+            if not kept or not same_records(combine(deque[number], kept[-1][1]), kept[-1][1]):
+                kept.append((number, deque[number]))
+        (_, lengths), numbers = self._tables()
+        for place, (number, record) in zip(self._places(key, len(kept)), reversed(kept), strict=True):
+            numbers[place, key] = number
+            for column, value in zip(self._columns, record, strict=True):
+                column[place, key : key + 1] = value
+        lengths[key] = len(kept)
+
+    def _places(self, key: int, count: int) -> list[int]:
+        """The slots of the first entries of a deque."""
+        return [(int(self._table[key]) + n) % self._slots for n in range(count)]

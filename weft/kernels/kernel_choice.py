@@ -48,9 +48,7 @@ def choose(
     """The kernel for a statistic over a number of different ranges and group keys.
 
     `cost` gives the price of a kernel, by its name, for the windows at hand: Ω in operations or in calibrated
-    nanoseconds (see `kernel_cost`), None where it is not known; it is asked only about kernels that may serve. No
-    kernel is considered that takes DOUBLEs out of a sum again: its error is bounded by the values that were in the last
-    windows, and not by those of the window alone.
+    nanoseconds (see `kernel_cost`), None where it is not known; it is asked only about kernels that may serve.
 
     >>> from weft.kernels.monoids import COUNT
     >>> choose(COUNT, ranges=1, keys=1, cost={"prefix": 2, "panes": 9}.get).kernel
@@ -60,8 +58,6 @@ def choose(
     costs: dict[str, float | Fraction] = {}
     for name, algorithm in ALGORITHMS.items():
         reason = why_not(algorithm, statistic, ranges)
-        if reason is None and algorithm.inverts and not statistic.exact:
-            reason = f"it takes values out of a {statistic.name} again, and rounding errors would stay"
         if reason is None and not algorithm.data_independent and keys >= MANY_KEYS:
             reason = f"it takes {keys} keys one by one"
         if reason is None:
@@ -74,16 +70,16 @@ def choose(
             left_out[name] = reason
     if not costs:
         raise ValueError(f"no kernel that may serve {statistic.name} has a cost: {left_out}")
-    best = min(costs, key=lambda name: (costs[name], *_preference(name, statistic, keys)))
+    best = min(costs, key=lambda name: (costs[name], *_preference(name, keys)))
     for name, price in sorted(costs.items(), key=lambda item: item[1]):
         if name != best:
             left_out[name] = f"it costs {float(price):.3g}"
     return ChosenKernel(best, _reason(statistic, ranges, keys, float(costs[best]), len(costs)), left_out)
 
 
-def _preference(name: str, statistic: Statistic, keys: int) -> tuple[bool, int]:
-    # Exact prefixes of many keys go through memory twice per slide, running aggregates three times.
-    first = name == "prefix" and statistic.exact and keys >= MANY_KEYS
+def _preference(name: str, keys: int) -> tuple[bool, int]:
+    # Prefixes of many keys go through memory twice per slide, running aggregates three times.
+    first = name == "prefix" and keys >= MANY_KEYS
     return not first, PREFERENCE.index(name)
 
 

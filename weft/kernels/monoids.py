@@ -24,7 +24,6 @@ from weft.kernels.sketches import EMPTY, REGISTERS, Multiset, bucket_of, multise
 from weft.kernels.statistic import (
     Array,
     Columns,
-    Number,
     Statistic,
     StatisticField,
     Values,
@@ -56,7 +55,6 @@ COUNT = Statistic(
     combine=_add,
     inverse=_subtract,
     rows=ADD_INTS,
-    number=Number.ADD,
 )
 
 # --- sums of whole numbers -------------------------------------------------------------------------------------------
@@ -93,7 +91,6 @@ def sum_of_integers(limbs: int) -> Statistic:
         combine=_add,
         inverse=_subtract,
         rows=ADD_INTS,
-        number=Number.ADD_PAIRS if limbs == 2 else None,
     )
 
 
@@ -139,7 +136,6 @@ SUM_OF_DOUBLES = Statistic(
     inverse=_subtract,
     exact=False,
     rows=ADD_FLOATS,
-    number=Number.ADD,
 )
 
 
@@ -158,7 +154,6 @@ NONFINITE = Statistic(
     combine=_add,
     inverse=_subtract,
     rows=ADD_INTS,
-    number=Number.ADD,
     rare=True,
 )
 
@@ -201,51 +196,31 @@ def nan_greatest(extremes: NDArray[np.float64], nonfinite: NDArray[np.int64], gr
 
 def extreme(type_: DataType, greatest: bool) -> Statistic:
     """The least or greatest value that is not NULL. Whether there is one at all is what COUNT tells."""
-    if type_.is_floating:
-        return _extreme_of_doubles(greatest)
-    if len(ordered_fields("value", type_)) == 1 and ordered_fields("value", type_)[0].dtype == np.int64:
-        return _extreme_of_integers(greatest)
+    if [field.dtype for field in ordered_fields("value", type_)] == [np.int64]:
+        return _extreme_of_numbers(type_.is_floating, greatest)
     return extreme_record((), type_, greatest)
 
 
 @cache
-def _extreme_of_doubles(greatest: bool) -> Statistic:
+def _extreme_of_numbers(floating: bool, greatest: bool) -> Statistic:
     """Of those that are not NaN: NaN, the greatest of all, is counted apart, and a comparison is one instruction."""
-    nothing = -np.inf if greatest else np.inf
+    dtype, limits = (np.float64, (-np.inf, np.inf)) if floating else (np.int64, (-(1 << 63), (1 << 63) - 1))
+    nothing = limits[0] if greatest else limits[1]
     choose = np.maximum if greatest else np.minimum
+    least, most = (LEAST_FLOATS, GREATEST_FLOATS) if floating else (LEAST_INTS, GREATEST_INTS)
 
     def lift(x: Values) -> Columns:
-        values = x.values.astype(np.float64)
-        return (np.where(x.valid & ~np.isnan(values), values, nothing),)
+        values = np.where(x.valid, x.values, nothing).astype(dtype)
+        return (np.where(np.isnan(values), nothing, values),)
 
     return Statistic(
         name="max" if greatest else "min",
-        fields=(double("value"),),
+        fields=(double("value") if floating else integer("value"),),
         identity=(nothing,),
         lift=lift,
         combine=lambda left, right: (choose(left[0], right[0]),),
         selective=True,
-        rows=GREATEST_FLOATS if greatest else LEAST_FLOATS,
-        number=Number.GREATEST if greatest else Number.LEAST,
-        greatest=greatest,
-    )
-
-
-@cache
-def _extreme_of_integers(greatest: bool) -> Statistic:
-    limits = np.iinfo(np.int64)
-    nothing = limits.min if greatest else limits.max
-    choose = np.maximum if greatest else np.minimum
-    return Statistic(
-        name="max" if greatest else "min",
-        fields=(integer("value"),),
-        identity=(nothing,),
-        lift=lambda x: (np.where(x.valid, x.values, nothing).astype(np.int64),),
-        combine=lambda left, right: (choose(left[0], right[0]),),
-        selective=True,
-        rows=GREATEST_INTS if greatest else LEAST_INTS,
-        number=Number.GREATEST if greatest else Number.LEAST,
-        greatest=greatest,
+        rows=most if greatest else least,
     )
 
 
@@ -300,7 +275,6 @@ def extreme_record(by: tuple[DataType, ...], type_: DataType, greatest: bool) ->
         combine=combine,
         selective=True,
         rows=compiled if all(field.dtype == np.int64 for field in fields) else None,
-        greatest=greatest,
     )
 
 

@@ -14,22 +14,24 @@ so these windows are, for each range, a run of neighbours, found by looking into
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from weft.kernels.compiled.pointers import address, call_row_operation, ints_at
-from weft.kernels.compiled.row_arithmetic import ADD_INTS, address_of
+from weft.kernels.compiled.cells import Memory, address
+from weft.kernels.compiled.row_arithmetic import ADD_INTS
+from weft.kernels.execution import arithmetic_of, source_stamp
 from weft.kernels.statistic import Columns, Statistic, fold
 
 Ints = NDArray[np.int64]
 
 #: Partials that are copied out at once for a statistic that has no compiled arithmetic.
 _AT_ONCE = 1 << 18
-
-_WORD = 8
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,7 @@ def combined(statistic: Statistic, records: Columns, firsts: Ints, lasts: Ints) 
     """The records of each stretch combined, from its first to its last."""
     if not len(firsts):
         return statistic.empty(0)
-    if statistic.rows == ADD_INTS:
+    if statistic.rows is ADD_INTS:
         # They may wrap; a difference of wrapped totals is right whenever the window's own sum fits.
         return tuple(_difference(column, firsts, lasts) for column in records)
     if statistic.rows is not None:
@@ -155,84 +157,61 @@ def _difference(column: Ints, firsts: Ints, lasts: Ints) -> Ints:
 
 
 def _combined_by_machine(statistic: Statistic, records: Columns, firsts: Ints, lasts: Ints) -> Columns:
-    assert statistic.rows is not None
-    words, number, operation = len(records), len(records[0]), address_of(statistic.rows.combine)
-    found = np.empty((words, len(firsts)), dtype=records[0].dtype)
-    total = np.empty(2 * words, dtype=found.dtype)
-    lengths = lasts - firsts
-    one_by_one, longest = int(lengths.sum()), int(lengths.max())
-    if one_by_one <= number + 2 * len(firsts) * longest.bit_length():
+    words, number, lengths = len(records), len(records[0]), lasts - firsts
+    f, (chain, climb) = arithmetic_of(statistic, width=1), _loops()
+    found = np.empty((len(firsts), words), dtype=records[0].dtype)
+    if int(lengths.sum()) <= number + 2 * len(firsts) * int(lengths.max()).bit_length():
         packed = np.ascontiguousarray(records[0]) if words == 1 else np.stack(records, axis=1)
-        _chain(operation, address(packed), words, firsts, lasts, address(total), address(found))
+        chain(f, address(packed), address(found), firsts, lasts)
     else:
         tree = np.empty((2 * number, words), dtype=found.dtype)
         np.stack(records, axis=1, out=tree[number:])
-        _plant(operation, address(tree), words, number)
-        _climb(operation, address(tree), words, number, firsts, lasts, address(total), address(found))
-    return tuple(found)
+        climb(f, address(tree), address(found), number, firsts, lasts)
+    return tuple(np.ascontiguousarray(column) for column in found.T)
 
 
-# Records are side by side, word after word, where they come from; results go column by column. All words have 64 bits
-# and are copied as integers, whatever they are.
+@cache
+def _loops() -> tuple[Callable[..., None], Callable[..., None]]:
+    """The compiled loops over stretches. Their cells are records, the words of each side by side."""
+    stamp = source_stamp()
 
+    def chain(f: Any, records_at: Memory, found_at: Memory, firsts: Ints, lasts: Ints) -> None:
+        """One record after the other."""
+        stamp  # noqa: B018 - part of the key under which compiled code is kept on disk
+        records, found = f.memory(records_at), f.memory(found_at)
+        for n in range(len(firsts)):
+            f.copy(found, n, records, firsts[n])
+            for i in range(firsts[n] + 1, lasts[n]):
+                f.combine(found, n, found, n, records, i)
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
-def _copy(to: int, source: int, words: int) -> None:
-    target, origin = ints_at(to), ints_at(source)
-    for word in range(words):
-        target[word] = origin[word]
+    def climb(f: Any, tree_at: Memory, found_at: Memory, leaves: int, firsts: Ints, lasts: Ints) -> None:
+        """Each stretch from the few nodes of a tree that make it up; node i is what nodes 2i and 2i + 1 are together.
 
-
-@njit(cache=True)  # type: ignore[untyped-decorator]
-def _settle(found: int, n: int, number: int, total: int, words: int) -> None:
-    target, origin = ints_at(found), ints_at(total)
-    for word in range(words):
-        target[word * number + n] = origin[word]
-
-
-@njit(cache=True)  # type: ignore[untyped-decorator]
-def _chain(operation: int, records: int, words: int, firsts: Ints, lasts: Ints, total: int, found: int) -> None:
-    """One record after the other."""
-    size, number = _WORD * words, len(firsts)
-    for n in range(number):
-        _copy(total, records + firsts[n] * size, words)
-        for i in range(firsts[n] + 1, lasts[n]):
-            call_row_operation(operation, total, total, records + i * size, 1, words, 0)
-        _settle(found, n, number, total, words)
-
-
-@njit(cache=True)  # type: ignore[untyped-decorator]
-def _plant(operation: int, tree: int, words: int, leaves: int) -> None:
-    """The records 1 … leaves − 1 of a tree: each is what records 2i and 2i + 1 are together."""
-    size = _WORD * words
-    for i in range(leaves - 1, 0, -1):
-        call_row_operation(operation, tree + i * size, tree + 2 * i * size, tree + (2 * i + 1) * size, 1, words, 0)
-
-
-@njit(cache=True)  # type: ignore[untyped-decorator]
-def _climb(
-    operation: int, tree: int, words: int, leaves: int, firsts: Ints, lasts: Ints, total: int, found: int
-) -> None:
-    """Each stretch from the few nodes that make it up; those at its right end are put together apart, in order."""
-    size, number = _WORD * words, len(firsts)
-    end = total + size
-    for n in range(number):
-        # The first record of a stretch begins the left part, and its last one the right part.
-        _copy(total, tree + (leaves + firsts[n]) * size, words)
-        if lasts[n] > firsts[n] + 1:
-            _copy(end, tree + (leaves + lasts[n] - 1) * size, words)
+        Those at its right end are put together apart, in order, in cell 0, which is no node.
+        """
+        stamp  # noqa: B018
+        tree, found = f.memory(tree_at), f.memory(found_at)
+        for node in range(leaves - 1, 0, -1):
+            f.combine(tree, node, tree, 2 * node, tree, 2 * node + 1)
+        for n in range(len(firsts)):
+            # The first record of a stretch begins the left part, and its last one the right part.
             left, right = leaves + firsts[n] + 1, leaves + lasts[n] - 1
+            f.copy(found, n, tree, left - 1)
+            if left > right:
+                continue
+            f.copy(tree, 0, tree, right)
             while left < right:
                 if left & 1:
-                    call_row_operation(operation, total, total, tree + left * size, 1, words, 0)
+                    f.combine(found, n, found, n, tree, left)
                     left += 1
                 if right & 1:
                     right -= 1
-                    call_row_operation(operation, end, tree + right * size, end, 1, words, 0)
+                    f.combine(tree, 0, tree, right, tree, 0)
                 left >>= 1
                 right >>= 1
-            call_row_operation(operation, total, total, end, 1, words, 0)
-        _settle(found, n, number, total, words)
+            f.combine(found, n, found, n, tree, 0)
+
+    return njit(cache=True)(chain), njit(cache=True)(climb)
 
 
 def _combined_by_hand(statistic: Statistic, records: Columns, firsts: Ints, lasts: Ints) -> Columns:

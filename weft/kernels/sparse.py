@@ -30,10 +30,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from weft.kernels.grouped import AnswerRows, KernelPartials
+from weft.kernels.grouped import AnswerRows, KernelPartials, expect_held, taken
 from weft.kernels.kernel import KernelError
 from weft.kernels.spans import Ints, Windows, combined, spans
-from weft.kernels.statistic import Array, Columns, Statistic, are_identities
+from weft.kernels.statistic import Columns, Statistic, are_identities
 
 #: Windows of so few keys are dense, and so are those whose dense form is smaller than this: answers for whole rows of
 #: keys cost a nanosecond or two each, and one by one some tens of them.
@@ -150,7 +150,7 @@ class SparseWindows:
         if slices and int(table[0, 0]) < self._first:
             raise KernelError("the starts of windows never go back")
         order = np.lexsort((partials.slices, partials.keys))
-        records = {name: _taken(columns, order) for name, columns in partials.records.items()}
+        records = {name: taken(columns, order) for name, columns in partials.records.items()}
         self._insert(partials.keys[order], self._next + partials.slices[order], records)
         answers = self._answers(table, wanted)
         if slices:
@@ -161,24 +161,21 @@ class SparseWindows:
 
     def absorb(self, sequences: Ints, keys: Ints, records: Mapping[str, Columns]) -> None:
         """Combines late rows into the slices with these numbers; a slice and a key are named once at most."""
-        outside = (sequences < self._first) | (sequences >= self._next)
-        if outside.any():
-            held = f"those from {self._first} to {self._next - 1} are"
-            raise KernelError(f"slice {sequences[outside][0]} is not held; {held}")
+        expect_held(sequences, self._first, self._next)
         order = np.lexsort((sequences, keys))
         keys, sequences = keys[order], sequences[order]
-        late = {name: _taken(columns, order) for name, columns in records.items()}
+        late = {name: taken(columns, order) for name, columns in records.items()}
         self._awaken(late)
         at = np.searchsorted(self._codes(self._keys, self._slices), self._codes(keys, sequences))
         known = np.zeros(len(keys), dtype=bool)
         inside = at < len(self._keys)
         known[inside] = (self._keys[at[inside]] == keys[inside]) & (self._slices[at[inside]] == sequences[inside])
         for name, columns in self._records.items():
-            combined = self.statistics[name].combine(_taken(columns, at[known]), _taken(late[name], known))
+            combined = self.statistics[name].combine(taken(columns, at[known]), taken(late[name], known))
             for column, values in zip(columns, combined, strict=True):
                 column[at[known]] = values
         new = ~known
-        self._insert(keys[new], sequences[new], {name: _taken(late[name], new) for name in late})
+        self._insert(keys[new], sequences[new], {name: taken(late[name], new) for name in late})
 
     # --- partials ----------------------------------------------------------------------------------------------------
 
@@ -215,7 +212,7 @@ class SparseWindows:
         live = self._slices >= self._first
         if not live.all():
             self._keys, self._slices = self._keys[live], self._slices[live]
-            self._records = {name: _taken(columns, live) for name, columns in self._records.items()}
+            self._records = {name: taken(columns, live) for name, columns in self._records.items()}
         for name in [name for name in self._records if self.statistics[name].rare]:
             if are_identities(self.statistics[name], self._records[name]).all():
                 del self._records[name]
@@ -234,10 +231,6 @@ class SparseWindows:
             for name, statistic in self.statistics.items()
         }
         return AnswerRows(answers, self._keys[found.firsts], records)
-
-
-def _taken(columns: Columns, at: Array) -> Columns:
-    return tuple(column[at] for column in columns)
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]

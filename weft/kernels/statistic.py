@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -45,15 +44,6 @@ class StatisticField(NamedTuple):
     wide: int = 0
 
 
-class Number(Enum):
-    """The arithmetic of a statistic that is a single number, or a pair, for kernels compiled for it (see `cells`)."""
-
-    ADD = "add"
-    ADD_PAIRS = "add_pairs"
-    GREATEST = "greatest"
-    LEAST = "least"
-
-
 @dataclass(frozen=True, eq=False)
 class Statistic:
     """The algebra of one statistic: a monoid, perhaps with an inverse.
@@ -81,10 +71,6 @@ class Statistic:
     rows: RowArithmetic | None = None
     """The same algebra, compiled; then all fields are 64-bit integers, or all are 64-bit floats."""
 
-    number: Number | None = None
-    greatest: bool = True
-    """Of a selective statistic with compiled arithmetic: whether the greatest record displaces others, or the least."""
-
     rare: bool = False
     """Almost every record is the identity."""
 
@@ -101,6 +87,12 @@ class Statistic:
             single = np.empty((), dtype=column.dtype)
             single[()] = value
             column[at] = single
+
+    @property
+    def ufunc(self) -> np.ufunc | None:
+        """The NumPy function that combines each column by itself, if there is one."""
+        ufunc = self.rows.ufunc if self.rows is not None else None
+        return ufunc if len(self.fields) == 1 or ufunc is np.add else None
 
     @property
     def grows(self) -> bool:

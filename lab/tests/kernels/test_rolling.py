@@ -50,7 +50,6 @@ def test_rolling_over_rows_answers_as_sliding_does(algorithm: Algorithm, case: C
 @pytest.mark.parametrize(
     ("kernel", "name"),
     [
-        ("slickdeque_inv", "sum of doubles"),
         ("slickdeque_inv", "count"),
         ("slickdeque_inv", "sum of integers"),
         ("two_stacks", "sum of doubles"),

@@ -10,7 +10,6 @@ from weft.kernels.compiled.cells import (
     BASE,
     CAPACITY,
     COMMUTES,
-    EXACT,
     FIRST,
     NEXT,
     NUMBERS,
@@ -19,8 +18,8 @@ from weft.kernels.compiled.cells import (
     SLOTS,
     Index,
     Memory,
+    jitable,
 )
-from weft.kernels.compiled.pointers import jitable
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +32,15 @@ class KernelShape:
     ranges: int = 1
     """How many different ranges are asked for."""
 
-    exact: bool = True
-    """Whether a partial that was combined can be taken out again without a rounding error."""
-
     commutative: bool = True
-    restarts: bool = False
-    """Whether a prefix must not go on for ever: its rounding error, or its size, would grow."""
+    grows: bool = False
+    """Whether a prefix must not go on for ever: it would grow."""
 
     width: int = 1
     """The number of key columns."""
+
+    first: int = 0
+    """The number of the first partial."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +49,13 @@ class MemoryLayout:
 
     rows: int
     own: tuple[int, ...] = ()
-    """First values of its own numbers, from ix[OWN] on; sequence numbers among them count from 0."""
+    """First values of its own numbers, from ix[OWN] on."""
 
     table: int = 0
     """How many more numbers, all of them 0 at first, it keeps in a table."""
 
     slots: int = 0
     """Length of the ring; the capacity where it is not given."""
-
-    carry: int = 0
-    """How many rows after an accumulator its carry lies, if arithmetic is not exact."""
 
 
 @jitable
@@ -84,31 +80,22 @@ def one_by_one(
 class Algorithm:
     """One technique of final aggregation, as functions over cells (see `weft/kernels/compiled/cells.py`).
 
-    A *step* brings one partial, or none, and moves the start of every range forwards; `starts[at + j]` is the sequence
-    number of the oldest partial that range j then holds. Ranges are ordered: longest first.
+    A *step* brings one partial, and moves the start of every range forwards; `starts[at + j]` is the sequence number of
+    the oldest partial that range j then holds. Ranges are ordered: longest first.
     """
 
     name: str
     title: str
 
     layout: Callable[[KernelShape], MemoryLayout]
-    evict: Callable[[Any, Memory, Index, Index, Any, int], None]
-    """(f, cells, ix, table, starts, at): forgets what no range needs."""
-
     slide: Callable[[Any, Memory, Index, Index, Any, int, Memory, int], None]
-    """(f, cells, ix, table, starts, at, incoming, i): evicts, then takes in partial incoming[i]."""
+    """(f, cells, ix, table, starts, at, incoming, i): forgets what no range needs, and takes in partial incoming[i]."""
 
     query: Callable[[Any, Memory, Index, Index, int, int, Memory, int], None]
     """(f, cells, ix, table, start, j, out, a): out[a] = all partials from `start`, where range j begins, on."""
 
     covering: Callable[[Index, Index, int], list[int]]
-    """(ix, table, sequence): the cells whose value includes this partial, so that late rows can be added to them.
-
-    Where arithmetic is not exact, an accumulator's carry takes its place.
-    """
-
-    move: Callable[[Index, Index, int], None]
-    """(ix, table, sequence): adds so much to the sequence numbers among its own, which are those of an empty kernel."""
+    """(ix, table, sequence): the cells whose value includes this partial, so that late rows can be added to them."""
 
     answer: Callable[[Any, Memory, Index, Index, Any, Any, int, int, int, Memory, int], int] = one_by_one
     """(f, cells, ix, table, starts, due, all_due, at, ranges, out, a): out[a], … for all ranges that are due.
@@ -118,7 +105,7 @@ class Algorithm:
     """
 
     inverts: bool = False
-    """Takes partials out again, and so needs an inverse, and a function that does not mind the order."""
+    """Takes partials out again, and so needs an exact inverse, and a function that does not mind the order."""
 
     selects: bool = False
     """Keeps some partials and drops others, and so needs a selective function."""
@@ -126,30 +113,17 @@ class Algorithm:
     many_ranges: bool = True
     """Answers windows of different ranges from one state."""
 
-    any_start: bool = True
-    """Answers a window that begins anywhere, and not only those of its ranges."""
-
     data_independent: bool = True
     """Does the same to every key, whatever the data: all keys go through together."""
 
 
 def empty_index(shape: KernelShape, layout: MemoryLayout) -> list[int]:
-    """The numbers of a kernel that has seen nothing, and whose first partial will be number 0."""
+    """The numbers of a kernel that has seen nothing."""
     ix = [0] * OWN + list(layout.own)
     ix += [0] * (NUMBERS - len(ix))
+    ix[FIRST] = ix[NEXT] = ix[BASE] = shape.first
     ix[SLOTS] = layout.slots or shape.capacity
     ix[CAPACITY] = shape.capacity
     ix[RANGES] = shape.ranges
-    ix[EXACT] = int(shape.exact)
     ix[COMMUTES] = int(shape.commutative)
     return ix
-
-
-def start_at(algorithm: Algorithm, ix: Index, table: Index, sequence: int) -> None:
-    """Makes `sequence` the number of the first partial of a kernel that has seen nothing."""
-    ix[FIRST] = ix[NEXT] = ix[BASE] = sequence
-    algorithm.move(ix, table, sequence)
-
-
-def stay(ix: Index, table: Index, sequence: int) -> None:
-    """The `move` of an algorithm that has no sequence numbers of its own."""

@@ -16,9 +16,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.kernels.algorithms.algorithm import Algorithm, KernelShape, MemoryLayout, stay
-from weft.kernels.compiled.cells import NEXT, OWN, Index, Memory, combine, copy, forget
-from weft.kernels.compiled.pointers import jitable
+from weft.kernels.algorithms.algorithm import Algorithm, KernelShape, MemoryLayout
+from weft.kernels.compiled.cells import NEXT, OWN, Index, Memory, forget, jitable
 
 #: The highest level, which has one interval.
 TOP = OWN
@@ -37,22 +36,17 @@ def _cell(ix: Index, level: int, interval: int) -> int:
 
 
 @jitable
-def evict(f: Any, cells: Memory, ix: Index, table: Index, starts: Any, at: int) -> None:
-    forget(ix, starts[at])
-
-
-@jitable
 def slide(f: Any, cells: Memory, ix: Index, table: Index, starts: Any, at: int, incoming: Memory, i: int) -> None:
-    evict(f, cells, ix, table, starts, at)
+    forget(ix, starts[at])
     newest = ix[NEXT]
-    copy(f, cells, _cell(ix, 0, newest), incoming, i)
+    f.copy(cells, _cell(ix, 0, newest), incoming, i)
     ix[NEXT] = newest + 1
     level = 1
     while level <= ix[TOP] and (newest + 1) & ((1 << level) - 1) == 0:
         interval = newest >> level
         left = _cell(ix, level - 1, 2 * interval)
         right = _cell(ix, level - 1, 2 * interval + 1)
-        combine(f, cells, _cell(ix, level, interval), cells, left, cells, right)
+        f.combine(cells, _cell(ix, level, interval), cells, left, cells, right)
         level += 1
 
 
@@ -67,9 +61,9 @@ def query(f: Any, cells: Memory, ix: Index, table: Index, start: int, j: int, ou
             level -= 1
         interval = _cell(ix, level, reached >> level)
         if reached == start:
-            copy(f, out, a, cells, interval)
+            f.copy(out, a, cells, interval)
         else:
-            combine(f, out, a, out, a, cells, interval)
+            f.combine(out, a, out, a, cells, interval)
         reached += 1 << level
 
 
@@ -79,4 +73,4 @@ def covering(ix: Index, table: Index, sequence: int) -> list[int]:
     return [_cell(ix, level, sequence >> level) for level in complete]
 
 
-B_INT = Algorithm("b_int", "B-Int", layout, evict, slide, query, covering, stay)
+B_INT = Algorithm("b_int", "B-Int", layout, slide, query, covering)

@@ -23,8 +23,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.kernels.algorithms.algorithm import Algorithm, KernelShape, MemoryLayout
-from weft.kernels.compiled.cells import FIRST, NEXT, OWN, SLOTS, Index, Memory, combine, copy, forget, slot
-from weft.kernels.compiled.pointers import jitable
+from weft.kernels.compiled.cells import FIRST, NEXT, OWN, SLOTS, Index, Memory, forget, jitable, slot
 
 L, R, A, B = OWN, OWN + 1, OWN + 2, OWN + 3
 
@@ -33,38 +32,33 @@ MIDDLE, BACK = 0, 1
 
 
 def layout(shape: KernelShape) -> MemoryLayout:
-    return MemoryLayout(rows=shape.capacity + 2, own=(0, 0, 0, 0))
-
-
-@jitable
-def evict(f: Any, cells: Memory, ix: Index, table: Index, starts: Any, at: int) -> None:
-    while ix[FIRST] < starts[at]:
-        forget(ix, ix[FIRST] + 1)
-        _repair(f, cells, ix, table)
+    return MemoryLayout(rows=shape.capacity + 2, own=(shape.first,) * 4)
 
 
 @jitable
 def slide(f: Any, cells: Memory, ix: Index, table: Index, starts: Any, at: int, incoming: Memory, i: int) -> None:
-    evict(f, cells, ix, table, starts, at)
+    while ix[FIRST] < starts[at]:
+        forget(ix, ix[FIRST] + 1)
+        _repair(f, cells, ix)
     newest = ix[NEXT]
     back = ix[SLOTS] + BACK
-    copy(f, cells, slot(ix, newest), incoming, i)
+    f.copy(cells, slot(ix, newest), incoming, i)
     if ix[B] == newest:
-        copy(f, cells, back, incoming, i)
+        f.copy(cells, back, incoming, i)
     else:
-        combine(f, cells, back, cells, back, incoming, i)
+        f.combine(cells, back, cells, back, incoming, i)
     ix[NEXT] = newest + 1
-    _repair(f, cells, ix, table)
+    _repair(f, cells, ix)
 
 
 @jitable
-def _repair(f: Any, cells: Memory, ix: Index, table: Index) -> None:
+def _repair(f: Any, cells: Memory, ix: Index) -> None:
     if ix[FIRST] == ix[NEXT]:
         ix[L] = ix[R] = ix[A] = ix[B] = ix[FIRST]
         return
     if ix[L] == ix[B]:
         if ix[B] < ix[NEXT]:
-            copy(f, cells, ix[SLOTS] + MIDDLE, cells, ix[SLOTS] + BACK)
+            f.copy(cells, ix[SLOTS] + MIDDLE, cells, ix[SLOTS] + BACK)
         ix[L] = ix[FIRST]
         ix[R] = ix[B]
         ix[A] = ix[B] = ix[NEXT]
@@ -73,10 +67,10 @@ def _repair(f: Any, cells: Memory, ix: Index, table: Index) -> None:
             ix[A] -= 1
             if ix[A] + 1 < ix[B]:
                 cell = slot(ix, ix[A])
-                combine(f, cells, cell, cells, cell, cells, slot(ix, ix[A] + 1))
+                f.combine(cells, cell, cells, cell, cells, slot(ix, ix[A] + 1))
         if ix[L] != ix[R]:
             cell = slot(ix, ix[L])
-            combine(f, cells, cell, cells, cell, cells, ix[SLOTS] + MIDDLE)
+            f.combine(cells, cell, cells, cell, cells, ix[SLOTS] + MIDDLE)
         else:
             ix[R] += 1
             ix[A] += 1
@@ -87,11 +81,11 @@ def _repair(f: Any, cells: Memory, ix: Index, table: Index) -> None:
 def query(f: Any, cells: Memory, ix: Index, table: Index, start: int, j: int, out: Memory, a: int) -> None:
     front, back = slot(ix, ix[FIRST]), ix[SLOTS] + BACK
     if ix[FIRST] == ix[B]:
-        copy(f, out, a, cells, back)
+        f.copy(out, a, cells, back)
     elif ix[B] == ix[NEXT]:
-        copy(f, out, a, cells, front)
+        f.copy(out, a, cells, front)
     else:
-        combine(f, out, a, cells, front, cells, back)
+        f.combine(out, a, cells, front, cells, back)
 
 
 def covering(ix: Index, table: Index, sequence: int) -> list[int]:
@@ -107,9 +101,4 @@ def covering(ix: Index, table: Index, sequence: int) -> list[int]:
     return [int(ix[SLOTS]) + MIDDLE, *(slot(ix, earlier) for earlier in (*front, *own))]
 
 
-def move(ix: Index, table: Index, sequence: int) -> None:
-    for pointer in (L, R, A, B):
-        ix[pointer] += sequence
-
-
-DABA = Algorithm("daba", "DABA", layout, evict, slide, query, covering, move, many_ranges=False, any_start=False)
+DABA = Algorithm("daba", "DABA", layout, slide, query, covering, many_ranges=False)

@@ -16,9 +16,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.kernels.algorithms.algorithm import Algorithm, KernelShape, MemoryLayout, stay
-from weft.kernels.compiled.cells import COMMUTES, NEXT, SLOTS, Index, Memory, combine, copy, forget
-from weft.kernels.compiled.pointers import jitable
+from weft.kernels.algorithms.algorithm import Algorithm, KernelShape, MemoryLayout
+from weft.kernels.compiled.cells import COMMUTES, NEXT, SLOTS, Index, Memory, forget, jitable
 
 #: Cell 0 belongs to no node; the right end of a range is gathered in it.
 RIGHT = 0
@@ -31,18 +30,13 @@ def layout(shape: KernelShape) -> MemoryLayout:
 
 
 @jitable
-def evict(f: Any, cells: Memory, ix: Index, table: Index, starts: Any, at: int) -> None:
-    forget(ix, starts[at])
-
-
-@jitable
 def slide(f: Any, cells: Memory, ix: Index, table: Index, starts: Any, at: int, incoming: Memory, i: int) -> None:
-    evict(f, cells, ix, table, starts, at)
+    forget(ix, starts[at])
     node = ix[SLOTS] + (ix[NEXT] & (ix[SLOTS] - 1))
-    copy(f, cells, node, incoming, i)
+    f.copy(cells, node, incoming, i)
     node >>= 1
     while node >= ROOT:
-        combine(f, cells, node, cells, 2 * node, cells, 2 * node + 1)
+        f.combine(cells, node, cells, 2 * node, cells, 2 * node + 1)
         node >>= 1
     ix[NEXT] += 1
 
@@ -52,7 +46,7 @@ def query(f: Any, cells: Memory, ix: Index, table: Index, start: int, j: int, ou
     leaves = ix[SLOTS]
     oldest, newest = start & (leaves - 1), (ix[NEXT] - 1) & (leaves - 1)
     if ix[NEXT] - start == leaves and ix[COMMUTES]:
-        copy(f, out, a, cells, ROOT)
+        f.copy(out, a, cells, ROOT)
     elif oldest <= newest:
         _append_range(f, cells, leaves + oldest, leaves + newest + 1, True, out, a)
     else:
@@ -67,25 +61,25 @@ def _append_range(f: Any, cells: Memory, left: int, right: int, is_first: bool, 
     while left < right:
         if left & 1:
             if is_first:
-                copy(f, out, a, cells, left)
+                f.copy(out, a, cells, left)
                 is_first = False
             else:
-                combine(f, out, a, out, a, cells, left)
+                f.combine(out, a, out, a, cells, left)
             left += 1
         if right & 1:
             right -= 1
             if nothing_right:
-                copy(f, cells, RIGHT, cells, right)
+                f.copy(cells, RIGHT, cells, right)
                 nothing_right = False
             else:
-                combine(f, cells, RIGHT, cells, right, cells, RIGHT)
+                f.combine(cells, RIGHT, cells, right, cells, RIGHT)
         left >>= 1
         right >>= 1
     if not nothing_right:
         if is_first:
-            copy(f, out, a, cells, RIGHT)
+            f.copy(out, a, cells, RIGHT)
         else:
-            combine(f, out, a, out, a, cells, RIGHT)
+            f.combine(out, a, out, a, cells, RIGHT)
 
 
 def covering(ix: Index, table: Index, sequence: int) -> list[int]:
@@ -93,4 +87,4 @@ def covering(ix: Index, table: Index, sequence: int) -> list[int]:
     return [leaf >> height for height in range(leaf.bit_length())]
 
 
-FLATFAT = Algorithm("flatfat", "FlatFAT", layout, evict, slide, query, covering, stay)
+FLATFAT = Algorithm("flatfat", "FlatFAT", layout, slide, query, covering)

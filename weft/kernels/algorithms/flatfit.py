@@ -24,9 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from weft.kernels.algorithms.algorithm import Algorithm, KernelShape, MemoryLayout, stay
-from weft.kernels.compiled.cells import BASE, FIRST, NEXT, SLOTS, Index, Memory, combine, copy, forget, slot
-from weft.kernels.compiled.pointers import jitable
+from weft.kernels.algorithms.algorithm import Algorithm, KernelShape, MemoryLayout
+from weft.kernels.compiled.cells import BASE, FIRST, NEXT, SLOTS, Index, Memory, forget, jitable, slot
 
 
 def layout(shape: KernelShape) -> MemoryLayout:
@@ -35,15 +34,10 @@ def layout(shape: KernelShape) -> MemoryLayout:
 
 
 @jitable
-def evict(f: Any, cells: Memory, ix: Index, table: Index, starts: Any, at: int) -> None:
-    forget(ix, starts[at])
-
-
-@jitable
 def slide(f: Any, cells: Memory, ix: Index, table: Index, starts: Any, at: int, incoming: Memory, i: int) -> None:
-    evict(f, cells, ix, table, starts, at)
+    forget(ix, starts[at])
     newest = slot(ix, ix[NEXT])
-    copy(f, cells, newest, incoming, i)
+    f.copy(cells, newest, incoming, i)
     ix[NEXT] += 1
     table[newest] = ix[NEXT]
 
@@ -60,10 +54,10 @@ def query(f: Any, cells: Memory, ix: Index, table: Index, start: int, j: int, ou
     while depth > 0:
         depth -= 1
         longer = table[visits + depth]
-        combine(f, cells, longer, cells, longer, cells, cell)
+        f.combine(cells, longer, cells, longer, cells, cell)
         table[longer] = ix[NEXT]
         cell = longer
-    copy(f, out, a, cells, cell)
+    f.copy(out, a, cells, cell)
 
 
 def covering(ix: Index, table: Index, sequence: int) -> list[int]:
@@ -73,4 +67,4 @@ def covering(ix: Index, table: Index, sequence: int) -> list[int]:
     return [int(cell) for cell in cells[covers]]
 
 
-FLATFIT = Algorithm("flatfit", "FlatFIT", layout, evict, slide, query, covering, stay)
+FLATFIT = Algorithm("flatfit", "FlatFIT", layout, slide, query, covering)

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.kernels.algorithms.algorithm import Algorithm, KernelShape, MemoryLayout, stay
-from weft.kernels.compiled.cells import NEXT, Index, Memory, combine, copy, forget, slot
-from weft.kernels.compiled.pointers import jitable
+from weft.kernels.algorithms.algorithm import Algorithm, KernelShape, MemoryLayout
+from weft.kernels.compiled.cells import NEXT, Index, Memory, forget, jitable, slot
 
 
 def layout(shape: KernelShape) -> MemoryLayout:
@@ -23,26 +22,21 @@ def layout(shape: KernelShape) -> MemoryLayout:
 
 
 @jitable
-def evict(f: Any, cells: Memory, ix: Index, table: Index, starts: Any, at: int) -> None:
-    forget(ix, starts[at])
-
-
-@jitable
 def slide(f: Any, cells: Memory, ix: Index, table: Index, starts: Any, at: int, incoming: Memory, i: int) -> None:
-    evict(f, cells, ix, table, starts, at)
-    copy(f, cells, slot(ix, ix[NEXT]), incoming, i)
+    forget(ix, starts[at])
+    f.copy(cells, slot(ix, ix[NEXT]), incoming, i)
     ix[NEXT] += 1
 
 
 @jitable
 def query(f: Any, cells: Memory, ix: Index, table: Index, start: int, j: int, out: Memory, a: int) -> None:
-    copy(f, out, a, cells, slot(ix, start))
+    f.copy(out, a, cells, slot(ix, start))
     for sequence in range(start + 1, ix[NEXT]):
-        combine(f, out, a, out, a, cells, slot(ix, sequence))
+        f.combine(out, a, out, a, cells, slot(ix, sequence))
 
 
 def covering(ix: Index, table: Index, sequence: int) -> list[int]:
     return [slot(ix, sequence)]
 
 
-PANES = Algorithm("panes", "Panes", layout, evict, slide, query, covering, stay)
+PANES = Algorithm("panes", "Panes", layout, slide, query, covering)

@@ -9,13 +9,13 @@ Many ranges  yes
 
     prefix of partial k   c(k) = v(0) ⊕ … ⊕ v(k)          window a … k   = c(k) ⊖ c(a − 1)
 
-Whole numbers may wrap: the difference is right whenever the window's own sum fits. Rounding errors, and multisets,
-would grow for ever. For them the prefix starts over every n partials, so that a window touches at most two blocks
+Whole numbers may wrap: the difference is right whenever the window's own sum fits. Multisets would grow for ever. For
+them the prefix starts over every n partials, so that a window touches at most two blocks
 
     ── block ──│── block ──          a … k   = (c(end) ⊖ c(a − 1)) ⊕ c(k)
         a      │      k
 
-and no value is older than two windows; rounding errors are carried along (see `row_arithmetic`).
+and no value is older than two windows.
 """
 
 from __future__ import annotations
@@ -23,52 +23,29 @@ from __future__ import annotations
 from typing import Any
 
 from weft.kernels.algorithms.algorithm import Algorithm, KernelShape, MemoryLayout
-from weft.kernels.compiled.cells import (
-    EXACT,
-    FIRST,
-    NEXT,
-    OWN,
-    SLOTS,
-    Index,
-    Memory,
-    begin,
-    between,
-    combine,
-    extend,
-    hold_from,
-    settle,
-    slot,
-)
-from weft.kernels.compiled.pointers import jitable
+from weft.kernels.compiled.cells import FIRST, NEXT, OWN, Index, Memory, hold_from, jitable, slot
 
 #: Partials in a block (0: all of them), and the first partials of the newest block and of the one before it.
 BLOCK, NEWEST_BLOCK, BLOCK_BEFORE = OWN, OWN + 1, OWN + 2
 
 
 def layout(shape: KernelShape) -> MemoryLayout:
-    """The ring, one cell to work in, and, where arithmetic is not exact, as many cells for carries."""
-    cells = shape.capacity + 2
-    block = shape.capacity if shape.restarts else 0
-    return MemoryLayout(cells if shape.exact else 2 * cells, own=(block, 0, 0), slots=shape.capacity + 1, carry=cells)
-
-
-@jitable
-def evict(f: Any, cells: Memory, ix: Index, table: Index, starts: Any, at: int) -> None:
-    ix[FIRST] = starts[at]
-    hold_from(ix, starts[at] - 1)
+    block = shape.capacity if shape.grows else 0
+    return MemoryLayout(shape.capacity + 1, own=(block, shape.first, shape.first), slots=shape.capacity + 1)
 
 
 @jitable
 def slide(f: Any, cells: Memory, ix: Index, table: Index, starts: Any, at: int, incoming: Memory, i: int) -> None:
-    evict(f, cells, ix, table, starts, at)
+    ix[FIRST] = starts[at]
+    hold_from(ix, starts[at] - 1)
     newest = ix[NEXT]
     if newest - ix[NEWEST_BLOCK] == ix[BLOCK] and ix[BLOCK] != 0:
         ix[BLOCK_BEFORE] = ix[NEWEST_BLOCK]
         ix[NEWEST_BLOCK] = newest
     if newest == ix[NEWEST_BLOCK]:
-        begin(f, cells, slot(ix, newest), incoming, i)
+        f.copy(cells, slot(ix, newest), incoming, i)
     else:
-        extend(f, cells, slot(ix, newest), slot(ix, newest - 1), incoming, i)
+        f.combine(cells, slot(ix, newest), cells, slot(ix, newest - 1), incoming, i)
     ix[NEXT] = newest + 1
 
 
@@ -76,33 +53,23 @@ def slide(f: Any, cells: Memory, ix: Index, table: Index, starts: Any, at: int, 
 def query(f: Any, cells: Memory, ix: Index, table: Index, start: int, j: int, out: Memory, a: int) -> None:
     newest, block = ix[NEXT] - 1, ix[NEWEST_BLOCK]
     if start >= block:
-        _sum_in_block(f, cells, ix, table, start, newest, block, out, a)
+        _sum_in_block(f, cells, ix, start, newest, block, out, a)
     else:
-        _sum_in_block(f, cells, ix, table, start, block - 1, ix[BLOCK_BEFORE], out, a)
-        scratch = ix[SLOTS]
-        settle(f, cells, scratch, cells, slot(ix, newest))
-        combine(f, out, a, out, a, cells, scratch)
+        _sum_in_block(f, cells, ix, start, block - 1, ix[BLOCK_BEFORE], out, a)
+        f.combine(out, a, out, a, cells, slot(ix, newest))
 
 
 @jitable
-def _sum_in_block(
-    f: Any, cells: Memory, ix: Index, table: Index, start: int, end: int, block: int, out: Memory, a: int
-) -> None:
+def _sum_in_block(f: Any, cells: Memory, ix: Index, start: int, end: int, block: int, out: Memory, a: int) -> None:
     if start == block:
-        settle(f, out, a, cells, slot(ix, end))
+        f.copy(out, a, cells, slot(ix, end))
     else:
-        between(f, out, a, cells, slot(ix, end), slot(ix, start - 1))
+        f.subtract(out, a, cells, slot(ix, end), cells, slot(ix, start - 1))
 
 
 def covering(ix: Index, table: Index, sequence: int) -> list[int]:
     end = int(ix[NEXT] if sequence >= ix[NEWEST_BLOCK] else ix[NEWEST_BLOCK])
-    carry = 0 if ix[EXACT] else int(ix[SLOTS]) + 1
-    return [slot(ix, later) + carry for later in range(sequence, end)]
+    return [slot(ix, later) for later in range(sequence, end)]
 
 
-def move(ix: Index, table: Index, sequence: int) -> None:
-    ix[NEWEST_BLOCK] += sequence
-    ix[BLOCK_BEFORE] += sequence
-
-
-PREFIX = Algorithm("prefix", "Prefix difference", layout, evict, slide, query, covering, move, inverts=True)
+PREFIX = Algorithm("prefix", "Prefix difference", layout, slide, query, covering, inverts=True)

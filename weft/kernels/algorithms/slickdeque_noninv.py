@@ -29,24 +29,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.kernels.algorithms.algorithm import Algorithm, KernelShape, MemoryLayout, stay
-from weft.kernels.compiled.cells import (
-    FIRST,
-    NEXT,
-    OWN,
-    SLOTS,
-    Index,
-    Memory,
-    combine,
-    copy,
-    displaces,
-    forget,
-    number_of_keys,
-    put,
-    put_span,
-    undisplaced,
-)
-from weft.kernels.compiled.pointers import jitable
+from weft.kernels.algorithms.algorithm import Algorithm, KernelShape, MemoryLayout
+from weft.kernels.compiled.cells import FIRST, NEXT, OWN, SLOTS, Index, Memory, forget, jitable
 
 #: Partials that are gathered before they are merged, how many are gathered now, and for how many there is room.
 BATCH, GATHERED, ROOM = OWN, OWN + 1, OWN + 2
@@ -89,19 +73,14 @@ def entries_at(ix: Index, keys: int) -> int:
 
 
 @jitable
-def evict(f: Any, cells: Memory, ix: Index, table: Index, starts: Any, at: int) -> None:
-    forget(ix, starts[at])
-
-
-@jitable
 def slide(f: Any, cells: Memory, ix: Index, table: Index, starts: Any, at: int, incoming: Memory, i: int) -> None:
     forget(ix, starts[at])
     gathered, peak = ix[GATHERED], ix[SLOTS] + ix[ROOM]
-    copy(f, cells, ix[SLOTS] + gathered, incoming, i)
+    f.copy(cells, ix[SLOTS] + gathered, incoming, i)
     if gathered == 0:
-        copy(f, cells, peak, incoming, i)
+        f.copy(cells, peak, incoming, i)
     else:
-        combine(f, cells, peak, cells, peak, incoming, i)
+        f.combine(cells, peak, cells, peak, incoming, i)
     ix[NEXT] += 1
     ix[GATHERED] = gathered + 1
     if gathered + 1 >= ix[BATCH]:
@@ -111,7 +90,7 @@ def slide(f: Any, cells: Memory, ix: Index, table: Index, starts: Any, at: int, 
 @jitable
 def merge(f: Any, cells: Memory, ix: Index, table: Index) -> None:
     """Brings the gathered partials into the deques."""
-    keys = number_of_keys(f)
+    keys = f.number_of_keys()
     slots, gathered = ix[SLOTS], ix[GATHERED]
     peak, kept_at, entries = slots + ix[ROOM], 2 * keys, entries_at(ix, keys)
     first_gathered = ix[NEXT] - gathered
@@ -119,15 +98,15 @@ def merge(f: Any, cells: Memory, ix: Index, table: Index) -> None:
     for key in range(keys):
         _drop_expired(ix, table, keys, key)
         head, length = table[key], table[keys + key]
-        while length > 0 and displaces(f, cells, peak, cells, (head + length - 1) & (slots - 1), key):
+        while length > 0 and f.displaces(cells, peak, cells, (head + length - 1) & (slots - 1), key):
             length -= 1
         if gathered - expired == 1:
             kept, table[kept_at] = 1, 0
         else:
-            kept = undisplaced(f, cells, slots + expired, gathered - expired, table, kept_at, key)
+            kept = f.undisplaced(cells, slots + expired, gathered - expired, table, kept_at, key)
         for n in range(kept - 1, -1, -1):
             source, to = expired + table[kept_at + n], (head + length) & (slots - 1)
-            put(f, cells, to, cells, slots + source, key)
+            f.put(cells, to, cells, slots + source, key)
             table[entries + to * keys + key] = first_gathered + source
             length += 1
         table[keys + key] = length
@@ -149,12 +128,12 @@ def query(f: Any, cells: Memory, ix: Index, table: Index, start: int, j: int, ou
         return
     if ix[GATHERED] > 0:
         merge(f, cells, ix, table)
-    keys = number_of_keys(f)
+    keys = f.number_of_keys()
     for key in range(keys):
         entry = 0
         while _last_start(ix, table, keys, key, entry) < start:
             entry += 1
-        put(f, out, a, cells, _cell(ix, table, keys, key, entry), key)
+        f.put(out, a, cells, _cell(ix, table, keys, key, entry), key)
 
 
 @jitable
@@ -180,7 +159,7 @@ def answer(
     if ix[GATHERED] > 0:
         merge(f, cells, ix, table)
     answers = 0
-    keys = number_of_keys(f)
+    keys = f.number_of_keys()
     for key in range(keys):
         j, entry, answers = 0 if all_due else due[a] - at, 0, 0
         while j < ranges:
@@ -190,7 +169,7 @@ def answer(
             end = _first_after(starts, at + j, at + ranges, _last_start(ix, table, keys, key, entry)) - at
             number = end - j if all_due else _number_before(due, a + answers, at + end)
             room = ranges - j if all_due else number
-            put_span(f, out, a + answers, number, room, cells, _cell(ix, table, keys, key, entry), key)
+            f.put_span(out, a + answers, number, room, cells, _cell(ix, table, keys, key, entry), key)
             answers += number
             j = end if all_due else due[a + answers] - at
     return answers
@@ -243,18 +222,18 @@ def _cell(ix: Index, table: Index, keys: int, key: int, entry: int) -> int:
 
 @jitable
 def _answer_from_head_and_peak(f: Any, cells: Memory, ix: Index, table: Index, out: Memory, a: int) -> None:
-    keys = number_of_keys(f)
+    keys = f.number_of_keys()
     peak = ix[SLOTS] + ix[ROOM]
     for key in range(keys):
         _drop_expired(ix, table, keys, key)
         head = table[key]
-        if table[keys + key] == 0 or displaces(f, cells, peak, cells, head, key):
+        if table[keys + key] == 0 or f.displaces(cells, peak, cells, head, key):
             head = peak
-        put(f, out, a, cells, head, key)
+        f.put(out, a, cells, head, key)
 
 
 def covering(ix: Index, table: Index, sequence: int) -> list[int]:
-    """For a gathered partial: its own cell, and the peak. Those in the deques: see `weft/kernels/deques.py`."""
+    """For a gathered partial: its own cell, and the peak. Those in the deques: see `DequeKernel`."""
     slots, gathered = int(ix[SLOTS]), int(ix[GATHERED])
     return [slots + sequence - (int(ix[NEXT]) - gathered), slots + int(ix[ROOM])]
 
@@ -263,11 +242,9 @@ SLICKDEQUE_NONINV = Algorithm(
     "slickdeque_noninv",
     "SlickDeque (Non-Inv)",
     layout,
-    evict,
     slide,
     query,
     covering,
-    stay,
     answer,
     selects=True,
     data_independent=False,

@@ -20,43 +20,37 @@ from __future__ import annotations
 from typing import Any
 
 from weft.kernels.algorithms.algorithm import Algorithm, KernelShape, MemoryLayout
-from weft.kernels.compiled.cells import FIRST, NEXT, OWN, SLOTS, Index, Memory, combine, copy, forget, slot
-from weft.kernels.compiled.pointers import jitable
+from weft.kernels.compiled.cells import FIRST, NEXT, OWN, SLOTS, Index, Memory, forget, jitable, slot
 
 #: Where the front stack ends and the back stack begins.
 BACK = OWN
 
 
 def layout(shape: KernelShape) -> MemoryLayout:
-    return MemoryLayout(rows=shape.capacity + 1, own=(0,))
+    return MemoryLayout(rows=shape.capacity + 1, own=(shape.first,))
 
 
 @jitable
-def evict(f: Any, cells: Memory, ix: Index, table: Index, starts: Any, at: int) -> None:
-    if starts[at] > ix[BACK]:
-        _flip(f, cells, ix, table)
-    forget(ix, starts[at])
-
-
-@jitable
-def _flip(f: Any, cells: Memory, ix: Index, table: Index) -> None:
+def _flip(f: Any, cells: Memory, ix: Index) -> None:
     later = slot(ix, ix[NEXT] - 1)
     for sequence in range(ix[NEXT] - 2, ix[BACK] - 1, -1):
         earlier = slot(ix, sequence)
-        combine(f, cells, earlier, cells, earlier, cells, later)
+        f.combine(cells, earlier, cells, earlier, cells, later)
         later = earlier
     ix[BACK] = ix[NEXT]
 
 
 @jitable
 def slide(f: Any, cells: Memory, ix: Index, table: Index, starts: Any, at: int, incoming: Memory, i: int) -> None:
-    evict(f, cells, ix, table, starts, at)
+    if starts[at] > ix[BACK]:
+        _flip(f, cells, ix)
+    forget(ix, starts[at])
     newest = ix[NEXT]
-    copy(f, cells, slot(ix, newest), incoming, i)
+    f.copy(cells, slot(ix, newest), incoming, i)
     if newest == ix[BACK]:
-        copy(f, cells, ix[SLOTS], incoming, i)
+        f.copy(cells, ix[SLOTS], incoming, i)
     else:
-        combine(f, cells, ix[SLOTS], cells, ix[SLOTS], incoming, i)
+        f.combine(cells, ix[SLOTS], cells, ix[SLOTS], incoming, i)
     ix[NEXT] = newest + 1
 
 
@@ -64,11 +58,11 @@ def slide(f: Any, cells: Memory, ix: Index, table: Index, starts: Any, at: int, 
 def query(f: Any, cells: Memory, ix: Index, table: Index, start: int, j: int, out: Memory, a: int) -> None:
     front, back = slot(ix, ix[FIRST]), ix[SLOTS]
     if ix[FIRST] == ix[BACK]:
-        copy(f, out, a, cells, back)
+        f.copy(out, a, cells, back)
     elif ix[BACK] == ix[NEXT]:
-        copy(f, out, a, cells, front)
+        f.copy(out, a, cells, front)
     else:
-        combine(f, out, a, cells, front, cells, back)
+        f.combine(out, a, cells, front, cells, back)
 
 
 def covering(ix: Index, table: Index, sequence: int) -> list[int]:
@@ -77,19 +71,12 @@ def covering(ix: Index, table: Index, sequence: int) -> list[int]:
     return [slot(ix, earlier) for earlier in range(int(ix[FIRST]), sequence + 1)]
 
 
-def move(ix: Index, table: Index, sequence: int) -> None:
-    ix[BACK] += sequence
-
-
 TWO_STACKS = Algorithm(
     "two_stacks",
     "TwoStacks",
     layout,
-    evict,
     slide,
     query,
     covering,
-    move,
     many_ranges=False,
-    any_start=False,
 )

@@ -2,50 +2,28 @@
 
 A row holds one partial of every group key: column after column, and in a column key after key, so that a loop over
 keys runs through successive memory and becomes vector instructions. A row operation is a function (z, x, y, width,
-columns, carry) of the addresses of three rows, the number of keys, the number of columns, and, for accumulators, the
-distance in bytes from a row to the row that holds its carry. Kernels, compiled once, call them through pointers; a new
-aggregate function brings new row operations and no kernel is compiled again.
-
-An **accumulator** is a row that partials are added to and taken out of again. With whole numbers that is exact. A
-sum of DOUBLEs takes the rounding error of every step along in the carry (Neumaier's summation, its error term found by
-Knuth's two-sum): after 1e17 has come and gone, what is left is what was there before it.
+columns) of the addresses of three rows, the number of keys, and the number of columns. Kernels, compiled once, call
+them through pointers; a new aggregate function brings new row operations and no kernel is compiled again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba import cfunc, types
+from numba.extending import intrinsic
 
-from weft.kernels.compiled.cells import RowPointers
-from weft.kernels.compiled.pointers import call_row_operation, floats_at, ints_at, jitable
+from weft.kernels.compiled.cells import Arithmetic, floats_at, ints_at, jitable
+from weft.kernels.compiled.number_arithmetic import Add, AddPairs, Greatest, Least, SingleNumber
 
-RowOperation: TypeAlias = Callable[[int, int, int, int, int, int], None]
+RowOperation: TypeAlias = Callable[[int, int, int, int, int], None]
 
-_SIGNATURE = types.void(*[types.intp] * 6)
-
-
-@dataclass(frozen=True, slots=True)
-class Subtraction:
-    """What a kernel that takes expired partials out again needs, beyond `combine`."""
-
-    extend: RowOperation
-    """Accumulator z = accumulator x ⊕ row y."""
-
-    lose: RowOperation
-    """Accumulator z = z ⊖ row x."""
-
-    swap: RowOperation
-    """Accumulator z = z ⊕ row x ⊖ row y: one partial in and one out, in one pass."""
-
-    settle: RowOperation
-    """Row z = the value of accumulator x."""
-
-    between: RowOperation
-    """Row z = accumulator x ⊖ accumulator y."""
+_SIGNATURE = types.void(*[types.intp] * 5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +33,23 @@ class RowArithmetic:
     combine: RowOperation
     """Row z = row x ⊕ row y."""
 
-    subtraction: Subtraction | None = None
+    subtract: RowOperation | None = None
+    """Row z = row x ⊖ row y."""
+
+    swap: RowOperation | None = None
+    """Row z = row z ⊕ row x ⊖ row y."""
+
+    order: int = 0
+    """Which records displace others: GREATEST or LEAST, and FLOATS if they are floats. 0 where none does."""
+
+    ufunc: np.ufunc | None = None
+    """Combines each column of a sum by itself, or records of one column."""
+
+    of_one_key: Mapping[int, type[SingleNumber]] = field(default_factory=dict)
+    """The arithmetic of a single key, by the number of columns."""
+
+
+GREATEST, LEAST, FLOATS = 1, 2, 4
 
 
 @cache
@@ -64,125 +58,62 @@ def row_operation(operation: RowOperation) -> Any:
     return cfunc(_SIGNATURE, cache=True)(operation)
 
 
-def address_of(operation: RowOperation) -> int:
+def address_of(operation: RowOperation | None) -> int:
     """Where the machine code of an operation is, while the process lives."""
-    return int(row_operation(operation).address)
+    return 0 if operation is None else int(row_operation(operation).address)
 
 
 # Whole numbers: they may wrap. A difference of wrapped sums is right whenever the window's own sum fits.
 
 
-def add_ints(z: int, x: int, y: int, width: int, columns: int, carry: int) -> None:
+def add_ints(z: int, x: int, y: int, width: int, columns: int) -> None:
     to, left, right = ints_at(z), ints_at(x), ints_at(y)
     for k in range(width * columns):
         to[k] = left[k] + right[k]
 
 
-def lose_ints(z: int, x: int, y: int, width: int, columns: int, carry: int) -> None:
-    to, gone = ints_at(z), ints_at(x)
-    for k in range(width * columns):
-        to[k] -= gone[k]
+def subtract_ints(z: int, x: int, y: int, width: int, columns: int) -> None:
+    to, left, right = ints_at(z), ints_at(x), ints_at(y)
+    if z == x:
+        # Where it is plain that nothing overlaps in another way, this becomes vector instructions.
+        for k in range(width * columns):
+            to[k] -= right[k]
+    else:
+        for k in range(width * columns):
+            to[k] = left[k] - right[k]
 
 
-def swap_ints(z: int, x: int, y: int, width: int, columns: int, carry: int) -> None:
+def swap_ints(z: int, x: int, y: int, width: int, columns: int) -> None:
     to, come, gone = ints_at(z), ints_at(x), ints_at(y)
     for k in range(width * columns):
         to[k] += come[k] - gone[k]
 
 
-def copy_words(z: int, x: int, y: int, width: int, columns: int, carry: int) -> None:
-    to, source = ints_at(z), ints_at(x)
-    for k in range(width * columns):
-        to[k] = source[k]
+ADD_INTS = RowArithmetic(add_ints, subtract_ints, swap_ints, ufunc=np.add, of_one_key={1: Add, 2: AddPairs})
+
+# DOUBLEs, one column. Rows are finite: NaN and the infinities are counted apart (see `monoids.NONFINITE`).
 
 
-def subtract_ints(z: int, x: int, y: int, width: int, columns: int, carry: int) -> None:
-    to, newer, older = ints_at(z), ints_at(x), ints_at(y)
-    for k in range(width * columns):
-        to[k] = newer[k] - older[k]
-
-
-ADD_INTS = RowArithmetic(
-    combine=add_ints,
-    subtraction=Subtraction(extend=add_ints, lose=lose_ints, swap=swap_ints, settle=copy_words, between=subtract_ints),
-)
-
-# DOUBLEs, one column. Rows are finite: NaN and the infinities are counted apart (see `statistics.nonfinite`).
-
-
-@jitable
-def two_sum(a: float, b: float) -> tuple[float, float]:
-    """The rounded sum of two numbers, and exactly what the rounding lost."""
-    total = a + b
-    b_seen = total - a
-    return total, (a - (total - b_seen)) + (b - b_seen)
-
-
-def add_floats(z: int, x: int, y: int, width: int, columns: int, carry: int) -> None:
+def add_floats(z: int, x: int, y: int, width: int, columns: int) -> None:
     to, left, right = floats_at(z), floats_at(x), floats_at(y)
     for k in range(width):
         to[k] = left[k] + right[k]
 
 
-def extend_floats(z: int, x: int, y: int, width: int, columns: int, carry: int) -> None:
-    to, to_carry = floats_at(z), floats_at(z + carry)
-    source, source_carry, come = floats_at(x), floats_at(x + carry), floats_at(y)
-    for k in range(width):
-        total, lost = two_sum(source[k], come[k])
-        to_carry[k] = source_carry[k] + lost
-        to[k] = total
-
-
-def lose_floats(z: int, x: int, y: int, width: int, columns: int, carry: int) -> None:
-    to, to_carry, gone = floats_at(z), floats_at(z + carry), floats_at(x)
-    for k in range(width):
-        total, lost = two_sum(to[k], -gone[k])
-        to_carry[k] += lost
-        to[k] = total
-
-
-def swap_floats(z: int, x: int, y: int, width: int, columns: int, carry: int) -> None:
-    to, to_carry, come, gone = floats_at(z), floats_at(z + carry), floats_at(x), floats_at(y)
-    for k in range(width):
-        change, lost_in_change = two_sum(come[k], -gone[k])
-        total, lost = two_sum(to[k], change)
-        to_carry[k] += lost + lost_in_change
-        to[k] = total
-
-
-def settle_floats(z: int, x: int, y: int, width: int, columns: int, carry: int) -> None:
-    to, source, source_carry = floats_at(z), floats_at(x), floats_at(x + carry)
-    for k in range(width):
-        to[k] = source[k] + source_carry[k]
-
-
-def between_floats(z: int, x: int, y: int, width: int, columns: int, carry: int) -> None:
-    to = floats_at(z)
-    newer, newer_carry, older, older_carry = floats_at(x), floats_at(x + carry), floats_at(y), floats_at(y + carry)
-    for k in range(width):
-        total, lost = two_sum(newer[k], -older[k])
-        to[k] = total + (lost + (newer_carry[k] - older_carry[k]))
-
-
-ADD_FLOATS = RowArithmetic(
-    combine=add_floats,
-    subtraction=Subtraction(
-        extend=extend_floats, lose=lose_floats, swap=swap_floats, settle=settle_floats, between=between_floats
-    ),
-)
+ADD_FLOATS = RowArithmetic(add_floats, ufunc=np.add, of_one_key={1: Add})
 
 # Least and greatest. There is no NaN among floats: it is counted apart. Records of several columns compare column by
 # column; equal records are alike, so it does not matter which of them is kept.
 
 
-def greatest_floats(z: int, x: int, y: int, width: int, columns: int, carry: int) -> None:
+def greatest_floats(z: int, x: int, y: int, width: int, columns: int) -> None:
     to, left, right = floats_at(z), floats_at(x), floats_at(y)
     for k in range(width):
         a, b = left[k], right[k]
         to[k] = a if a > b else b
 
 
-def least_floats(z: int, x: int, y: int, width: int, columns: int, carry: int) -> None:
+def least_floats(z: int, x: int, y: int, width: int, columns: int) -> None:
     to, left, right = floats_at(z), floats_at(x), floats_at(y)
     for k in range(width):
         a, b = left[k], right[k]
@@ -199,7 +130,7 @@ def record_exceeds(left: Any, right: Any, k: int, width: int, columns: int) -> b
     return False
 
 
-def greatest_ints(z: int, x: int, y: int, width: int, columns: int, carry: int) -> None:
+def greatest_ints(z: int, x: int, y: int, width: int, columns: int) -> None:
     to, left, right = ints_at(z), ints_at(x), ints_at(y)
     if columns == 1:
         for k in range(width):
@@ -211,7 +142,7 @@ def greatest_ints(z: int, x: int, y: int, width: int, columns: int, carry: int) 
                 to[c * width + k] = source[c * width + k]
 
 
-def least_ints(z: int, x: int, y: int, width: int, columns: int, carry: int) -> None:
+def least_ints(z: int, x: int, y: int, width: int, columns: int) -> None:
     to, left, right = ints_at(z), ints_at(x), ints_at(y)
     if columns == 1:
         for k in range(width):
@@ -223,13 +154,13 @@ def least_ints(z: int, x: int, y: int, width: int, columns: int, carry: int) -> 
                 to[c * width + k] = source[c * width + k]
 
 
-GREATEST_FLOATS = RowArithmetic(combine=greatest_floats)
-LEAST_FLOATS = RowArithmetic(combine=least_floats)
-GREATEST_INTS = RowArithmetic(combine=greatest_ints)
-LEAST_INTS = RowArithmetic(combine=least_ints)
+GREATEST_FLOATS = RowArithmetic(greatest_floats, order=GREATEST | FLOATS, ufunc=np.maximum, of_one_key={1: Greatest})
+LEAST_FLOATS = RowArithmetic(least_floats, order=LEAST | FLOATS, ufunc=np.minimum, of_one_key={1: Least})
+GREATEST_INTS = RowArithmetic(greatest_ints, order=GREATEST, ufunc=np.maximum, of_one_key={1: Greatest})
+LEAST_INTS = RowArithmetic(least_ints, order=LEAST, ufunc=np.minimum, of_one_key={1: Least})
 
 
-def merge_moments(z: int, x: int, y: int, width: int, columns: int, carry: int) -> None:
+def merge_moments(z: int, x: int, y: int, width: int, columns: int) -> None:
     """Chan, Golub and LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances"."""
     to, left, right = floats_at(z), floats_at(x), floats_at(y)
     for k in range(width):
@@ -246,7 +177,22 @@ def merge_moments(z: int, x: int, y: int, width: int, columns: int, carry: int) 
         to[2 * width + k] = m2
 
 
-MERGE_MOMENTS = RowArithmetic(combine=merge_moments)
+MERGE_MOMENTS = RowArithmetic(merge_moments)
+
+
+# --- kernels over rows ------------------------------------------------------------------------------------------------
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _call(typing_context: Any, function: Any, z: Any, x: Any, y: Any, width: Any, columns: Any) -> Any:
+    """In compiled code: calls the compiled row operation at address `function`."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = ir.FunctionType(ir.VoidType(), [ir.IntType(64)] * 5)
+        builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * 6), generate
 
 
 @jitable
@@ -254,74 +200,51 @@ def _row(f: RowPointers, base: int, row: int) -> int:
     return base + row * f.width * f.columns * 8
 
 
-@jitable
-def _operate(f: RowPointers, function: int, z: int, x: int, y: int) -> None:
-    call_row_operation(function, z, x, y, f.width, f.columns, f.carry)
+class _Pointers(NamedTuple):
+    combine_at: int
+    subtract_at: int
+    swap_at: int
+    order: int
+    width: int
+    columns: int
 
 
-@jitable
-def _copy_row(f: RowPointers, z: int, x: int) -> None:
-    to, source = ints_at(z), ints_at(x)
-    for k in range(f.width * f.columns):
-        to[k] = source[k]
+class RowPointers(_Pointers, Arithmetic):
+    """Arithmetic on rows: addresses of row operations, and the shape of a row."""
 
+    def number_of_keys(self) -> int:
+        return self.width
 
-def combine(f: RowPointers, to: int, dst: int, left: int, a: int, right: int, b: int) -> None:
-    _operate(f, f.combine_at, _row(f, to, dst), _row(f, left, a), _row(f, right, b))
+    def combine(self, to: int, dst: int, left: int, a: int, right: int, b: int) -> None:
+        z, x, y = _row(self, to, dst), _row(self, left, a), _row(self, right, b)
+        _call(self.combine_at, z, x, y, self.width, self.columns)
 
+    def subtract(self, to: int, dst: int, left: int, a: int, right: int, b: int) -> None:
+        z, x, y = _row(self, to, dst), _row(self, left, a), _row(self, right, b)
+        _call(self.subtract_at, z, x, y, self.width, self.columns)
 
-def copy(f: RowPointers, to: int, dst: int, source: int, a: int) -> None:
-    _copy_row(f, _row(f, to, dst), _row(f, source, a))
+    def swap(self, cells: int, dst: int, source: int, a: int, old: int) -> None:
+        z, x, y = _row(self, cells, dst), _row(self, source, a), _row(self, cells, old)
+        _call(self.swap_at, z, x, y, self.width, self.columns)
 
+    def copy(self, to: int, dst: int, source: int, a: int) -> None:
+        z, x = ints_at(_row(self, to, dst)), ints_at(_row(self, source, a))
+        for k in range(self.width * self.columns):
+            z[k] = x[k]
 
-def begin(f: RowPointers, cells: int, acc: int, source: int, a: int) -> None:
-    _copy_row(f, _row(f, cells, acc), _row(f, source, a))
-    if f.carry != 0:
-        carry = ints_at(_row(f, cells, acc) + f.carry)
-        for k in range(f.width * f.columns):
-            carry[k] = 0
+    def put(self, to: int, dst: int, source: int, a: int, key: int) -> None:
+        z, x = ints_at(_row(self, to, dst)), ints_at(_row(self, source, a))
+        for c in range(self.columns):
+            z[c * self.width + key] = x[c * self.width + key]
 
-
-def adopt(f: RowPointers, cells: int, acc: int, other: int) -> None:
-    _copy_row(f, _row(f, cells, acc), _row(f, cells, other))
-    if f.carry != 0:
-        _copy_row(f, _row(f, cells, acc) + f.carry, _row(f, cells, other) + f.carry)
-
-
-def extend(f: RowPointers, cells: int, acc: int, other: int, source: int, a: int) -> None:
-    _operate(f, f.extend_at, _row(f, cells, acc), _row(f, cells, other), _row(f, source, a))
-
-
-def lose(f: RowPointers, cells: int, acc: int, source: int, a: int) -> None:
-    _operate(f, f.lose_at, _row(f, cells, acc), _row(f, source, a), 0)
-
-
-def swap(f: RowPointers, cells: int, acc: int, source: int, a: int, old: int) -> None:
-    _operate(f, f.swap_at, _row(f, cells, acc), _row(f, source, a), _row(f, cells, old))
-
-
-def settle(f: RowPointers, to: int, dst: int, cells: int, acc: int) -> None:
-    _operate(f, f.settle_at, _row(f, to, dst), _row(f, cells, acc), 0)
-
-
-def between(f: RowPointers, to: int, dst: int, cells: int, newer: int, older: int) -> None:
-    _operate(f, f.between_at, _row(f, to, dst), _row(f, cells, newer), _row(f, cells, older))
-
-
-def displaces(f: RowPointers, new: int, a: int, old: int, b: int, key: int) -> bool:
-    x, y = _row(f, new, a), _row(f, old, b)
-    if f.order >= 3:
-        v, w = floats_at(x)[key], floats_at(y)[key]
-        return bool(v >= w if f.order == 3 else v <= w)
-    newer, older = ints_at(x), ints_at(y)
-    for c in range(f.columns):
-        p, q = newer[c * f.width + key], older[c * f.width + key]
-        if p != q:
-            return bool((p > q) == (f.order == 1))
-    return True
-
-
-def put(f: RowPointers, to: int, dst: int, source: int, a: int, key: int) -> None:
-    z, x = ints_at(_row(f, to, dst)), ints_at(_row(f, source, a))
-    for c in range(f.columns):
-        z[c * f.width + key] = x[c * f.width + key]
+    def displaces(self, new: int, a: int, old: int, b: int, key: int) -> bool:
+        x, y = _row(self, new, a), _row(self, old, b)
+        if self.order & FLOATS:
+            v, w = floats_at(x)[key], floats_at(y)[key]
+            return bool(v >= w if self.order & GREATEST else v <= w)
+        newer, older = ints_at(x), ints_at(y)
+        for c in range(self.columns):
+            p, q = newer[c * self.width + key], older[c * self.width + key]
+            if p != q:
+                return bool((p > q) == (self.order == GREATEST))
+        return True

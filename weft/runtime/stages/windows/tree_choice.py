@@ -181,10 +181,7 @@ def _admitted(statistic: Statistic) -> tuple[str, ...]:
     return tuple(
         name
         for name, algorithm in ALGORITHMS.items()
-        if name in DUE_AWARE
-        and why_not(algorithm, statistic, ranges=2) is None
-        and (statistic.exact or not algorithm.inverts)
-        and algorithm.data_independent
+        if name in DUE_AWARE and why_not(algorithm, statistic, ranges=2) is None and algorithm.data_independent
     )
 
 

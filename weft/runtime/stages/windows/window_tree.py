@@ -22,10 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.algebra import Window
-from weft.kernels.compiled.row_arithmetic import ADD_FLOATS, ADD_INTS
 from weft.kernels.grouped import AnswerRows, GroupedWindows, KernelPartials, WindowAnswers, bytes_per_key
 from weft.kernels.sparse import Crowd, SparseWindows, bytes_per_partial
-from weft.kernels.statistic import Array, Columns, Number, Statistic, fold
+from weft.kernels.statistic import Array, Columns, Statistic, fold
 from weft.windows.slicing import (
     distinct_ranges,
     edges_between,
@@ -341,10 +340,9 @@ class Folding:
         columns = tuple(column[self._order] for column in records)
         if len(self.codes) == len(self._order):
             return columns
-        combine = _REDUCERS.get(statistic.number) or (np.add if statistic.rows in (ADD_INTS, ADD_FLOATS) else None)
-        if combine is not None:
+        if statistic.ufunc is not None:
             begins = np.flatnonzero(self._is_first)
-            return tuple(combine.reduceat(column, begins) for column in columns)
+            return tuple(statistic.ufunc.reduceat(column, begins) for column in columns)
         return fold(statistic, columns, np.cumsum(self._is_first) - 1, len(self.codes))
 
 
@@ -354,13 +352,6 @@ def folded(
     """The records with equal codes combined: the codes, ascending, and one record each."""
     folding = Folding(codes)
     return folding.codes, {name: folding.combined(each, records[name]) for name, each in statistics.items()}
-
-
-_REDUCERS: dict[Number | None, np.ufunc] = {
-    Number.ADD: np.add,
-    Number.GREATEST: np.maximum,
-    Number.LEAST: np.minimum,
-}
 
 
 def _joined(parts: Sequence[SlicePartials], statistics: Mapping[str, Statistic]) -> SlicePartials:
