@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.algebra import Query
-from weft.federation.distribution.substreams import interest_in, split_of, wanted_of
-from weft.predicates.domains import floating
+from weft.federation.distribution.substreams import StreamSplit, split_of, wanted_of
+from weft.predicates.row_matching import PlainColumn
 from weft.sql import NamesInMemory, parse, read
 from weft.sql.relation_binder import bind_relation
 from weft.sql.statements import CreateStream
@@ -30,36 +29,44 @@ def bound(text: str) -> Query:
     return Query("q", bind_relation(parse(text), NAMES), None)
 
 
+def position(split: StreamSplit, value: object) -> int:
+    """The substream of a row whose subject has a value."""
+    value_of_subject = split.intervals.value
+    assert isinstance(value_of_subject, PlainColumn)
+    kind = {"s": pa.string(), "x": pa.float64()}.get(value_of_subject.column, pa.int64())
+    return int(split.intervals.numbers(pa.table({value_of_subject.column: pa.array([value], kind)}))[0])
+
+
 def test_the_interest_of_the_join_contains_that_of_the_selection() -> None:
     join = wanted_of(bound("SELECT r.a, q.c FROM r [RANGE 5], q [RANGE 5] WHERE r.b = q.b AND r.a > 10"))
     selection = wanted_of(bound("SELECT r.a FROM r WHERE r.a > 20"))
     assert set(join) == {"r", "q"}
     assert set(selection) == {"r"}
     assert [list(each) for each in join["q"]] == [[]]
-    split = split_of("r", [*join["r"], *selection["r"]])
+    split = split_of([*join["r"], *selection["r"]])
     assert split.subject is not None
     assert split.subject.text == "r.a"
     # Up to 10, from 11 to 20, from 21 on, and NULL.
     assert len(split) == 4
-    assert interest_in(split, join["r"]) == (1, 2)
-    assert interest_in(split, selection["r"]) == (2,)
+    assert split.interest(join["r"]) == [1, 2]
+    assert split.interest(selection["r"]) == [2]
 
 
 def test_texts_have_substreams_too() -> None:
     queries = [
         wanted_of(bound(f"SELECT s FROM r WHERE {each}"))["r"] for each in ("s = 'A'", "s IN ('A', 'B')", "a > 1")
     ]
-    split = split_of("r", [each for wanted in queries for each in wanted])
-    a, b = split.position("A"), split.position("B")
-    assert interest_in(split, queries[0]) == (a,)
-    assert interest_in(split, queries[1]) == (a, b)
-    assert interest_in(split, queries[2]) == tuple(range(len(split)))
+    split = split_of([each for wanted in queries for each in wanted])
+    a, b = position(split, "A"), position(split, "B")
+    assert split.interest(queries[0]) == [a]
+    assert split.interest(queries[1]) == [a, b]
+    assert split.interest(queries[2]) == list(range(len(split)))
 
 
 def test_a_stream_that_no_query_constrains_is_one_substream() -> None:
     wanted = wanted_of(bound("SELECT a FROM r"))["r"]
-    split = split_of("r", wanted)
-    assert (len(split), split.position(None), interest_in(split, wanted)) == (1, 0, (0,))
+    split = split_of(wanted)
+    assert (len(split), split.interest(wanted)) == (1, [0])
 
 
 def test_a_query_over_answers_wants_what_its_parent_wants() -> None:
@@ -72,16 +79,16 @@ def test_a_query_over_answers_wants_what_its_parent_wants() -> None:
 
 def test_both_sides_of_a_union_are_wanted() -> None:
     wanted = wanted_of(bound("SELECT a FROM r WHERE a = 1 UNION ALL SELECT a FROM r WHERE a = 3"))["r"]
-    split = split_of("r", wanted)
-    assert interest_in(split, wanted) == (split.position(Fraction(1)), split.position(Fraction(3)))
+    split = split_of(wanted)
+    assert split.interest(wanted) == [position(split, 1), position(split, 3)]
 
 
 def test_too_many_cuts_are_thinned_and_nothing_is_lost() -> None:
     queries = [wanted_of(bound(f"SELECT a FROM r WHERE a = {value}"))["r"] for value in range(0, 100, 2)]
-    split = split_of("r", [each for wanted in queries for each in wanted], most=10)
+    split = split_of([each for wanted in queries for each in wanted], most=10)
     assert len(split) <= 12
     for value, wanted in zip(range(0, 100, 2), queries, strict=True):
-        assert split.position(Fraction(value)) in interest_in(split, wanted)
+        assert position(split, value) in split.interest(wanted)
 
 
 @pytest.mark.parametrize("most", [3, 1000])
@@ -98,15 +105,15 @@ def test_a_row_that_passes_is_in_a_wanted_substream(most: int, data) -> None:
     )
     texts = data.draw(st.lists(conditions, min_size=1, max_size=5))
     queries = [wanted_of(bound(f"SELECT a FROM r WHERE {each}"))["r"] for each in texts]
-    split = split_of("r", [each for wanted in queries for each in wanted], most)
+    split = split_of([each for wanted in queries for each in wanted], most)
     row = data.draw(st.fixed_dictionaries({"a": st.none() | numbers, "b": st.none() | numbers}))
     if split.subject is None:
         return
     value = row[split.subject.text.removeprefix("r.")]
-    at = split.position(None if value is None else Fraction(value))
+    at = position(split, value)
     for condition, wanted in zip(texts, queries, strict=True):
         if passes(condition, row):
-            assert at in interest_in(split, wanted)
+            assert at in split.interest(wanted)
 
 
 def passes(condition: str, row: dict[str, int | None]) -> bool:
@@ -133,7 +140,7 @@ class _Unknown:
 
 def test_doubles_have_places_of_their_own() -> None:
     wanted = wanted_of(bound("SELECT x FROM r WHERE x > 0.5"))["r"]
-    split = split_of("r", wanted)
-    assert split.position(floating(0.5)) not in interest_in(split, wanted)
-    assert split.position(floating(0.75)) in interest_in(split, wanted)
-    assert split.position(floating(float("nan"))) in interest_in(split, wanted)
+    split = split_of(wanted)
+    assert position(split, 0.5) not in split.interest(wanted)
+    assert position(split, 0.75) in split.interest(wanted)
+    assert position(split, float("nan")) in split.interest(wanted)

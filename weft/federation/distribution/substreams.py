@@ -14,16 +14,18 @@ What is wanted is never less than what a query needs. Where a condition cannot b
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
 
 from weft.algebra import Answers, Column, Expression, Input, Query, Relation, Select, SetOperation, Stream, Table
-from weft.predicates.domains import EVERYTHING, Place, Span, ValueSet, below, union
+from weft.predicates.domains import EVERYTHING, LAST, ValueSet, union
 from weft.predicates.normal_forms import Box, by_sources, conjunctive_form, disjunctive_form
 from weft.predicates.operations import under
+from weft.predicates.row_matching import PlainColumn, SubjectIntervals
 from weft.predicates.terms import Subject, Sum, Term
 
 #: The most substreams of a stream; of more cuts some are left out, and queries want a little more.
@@ -42,31 +44,27 @@ class StreamSplit:
     A stream that no query constrains has no subject, and is one substream.
     """
 
-    stream: str
     subject: Subject | None
-    spans: tuple[Span, ...]
+    intervals: SubjectIntervals
 
     def __len__(self) -> int:
-        return len(self.spans) + 1 if self.subject else 1
+        return self.intervals.null + 1 if self.subject else 1
 
-    def position(self, place: Place | None) -> int:
-        """The substream that a row belongs to, by the value of its subject; None is NULL."""
+    def interest(self, wanted: Sequence[Wanted]) -> list[int]:
+        """The substreams that a query wants, for what it reads of the stream."""
         if self.subject is None:
-            return 0
-        if place is None:
-            return len(self.spans)
-        return bisect_right(self.spans, below(place), key=lambda span: span[0]) - 1
+            return [0]
+        values = union(each.get(self.subject, _ALL) for each in wanted)
+        return np.flatnonzero(self.intervals.truth(values)).tolist()
 
-    def interest(self, values: ValueSet) -> tuple[int, ...]:
-        """The substreams that hold some of a set of values."""
-        if self.subject is None:
-            return (0,)
-        starts = [low for low, _ in self.spans]
-        found: set[int] = set()
-        for low, high in values.spans:
-            first = max(bisect_right(starts, low) - 1, 0)
-            found.update(range(first, bisect_left(starts, high)))
-        return (*sorted(found), *((len(self.spans),) if values.null else ()))
+    def rates(self, rate: float, sample: pa.Table) -> list[float]:
+        """The bytes per second in each substream: as in a sample, and a little where it has nothing."""
+        column = column_of(self.subject)
+        counts = np.full(len(self), 0.5)
+        if column is not None and column.name in sample.column_names:
+            counts += np.bincount(self.intervals.numbers(sample), minlength=len(self))
+        found: list[float] = (rate * counts / counts.sum()).tolist()
+        return found
 
 
 def wanted_of(query: Query, others: Mapping[str, Query] | None = None) -> dict[str, tuple[Wanted, ...]]:
@@ -80,30 +78,19 @@ def wanted_of(query: Query, others: Mapping[str, Query] | None = None) -> dict[s
     return {stream: tuple(each) for stream, each in found.items()}
 
 
-def split_of(stream: str, wanted: Sequence[Wanted], most: int = MOST_SUBSTREAMS) -> StreamSplit:
+def split_of(wanted: Sequence[Wanted], most: int = MOST_SUBSTREAMS) -> StreamSplit:
     """The substreams of a stream, by the subject that most of its readers constrain."""
     constrained = Counter(subject for each in wanted for subject in each)
     if not constrained:
-        return StreamSplit(stream, None, ())
+        return StreamSplit(None, SubjectIntervals(PlainColumn(""), ()))
     subject = min(constrained, key=lambda each: (-constrained[each], each.text))
-    whole = subject.domain.whole
     cuts = sorted({cut for each in wanted if subject in each for span in each[subject].spans for cut in span})
-    inside = [cut for cut in cuts if any(low < cut < high for low, high in whole.spans)]
+    inside = [cut for cut in cuts if any(low < cut < high for low, high in subject.domain.whole.spans)]
     if len(inside) >= most:
         inside = inside[:: len(inside) // most + 1]
-    spans = [
-        piece
-        for low, high in whole.spans
-        for piece in pairwise([low, *(cut for cut in inside if low < cut < high), high])
-    ]
-    return StreamSplit(stream, subject, tuple(spans))
-
-
-def interest_in(split: StreamSplit, wanted: Sequence[Wanted]) -> tuple[int, ...]:
-    """The substreams of a stream that a query wants, for what it reads of it."""
-    if split.subject is None:
-        return (0,)
-    return split.interest(union(each.get(split.subject, _ALL) for each in wanted))
+    column = column_of(subject)
+    value = PlainColumn("" if column is None else column.name)
+    return StreamSplit(subject, SubjectIntervals(value, [ValueSet(tuple((cut, LAST) for cut in inside))]))
 
 
 def stream_reads(

@@ -12,10 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
-from decimal import Decimal
-from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,19 +20,15 @@ from weft.algebra import Query
 from weft.federation.distribution.coordinator import Coordinator
 from weft.federation.distribution.model import NetworkGraph, QuerySet, Substreams, chosen, query_set
 from weft.federation.distribution.routing import route_text
-from weft.federation.distribution.substreams import StreamSplit, column_of, interest_in, split_of, wanted_of
+from weft.federation.distribution.substreams import split_of, wanted_of
 from weft.federation.federation_errors import FederationError
 from weft.federation.live.ledger import FederationLedger, Follower, StandingQuery
-from weft.predicates.domains import Place, floating
 
-#: Bytes per second of a stream that was not measured.
-_UNKNOWN_RATE = 1.0
 #: What a query is taken to cost before anything was measured: processor seconds per second.
 _UNKNOWN_LOAD = 0.01
 #: The part of what a query reads that it answers, and the seconds of it that are fed again when it moves.
 _ANSWERED = 0.1
 _FED_AGAIN = 60.0
-_EPOCH = date(1970, 1, 1)
 
 
 @dataclass(frozen=True)
@@ -45,6 +37,10 @@ class StreamSample:
 
     rate: float
     sample: pa.Table
+
+
+#: What is taken of a stream that was not measured.
+_UNKNOWN = StreamSample(1.0, pa.table({}))
 
 
 class Placing:
@@ -139,35 +135,11 @@ def flow_of(
     owners: list[int] = []
     rates: list[float] = []
     for name, record in ledger.streams.items():
-        split = split_of(name, [each for one in wanted for each in one.get(name, ())])
+        split = split_of([each for one in wanted for each in one.get(name, ())])
         for number, one in enumerate(wanted):
             if name in one:
-                interests[number] += [len(rates) + place for place in interest_in(split, one[name])]
+                interests[number] += [len(rates) + place for place in split.interest(one[name])]
         owners += [sources.index(record.owner)] * len(split)
-        rates += _rates(split, measured.get(name))
+        known = measured.get(name, _UNKNOWN)
+        rates += split.rates(known.rate, known.sample)
     return Substreams(np.array(owners, np.int32), np.array(rates, np.float64)), interests
-
-
-def _rates(split: StreamSplit, known: StreamSample | None) -> list[float]:
-    """The bytes per second in each substream: as in the sample, and a little where it has nothing."""
-    rate = known.rate if known is not None else _UNKNOWN_RATE
-    column = column_of(split.subject)
-    if known is None or column is None or column.name not in known.sample.column_names or not known.sample.num_rows:
-        return [rate / len(split)] * len(split)
-    counts = np.full(len(split), 0.5)
-    for value in known.sample[column.name].to_pylist():
-        counts[split.position(_place(value))] += 1
-    return [float(each) for each in rate * counts / counts.sum()]
-
-
-def _place(value: Any) -> Place | None:
-    """A value of a sample as the cuts have it."""
-    if value is None or isinstance(value, str | bytes):
-        return value
-    if isinstance(value, float):
-        return floating(value)
-    if isinstance(value, datetime):
-        return Fraction(round(value.timestamp() * 1_000_000))
-    if isinstance(value, date):
-        return Fraction((value - _EPOCH).days)
-    return Fraction(value) if isinstance(value, int | Decimal) else None
