@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -170,7 +171,7 @@ def provider(
     """Take part in a federation: run the queries that it gives to this site, and bring its users their answers."""
     with reporting_federation_failures(as_json=False):
         from weft.federation.live.nats_transport import NatsTransport
-        from weft.federation.live.site import SiteProcess, SiteSettings
+        from weft.federation.live.site import SiteProcess
         from weft.federation.live.site_directory import SiteMembership, checked_address, write_membership
 
         server, name = checked_address(federation)
@@ -181,9 +182,8 @@ def provider(
             from weft.federation.live.spark_engine import spark_engines
 
             make_engine = spark_engines(master, settings)
-        process = SiteProcess(
-            SiteSettings(site, directory, lambda: NatsTransport(server, name), heartbeat), make_engine, print_text
-        )
+        connect = partial(NatsTransport, server, name)
+        process = SiteProcess(site, directory, connect, make_engine, print_text, heartbeat)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: process.stop())
         print_text(f"{site} takes part in {name}; Ctrl-C stops it after the batch that is running")

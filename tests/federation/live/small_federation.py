@@ -22,7 +22,7 @@ from weft.federation.distribution.topology import topology_from
 from weft.federation.live.coordination import Coordination
 from weft.federation.live.engine_incarnation import EngineMaker
 from weft.federation.live.messages import COORDINATOR, SiteMessage, entry_of, message_bytes, message_of, reply_mailbox
-from weft.federation.live.provider import Provider, last_left
+from weft.federation.live.provider import Provider
 from weft.federation.live.result_inbox import ResultInbox
 from weft.federation.live.source_agent import SourceAgent
 
@@ -121,7 +121,7 @@ class SmallFederation:
             provider = Provider(site, self.directory / site, self.transport(), make, idle=self._serve, rejoin=rejoin)
             self._join(site, is_new=provider.is_new)
             try:
-                provider.start_over(last_left(self.transport(), site))
+                provider.start_over()
             except Crash:
                 continue
             self.providers[site] = provider

@@ -31,7 +31,7 @@ from weft.federation.live.messages import (
     small_enough,
 )
 from weft.federation.live.role_store import RoleStore
-from weft.federation.live.source_batches import TABLES, BatchFiles
+from weft.federation.live.source_agent import BATCHES_TABLE, BatchFiles
 from weft.loom.registration import Registration
 
 ENTRIES = (
@@ -105,7 +105,7 @@ def ledger_with_streams(folder: Path) -> FederationLedger:
 def test_files_become_numbered_batches_and_stay_until_deleted(tmp_path: Path) -> None:
     stream = ledger_with_streams(tmp_path).streams["trades"].stream
     write_batch(tmp_path, "trades", 0, [(3, "A", 1, 1), (None, "B", 1, 1), (2**62 + 1, "C", 1, 1)])
-    store = RoleStore(tmp_path / "db", TABLES)
+    store = RoleStore(tmp_path / "db", [BATCHES_TABLE])
     files = BatchFiles(stream, tmp_path / "mine", store)
     assert files.take() == 0
     assert files.take() is None

@@ -15,7 +15,7 @@ from weft.federation.federation_errors import FederationError
 from weft.federation.live.coordination import Coordination
 from weft.federation.live.coordinator_requests import asked
 from weft.federation.live.messages import Entry, SiteMessage
-from weft.federation.live.site import SiteProcess, SiteSettings
+from weft.federation.live.site import SiteProcess
 from weft.loom.registration import Registration
 
 GOOD = """
@@ -118,7 +118,7 @@ def test_a_site_that_stops_says_why_and_one_that_is_silent_is_shown(federation: 
     broken = federation.directory / "incoming" / "trades" / "00000.parquet"
     broken.parent.mkdir(parents=True)
     broken.write_bytes(b"no parquet")
-    site = SiteProcess(SiteSettings("feed", federation.directory / "feed", federation.transport, 60.0), None)
+    site = SiteProcess("feed", federation.directory / "feed", federation.transport, None, heartbeat=60.0)
     site._join = lambda **_: None  # type: ignore[method-assign]
     with pytest.raises(FederationError, match=r"00000.parquet is no batch of stream 'trades': .* start this"):
         site.run()

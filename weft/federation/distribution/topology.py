@@ -86,10 +86,9 @@ class Ways:
 def ways_from(topology: Topology, starts: Sequence[int]) -> Ways:
     """The shortest ways from some sites. Raises TopologyError if a provider or source cannot be reached from them."""
     size = len(topology.sites)
-    ends = np.array([(topology.number[link.a], topology.number[link.b]) for link in topology.links], np.int32)
     delays = np.array([link.microseconds for link in topology.links], np.float64) / 1000
-    ends = ends.reshape(-1, 2)
-    graph = csr_array((delays, (ends[:, 0], ends[:, 1])), shape=(size, size))
+    ends = [[topology.number[end] for end in (link.a, link.b)] for link in topology.links]
+    graph = csr_array((delays, np.array(ends, np.int32).reshape(-1, 2).T), shape=(size, size))
     distances, before = dijkstra(graph, directed=False, indices=np.asarray(starts), return_predecessors=True)
     for number in (*topology.providers, *topology.sources):
         unreached = np.flatnonzero(np.isinf(distances[:, number]))
@@ -132,7 +131,13 @@ def topology_from(described: Any) -> Topology:
         if site.name in names:
             raise TopologyError(f"sites[{place}]: there is a site {site.name!r} already; names must differ")
         names.add(site.name)
-    links = tuple(_link(each, f"links[{place}]", names) for place, each in enumerate(found.links))
+    for place, link in enumerate(found.links):
+        for end in link.between:
+            if end not in names:
+                raise TopologyError(f"links[{place}]: there is no site {end!r}; add it to `sites`, or correct the name")
+        if link.between[0] == link.between[1]:
+            raise TopologyError(f"links[{place}]: a link leads from one site to another; both are {link.between[0]!r}")
+    links = tuple(SiteLink(*each.between, round(each.milliseconds * 1000)) for each in found.links)
     topology = Topology(found.sites, links)
     if not topology.providers:
         raise TopologyError("no site has a capability, so none can run queries: give one `capability: 1`")
@@ -140,13 +145,3 @@ def topology_from(described: Any) -> Topology:
         raise TopologyError("no site is a source, so there are no data: give one `source: true`")
     ways_from(topology, topology.providers[:1])
     return topology
-
-
-def _link(given: _LinkEntry, place: str, names: set[str]) -> SiteLink:
-    for end in given.between:
-        if end not in names:
-            raise TopologyError(f"{place}: there is no site {end!r}; add it to `sites`, or correct the name")
-    a, b = given.between
-    if a == b:
-        raise TopologyError(f"{place}: a link leads from one site to another; both are {a!r}")
-    return SiteLink(a, b, round(given.milliseconds * 1000))

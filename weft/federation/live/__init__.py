@@ -6,7 +6,7 @@ place in the log, so that "query q runs at n2 from place 417 on" means the same 
 source and its user's home, without any of them talking to another.
 
     base         messages.py, nats_transport.py, role_store.py, ledger.py, site_directory.py
-    sources      stream_interest.py, source_batches.py, source_agent.py, handover.py
+    sources      stream_interest.py, source_agent.py, handover.py
     providers    provider.py, engine_incarnation.py (spark_engine.py), cycle_store.py
     users        result_inbox.py
     coordinator  coordination.py, placing.py, coordinator_requests.py, federation_view.py

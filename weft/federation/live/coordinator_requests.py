@@ -16,7 +16,6 @@ from weft.federation.distribution.model import NetworkGraph
 from weft.federation.federation_errors import FederationError
 from weft.federation.live.ledger import FederationLedger
 from weft.federation.live.messages import COORDINATOR, Transport, message_of, reply_mailbox, send
-from weft.federation.live.source_batches import check_format
 from weft.loom.registration import Registration
 from weft.sql import dialect, split, statements
 from weft.sql.check import CheckReport, check
@@ -66,7 +65,13 @@ def _check_statement(
 
 
 def _check_stream(stream: Stream, ledger: FederationLedger, site: str, network: NetworkGraph) -> None:
-    check_format(stream)
+    if stream.format not in ("parquet", "replay"):
+        raise FederationError(
+            f"stream '{stream.name}' comes from {stream.format}; in a federation streams are USING parquet or replay: "
+            "write what comes into Parquet files, and let the stream read their folder"
+        )
+    if "path" not in dict(stream.options):
+        raise FederationError(f"stream '{stream.name}' needs OPTIONS (path '…'): the folder that its files appear in")
     if site not in network.sources:
         raise FederationError(f"'{site}' is no source in the topology: say `source: true` there")
     if stream.backfill:

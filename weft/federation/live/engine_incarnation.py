@@ -9,7 +9,7 @@ So all queries of a provider share one plan, whenever and from wherever they cam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from weft.algebra import Query, Stream
 from weft.federation.live.cycle_store import Address, CycleStore
-from weft.federation.live.ledger import StandingQuery
+from weft.federation.live.ledger import FederationLedger, StandingQuery
 from weft.federation.live.messages import Transport
 
 
@@ -74,14 +74,13 @@ class EngineIncarnation:
         self._clocks = dict(last.clocks) if last is not None and last.cycle <= self.engine.last_cycle else {}
         self.cycles.committed(self.engine.last_cycle)
 
-    def begin(
-        self, place: int, streams: Iterable[Stream], queries: Sequence[StandingQuery], clocks: Mapping[str, int]
-    ) -> None:
-        """Create queries at a place, where the clocks of streams are these.
+    def begin(self, place: int, ledger: FederationLedger, queries: Sequence[StandingQuery]) -> None:
+        """Create queries at a place.
 
         A query that begins must find the clocks as they are, also of streams that no query here has read so far.
         """
-        self.engine.change(streams=list(streams))
+        clocks = ledger.clocks(place)
+        self.engine.change(streams=[record.stream for record in ledger.streams.values()])
         if any(self._clocks.get(name) != clock for name, clock in clocks.items()):
             self._run(place, None, None, clocks)
         self.engine.change(place, create=[each.query for each in queries])

@@ -18,7 +18,6 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -86,15 +85,22 @@ class Provider:
         """How far it has come with all that concerns its queries."""
         return self._current.engine.applied
 
-    def start_over(self, place: int) -> None:
-        """Begin with an empty engine: up to a place, other providers have taken over all that ran here."""
-        if self._current.engine.applied >= place:
-            return
+    def start_over(self) -> bool:
+        """Begin with an empty engine if other providers have taken over all that ran here; whether they have."""
+        left = place = 0
+        while entries := self._transport.entries(place):
+            for place, data in entries:
+                entry = entry_of(data)
+                if isinstance(entry, SiteLeft) and entry.site == self.site:
+                    left = place
+        if left <= self.place:
+            return False
         fresh = self._fresh()
-        fresh.engine.change(place)
+        fresh.engine.change(left)
         self._replace(fresh)
         self._follower = Follower(self._transport, self._store)
         self._unfinished = None
+        return True
 
     def close(self) -> None:
         self._current.engine.close()
@@ -107,10 +113,8 @@ class Provider:
             worked = self._follow()
         except BatchGoneError:
             # No user waits for answers to a batch that was deleted: the federation has given this provider up.
-            place = last_left(self._transport, self.site)
-            if place <= self._current.engine.applied:
+            if not self.start_over():
                 raise
-            self.start_over(place)
             self._has_left = worked = True
         if self._has_left:
             self._has_left = False
@@ -130,10 +134,10 @@ class Provider:
 
     def _carry_out(self, place: int, entry: Entry) -> None:
         self._unfinished = place, entry
-        if place <= self._current.engine.applied:
-            self._remember(entry)
-        else:
+        if place > self.place:
             self._do(place, entry)
+        elif not isinstance(entry, BatchPublished):
+            self._find_addresses()
         self._unfinished = None
 
     def _do(self, place: int, entry: Entry) -> None:
@@ -141,11 +145,13 @@ class Provider:
         match entry:
             case BatchPublished():
                 if any(entry.stream in each.reads for each in ledger.run_by(self.site)):
-                    self._run_batch(place, entry)
+                    rows = self._rows(entry)
+                    started = time.monotonic()
+                    self._current.take_batch(place, entry.stream, rows, ledger.clocks(place))
+                    self._seconds += time.monotonic() - started
             case QueryCreated(provider=provider, query=name) if provider == self.site:
-                self._remember(entry)
-                streams = [record.stream for record in ledger.streams.values()]
-                self._current.begin(place, streams, [ledger.query(name)], ledger.clocks(place))
+                self._find_addresses()
+                self._current.begin(place, ledger, [ledger.query(name)])
             case QueryDropped(query=name):
                 self._end(self._current, place, [name])
             case QueriesMoved(moves=moves) | SiteLeft(moves=moves):
@@ -158,24 +164,11 @@ class Provider:
                 return
         self._report(place)
 
-    def _remember(self, entry: Entry) -> None:
-        """Know where the answers of queries go that begin here, and forget those that end."""
-        ledger, addresses = self._follower.ledger, self._current.addresses
-        if isinstance(entry, QueryDropped):
-            addresses.pop(entry.query, None)
-        if isinstance(entry, QueriesMoved | SiteLeft):
-            for each in entry.moves:
-                if each.source == self.site:
-                    addresses.pop(each.query, None)
-        for standing in ledger.run_by(self.site):
-            if standing.stays[-1].since == ledger.place:
-                addresses[standing.name] = _address(standing, standing.stays[-1].after)
-
-    def _run_batch(self, place: int, entry: BatchPublished) -> None:
-        rows = self._rows(entry)
-        started = time.monotonic()
-        self._current.take_batch(place, entry.stream, rows, self._follower.ledger.clocks(place))
-        self._seconds += time.monotonic() - started
+    def _find_addresses(self) -> None:
+        """Find out from the log where the answers of the queries go that run here."""
+        running = self._follower.ledger.run_by(self.site)
+        self._current.addresses.clear()
+        self._current.addresses.update({each.name: _address(each, each.stays[-1].after) for each in running})
 
     def _end(self, incarnation: EngineIncarnation, place: int, names: Sequence[str]) -> None:
         """End queries: send what they answered before, and then that no more will come."""
@@ -257,26 +250,22 @@ class Provider:
             numbers.setdefault(stream, []).append(mark.number)
         rows = fetched(self._transport, ledger, interests_of(mine), numbers, self._idle, self._say)
         changes = _changes(mine, begins)
+
+        def change_before(place: int) -> None:
+            """Let queries begin and end whose time has come, in the order of the log."""
+            while changes and changes[0][0] < place:
+                at, begin, queries = changes.pop(0)
+                if begin:
+                    fresh.addresses.update({each.name: _address(each, after[each.birth]) for each in queries})
+                    fresh.begin(at, ledger, queries)
+                else:
+                    self._end(fresh, at, [each.name for each in queries])
+
         for stream, mark in marks:
-            self._change_before(fresh, changes, mark.place, after)
+            change_before(mark.place)
             fresh.take_batch(mark.place, stream, rows.pop((stream, mark.number)), ledger.clocks(mark.place))
             fresh.cycles.send()
-        self._change_before(fresh, changes, until + 1, after)
-
-    def _change_before(
-        self, fresh: EngineIncarnation, changes: list[QueryChange], place: int, after: Mapping[int, int]
-    ) -> None:
-        """Let queries begin and end whose time has come, in the order of the log."""
-        ledger = self._follower.ledger
-        streams = [record.stream for record in ledger.streams.values()]
-        while changes and changes[0].place < place:
-            change = changes.pop(0)
-            if change.ends:
-                self._end(fresh, change.place, [each.name for each in change.queries])
-                continue
-            for each in change.queries:
-                fresh.addresses[each.name] = _address(each, after[each.birth])
-            fresh.begin(change.place, streams, change.queries, ledger.clocks(change.place))
+        change_before(until + 1)
 
     def _opened(self, number: int) -> EngineIncarnation:
         return EngineIncarnation(
@@ -300,41 +289,18 @@ class Provider:
         write_checked(self._directory / ENGINE_FILE, {"number": number})
 
 
-def last_left(transport: Transport, site: str) -> int:
-    """The place of the last entry that says that a site has left; 0 if there is none."""
-    found = place = 0
-    while entries := transport.entries(place):
-        for place, data in entries:
-            entry = entry_of(data)
-            if isinstance(entry, SiteLeft) and entry.site == site:
-                found = place
-    return found
-
-
-@dataclass(frozen=True)
-class QueryChange:
-    """Queries that begin, or end, together."""
-
-    place: int
-    ends: bool
-    queries: list[StandingQuery]
-
-
 def _address(standing: StandingQuery, after: int) -> Address:
     return Address(standing.birth, standing.home, after, standing.stays[-1].since)
 
 
-def _changes(mine: list[StandingQuery], begins: Mapping[int, int]) -> list[QueryChange]:
-    """When queries begin and end in an engine that is fed again, in order; at one place, what ends goes first."""
+def _changes(mine: list[StandingQuery], begins: Mapping[int, int]) -> list[tuple[int, bool, list[StandingQuery]]]:
+    """Where queries of an engine that is fed again begin (True) or end, in order; at one place, ends go first."""
     found: dict[tuple[int, bool], list[StandingQuery]] = {}
     for each in sorted(mine, key=lambda each: each.birth):
-        found.setdefault((begins[each.birth], False), []).append(each)
+        found.setdefault((begins[each.birth], True), []).append(each)
         if each.ended is not None:
-            found.setdefault((each.ended, True), []).append(each)
-    return [
-        QueryChange(place, ends, found[place, ends])
-        for place, ends in sorted(found, key=lambda key: (key[0], not key[1]))
-    ]
+            found.setdefault((each.ended, False), []).append(each)
+    return [(place, begin, found[place, begin]) for place, begin in sorted(found)]
 
 
 def _is_read(stream: str, mark: BatchMark, mine: list[StandingQuery], begins: Mapping[int, int]) -> bool:

@@ -14,7 +14,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -23,7 +23,7 @@ from weft.delivery.log.delivery_errors import BrokerError
 from weft.federation.federation_errors import FederationError
 from weft.federation.live.engine_incarnation import EngineMaker
 from weft.federation.live.messages import COORDINATOR, Transport, entry_of, message_of, reply_mailbox, send
-from weft.federation.live.provider import Provider, last_left
+from weft.federation.live.provider import Provider
 from weft.federation.live.result_inbox import ResultInbox
 from weft.federation.live.source_agent import SourceAgent
 
@@ -39,28 +39,27 @@ class Role(Protocol):
     def close(self) -> None: ...
 
 
-@dataclass(frozen=True)
-class SiteSettings:
-    """A site's name and directory, how to reach the broker, and how often to say that it is alive, in seconds."""
-
-    site: str
-    directory: Path
-    connect: Callable[[], Transport]
-    heartbeat: float = 10.0
-
-
 class SiteProcess:
-    """The roles of one site. `make_engine` is None if it runs no queries."""
+    """The roles of one site. `connect` reaches the broker, `make_engine` is None if the site runs no queries.
+
+    Every `heartbeat` seconds it says that it is there.
+    """
 
     def __init__(
         self,
-        settings: SiteSettings,
+        site: str,
+        directory: Path,
+        connect: Callable[[], Transport],
         make_engine: EngineMaker | None,
         say: Callable[[str], None] = lambda sentence: None,
+        heartbeat: float = 10.0,
     ) -> None:
-        self._settings = settings
+        self._site = site
+        self._directory = directory
+        self._connect = connect
         self._make_engine = make_engine
         self._say = say
+        self._heartbeat = heartbeat
         self._stopped = threading.Event()
         self._failure: BaseException | None = None
 
@@ -69,35 +68,34 @@ class SiteProcess:
 
     def run(self) -> None:
         """Take part until it is stopped. Raises what has gone wrong."""
-        settings = self._settings
-        make: list[Callable[[], Role]] = [lambda: SourceAgent(settings.site, settings.directory, settings.connect())]
+        make: list[Callable[[], Role]] = [lambda: SourceAgent(self._site, self._directory, self._connect())]
         if self._make_engine is not None:
-            make.append(lambda: ResultInbox(settings.site, settings.directory, settings.connect(), self._say))
+            make.append(lambda: ResultInbox(self._site, self._directory, self._connect(), self._say))
         threads = [threading.Thread(target=self._guarded, args=(each,), daemon=True) for each in make]
         threads.append(threading.Thread(target=self._beat, daemon=True))
         for thread in threads:
             thread.start()
         if self._make_engine is not None:
-            self._guarded(self._provider)
+            self._guarded(partial(self._provider, self._make_engine))
         else:
             self._join(is_new=False)
             self._stopped.wait()
-        self._say_that_it_stops()
+        reason = "it was asked to" if self._failure is None else str(self._failure) or type(self._failure).__name__
+        # If the broker cannot be reached, the coordinator notices the silence.
+        with closing(self._connect()) as transport, suppress(BrokerError):
+            self._tell(transport, "stopped", reason=reason)
         for thread in threads:
             thread.join(30)
         if self._failure is not None:
             raise self._failure
 
-    def _provider(self) -> Role:
+    def _provider(self, make_engine: EngineMaker) -> Role:
         """The provider, when the federation has taken it in."""
-        settings, make_engine = self._settings, self._make_engine
-        assert make_engine is not None
-        transport = settings.connect()
         rejoin = partial(self._join, is_new=False)
-        provider = Provider(settings.site, settings.directory, transport, make_engine, self._say, self._idle, rejoin)
+        provider = Provider(self._site, self._directory, self._connect(), make_engine, self._say, self._idle, rejoin)
         self._join(is_new=provider.is_new)
-        provider.start_over(last_left(transport, settings.site))
-        self._say(f"{settings.site} has joined; it goes on behind place {provider.place} of the log")
+        provider.start_over()
+        self._say(f"{self._site} has joined; it goes on behind place {provider.place} of the log")
         return provider
 
     def _guarded(self, make: Callable[[], Role]) -> None:
@@ -113,10 +111,9 @@ class SiteProcess:
 
     def _join(self, *, is_new: bool) -> None:
         """Ask to be taken in, and wait until the log says so."""
-        transport = self._settings.connect()
-        try:
+        with closing(self._connect()) as transport:
             identity = uuid.uuid4().hex
-            fields = {"id": identity, "site": self._settings.site, "new": is_new}
+            fields = {"id": identity, "site": self._site, "new": is_new}
             send(transport, COORDINATOR, identity, "join", fields)
             place = 0
             while not self._stopped.is_set():
@@ -127,33 +124,18 @@ class SiteProcess:
                 refused = transport.take(reply_mailbox(identity), 0)
                 if refused is not None:
                     raise FederationError(message_of(refused[1])["error"])
-        finally:
-            transport.close()
-
-    def _say_that_it_stops(self) -> None:
-        """Tell the coordinator why the site is not there any more, if the broker can be reached."""
-        site = self._settings.site
-        reason = "it was asked to" if self._failure is None else str(self._failure) or type(self._failure).__name__
-        transport = self._settings.connect()
-        try:
-            fields = {"site": site, "reason": reason}
-            send(transport, COORDINATOR, f"stopped/{site}/{time.time_ns()}", "stopped", fields)
-        except BrokerError:
-            # The coordinator notices its silence.
-            return
-        finally:
-            transport.close()
 
     def _beat(self) -> None:
         """Say now and then that the site is there, whatever its engine is busy with."""
-        transport = self._settings.connect()
-        site = self._settings.site
-        while not self._stopped.wait(self._settings.heartbeat):
-            try:
-                send(transport, COORDINATOR, f"alive/{site}/{time.time_ns()}", "alive", {"site": site})
-            except BrokerError:
-                continue
-        transport.close()
+        with closing(self._connect()) as transport:
+            while not self._stopped.wait(self._heartbeat):
+                with suppress(BrokerError):
+                    self._tell(transport, "alive")
+
+    def _tell(self, transport: Transport, kind: str, **fields: str) -> None:
+        """Tell the coordinator how the site is."""
+        identity = f"{kind}/{self._site}/{time.time_ns()}"
+        send(transport, COORDINATOR, identity, kind, {"site": self._site, **fields})
 
 
 def run_role(make: Callable[[], Role], stopped: threading.Event, say: Callable[[str], None]) -> None:
