@@ -11,7 +11,7 @@ from functools import cache
 from tests.oracle_expressions import Scope, holds
 from weft.algebra import Expression, Select, Value
 from weft.predicates.clauses import PredicateSet, predicate_set
-from weft.predicates.entailment import EFFORT, entails_disjunction
+from weft.predicates.inference import EFFORT, entails_disjunction
 from weft.predicates.normal_forms import conjunctive_form
 from weft.sql import NamesInMemory, parse, read
 from weft.sql.relation_binder import bind_relation

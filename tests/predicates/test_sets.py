@@ -13,7 +13,7 @@ from tests.predicates.small_worlds import DENSE, WHOLE, Known, World, conjunctio
 from weft.algebra import Value
 from weft.predicates.clauses import FALSE_SET, TRUE_SET, PredicateSet
 from weft.predicates.domains import contains
-from weft.predicates.entailment import entails_disjunction
+from weft.predicates.inference import entails_disjunction
 from weft.predicates.normal_forms import (
     by_sources,
     condition_of,

@@ -12,8 +12,8 @@ from tests.predicates.given import condition, dense, stream_text
 from tests.predicates.small_worlds import OPERATORS
 from weft.predicates.clauses import PredicateSet, disjunction_with, set_with
 from weft.predicates.domains import contains
+from weft.predicates.inference import inferred, with_inferred
 from weft.predicates.normal_forms import conjunctive_form
-from weft.predicates.transitivity import inferred, with_inferred
 
 
 def found(where: str, inputs: str = "s x, s y") -> list[str]:

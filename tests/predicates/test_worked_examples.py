@@ -8,9 +8,9 @@ import pytest
 
 from tests.predicates.given import condition, dense, difference, entails, stream_text, texts, union, whole
 from weft.predicates.clauses import PredicateSet, set_implies
+from weft.predicates.inference import inferred, with_inferred
 from weft.predicates.normal_forms import by_sources, conjunctive_form
 from weft.predicates.operations import assignments, standard_form, under
-from weft.predicates.transitivity import inferred, with_inferred
 
 FED = stream_text(
     "f",

@@ -13,7 +13,7 @@ from weft.catalog import Catalog
 from weft.explain.condition_text import Leg, disjunction_text
 from weft.explain.plan_description import JoinOrder, OrderChange
 from weft.optimizer.network import MeasuredSizes, Redecided, SizeKey, SizeKind
-from weft.optimizer.network.recosting import best_order, costs, order_of, order_text
+from weft.optimizer.network.redeciding import best_order, costs, order_of, order_text
 from weft.optimizer.network.sizes import share_known
 from weft.optimizer.network.wanted import SelectNeeds, legs_read
 from weft.plan.log_ids import LogId

@@ -14,9 +14,8 @@ in all operands of the wide one. What may then be made of what:
     EXCEPT        its subtrahend, like UNION: it is all the same how often a value is taken away
 
 No more than that. What EXCEPT and INTERSECT leave over depends on all columns: of A = {(1, 1)} and B = {(1, 2)},
-A EXCEPT B has a row whose first column is 1, and there is no 1 in A that is not in B; A INTERSECT B has none, and both
-have a 1. Neither is a DISTINCT operand's select list free. If no column is left out, only other places, rows are told
-apart as before, and one operator may be made of another of its own kind.
+A EXCEPT B has a row whose first column is 1, and A INTERSECT B has none. Neither is a DISTINCT operand's select list
+free. If no column is left out, only other places, one operator may be made of another of its own kind.
 
 RETAIN <interval> keeps chains as they are written, as in `share_set_operators.py`.
 """
@@ -81,11 +80,6 @@ class WideMatch:
         """Whether all columns are there."""
         return set(self.places) == set(range(len(self.wide.operation.fields)))
 
-    @property
-    def is_of_values(self) -> bool:
-        """Whether no two rows are equal."""
-        return self.is_reordered and not self.wide.operation.all
-
 
 def described(operation: SetOperation, key: Key) -> Chain:
     """A chain in terms of what its operands have in common with others."""
@@ -110,9 +104,6 @@ def _operand(relation: Relation, key: Key) -> Operand:
     return Operand(f"{relation.is_grouped} {body}", columns, relation.distinct)
 
 
-# -- which one ---------------------------------------------------------------------------------------------------------
-
-
 def widest_part(narrow: Chain, chains: Iterable[Chain]) -> WideMatch | None:
     """What most operands of a chain can be made of; of those the one with the fewest columns."""
     found = [each for wide in chains if wide.rank < narrow.rank and (each := _part_of(narrow, wide)) is not None]
@@ -126,8 +117,7 @@ def why_not(narrow: Chain, wide: Chain) -> str | None:
     one, other = narrow.operation, wide.operation
     if one.operator is not other.operator or wide.rank >= narrow.rank:
         return None
-    found = _places(narrow, wide)
-    if found is None or found.places == tuple(range(len(other.fields))) or _part_of(narrow, wide) is not None:
+    if _places(narrow, wide) is None or _part_of(narrow, wide) is not None:
         return None
     if other.operator is not SetOperator.UNION:
         return f"what {other.operator.value} leaves over depends on the columns that are left out"
@@ -145,7 +135,7 @@ def _part_of(narrow: Chain, wide: Chain) -> WideMatch | None:
     if not (is_free(one) and is_free(other)) or one.window != other.window or one.clock_type != other.clock_type:
         return None
     found = _places(narrow, wide)
-    if found is None or found.places == tuple(range(len(other.fields))):
+    if found is None:
         return None
     if found.is_reordered and (one.operator, one.all) == (other.operator, other.all):
         return found if found.with_first == (one.operator is SetOperator.EXCEPT) else None
@@ -157,21 +147,16 @@ def _part_of(narrow: Chain, wide: Chain) -> WideMatch | None:
 
 
 def _places(narrow: Chain, wide: Chain) -> WideMatch | None:
-    """The places of a chain's columns in a wider one whose operands are all among its own."""
-    width = len(wide.operation.fields)
-    anywhere = tuple(frozenset(range(width)) for _ in narrow.operation.fields)
-    with_first = narrow.first is not None and wide.first is not None
-    if with_first:
-        assert narrow.first is not None
-        assert wide.first is not None
-        anywhere = _agreeing(anywhere, narrow.first, wide.first) if narrow.first.body == wide.first.body else ()
-    elif wide.first is not None:
-        return None
-    if not anywhere or not all(anywhere):
-        return None
-    each_once = narrow.operation.all
-    for places, taken in _assignments(wide.others, Counter(narrow.others), anywhere, each_once):
-        return WideMatch(wide, tuple(map(min, places)), taken, with_first)
+    """Other places of a chain's columns in a wider one whose operands are all among its own."""
+    as_they_are = tuple(range(len(wide.operation.fields)))
+    anywhere = tuple(frozenset(as_they_are) for _ in narrow.operation.fields)
+    if wide.first is not None:
+        if narrow.first is None or narrow.first.body != wide.first.body:
+            return None
+        anywhere = _agreeing(anywhere, narrow.first, wide.first)
+    for possible, taken in _assignments(wide.others, Counter(narrow.others), anywhere, narrow.operation.all):
+        places = tuple(map(min, possible))
+        return WideMatch(wide, places, taken, wide.first is not None) if places != as_they_are else None
     return None
 
 
@@ -198,9 +183,6 @@ def _agreeing(places: tuple[frozenset[int], ...], narrow: Operand, wide: Operand
         frozenset(place for place in possible if wide.columns[place] == column)
         for possible, column in zip(places, narrow.columns, strict=True)
     )
-
-
-# -- put in place ------------------------------------------------------------------------------------------------------
 
 
 class Narrowing:
@@ -230,17 +212,20 @@ class Narrowing:
         left, made = chain, list[WideMatch]()
         while (found := widest_part(left, self._near(left))) is not None:
             made.append(found)
-            left = _without(left, found)
+            counted = Counter(left.others) - Counter(found.taken)
+            others = counted.elements() if operation.all else (each for each in left.others if each not in found.taken)
+            left = replace(left, first=None if found.with_first else left.first, others=tuple(others))
             if found.with_first or not left.others:
                 break
         first = [] if left.first is None else [self.narrowed(written[left.first])]
         if made and made[-1].with_first:
             first = [self._columns(made.pop())]
-        others = [*map(self._columns, made), *(self.narrowed(written[each]) for each in left.others)]
-        if len(first) + len(others) == 1:
-            (whole,) = first or others
-            return whole if first or operation.all or made[0].is_of_values else _made_distinct(operation, whole)
-        return reduce(lambda one, other: replace(operation, left=one, right=other), [*first, *others])
+        parts = [*first, *map(self._columns, made), *(self.narrowed(written[each]) for each in left.others)]
+        if len(parts) == 1:
+            (whole,) = parts
+            is_of_values = made and made[0].is_reordered and not made[0].wide.operation.all
+            return whole if first or operation.all or is_of_values else _made_distinct(operation, whole)
+        return reduce(lambda one, other: replace(operation, left=one, right=other), parts)
 
     def _near(self, chain: Chain) -> list[Chain]:
         """The chains that have an operand of this one."""
@@ -249,15 +234,13 @@ class Narrowing:
 
     def _columns(self, found: WideMatch) -> Relation:
         """The columns of a wide chain that a narrow one has."""
-        source = self.narrowed(found.wide.operation)
-        return _picked(source, found.places)
+        return _picked(self.narrowed(found.wide.operation), found.places)
 
 
 def _picked(source: Relation, places: Places) -> Select:
-    fields = [source.fields[place] for place in places]
-    outputs = (Output(f"c{number}", Column(_INPUT, each.name, each.type)) for number, each in enumerate(fields))
-    clock_type = source.clock_type
-    return Select((Input(source, _INPUT),), None, tuple(outputs), clock_type)
+    columns = (Column(_INPUT, each.name, each.type) for each in (source.fields[place] for place in places))
+    outputs = tuple(Output(f"c{number}", each) for number, each in enumerate(columns))
+    return Select((Input(source, _INPUT),), None, outputs, source.clock_type)
 
 
 def _made_distinct(operation: SetOperation, rows: Relation) -> Relation:
@@ -267,13 +250,3 @@ def _made_distinct(operation: SetOperation, rows: Relation) -> Relation:
         return replace(operation, left=rows, right=rows)
     whole = _picked(rows, tuple(range(len(rows.fields))))
     return replace(whole, distinct=True, retain=operation.retain)
-
-
-def _without(chain: Chain, found: WideMatch) -> Chain:
-    """What is left of a chain when some of its operands stand in another."""
-    taken = Counter(found.taken)
-    if chain.operation.all:
-        left = tuple((Counter(chain.others) - taken).elements())
-    else:
-        left = tuple(each for each in chain.others if each not in taken)
-    return replace(chain, first=None if found.with_first else chain.first, others=left)

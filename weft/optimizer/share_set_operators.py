@@ -22,16 +22,15 @@ All of that holds between window instances, and over history as long as everythi
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
 from weft.algebra import Relation, Retain, Select, SetOperation, SetOperator, Window
-from weft.optimizer.share_set_columns import Narrowing
+from weft.optimizer.share_set_columns import Key, Narrowing
 from weft.plan.normal_form import is_free, operands_of, with_ordered_operands, with_subqueries
 
-Key = Callable[[Relation], str]
 #: Something that has been put together, and the operands that it consists of.
 Part = tuple[tuple[str, ...], Relation]
 
@@ -50,11 +49,15 @@ def chains_in(relation: Relation) -> Iterator[SetOperation]:
     """The chains of set operators in a relation."""
     if isinstance(relation, SetOperation):
         yield relation
-        below: Iterable[Relation] = operands_of(relation)
-    else:
-        below = (each.source for each in relation.inputs if isinstance(each.source, (Select, SetOperation)))
-    for each in below:
+    for each in _below(relation):
         yield from chains_in(each)
+
+
+def _below(relation: Relation) -> list[Relation]:
+    """The operands of a chain, the subqueries of a select."""
+    if isinstance(relation, SetOperation):
+        return operands_of(relation)
+    return [each.source for each in relation.inputs if isinstance(each.source, (Select, SetOperation))]
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,7 @@ class _Made:
 
     def add(self, operands: Sequence[str], relation: Relation) -> None:
         here = self
-        for each in operands:
+        for each in sorted(operands):
             here = here.longer.setdefault(each, _Made())
         if here.relation is None:
             here.relation = relation
@@ -104,7 +107,7 @@ class _Arranging:
 
     def __init__(self, key: Key) -> None:
         self._key = key
-        self._made: dict[_ChainKind, _Made] = {}
+        self._made: defaultdict[_ChainKind, _Made] = defaultdict(_Made)
         self._chains: dict[str, Relation] = {}
         #: In how many chains each operand is.
         self._often: Counter[str] = Counter()
@@ -144,7 +147,7 @@ class _Arranging:
         done, whole = parts[0]
         for taken, relation in parts[1:]:
             done, whole = (*done, *taken), replace(chain, left=whole, right=relation)
-            self._note(_kind(chain), done, whole)
+            self._made[_kind(chain)].add(done, whole)
         return whole
 
     def _seen_once(self, chain: SetOperation, texts: Sequence[str], operands: Mapping[str, Relation]) -> Relation:
@@ -155,29 +158,24 @@ class _Arranging:
         passing, listed = _passing(chain), [relation for _, relation in parts]
         if left:
             last = self._outside_of_what_is_there(_kind(passing), left)
-            others = list(left)
-            others.remove(last)
+            others = _without(left, (last,))
             listed = [*([self._folded(passing, others, operands)] if others else []), *listed, operands[last]]
         *first, right = listed
-        whole = replace(chain, left=reduce(lambda one, other: _both(passing, one, other), first), right=right)
-        self._note(_kind(chain), texts, whole)
+        whole = replace(chain, left=_all_of(passing, first), right=right)
+        self._made[_kind(chain)].add(texts, whole)
         return whole
 
     def _outside_of_what_is_there(self, kind: _ChainKind, texts: Sequence[str]) -> str:
         """An operand such that what is there of the others can be used; one that few chains have."""
-        rest = Counter(texts)
-        for each in sorted(rest, key=lambda text: (self._often[text], text)):
-            found = self._made.get(kind, _Made()).largest_within(sorted((rest - Counter([each])).elements()))
-            if found is not None:
-                return each
-        return min(rest, key=lambda text: (self._often[text], text))
+        made, rare = self._made[kind], sorted(set(texts), key=lambda text: (self._often[text], text))
+        return next((each for each in rare if made.largest_within(_without(texts, (each,))) is not None), rare[0])
 
     def _less(
         self, chain: SetOperation, first: str, texts: Sequence[str], operands: Mapping[str, Relation]
     ) -> Relation:
         """EXCEPT: from what has some of it taken away already, or from the first operand."""
         kind = replace(_kind(chain), first=first)
-        found = self._made.get(kind, _Made()).largest_within(texts)
+        found = self._made[kind].largest_within(texts)
         done, whole = found if found is not None else ((), operands[first])
         left = _without(texts, done)
         unions: list[Part] = []
@@ -187,32 +185,26 @@ class _Arranging:
             # All that is taken away comes together, so that one operator remembers it.
             passing = _passing(chain)
             listed = [*([self._folded(passing, left, operands)] if left else []), *(each for _, each in unions)]
-            unions = [(_without(texts, done), reduce(lambda one, other: _both(passing, one, other), listed))]
+            unions = [(_without(texts, done), _all_of(passing, listed))]
             left = ()
         for taken, relation in [*unions, *(((text,), operands[text]) for text in left)]:
             done, whole = (*done, *taken), replace(chain, left=whole, right=relation)
-            self._note(kind, done, whole)
+            self._made[kind].add(done, whole)
         return whole
 
     def _parts(self, kind: _ChainKind, texts: Sequence[str]) -> tuple[list[Part], tuple[str, ...]]:
         """What is there of some operands, the largest first, and the operands that are in none of it."""
         parts: list[Part] = []
-        made, left = self._made.get(kind, _Made()), tuple(texts)
+        made, left = self._made[kind], tuple(texts)
         while (found := made.largest_within(left)) is not None:
             parts.append(found)
             left = _without(left, found[0])
         return parts, left
 
-    def _note(self, kind: _ChainKind, operands: Sequence[str], relation: Relation) -> None:
-        self._made.setdefault(kind, _Made()).add(sorted(operands), relation)
-
 
 def _height(relation: Relation) -> int:
     """How many chains are inside each other."""
-    if isinstance(relation, SetOperation):
-        return 1 + max(map(_height, operands_of(relation)))
-    below = [each.source for each in relation.inputs if isinstance(each.source, (Select, SetOperation))]
-    return max(map(_height, below), default=0)
+    return isinstance(relation, SetOperation) + max(map(_height, _below(relation)), default=0)
 
 
 def _kind(chain: SetOperation) -> _ChainKind:
@@ -238,5 +230,5 @@ def _passing(chain: SetOperation) -> SetOperation:
     return replace(chain, operator=SetOperator.UNION, all=True, retain=None)
 
 
-def _both(operation: SetOperation, left: Relation, right: Relation) -> Relation:
-    return replace(operation, left=left, right=right)
+def _all_of(operation: SetOperation, relations: Sequence[Relation]) -> Relation:
+    return reduce(lambda left, right: replace(operation, left=left, right=right), relations)

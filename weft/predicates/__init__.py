@@ -11,10 +11,9 @@ have the same text as often as can be, and a condition that another one implies 
     comparisons.py          one comparison as literals: expressions as polynomials, where that keeps every answer
     clauses.py              disjunctions and predicate sets: canonical forms, and which implies which, two at a time
     normal_forms.py         conditions as predicate sets, with a guard on their size; predicate sets as boxes
-    entailment.py           what follows from what, looking at all disjunctions at once
-    operations.py           union, difference (residuals) and conversion of sets; standard names of inputs
+    inference.py            what follows from what, looking at all disjunctions at once; selections from joins
+    operations.py           residuals of sets, and what sets have in common; other names, and standard names, of inputs
     closest.py              of very many sets, those that a new one implies most closely
-    transitivity.py         selections that follow from joins
     row_matching.py         which of many predicate sets hold for each row of a table
 
 The meaning is SQL's: a row passes if the condition is TRUE; NULL does not pass. NaN is equal to itself and above all

@@ -10,7 +10,7 @@ larger one. A node can be shared by a query whose predicate set implies the node
     sets            every disjunction of Q is implied by some disjunction of P
 
 All three are sound. The first is complete for one subject. The last is not complete: it looks at two disjunctions at a
-time, and misses that `(a < 4 OR a > 5) AND a > 4.5` implies `a > 5`. What it misses, `entailment` finds.
+time, and misses that `(a < 4 OR a > 5) AND a > 4.5` implies `a > 5`. What it misses, `inference` finds.
 
 **A canonical disjunction** has no literal that implies another, and what touches is joined:
 

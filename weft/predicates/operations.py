@@ -33,7 +33,7 @@ from weft.predicates.clauses import (
     set_with,
 )
 from weft.predicates.domains import ValueSet
-from weft.predicates.entailment import entails_disjunction
+from weft.predicates.inference import entails_disjunction
 from weft.predicates.literals import requirements, restated
 from weft.predicates.terms import Subject, columns_of, renamed_subject
 

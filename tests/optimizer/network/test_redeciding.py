@@ -21,7 +21,7 @@ from weft.optimizer.network import (
     Redeciding,
     SizeKey,
     SizeKind,
-    recosting,
+    redeciding,
     wanted,
 )
 from weft.plan.log_ids import LogId
@@ -72,7 +72,7 @@ class Watched:
         return decided
 
     def order(self, place: str) -> str:
-        return recosting.order_text(recosting.order_of(self.planner.nodes, place))
+        return redeciding.order_text(redeciding.order_of(self.planner.nodes, place))
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def watched() -> Watched:
 
 
 def test_examples_in_docstrings() -> None:
-    assert doctest.testmod(recosting).failed == 0
+    assert doctest.testmod(redeciding).failed == 0
 
 
 def test_a_new_select_goes_by_what_is_known_at_once(watched: Watched) -> None:

@@ -6,8 +6,7 @@ sizes.py             how many rows logs and nodes have: given, measured and expe
 choose_joins.py      which joins a select uses
 weaker_joins.py      weaker joins in the place of two
 planner.py           register and deregister: the nodes that a select still lacks, and those that others need
-recosting.py         what the joins of selects cost, and what they would cost now
-redeciding.py        joins chosen again while they run
+redeciding.py        what the joins of selects cost, and joins chosen again while they run
 nearest.py           why a node is not shared
 """
 

@@ -10,35 +10,181 @@ Who was chosen by supposition does not wait: what is measured for the first time
 
 Tickets make clear cases quick: what costs half has to last for three cycles, what costs an eighth for one. Selects that
 have been moved stay as they are for a while, and twice as long if that was not long enough, so that two orders of which
-each looks better while the other runs cannot keep an engine busy. An order that was right for longer than that is left
-as easily as the first one: data that change now and then are followed each time. What one cycle does is bounded,
-however many selects there are.
+each looks better while the other runs cannot keep an engine busy.
 
-Tickets decide *when*, not how rows are divided meanwhile. An eddy sends some tuples one way and some the other because
-each of its operators keeps single streams. Here a join keeps the pairs that others look for, and a new row has to find
-all of them: to divide rows between two orders, both would have to keep all pairs, and what is divided would cost as
-much as both orders together. So one order runs, and a sample of rows is tried on the joins that do not
-(`weft/runtime/stages/joins/join_statistics.py`), so that what is known of them is not what the order that runs lets
-through.
+Selects that share their first join go together: as long as one of them stays, that join costs the others nothing, and
+none would ever leave it. What they cost is what the network would have to do more than without them:
+
+    q1, q2 ── J = r1 x r2 ──> …     now      |S1| + |S2| + |J| + …        in the order that they have
+                                    better   |S2| + |S3| + |K| + …        in the best order, without J
+
+Tickets decide *when*, not how rows are divided meanwhile: a join keeps the pairs that others look for, so to divide
+rows between two orders, both would have to keep all pairs. So one order runs, and a sample of rows is tried on the
+joins that do not (`weft/runtime/stages/joins/join_statistics.py`): what is known of them is not what the order that
+runs lets through.
 
 Nothing of this is state. Answers do not depend on the network: a select that reads a node finds the rows from its first
 cycle on there, and if they had not been kept for it, they are put together again from the logs in the cycle in which it
-comes (`stages/joins/join_state.py`). So a network that is drawn up in another way after a crash, or a decision that
-was made in a cycle that never was committed, changes what is computed and never what is answered.
+comes (`stages/joins/join_state.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
-from weft.optimizer.network.choose_joins import JoinRequest
+from weft.optimizer.network.choose_joins import ExistingRows, JoinRequest, Order, Part, rank
+from weft.optimizer.network.nodes import Nodes
 from weft.optimizer.network.planner import Planner
-from weft.optimizer.network.recosting import LOOKED_AT, Costs, costs, first_join, order_of, order_text, together_with
 from weft.optimizer.network.sizes import Estimates, MeasuredSizes, SizeKey, SizeStatistics
-from weft.optimizer.network.wanted import SelectNeeds
+from weft.optimizer.network.wanted import SelectNeeds, leg_name
+from weft.predicates.operations import residual
+
+#: How many of the selects that go together are priced.
+LOOKED_AT = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What selects that go together cost as they are, and as they would be chosen now.
+
+    `selected` are rows that joins would be spared if selections below them were nodes, or were none, as they should be.
+    """
+
+    places: tuple[str, ...]
+    now: int
+    best: int
+    selected: int = 0
+
+    @property
+    def gain(self) -> int:
+        return self.now - self.best + self.selected
+
+    @property
+    def tickets(self) -> int:
+        """How many times the costs can be halved before they are what the best order costs; at least once."""
+        return max(1, (self.now // max(self.best, 1)).bit_length() - 1)
+
+    def is_worth_it(self, factor: int) -> bool:
+        return self.now >= factor * max(self.best, 1) or self.selected > 0
+
+
+def costs(planner: Planner, places: tuple[str, ...], wanted: Mapping[str, SelectNeeds]) -> Costs:
+    """What some selects cost, looking at a few of them. If one of these would stay as it is, none would gain."""
+    nodes = planner.nodes
+    without = needed_by_these_alone(nodes, places)
+    now = best = 0
+    stays = False
+    for place in places[:LOOKED_AT]:
+        choice = planner.choice(wanted[place], without)
+        order, chosen = order_of(nodes, place), choice.best()
+        stays = stays or order == order_of_part(nodes, chosen)
+        now += rank(choice.in_order(order))[0]
+        best += rank(chosen)[0]
+    return Costs(places, now, now if stays else best, sum(_misplaced(planner, each) for each in without))
+
+
+def best_order(planner: Planner, place: str, wanted: SelectNeeds) -> Order:
+    """The order that a select would be given if it was chosen now."""
+    without = needed_by_these_alone(planner.nodes, (place,))
+    return order_of_part(planner.nodes, planner.choice(wanted, without).best())
+
+
+def _misplaced(planner: Planner, number: int) -> int:
+    """The rows that a join is handed which it should not be, or which it should have been spared."""
+    nodes, estimates, join = planner.nodes, planner.estimates, planner.nodes[number]
+    if join.anchors is None:
+        return 0
+    rows = 0
+    sides = planner.demands_of_sides(join.anchors, join.joined)[:2]
+    for parent, anchor, predicates in zip(join.parents, join.anchors[:2], sides, strict=True):
+        if predicates.disjunctions:
+            is_apart = not residual(predicates, nodes[parent].selected).disjunctions
+            selected = estimates.selected(anchor, predicates)
+            if is_apart != estimates.is_worth_a_node(anchor, predicates):
+                rows += selected if is_apart else estimates.rows(anchor) - selected
+    return rows
+
+
+def together_with(nodes: Nodes, place: str, most: int) -> tuple[str, ...]:
+    """The selects that share a select's first join, itself first; it alone if there are more than `most`."""
+    waiting = [first_join(nodes, nodes.found[place].result.node)]
+    seen, places = set(waiting), {place: None}
+    while waiting:
+        entry = nodes[waiting.pop()]
+        places |= dict.fromkeys(sorted(entry.places))
+        if len(places) > most:
+            return (place,)
+        for child in sorted(entry.children - seen):
+            seen.add(child)
+            waiting.append(child)
+    return tuple(places)
+
+
+def first_join(nodes: Nodes, number: int) -> int:
+    """The lowest join that a node's rows come through, or the log if there is none."""
+    anchor = nodes[nodes[number].anchor]
+    lower = [each for each in (anchor.anchors or ())[:2] if nodes[each].parents]
+    return first_join(nodes, lower[0]) if lower else anchor.number
+
+
+def needed_by_these_alone(nodes: Nodes, places: Iterable[str]) -> frozenset[int]:
+    """The nodes that would go if some selects did, but for logs."""
+    leaving, gone = frozenset(places), set[int]()
+    waiting = [nodes.found[place].result.node for place in leaving]
+    while waiting:
+        entry = nodes[waiting.pop()]
+        if entry.parents and not entry.places - leaving and not entry.children - gone:
+            gone.add(entry.number)
+            waiting.extend(entry.parents)
+    return frozenset(gone)
+
+
+def order_of(nodes: Nodes, place: str) -> Order:
+    """The order that the inputs of a select are joined in."""
+    result = nodes.found[place].result
+    inputs = {leg: number for number, leg in enumerate(result.legs)}
+    return _order_below(nodes, result.node, tuple(inputs[leg] for leg in range(len(inputs))))
+
+
+def order_of_part(nodes: Nodes, part: Part) -> Order:
+    if isinstance(part, ExistingRows):
+        return _order_below(nodes, part.anchor, part.legs)
+    return _ordered(order_of_part(nodes, part.left_part), order_of_part(nodes, part.right_part))
+
+
+def _order_below(nodes: Nodes, number: int, inputs: tuple[int, ...]) -> Order:
+    entry = nodes[number]
+    if not entry.parents:
+        return inputs[0]
+    if entry.is_selection:
+        return _order_below(nodes, entry.parents[0], inputs)
+    left, right = entry.parents
+    width = len(nodes[left].legs)
+    return _ordered(_order_below(nodes, left, inputs[:width]), _order_below(nodes, right, inputs[width:]))
+
+
+def _ordered(left: Order, right: Order) -> Order:
+    """The side that has the first input is the left one, since which one it is makes no difference."""
+    return (left, right) if _first(left) < _first(right) else (right, left)
+
+
+def _first(order: Order) -> int:
+    return order if isinstance(order, int) else _first(order[0])
+
+
+def order_text(order: Order) -> str:
+    """An order for people, the inputs called T1, T2, … as FROM has them.
+
+    >>> order_text(((0, 2), 1))
+    '(T1 x T3) x T2'
+    """
+    if isinstance(order, int):
+        return leg_name(order)
+    left, right = (order_text(side) if isinstance(side, int) else f"({order_text(side)})" for side in order)
+    return f"{left} x {right}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +227,8 @@ class _Watched:
     make: Callable[[], SelectNeeds]
     #: What was first measured in this round of `MeasuredSizes` or later was supposed when it was chosen.
     chosen_in: int
-    #: What its costs depend on; None as long as it has not been looked at.
-    read: frozenset[SizeKey] | None = None
+    #: What its costs depend on, as far as it has been looked at.
+    read: frozenset[SizeKey] = frozenset()
     #: Since when another order has been better, how many tickets that wins in a cycle, and the rows that it saves.
     since: int | None = None
     tickets: int = 1
@@ -131,12 +277,10 @@ class Redeciding:
         watched = self._watched.pop(place)
         self._waiting.pop(place, None)
         self._better.discard(place)
-        for known in watched.read or ():
+        for known in watched.read:
             self._readers[known].discard(place)
             if not self._readers[known]:
                 del self._readers[known]
-
-    # -- a cycle ------------------------------------------------------------------------------------------------------
 
     def decide(self, cycle: int) -> list[Redecided]:
         """Price what has moved and what has waited, and choose again where another order has been better for long."""
@@ -171,19 +315,25 @@ class Redeciding:
         first_joins: set[int] = set()
         for place in list(self._waiting)[: self.patience.looked_at]:
             del self._waiting[place]
-            self._index(place, self._watched[place])
+            self._index(place)
             first = first_join(self.planner.nodes, self.planner.nodes.found[place].result.node)
             # Of those that share a join, one speaks for all, and the others for themselves.
             self._judged(place, cycle, with_others=first not in first_joins)
             first_joins.add(first)
 
-    def _index(self, place: str, watched: _Watched) -> None:
-        read = watched.read
-        watched.read = _read_by(self.planner, self.observed, watched.wanted)
-        for known in (read or frozenset()) - watched.read:
+    def _index(self, place: str) -> None:
+        """Notes what the costs of a select depend on."""
+        watched = self._watched[place]
+        noted = _Noted(self.observed)
+        estimates = Estimates(self.planner.nodes, noted, self.planner.renaming)
+        request = JoinRequest(watched.wanted, estimates, self.planner.renaming)
+        assert request.shares is not None
+        assert request.input_rows is not None
+        for known in watched.read - noted.asked:
             self._readers[known].discard(place)
-        for known in watched.read:
+        for known in noted.asked:
             self._readers.setdefault(known, set()).add(place)
+        watched.read = frozenset(noted.asked)
 
     def _is_ripe(self, place: str, cycle: int) -> bool:
         watched = self._watched[place]
@@ -195,7 +345,7 @@ class Redeciding:
 
     def _was_supposed(self, watched: _Watched) -> bool:
         """Whether something that a select was chosen by was not known then, and is now."""
-        return any(self.observed.is_news(known, watched.chosen_in) for known in watched.read or ())
+        return any(self.observed.is_news(known, watched.chosen_in) for known in watched.read)
 
     def _judged(self, place: str, cycle: int, with_others: bool) -> Costs | None:
         """What a select would gain: with all that share its first join, or else alone; None for too little."""
@@ -248,10 +398,9 @@ class Redeciding:
         watched.stays_until = cycle + watched.stay
 
     def _reasons(self, place: str) -> tuple[tuple[SizeKey, float], ...]:
-        read = sorted(
-            self._watched[place].read or (), key=lambda each: (-self._moved_in.get(each, -1), each.logs, each.of)
-        )
-        found = [(known, self.observed.value(known)) for known in read]
+        read = self._watched[place].read
+        latest_first = sorted(read, key=lambda each: (-self._moved_in.get(each, -1), each.logs, each.of))
+        found = ((known, self.observed.value(known)) for known in latest_first)
         return tuple((known, value) for known, value in found if value is not None)[:_REASONS]
 
 
@@ -268,12 +417,3 @@ class _Noted(SizeStatistics):
 
     def node_rows(self, node: int) -> int | None:
         return self._observed.node_rows(node)
-
-
-def _read_by(planner: Planner, observed: MeasuredSizes, wanted: SelectNeeds) -> frozenset[SizeKey]:
-    """What the costs of a select depend on."""
-    noted = _Noted(observed)
-    request = JoinRequest(wanted, Estimates(planner.nodes, noted, planner.renaming), planner.renaming)
-    assert request.shares is not None
-    assert request.input_rows is not None
-    return frozenset(noted.asked)

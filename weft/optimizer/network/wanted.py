@@ -26,11 +26,11 @@ from weft.plan.log_ids import LogId
 from weft.plan.network import CLOCK
 from weft.predicates.clauses import Disjunction, PredicateSet, disjunction_with, predicate_set
 from weft.predicates.domains import Domain, Facts, clock_facts
+from weft.predicates.inference import with_inferred
 from weft.predicates.literals import literals_of
 from weft.predicates.normal_forms import conjunctive_form
 from weft.predicates.polynomials import Atom, minus, variable
 from weft.predicates.terms import atom_of, canonical, columns_of, sum_of, text_of, with_sources
-from weft.predicates.transitivity import with_inferred
 
 #: The clocks of answers: at most a window away from those of streams, and never NULL.
 _TICKS = Domain(Fraction(-(1 << 62)), Fraction(1 << 62), Fraction(1), nullable=False)

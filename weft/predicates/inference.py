@@ -1,0 +1,381 @@
+"""What follows from a predicate set, looking at all its disjunctions together: others, and selections from joins.
+
+**Entailment.** P implies a disjunction q iff no row satisfies P and makes q not TRUE. The literals of q that must not
+be TRUE are conditions themselves (the values outside their sets, NULL included), so the question is whether a predicate
+set can hold at all. Its canonical form already answers most of that. What it leaves open are choices, which are tried
+one by one within a limit of effort, and the inequalities among several columns, which are held against each other;
+texts and DOUBLEs take part in that through their order alone:
+
+    (a < 4 OR a > 5) AND a > 4.5   and not   a > 5      →   4.5 < a <= 5, a < 4 OR a > 5   →   FALSE
+    a < b AND b < c                implies   a < c          for columns of every type
+
+Whether linear inequalities can hold together is decided by Fourier and Motzkin's elimination: a variable that is
+bounded from below by some sums and from above by others can go, if each of the former is held against each of the
+latter. When no variable is left, what remains are statements about numbers.
+
+All of it is sound: what it calls implied is implied. It is complete for conditions on single columns within its effort,
+and for linear ones over dense numbers. It may miss what only whole numbers or products make true.
+
+**Transitivity.** A condition on one input and a comparison of two inputs give a condition on the other input, which a
+query need not have written, and which lets its rows be thrown away before the join:
+
+    r1.amount > 1000000,  r2.amount > 0.5*r1.amount,  r3.amount = r2.amount
+      →  r2.amount > 500000,  r3.amount > 500000
+
+A comparison hands on the lower end of the values of one side, the upper end, or, if it is an equality, all of them. The
+other side is a multiple of it plus a constant, or for texts and DOUBLEs the same. Sides may be sums of several columns
+of one input. What is inferred is the same whatever the order of the conditions: all ways are followed, each comparison
+being used once on a way, which ends `a > 2*b, b > 2*a` too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from math import gcd
+from typing import TypeAlias
+
+from weft.predicates.clauses import (
+    Disjunction,
+    PredicateSet,
+    disjunction_of,
+    disjunction_with,
+    follows_from_one,
+    predicate_set,
+)
+from weft.predicates.domains import (
+    FIRST,
+    LAST,
+    Cut,
+    Place,
+    Span,
+    ValueSet,
+    above,
+    below,
+    intersection,
+    is_subset,
+    settled,
+    value_set,
+)
+from weft.predicates.literal_expressions import try_expression
+from weft.predicates.literals import (
+    IS_NULL,
+    MIRRORED,
+    Triple,
+    alternatives,
+    excluded,
+    literals_of,
+    lower_end,
+    requirements,
+    upper_end,
+)
+from weft.predicates.polynomials import Monomial
+from weft.predicates.terms import Order, Subject, Sum, term_of, text_of
+
+#: Coefficients by variable, in the order of the names: whole and coprime numbers, none of them zero.
+Coefficients: TypeAlias = tuple[tuple[str, int], ...]
+
+_MOST_INEQUALITIES = 1_500
+#: How many choices are tried before the answer is "not found".
+EFFORT = 128
+#: The most facts that are inferred.
+_MOST_FACTS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Inequality:
+    """Σ coefficient · variable < bound, or ≤ bound unless it is strict."""
+
+    coefficients: Coefficients
+    bound: Fraction
+    is_strict: bool
+
+
+def inequality(coefficients: Mapping[str, int], bound: Fraction, is_strict: bool) -> Inequality:
+    """An inequality with its coefficients in the one way to write them."""
+    size = gcd(*coefficients.values()) or 1
+    whole = sorted((name, each // size) for name, each in coefficients.items() if each)
+    return Inequality(tuple(whole), bound / size, is_strict)
+
+
+def linear_comparison(coefficients: Mapping[str, int], operator: str, bound: Fraction) -> Iterator[Inequality]:
+    """Σ coefficient · variable `operator` bound. (`!=` is no inequality, and says nothing here.)"""
+    if operator in ("<", "<=", "="):
+        yield inequality(coefficients, bound, operator == "<")
+    if operator in (">", ">=", "="):
+        yield inequality({name: -each for name, each in coefficients.items()}, -bound, operator == ">")
+
+
+def is_infeasible(inequalities: Iterable[Inequality]) -> bool:
+    """Whether no numbers satisfy all the inequalities.
+
+    >>> less = linear_comparison({"a": 1, "b": -1}, "<", Fraction(0))
+    >>> low, high = linear_comparison({"b": 1}, "<", Fraction(1)), linear_comparison({"a": 1}, ">=", Fraction(1))
+    >>> is_infeasible([*less, *low, *high])
+    True
+    """
+    system = _tightest(inequalities)
+    while system:
+        system = _without(_cheapest(system), system)
+        if system is not None and len(system) > _MOST_INEQUALITIES:
+            return False
+    return system is None
+
+
+def _tightest(inequalities: Iterable[Inequality]) -> dict[Coefficients, Inequality] | None:
+    """The tightest inequality for each left side; None if one of them cannot hold."""
+    best: dict[Coefficients, Inequality] = {}
+    for each in inequalities:
+        if not each.coefficients:
+            if each.bound < 0 or (each.is_strict and each.bound == 0):
+                return None
+            continue
+        known = best.get(each.coefficients)
+        if known is None or (each.bound, not each.is_strict) < (known.bound, not known.is_strict):
+            best[each.coefficients] = each
+    return best
+
+
+def _cheapest(system: Iterable[Coefficients]) -> str:
+    """The variable whose elimination leaves the fewest inequalities."""
+    signs = Counter((name, coefficient > 0) for coefficients in system for name, coefficient in coefficients)
+    return min(sorted({name for name, _ in signs}), key=lambda name: signs[name, True] * signs[name, False])
+
+
+def _without(variable: str, system: Mapping[Coefficients, Inequality]) -> dict[Coefficients, Inequality] | None:
+    rest: list[Inequality] = []
+    lowers: list[tuple[Inequality, int]] = []
+    uppers: list[tuple[Inequality, int]] = []
+    for each in system.values():
+        coefficient = dict(each.coefficients).get(variable)
+        if coefficient is None:
+            rest.append(each)
+        else:
+            (uppers if coefficient > 0 else lowers).append((each, abs(coefficient)))
+    for low, a in lowers:
+        for high, b in uppers:
+            total = Counter({name: each * b for name, each in low.coefficients})
+            total.update({name: each * a for name, each in high.coefficients})
+            rest.append(inequality(total, low.bound * b + high.bound * a, low.is_strict or high.is_strict))
+    return _tightest(rest)
+
+
+def entails_disjunction(predicates: PredicateSet, disjunction: Disjunction, effort: int = EFFORT) -> bool:
+    """Whether a disjunction is found to be TRUE wherever a set is."""
+    if follows_from_one(disjunction, predicates):
+        return True
+    opposed = (disjunction_of(alternatives(each.subject, excluded(each))) for each in disjunction.literals)
+    counterexamples = predicate_set([*predicates.disjunctions, *(each for each in opposed if each is not None)])
+    return _is_impossible(counterexamples, iter(range(effort)))
+
+
+def _is_impossible(predicates: PredicateSet, steps: Iterator[int]) -> bool:
+    """Whether no row satisfies a set; every choice that is tried is a step."""
+    related = _related(predicates)
+    if predicates.is_false or is_infeasible(_inequalities(predicates, related)):
+        return True
+    clause = _next_choice(predicates, related)
+    if clause is None:
+        return False
+    choices: Iterable[Triple] = clause.literals
+    if len(clause.literals) == 1:
+        (unequal,) = clause.literals
+        assert unequal.bound is not None
+        choices = (each for op in ("<", ">") for each in literals_of(unequal.subject, op, unequal.bound))
+    rest = [each for each in predicates.disjunctions if each != clause]
+    return all(
+        next(steps, None) is not None and _is_impossible(predicate_set([*rest, disjunction_with((each,))]), steps)
+        for each in choices
+    )
+
+
+def _next_choice(predicates: PredicateSet, related: set[str]) -> Disjunction | None:
+    """The disjunction to try the literals of: the shortest one that may tell something.
+
+    Values that one subject cannot have are known as such already. To choose among those it can have is of use only if
+    it is compared with others.
+    """
+    open_ = []
+    for each in predicates.disjunctions:
+        is_split = len(each.literals) > 1 or each.literals[0].operator == "!="
+        if len(each.by_subject) > 1 or (is_split and related & _variables(each.literals[0])):
+            open_.append(each)
+    return min(open_, key=lambda each: (len(each.by_subject) == 1, len(each.literals)), default=None)
+
+
+def _related(predicates: PredicateSet) -> set[str]:
+    """The variables of comparisons among several."""
+    found = (_variables(literal) for each in predicates.disjunctions for literal in each.literals)
+    return set().union(*(variables for variables in found if len(variables) > 1))
+
+
+def _variables(literal: Triple) -> set[str]:
+    subject = literal.subject
+    if isinstance(subject, Sum):
+        return {_name(monomial) for monomial, _ in subject.polynomial.terms}
+    return {text_of(subject.left), text_of(subject.right)} if isinstance(subject, Order) else {subject.text}
+
+
+def _name(monomial: Monomial) -> str:
+    return "*".join(atom.text for atom in monomial)
+
+
+def _inequalities(predicates: PredicateSet, related: set[str]) -> Iterator[Inequality]:
+    """What the literals that must hold say as inequalities, if there are any among several variables."""
+    constants: dict[type, set[Place]] = {}
+    for each in predicates.disjunctions:
+        literal = each.literals[0] if len(each.literals) == 1 else None
+        if literal is None or literal.operator == IS_NULL or not related & _variables(literal):
+            continue
+        subject, bound = literal.subject, literal.bound
+        if isinstance(subject, Sum):
+            if isinstance(bound, Fraction):
+                # The coefficients of a subject are whole.
+                coefficients = {_name(monomial): each.numerator for monomial, each in subject.polynomial.terms}
+                yield from linear_comparison(coefficients, literal.operator, bound)
+            if subject.atom is None:
+                for atom in sorted(subject.polynomial.atoms):
+                    yield from linear_comparison({atom.text: 1}, ">=", atom.range[0])
+                    yield from linear_comparison({atom.text: 1}, "<=", atom.range[1])
+        elif bound is not None and isinstance(subject, Order):
+            yield from _compared(text_of(subject.left), literal.operator, text_of(subject.right))
+        elif bound is not None:
+            # A constant without arithmetic is a variable of its own, which has its place among the other constants.
+            constants.setdefault(type(bound), set()).add(bound)
+            yield from _compared(subject.text, literal.operator, repr(bound))
+    for places in constants.values():
+        for low, high in pairwise(sorted(places)):
+            yield from _compared(repr(low), "<", repr(high))
+
+
+def _compared(left: str, operator: str, right: str) -> Iterator[Inequality]:
+    return linear_comparison({left: 1, right: -1}, operator, Fraction(0))
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonLink:
+    """A comparison of two inputs, from one side: `target operator factor·origin + shift`."""
+
+    name: str
+    origin: Subject
+    target: Subject
+    operator: str
+    factor: Fraction = Fraction(1)
+    shift: Fraction = Fraction(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Values that a subject is among, and the comparisons that this was inferred by."""
+
+    subject: Subject
+    values: ValueSet
+    way: frozenset[str]
+
+
+def with_inferred(predicates: PredicateSet) -> PredicateSet:
+    """A predicate set and the selections that its joins let one infer. It is TRUE for the same rows."""
+    additional = [disjunction_with(each) for each in inferred(predicates)]
+    return predicate_set([*predicates.disjunctions, *additional]) if additional else predicates
+
+
+def inferred(predicates: PredicateSet) -> tuple[tuple[Triple, ...], ...]:
+    """The inferred selections alone, each as the literals of a disjunction, in the order of their texts."""
+    # NULL takes part in no comparison, so it is not handed on. What the type says already is not, either.
+    present = {subject: ValueSet(values.spans) for subject, values in predicates.values_by_subject.items()}
+    known = {each: values for each, values in present.items() if len(each.sources) == 1 and values != each.domain.whole}
+    found: dict[Subject, ValueSet] = {}
+    for fact in _closure(known, list(_links(predicates))):
+        if fact.way:
+            found[fact.subject] = intersection(found.get(fact.subject, fact.values), fact.values)
+    result: list[tuple[Triple, ...]] = []
+    for subject, values in found.items():
+        if subject not in known or not is_subset(known[subject], values):
+            clauses = requirements(subject, values)
+            if all(try_expression(literal) is not None for clause in clauses for literal in clause):
+                result.extend(clauses)
+    return tuple(sorted(result, key=lambda clause: [literal.text for literal in clause]))
+
+
+def _links(predicates: PredicateSet) -> Iterator[ComparisonLink]:
+    for literal in (each.literals[0] for each in predicates.disjunctions if len(each.literals) == 1):
+        subject, operator = literal.subject, literal.operator
+        if operator not in ("<", "<=", "=", ">=", ">"):
+            continue
+        if isinstance(subject, Order):
+            left, right = term_of(subject.left), term_of(subject.right)
+            if len(left.sources) == len(right.sources) == 1 and left.sources != right.sources:
+                yield ComparisonLink(literal.text, right, left, operator)
+                yield ComparisonLink(literal.text, left, right, MIRRORED[operator])
+        elif isinstance(subject, Sum) and subject.halves is not None:
+            assert isinstance(literal.bound, Fraction)
+            for (origin, a), (target, b) in (subject.halves, subject.halves[::-1]):
+                # From a·origin + b·target op c to target op' (c − a·origin) / b.
+                turned = operator if b > 0 else MIRRORED[operator]
+                yield ComparisonLink(literal.text, origin, target, turned, -a / b, literal.bound / b)
+
+
+def _closure(known: dict[Subject, ValueSet], links: list[ComparisonLink]) -> list[Fact]:
+    facts = [Fact(subject, values, frozenset()) for subject, values in known.items()]
+    latest = facts
+    while latest and len(facts) <= _MOST_FACTS:
+        derived = {
+            Fact(link.target, values, fact.way | {link.name})
+            for fact in latest
+            for link in links
+            if link.origin == fact.subject and link.name not in fact.way
+            for values in [_handed_on(fact.values, link)]
+            if values is not None
+        }
+        latest = [each for each in derived if not any(_covers(fact, each) for fact in facts)]
+        facts = facts + latest
+    return facts
+
+
+def _covers(fact: Fact, other: Fact) -> bool:
+    """Whether everything that follows from the other fact follows from this one."""
+    return fact.subject == other.subject and fact.way <= other.way and is_subset(fact.values, other.values)
+
+
+def _handed_on(values: ValueSet, link: ComparisonLink) -> ValueSet | None:
+    """What a comparison says of its target if its origin is among some values; None if nothing."""
+    spans = sorted(_image(span, link) for span in values.spans)
+    if not spans:
+        return None
+    low, high = spans[0][0], max(span[1] for span in spans)
+    if link.operator in (">", ">="):
+        spans = [(above(low[1]) if link.operator == ">" and low != FIRST else low, LAST)]
+    elif link.operator in ("<", "<="):
+        spans = [(FIRST, below(high[1]) if link.operator == "<" and high != LAST else high)]
+    result = settled(value_set(spans), link.target.domain)
+    return None if result == link.target.domain.whole else result
+
+
+def _image(span: Span, link: ComparisonLink) -> Span:
+    """What a span of the origin is for the target: its ends as literals write them, without those that the type sets.
+
+    `a > 3` of amounts in cents hands on 3, not 3.01: what follows is as weak as what was said, by a cent, and meets
+    what follows from other queries.
+    """
+    domain, (low, high) = link.origin.domain, span
+    ends = FIRST, LAST
+    if low != domain.first:
+        operator, place = lower_end(low, domain)
+        ends = above(place) if operator == ">" else below(place), LAST
+    if high != domain.last:
+        operator, place = upper_end(high, domain)
+        ends = ends[0], below(place) if operator == "<" else above(place)
+    if not isinstance(link.target, Sum):
+        return ends
+    first, last = (_mapped(cut, link) for cut in ends)
+    return (first, last) if link.factor > 0 else (last, first)
+
+
+def _mapped(cut: Cut, link: ComparisonLink) -> Cut:
+    if cut in (FIRST, LAST):
+        return cut if link.factor > 0 else (LAST if cut == FIRST else FIRST)
+    _, place, side = cut
+    return (0, link.factor * place + link.shift, side if link.factor > 0 else 1 - side)
