@@ -13,7 +13,7 @@
     window_answers.py      from aggregates to rows
     array_expressions.py   HAVING and the select list over arrays; exact_arithmetic.py has integers and DECIMALs
     kernel_placement.py    which windows live in the driver, and which on the executors
-    executors.py           a Spark job that answers those, and `shard.py`, what happens there
+    executors.py           a Spark job that answers those, and what happens there
     warm_start.py          the state of the last process, restored while Spark starts
     stage.py               all of this inside a cycle
 

@@ -2,11 +2,11 @@
 
     partial log  ─ read ─→  rows by (key set, hash of its keys)  ─ shuffle ─→  shards  ─ mapInArrow ─→  answers
 
-Executors keep no state. A shard gets the live partials of its keys and answers them with the driver's own code
-(`shard.py`); the log is the state, as it is for the driver after a restart. A stateful operator (`transformWithState`)
-would have to read and write back the same partials in every batch, in a checkpoint of its own that has to agree with
-the commit. This way there is one truth, a key set may move between hosts at any time, and a cycle in which no window
-closes costs nothing.
+Executors keep no state. A shard gets the live partials of its keys and answers them with the driver's own code: trees
+are built, take in what came before the cycle, and advance through it. The log is the state, as it is for the driver
+after a restart. A stateful operator (`transformWithState`) would have to read and write back the same partials in every
+batch, in a checkpoint of its own that has to agree with the commit. This way there is one truth, a key set may move
+between hosts at any time, and a cycle in which no window closes costs nothing.
 
 Files of several layouts and streams go into one job: columns of a type share slots, which are columns named by type and
 number, and each row says which source it is from. Nothing in the plan of the job grows with the number of queries.
@@ -14,22 +14,30 @@ number, and each row says which source it is from. Nothing in the plan of the jo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial, reduce
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial, reduce
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from weft.arrays.arrow_streams import table_of
+from weft.algebra import Query, Stream
+from weft.arrays.arrow_streams import streamed, table_of
 from weft.arrays.slots import typed_slots
+from weft.plan.event_time import Clock
 from weft.runtime.failures.errors import EngineError
 from weft.runtime.spark.session import own_session
-from weft.runtime.stages.windows.partials import SLICE, PartialFiles
-from weft.runtime.stages.windows.shard import KEY_SET, SOURCE, KeySetTask, PartialSource, answered
+from weft.runtime.stages.windows.partials import SLICE, Layout, PartialFiles, Partials
+from weft.runtime.stages.windows.stream_weave import StreamWeave
+from weft.runtime.stages.windows.tree_choice import TreeChoice
+from weft.runtime.stages.windows.window_answers import answers
+from weft.runtime.stages.windows.woven_queries import Woven, woven
 
 #: Partials in a shard: enough to outweigh its overhead, few enough for the memory of a worker.
 _SHARD = 500_000
@@ -38,6 +46,53 @@ _SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
 }
+
+
+#: Which source a row is from, and which task it is for; its other columns are named by `_PartialSource`.
+_SOURCE, _KEY_SET = "source", "key_set"
+
+#: What a shard returns: the answers of a query as an Arrow stream, or, without a query, its number of keys.
+_ANSWERED = pa.schema([(_KEY_SET, pa.int32()), ("query", pa.string()), ("answers", pa.binary()), ("keys", pa.int64())])
+
+
+@dataclass(frozen=True)
+class _PartialSource:
+    """Files of partials with one layout: whether they are this cycle's, and what their columns (`k0`, `p3`, …) are
+    called on the way to the executors."""
+
+    layout: Layout
+    arrived: bool
+    columns: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class KeySetTask:
+    """What a cycle computes for a key set of a stream."""
+
+    stream: str
+    keys: tuple[str, ...]
+    #: The aggregates that its measures are read from.
+    aggregates: frozenset[str]
+    #: Partials before this clock are in no open window.
+    since: Clock
+    #: The queries and their trees, pickled.
+    plan: bytes
+    #: The watermark before the cycle and after it, and from when on each query is answered.
+    before: Clock
+    until: Clock
+    after: Mapping[str, Clock]
+
+
+def pickled_plan(queries: Mapping[str, Query], grouping: TreeChoice) -> bytes:
+    """Queries and their trees, to be sent; measures are not sent, since each process makes them from the queries."""
+    return pickle.dumps((dict(queries), grouping))
+
+
+@lru_cache(maxsize=64)
+def _unpickled_plan(data: bytes) -> tuple[dict[str, Woven], TreeChoice]:
+    """Queries and their trees as they were sent; cached, so that a worker has them ready for the next cycle."""
+    queries, grouping = pickle.loads(data)
+    return {name: woven(query) for name, query in queries.items()}, grouping
 
 
 class Executors:
@@ -54,12 +109,12 @@ class Executors:
 
         One Spark job.
         """
-        sources: list[PartialSource] = []
+        sources: list[_PartialSource] = []
         frames, partials = [], 0
         for each in files:
             wanted = {number: task for number, task in enumerate(tasks) if _is_for(task, each)}
             if wanted:
-                source = PartialSource(each.layout, each.arrived, _slots(each, wanted.values()))
+                source = _PartialSource(each.layout, each.arrived, _slots(each, wanted.values()))
                 frames.append(self._rows(len(sources), each, source.columns, wanted))
                 sources.append(source)
                 partials += each.rows
@@ -67,15 +122,15 @@ class Executors:
         if not sources:
             return {}, keys
         rows = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
-        shards = rows.repartition(max(self._parallelism, -(-partials // _SHARD)), KEY_SET, "hash").drop("hash")
-        schema = f"{KEY_SET} INT, query STRING, answers BINARY, keys BIGINT"
+        shards = rows.repartition(max(self._parallelism, -(-partials // _SHARD)), _KEY_SET, "hash").drop("hash")
+        schema = f"{_KEY_SET} INT, query STRING, answers BINARY, keys BIGINT"
         try:
-            table = shards.mapInArrow(partial(answered, sources, tasks), schema).toArrow()
+            table = shards.mapInArrow(partial(_answered, sources, tasks), schema).toArrow()
         except PySparkException as error:
             raise _explained(error) from error
         for row in table.to_pylist():
             if row["query"] is None:
-                keys[row[KEY_SET]] += row["keys"]
+                keys[row[_KEY_SET]] += row["keys"]
             else:
                 found.setdefault(row["query"], []).append(table_of(row["answers"]))
         return {query: pa.concat_tables(tables) for query, tables in found.items()}, keys
@@ -92,10 +147,10 @@ class Executors:
         at = []
         for place, task in wanted.items():
             keys = [F.col(f"k{files.layout.keys.index(key)}") for key in task.keys]
-            at.append(F.struct(F.lit(place).alias(KEY_SET), F.xxhash64(*keys).alias("hash")))
+            at.append(F.struct(F.lit(place).alias(_KEY_SET), F.xxhash64(*keys).alias("hash")))
         placed = [F.col(name).alias(slot) for name, slot in columns.items()]
         spread = rows.select(F.explode(F.array(*at)).alias("at") if len(at) > 1 else at[0].alias("at"), SLICE, *placed)
-        return spread.select(F.lit(number).alias(SOURCE), "at.*", SLICE, *columns.values())
+        return spread.select(F.lit(number).alias(_SOURCE), "at.*", SLICE, *columns.values())
 
 
 def _is_for(task: KeySetTask, files: PartialFiles) -> bool:
@@ -132,3 +187,48 @@ def _explained(error: PySparkException) -> EngineError:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     reason = next((line for line in reversed(lines) if "Error" in line), lines[0] if lines else "no reason given")
     return EngineError(f"kernels on the executors have failed: {reason}; nothing of this cycle was committed")
+
+
+# -- on an executor ---------------------------------------------------------------------------------------------------
+
+
+def _answered(
+    sources: Sequence[_PartialSource], tasks: Sequence[KeySetTask], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The answers of a shard's keys, task by task. Rows name their source and their task by number."""
+    parts = [batch for batch in batches if batch.num_rows]
+    if parts:
+        table = pa.Table.from_batches(parts).combine_chunks()
+        for number, rows in _by_number(table, _KEY_SET):
+            yield _answers_of(number, tasks[number], sources, rows)
+
+
+def _by_number(rows: pa.Table, column: str) -> Iterator[tuple[int, pa.Table]]:
+    """The rows with each number in a column."""
+    numbers = np.asarray(rows[column])
+    for number in np.unique(numbers).tolist():
+        yield number, rows if (numbers == number).all() else rows.filter(pa.array(numbers == number))
+
+
+def _answers_of(number: int, task: KeySetTask, sources: Sequence[_PartialSource], rows: pa.Table) -> pa.RecordBatch:
+    shapes, grouping = _unpickled_plan(task.plan)
+    stream = next(iter(shapes.values())).select.inputs[0].source
+    assert isinstance(stream, Stream)
+    earlier, arrived = [], None
+    for place, mine in _by_number(rows, _SOURCE):
+        source = sources[place]
+        table = pa.table({SLICE: mine[SLICE], **{name: mine[slot] for name, slot in source.columns.items()}})
+        if source.arrived:
+            arrived = Partials(source.layout, table)
+        else:
+            earlier.append(Partials(source.layout, table))
+    weave = StreamWeave(stream, shapes, grouping=grouping)
+    weave.remember(earlier, task.before)
+    found: list[dict[str, object]] = []
+    for name, part in weave.advance(arrived, task.before, task.until).items():
+        table = answers(shapes[name].select, shapes[name].measures, part.since(task.after[name]))
+        if table.num_rows:
+            # Answers go through two virtual machines on their way: compressing them pays.
+            found.append({_KEY_SET: number, "query": name, "answers": streamed(table, "lz4"), "keys": None})
+    found.append({_KEY_SET: number, "query": None, "answers": None, "keys": sum(weave.key_counts().values())})
+    return pa.RecordBatch.from_pylist(found, schema=_ANSWERED)

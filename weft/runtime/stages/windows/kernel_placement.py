@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from weft.catalog import Catalog
 from weft.runtime.stages.windows.partials import SLICE, Partials
 from weft.runtime.state.commits import Segment
@@ -31,6 +29,10 @@ class Placement:
 
     def __str__(self) -> str:
         return f"{'on the executors' if self.on_executors else 'in the driver'}: {self.reason}"
+
+    def displaced(self) -> Placement:
+        """On the executors, since the driver lacks the memory."""
+        return Placement(True, "its windows need more memory than max_state_mb allows in the driver", self.partials)
 
 
 def placement_of(keys: KeySet, partials: int, settings: Settings, on_executors_now: bool = False) -> Placement:
@@ -54,22 +56,16 @@ def fits_the_driver(segments: Iterable[Segment], settings: Settings) -> bool:
     return settings.kernels != "executors" and 2 * rows <= settings.max_driver_partials
 
 
-def displaced(partials: int) -> Placement:
-    """On the executors, since the driver lacks the memory."""
-    return Placement(True, "its windows need more memory than max_state_mb allows in the driver", partials)
-
-
 def recorded_placement(keys: KeySet, recorded: Mapping[str, float], settings: Settings) -> Placement:
     """Where a key set lived in the newest cycle, for EXPLAIN, and why.
 
     `recorded` are the statistics `executors:<stream>` of that cycle: live partials, by the name of the key set.
     """
     partials = recorded.get(", ".join(keys))
-    if partials is None:
-        known = placement_of(keys, 0, settings)
-        return known if settings.kernels != "auto" or not keys else Placement(False, "few live partials")
-    known = placement_of(keys, int(partials), settings, on_executors_now=True)
-    return known if known.on_executors else displaced(int(partials))
+    known = placement_of(keys, int(partials or 0), settings, on_executors_now=partials is not None)
+    if partials is not None:
+        return known if known.on_executors else known.displaced()
+    return Placement(False, "few live partials") if keys and settings.kernels == "auto" else known
 
 
 #: A sentence about where the kernels of a stream's key set live and why; None if that needs no saying.
@@ -116,20 +112,17 @@ class Placements:
         read: Callable[[Segment], Partials],
     ) -> frozenset[KeySet]:
         """The key sets of a stream whose kernels live on the executors."""
-        places = {}
+        places = self.by_stream[stream] = {}
         for keys in key_sets:
             partials = self._live_partials(stream, keys, segments, read)
-            if self._displaced.get((stream, keys)) == queries:
-                places[keys] = displaced(partials)
-            else:
-                places[keys] = placement_of(keys, partials, self.settings, keys in on_executors_now)
-        self.by_stream[stream] = places
+            place = placement_of(keys, partials, self.settings, keys in on_executors_now)
+            places[keys] = place.displaced() if self._displaced.get((stream, keys)) == queries else place
         return frozenset(keys for keys, place in places.items() if place.on_executors)
 
     def displace(self, stream: str, keys: KeySet, queries: Mapping[str, object]) -> None:
         """Place a key set on the executors, as long as the queries are these."""
         self._displaced[stream, keys] = queries
-        self.by_stream[stream][keys] = displaced(self.by_stream[stream][keys].partials)
+        self.by_stream[stream][keys] = self.by_stream[stream][keys].displaced()
 
     def _live_partials(
         self, stream: str, keys: KeySet, segments: Sequence[Segment], read: Callable[[Segment], Partials]
@@ -150,5 +143,4 @@ def slices_and_keys(keys: KeySet, partials: Partials) -> int:
     if not partials.has((), keys):
         return 0
     names = [SLICE, *(f"k{partials.layout.keys.index(key)}" for key in keys)]
-    table: pa.Table = partials.table.select(names)
-    return int(table.group_by(names).aggregate([]).num_rows)
+    return int(partials.table.select(names).group_by(names).aggregate([]).num_rows)

@@ -14,7 +14,7 @@ bounds lie before the value's stretch, and the few inside it are compared.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,7 +85,7 @@ class Signatures:
             else:
                 spans.setdefault(column, set()).add(span_of(kind, position))
         bits = [f"({numbers[column]} & {mask}L) <> 0L" for column, mask in masks.items()]
-        codes = [f"{numbers[column]} BETWEEN {_hull(each)}" for column, each in spans.items()]
+        codes = [f"{numbers[column]} BETWEEN {min(each)[0]} AND {_last_code(each)}" for column, each in spans.items()]
         return " OR ".join([*bits, *codes])
 
 
@@ -147,32 +147,28 @@ def signatures(conditions: Iterable[Condition]) -> Signatures:
             decoders |= {e.text: (len(columns), e.comparison, positions[e.bound]) for e in group}
             columns.append(code)
     bits = [each for each in distinct if each.text not in decoders]
-    words = [bits[start : start + _WORD] for start in range(0, len(bits), _WORD)]
-    for word in words:
+    for start in range(0, len(bits), _WORD):
+        word = bits[start : start + _WORD]
         decoders |= {each.text: (len(columns), "bit", position) for position, each in enumerate(word)}
         columns.append(" + ".join(f"CASE WHEN {e.text} THEN {1 << n}L ELSE 0L END" for n, e in enumerate(word)))
     return Signatures(tuple(columns), decoders)
-
-
-def _code(value: str, conditions: Sequence[Condition]) -> str | None:
-    """The code of a value, or None if its bounds lie too close together to be looked up."""
-    bounds = sorted({each.bound for each in conditions})
-    steps = _steps({each.comparison for each in conditions})
-    code = _tree(value, bounds, steps, 0) if len(bounds) <= _MOST_IN_A_TREE else _grid(value, bounds, steps)
-    return None if code is None else f"CASE WHEN {value} IS NULL THEN -1 ELSE {code} END"
 
 
 #: Comparisons with a bound, each with what it adds to the code of a value that is just below the bound.
 _Steps = tuple[tuple[str, int], ...]
 
 
-def _steps(comparisons: Set[str]) -> _Steps:
-    """The comparisons that separate values which some conditions separate."""
+def _code(value: str, conditions: Sequence[Condition]) -> str | None:
+    """The code of a value, or None if its bounds lie too close together to be looked up."""
+    bounds, comparisons = sorted({each.bound for each in conditions}), {each.comparison for each in conditions}
+    # Values that no condition separates have one code.
+    steps: _Steps = ((">", 2), ("=", 1))
     if comparisons <= {">", "<="}:
-        return ((">", 2),)
-    if comparisons <= {">=", "<"}:
-        return ((">=", 2),)
-    return ((">", 2), ("=", 1))
+        steps = ((">", 2),)
+    elif comparisons <= {">=", "<"}:
+        steps = ((">=", 2),)
+    code = _tree(value, bounds, steps, 0) if len(bounds) <= _MOST_IN_A_TREE else _grid(value, bounds, steps)
+    return None if code is None else f"CASE WHEN {value} IS NULL THEN -1 ELSE {code} END"
 
 
 def _tree(value: str, bounds: Sequence[float | int], steps: _Steps, code: int) -> str:
@@ -246,18 +242,10 @@ def satisfying(
 def span_of(comparison: str, position: int) -> Span:
     """The codes of the values that compare so with a bound. NULL, which has the code -1, never does."""
     equal = 2 * position + 1
-    spans: dict[str, Span] = {
-        "<": (0, equal),
-        "<=": (0, equal + 1),
-        ">": (equal + 1, None),
-        ">=": (equal, None),
-        "=": (equal, equal + 1),
-    }
-    return spans[comparison]
+    first = {">": equal + 1, ">=": equal, "=": equal}.get(comparison, 0)
+    return first, {"<": equal, "<=": equal + 1, "=": equal + 1}.get(comparison)
 
 
-def _hull(spans: Iterable[Span]) -> str:
-    """The least and the greatest code in some spans, as SQL."""
-    firsts, ends = zip(*spans, strict=True)
-    last = 2 * _LONGEST_GRID * _MOST_INSIDE if None in ends else max(ends) - 1
-    return f"{min(firsts)} AND {last}"
+def _last_code(spans: Iterable[Span]) -> int:
+    """The greatest code in some spans."""
+    return max(2 * _LONGEST_GRID * _MOST_INSIDE if end is None else end - 1 for _, end in spans)

@@ -16,11 +16,10 @@ from weft.runtime.stages.cycle_state import WORTH_COMPILING, CycleState, RowLogs
 from weft.runtime.stages.operators import Operator, StageKind
 from weft.runtime.stages.stage import Scan, SeenRows, Stage
 from weft.runtime.stages.windows.backfill import closed_before, stored_partials
-from weft.runtime.stages.windows.executors import Executors
+from weft.runtime.stages.windows.executors import Executors, KeySetTask, pickled_plan
 from weft.runtime.stages.windows.kernel_placement import KeySet, Placements
 from weft.runtime.stages.windows.partials import PartialFiles, PartialLog, Partials, block_of
 from weft.runtime.stages.windows.running_aggregates import RunningAggregates, order_of
-from weft.runtime.stages.windows.shard import KeySetTask, pickled_plan
 from weft.runtime.stages.windows.stream_weave import ReducedRows, StreamWeave
 from weft.runtime.stages.windows.warm_start import PendingRestore
 from weft.runtime.stages.windows.window_answers import GroupSelection, answers, with_empty_instances
