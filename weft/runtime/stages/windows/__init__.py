@@ -12,12 +12,10 @@
     backfill.py            history for queries that are new, from rows that a stream has stored
     window_answers.py      from aggregates to rows
     array_expressions.py   HAVING and the select list over arrays; exact_arithmetic.py has integers and DECIMALs
-    kernel_placement.py    which windows live in the driver, and which on the executors
-    executors.py           a Spark job that answers those, and what happens there
+    kernel_placement.py    which windows live in the driver, and which on the executors (executors.py)
     warm_start.py          the state of the last process, restored while Spark starts
     stage.py               all of this inside a cycle
 
 A row is touched once, in `reduction`; everything after it costs as much as there are partials. Partials, and the groups
-that never close, are all the state. Partials belong to the stream and not to a query: from them trees can be rebuilt
-for all queries that were there when the rows came.
+that never close, are all the state.
 """

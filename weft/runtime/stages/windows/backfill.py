@@ -1,12 +1,11 @@
 """History for new queries, on a stream that stores its rows (BACKFILL).
 
-In the first cycle of new queries the stored rows are reduced once more, for all queries of the stream: earlier partials
-may lack the conditions, keys and aggregates of the new ones. The result replaces the stored partials, so that the state
-has each row once, as always.
+In the first cycle of new queries the stored rows are reduced once more, for all queries of the stream. The result
+replaces the stored partials, which may lack what the new queries need.
 
-Instances that had closed before the query came are answered as if it had been there, without the rows that were late
-for them. A row is late for nothing that covers it unless its clock was below the watermark when it arrived. So the
-partials of rows that were on time are taken in first, and then, watermark by watermark, those of rows that were not:
+Instances that had closed before are answered as if the query had been there, without the rows that were late for them.
+A row is late for nothing that covers it unless its clock was below the watermark when it arrived. So the partials of
+rows that were on time are taken in first, and then, watermark by watermark, those of rows that were not:
 
     judged by     none      12        40
     partials      ■■■■      ■         ■         go on to 12, take in the late ones, go on to 40, …

@@ -2,11 +2,10 @@
 
     SELECT k0, …, g0, …, cell, latest, least, p0, … FROM rows GROUP BY k0, …, g0, …, cell
 
-`cell` is the slice of time: the edges of all windows of the stream cut time into slices, so that the partial of a slice
-serves all of them. A slice is named by its start, which Spark computes from the row's clock alone; it is NULL for rows
-without a usable clock. The text holds no date and no watermark, so that Spark compiles it once and not in every cycle.
-g are the numbers of the signature; k the keys of all queries together, the finest grouping; p the aggregates that
-measures are read from, each once.
+`cell` is the slice of time, cut by the edges of all windows of the stream and named by its start, which Spark computes
+from the row's clock alone; it is NULL for rows without a usable clock. The text holds no date and no watermark, so that
+Spark compiles it once and not in every cycle. g are the numbers of the signature; k the keys of all queries together,
+the finest grouping; p the aggregates that measures are read from, each once.
 
 Slices begin at least a second apart, say, which is a million microseconds, and signatures have a few dozen numbers. The
 numbers then travel in the last digits of the slice: one column less to hash and compare for every row.

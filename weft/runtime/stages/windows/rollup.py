@@ -95,14 +95,11 @@ class _PairNumbering:
         return np.asarray(self._numbers[places])
 
     def _add(self, values: NDArray[np.int64]) -> None:
-        fresh, first = np.unique(values, return_index=True)
-        seen = np.argsort(first)
-        numbers = np.empty(len(fresh), dtype=np.int64)
-        numbers[seen] = np.arange(len(self), len(self) + len(fresh))
+        fresh = np.unique(values)
         places = np.searchsorted(self._ordered, fresh)
         self._ordered = np.insert(self._ordered, places, fresh)
-        self._numbers = np.insert(self._numbers, places, numbers)
-        self._known = np.concatenate([self._known, fresh[seen]])
+        self._numbers = np.insert(self._numbers, places, np.arange(len(self), len(self) + len(fresh)))
+        self._known = np.concatenate([self._known, fresh])
 
     def values(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """The values that have these numbers."""

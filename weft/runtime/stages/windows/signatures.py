@@ -1,7 +1,6 @@
 """Signatures: which conditions hold for a row, as a few small numbers.
 
-The WHERE of a query is a conjunction. Rows for which the same conditions of all queries hold go into the same partials.
-Few conditions are a bit each:
+Rows for which the same conditions of all queries hold go into the same partials. Few conditions are a bit each:
 
     CASE WHEN price > 100 THEN 1 ELSE 0 END + CASE WHEN sym = 'a' THEN 2 ELSE 0 END
 

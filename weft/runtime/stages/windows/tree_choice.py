@@ -3,13 +3,11 @@
 What decides are nanoseconds: of kernels, for as many keys as there are, and of reading partials, of which there are as
 many as rows come (see `CostTerms`). Answers do not depend on any of it.
 
-Trees are reused when queries come and go. One window more or less makes another plan, and to build its trees takes all
-partials that are stored, for windows that were there before. So trees go on as they are:
+Trees are reused when queries come and go, since to build one takes all partials that are stored. So trees go on as they
+are until most of a tree is unused, or there are too many of them; and until another process takes over:
 
     a window goes     its tree no longer answers it
     a window comes    it answers for what is still to come, in a tree of its own, which needs nothing that is stored
-
-until most of a tree is unused, or there are too many of them; and until another process takes over.
 """
 
 from __future__ import annotations
@@ -211,13 +209,12 @@ def reuse_trees(
     At most one of them is new. It serves queries that are `newborn`, which need nothing that is stored. Those that are
     known come in the order in which they were made: where two have a window, the older one has more of its past.
     """
-    homes: dict[str, TreeSpec] = {}
     needs = {name: {each.name for each in query.all_measures} for name, query in queries.items()}
+    homes: dict[str, TreeSpec] = {}
     for spec in known:
-        windows, measures = set(spec.windows), set(spec.measures)
-        for name, query in queries.items():
-            if name not in homes and query.window in windows and measures >= needs[name]:
-                homes[name] = spec
+        known_windows, measures = set(spec.windows), set(spec.measures)
+        fits = {name for name, query in queries.items() if query.window in known_windows and measures >= needs[name]}
+        homes |= dict.fromkeys(fits - homes.keys(), spec)
     young = queries.keys() - homes.keys()
     if not homes or not young <= newborn:
         return None
@@ -226,10 +223,10 @@ def reuse_trees(
         if 2 * len(asked) < len(spec.windows):
             return None
     if young:
-        conditions, keys = next((each.conditions, each.keys) for each in planned)
-        asked_for = sorted({queries[name].window for name in young}, key=longest_first)
+        first = next(iter(planned))
+        windows = sorted({queries[name].window for name in young}, key=longest_first)
         needed = {measure for name in young for measure in needs[name]}
         # In the order of those that are planned, since the first one counts rows.
         in_order = dict.fromkeys(each for spec in planned for each in spec.measures if each in needed)
-        homes |= dict.fromkeys(young, TreeSpec(conditions, keys, tuple(asked_for), tuple(in_order)))
+        homes |= dict.fromkeys(young, TreeSpec(first.conditions, first.keys, tuple(windows), tuple(in_order)))
     return homes if len(set(homes.values())) <= len(planned) + _MORE_TREES else None

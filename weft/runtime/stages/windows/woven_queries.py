@@ -96,20 +96,16 @@ def _measure(function: str, need: Need, texts: list[str], types: list[DataType])
     if len(texts) == 2:
         return _extreme_record(function, statistic, texts, types)
     text, type_ = texts[0], types[0]
-    if type_.is_floating:
+    if type_.is_floating or statistic is MOMENTS:
         text = f"CAST({text} AS DOUBLE)"
     if statistic is MOMENTS:
-        text = text if type_.is_floating else f"CAST({text} AS DOUBLE)"
         # The mean as sum over count: many queries want these two as well, and Spark's avg is no more than that.
         parts = (f"count({text})", f"sum({text})", f"var_pop({text})")
         return Measure(f"moments({text})", MOMENTS, parts, _read_moments)
     if statistic is SUM_OF_DOUBLES:
-
-        def finite(columns: tuple[pa.ChunkedArray, ...]) -> Columns:
-            values = _numbers(columns[0], 0.0)
-            return (np.where(np.isfinite(values), values, 0.0),)
-
-        return Measure(f"finite sum({text})", statistic, (f"sum({text})",), finite)
+        return Measure(
+            f"finite sum({text})", statistic, (f"sum({text})",), lambda read: _where(np.isfinite, read[0], 0.0)
+        )
     if statistic is NONFINITE:
         # Each from its own aggregate: ∞ − ∞ is a NaN of the sum, and none of the maximum.
         column = f"{'sum' if function == 'avg' else function}({text})"
@@ -123,6 +119,12 @@ def _measure(function: str, need: Need, texts: list[str], types: list[DataType])
     if statistic is sum_of_integers(4):
         return _wide_sum(statistic, text, type_)
     raise NotWoven(f"{function.upper()} of {type_} has no partials that Spark computes")
+
+
+def _where(is_good: Callable[[Array], Array], column: pa.ChunkedArray, otherwise: float) -> Columns:
+    """The numbers that are good, and another one in the place of those that are not."""
+    values = _numbers(column, otherwise)
+    return (np.where(is_good(values), values, otherwise),)
 
 
 def _wide_sum(statistic: Statistic, text: str, type_: DataType) -> Measure:
@@ -153,20 +155,19 @@ def _extreme_record(function: str, statistic: Statistic, texts: list[str], types
 
 def _extreme(function: str, statistic: Statistic, text: str, type_: DataType) -> Measure:
     identity = statistic.identity[0]
+    column = f"{function}({text})"
     if type_.is_floating:
-        column = f"{function}({text})"
-
-        def without_nan(columns: tuple[pa.ChunkedArray, ...]) -> Columns:
-            values = _numbers(columns[0], identity)
-            return (np.where(np.isnan(values), identity, values),)
-
-        return Measure(f"finite {column}", statistic, (column,), without_nan)
+        return Measure(
+            f"finite {column}",
+            statistic,
+            (column,),
+            lambda read: _where(lambda values: ~np.isnan(values), read[0], identity),
+        )
     if len(statistic.fields) > 1:
         # Text, and numbers beyond 64 bits.
-        column = f"{function}({text})"
         return Measure(column, statistic, (column,), lambda read: statistic.lift(physical(plain(read[0]), type_)))
     column = f"{function}({_whole(text, type_)})"
-    return Measure(column, statistic, (column,), lambda columns: (_numbers(columns[0], identity),))
+    return Measure(column, statistic, (column,), lambda read: (_numbers(read[0], identity),))
 
 
 def _read_moments(columns: tuple[pa.ChunkedArray, ...]) -> Columns:
