@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 
 from tests.windows.strategies import edge_sets, edges_by_force, period_of, window_sets
 from weft.algebra import Window
-from weft.windows import counting
 from weft.windows.counting import (
     EffortExceededError,
     coprime_bases,
-    count_by_bit_set,
     edge_rate,
     estimated_edge_rate,
     exact_edge_rate,
@@ -104,7 +102,6 @@ def test_the_printed_formula_misses_the_ends_of_pairs() -> None:
 def test_all_exact_methods_agree_with_brute_force(edges: EdgeSet) -> None:
     period = period_of(edges)
     truth = Fraction(len(edges_by_force(edges, 0, period)), period)
-    assert Fraction(count_by_bit_set(edges, period), period) == truth
     assert rate_by_inclusion_exclusion(edges) == truth
     assert 1 - uncovered(list(edges), EASY) == truth
     assert exact_edge_rate(edges) == truth
@@ -115,7 +112,7 @@ def test_all_exact_methods_agree_with_brute_force(edges: EdgeSet) -> None:
 def test_edges_of_windows_with_origins(drawn: list[Window]) -> None:
     period = lcm(*(window.slide for window in drawn))
     edges = shared_edges(drawn)
-    assert count_edges(drawn) == count_by_bit_set(edges, period) == edge_rate(edges) * period
+    assert count_edges(drawn) == len(edges_between(edges, 0, period)) == edge_rate(edges) * period
 
 
 @given(edge_sets(MODULI), st.integers(1, 10**6), st.integers(-(10**9), 10**9))
@@ -169,13 +166,7 @@ def test_conditioning_agrees_with_a_bit_set_on_a_long_period() -> None:
     windows = [Window(draw.randint(1, 10 * slide), slide) for slide in draw.sample(divisors, 40)]
     edges = shared_edges(windows)
     period = period_of(edges)
-    assert 1 - uncovered(list(edges), EASY) == Fraction(count_by_bit_set(edges, period), period)
-
-
-def test_a_bit_set_is_counted_in_segments(monkeypatch: pytest.MonkeyPatch) -> None:
-    edges = shared_edges([Window(12, 9, origin=4), Window(10, 6), Window(100, 35)])
-    monkeypatch.setattr(counting, "_SEGMENT", 64)
-    assert count_by_bit_set(edges, 630) == len(edges_by_force(edges, 0, 630))
+    assert 1 - uncovered(list(edges), EASY) == Fraction(len(edges_between(edges, 0, period)), period)
 
 
 def test_an_lcm_of_172_bits_is_counted_exactly() -> None:

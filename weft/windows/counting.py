@@ -4,14 +4,13 @@ The *edge rate* E is the share of all instants that are edges, an exact fraction
 There are as many ways to it as there are shapes of workloads:
 
     method                exact   time                               memory        suits
-    bit set               yes     CS, and the edges in it            a segment     a short CS, however many classes
+    bit set               yes     CS, and the edges in it            a bit a tick  a short CS, however many classes
     inclusion-exclusion   yes     distinct meets, 2ⁿ at worst        the same      a handful of classes
     conditioning          yes     see below                          by effort     a huge CS: 300 slides below 1,000
     estimate              1e-4    horizon, and the edges in it       a horizon     where nothing else finishes
 
 `edge_rate` takes the first that suits. Inclusion and exclusion over slides alone is formula F1 of Shein and
-Chrysanthis, "Multi-Query Optimization of Incrementally Evaluated Sliding-Window Aggregations"; it knows one edge per
-slide, at its multiples. Pairs has two, and windows have origins: Chinese remainders say which residue classes meet.
+Chrysanthis, "Multi-Query Optimization of Incrementally Evaluated Sliding-Window Aggregations".
 
 **Conditioning** (`uncovered`). Write the moduli as products of powers of a few pairwise coprime *bases* (their prime
 factors would do; a coarser base needs no factoring and branches less). By the Chinese remainder theorem an instant is a
@@ -42,7 +41,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import gcd, lcm, prod
-from typing import NamedTuple
+from typing import TypeAlias
 
 import numpy as np
 
@@ -59,18 +58,8 @@ class EffortExceededError(Exception):
     """The exact answer would take longer than the caller allows."""
 
 
-class _Demand(NamedTuple):
-    """What a class asks of one base b: that the coordinate be ≡ residue (mod b^exponent)."""
-
-    exponent: int
-    residue: int
-
-
-class _Block(NamedTuple):
-    """Residues of one base that meet the same demands: how many they are, and the classes that stay in play in it."""
-
-    size: int
-    in_play: Bits
+#: What a class asks of one base b, as (exponent, residue): that the coordinate be ≡ residue (mod b^exponent).
+_Demand: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +68,8 @@ class _Base:
 
     size: int
     members: Bits
-    blocks: tuple[_Block, ...]
+    blocks: tuple[tuple[int, Bits], ...]
+    """Residues that meet the same demands: how many they are, and the classes that stay in play in them."""
     share: dict[int, int]
     """For each member, how many of the residues meet its demand."""
 
@@ -120,14 +110,12 @@ def uncovered(classes: Sequence[ResidueClass], effort: int) -> Fraction:
     if any(edge_class.modulus == 1 for edge_class in classes):
         return Fraction(0)
     numbers = coprime_bases([edge_class.modulus for edge_class in classes])
-    demands = [_demands_on(number, classes) for number in numbers]
-    bases = [_base(number, on_base, len(classes)) for number, on_base in zip(numbers, demands, strict=True)]
+    bases = [_base(number, _demands_on(number, classes), len(classes)) for number in numbers]
     mentioned = [0] * len(classes)
     for index, base in enumerate(bases):
         for member in _members(base.members):
             mentioned[member] |= 1 << index
-    everything = (1 << len(classes)) - 1
-    points = _Counter(bases, mentioned, effort).avoiding(everything, (1 << len(bases)) - 1)
+    points = _Counter(bases, mentioned, effort).avoiding((1 << len(classes)) - 1, (1 << len(bases)) - 1)
     return Fraction(points, prod(base.size for base in bases))
 
 
@@ -211,7 +199,7 @@ def _demands_on(base: int, classes: Sequence[ResidueClass]) -> dict[int, _Demand
         while modulus % base ** (exponent + 1) == 0:
             exponent += 1
         if exponent:
-            demands[number] = _Demand(exponent, residue % base**exponent)
+            demands[number] = exponent, residue % base**exponent
     return demands
 
 
@@ -221,25 +209,23 @@ def _base(base: int, demands: dict[int, _Demand], classes: int) -> _Base:
     Any two demands are nested or disjoint, so they form a tree; a block is what a demand's residues have left
     after the demands inside it.
     """
-    highest = max(demand.exponent for demand in demands.values())
+    size = base ** max(exponent for exponent, _ in demands.values())
     askers: dict[_Demand, Bits] = {}
     for number, demand in demands.items():
         askers[demand] = askers.get(demand, 0) | 1 << number
     members = sum(askers.values())
 
-    met: dict[_Demand, Bits] = {_Demand(0, 0): 0}
-    left: dict[_Demand, int] = {_Demand(0, 0): base**highest}
-    for demand in sorted(askers):
-        wider = (_Demand(level, demand.residue % base**level) for level in reversed(range(demand.exponent)))
+    met: dict[_Demand, Bits] = {(0, 0): 0}
+    left: dict[_Demand, int] = {(0, 0): size}
+    for exponent, residue in sorted(askers):
+        wider = ((level, residue % base**level) for level in reversed(range(exponent)))
         parent = next(candidate for candidate in wider if candidate in met)
-        size = base ** (highest - demand.exponent)
-        met[demand] = met[parent] | askers[demand]
-        left[demand] = size
-        left[parent] -= size
+        met[exponent, residue] = met[parent] | askers[exponent, residue]
+        left[exponent, residue] = size // base**exponent
+        left[parent] -= size // base**exponent
     others = ((1 << classes) - 1) & ~members
-    blocks = tuple(_Block(left[demand], others | met[demand]) for demand in met if left[demand])
-    share = {number: base ** (highest - demand.exponent) for number, demand in demands.items()}
-    return _Base(base**highest, members, blocks, share)
+    blocks = tuple((left[demand], others | met[demand]) for demand in met if left[demand])
+    return _Base(size, members, blocks, {number: size // base**exponent for number, (exponent, _) in demands.items()})
 
 
 # Where the methods change places, by measurement: a bit set of 2²⁰ ticks takes about a millisecond, and so does
@@ -249,7 +235,6 @@ _SHORT_PERIOD = 1 << 20
 _MOST_CLASSES = 1_000
 _EFFORT = 250_000
 
-_SEGMENT = 1 << 20
 _HORIZON = 1 << 22
 # Far from every origin, and the same for all sets, so that the estimate of a union is never below that of a part.
 _FAR_AWAY = 0x9E3779B97F4A7C15F39CC0605CEDC8341082276BF3A27251F86C6A11D0C18E95
@@ -283,23 +268,13 @@ def exact_edge_rate(edges: EdgeSet, effort: int | None = None) -> Fraction | Non
         return rate_by_inclusion_exclusion(classes) / unit
     period = lcm(*{edge_class.modulus for edge_class in classes})
     if period <= _SHORT_PERIOD:
-        return Fraction(count_by_bit_set(classes, period), period * unit)
+        return Fraction(_count_between(classes, 0, period), period * unit)
     if effort is not None and len(classes) > _MOST_CLASSES:
         return None
     try:
         return (1 - uncovered(classes, effort if effort is not None else 1 << 62)) / unit
     except EffortExceededError:
         return None
-
-
-def count_by_bit_set(edges: Iterable[ResidueClass], period: int) -> int:
-    """The number of distinct edges among `period` successive instants, by marking each of them.
-
-    Exact when all moduli divide the period. A segment of the bit set is held at a time, so that memory does not grow
-    with the period; the time does.
-    """
-    classes = list(edges)
-    return sum(_count_between(classes, start, min(_SEGMENT, period - start)) for start in range(0, period, _SEGMENT))
 
 
 def rate_by_inclusion_exclusion(edges: Iterable[ResidueClass]) -> Fraction:
