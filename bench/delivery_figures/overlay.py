@@ -6,13 +6,17 @@ columns that those queries need. What a network carries is the sum over its link
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import networkx as nx
 import numpy as np
 
 from weft.optimizer.group_results import Groups
+from weft.optimizer.group_results.forest import Forest
+from weft.optimizer.group_results.forms import met
+from weft.optimizer.group_results.pricing import ForestMember, Pricing
+from weft.optimizer.group_results.query_trees import TreeNode
 
 NODES = 1_000
 _LATENCIES = (1.0, 50.0)
@@ -70,6 +74,38 @@ def carried(groups: Groups, overlay: Overlay, where: Mapping[str, int]) -> float
         for node, members in behind.items():
             key = tuple(members)
             if key not in traffic:
-                traffic[key] = groups.traffic(members)
+                traffic[key] = traffic_of(groups, members)
             total += traffic[key] * overlay.latency[node]
     return total
+
+
+def traffic_of(groups: Groups, members: Sequence[str]) -> float:
+    """Bytes per tick that some members of one group need together: what a link with them behind it carries."""
+    forest = groups._where[members[0]]
+    return traffic(forest.prices, [forest.members[name] for name in members]) if isinstance(forest, Forest) else 0.0
+
+
+def traffic(prices: Pricing, members: Sequence[ForestMember]) -> float:
+    """Bytes per tick that some members of one tree need together, each row once, without what others want."""
+    sums = members[0].node.own
+    for member in members[1:]:
+        sums = sums | member.node.own
+    together = prices.cost(TreeNode(met([member.node.form for member in members]), sums=sums))
+    if not prices.policy.told or len(members) == 1:
+        return together
+    # Rows of a join that meet in the windows of none are not sent: there are no more than the members have.
+    screen, nodes = prices.screen, [member.node for member in members]
+    return min(together, sum(screen.rate(node.form) * screen.told_width(node.own, tagged=True) for node in nodes))
+
+
+def traffic_alone(groups: Groups, member: str) -> float:
+    """Bytes per tick of a query's answers, if they are sent alone: with the columns that its user sees."""
+    forest = groups._where[member]
+    if not isinstance(forest, Forest):
+        return 0.0
+    prices, found = forest.prices, forest.members[member]
+    if prices.policy.told:
+        # The same price as of a group of one, also if no row of the sample is among its answers.
+        return traffic(prices, [found])
+    screen, node = prices.screen, found.node
+    return screen.rate(node.form) * screen.share(node.own.rows) * screen.width(found.shown)

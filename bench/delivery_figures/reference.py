@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from bench.delivery_figures.overlay import Overlay
+from bench.delivery_figures.overlay import Overlay, traffic, traffic_alone
 from weft.optimizer.group_results import Groups
 from weft.optimizer.group_results.forest import Forest
 from weft.optimizer.group_results.forms import Form, met
@@ -45,16 +45,17 @@ def plain_reduction(groups: Groups, overlay: Overlay, where: dict[str, int], nam
     for name in names:
         forest = groups._where[name]
         assert isinstance(forest, Forest)
-        _insert_plainly(by_forest.setdefault(forest, []), forest.members[name], forest.prices)
+        alone = traffic_alone(groups, name)
+        _insert_plainly(by_forest.setdefault(forest, []), forest.members[name], forest.prices, alone)
         far = sum(overlay.latency[node] for node in overlay.path(where[name]))
-        apart += forest.prices.traffic_alone(forest.members[name]) * far
+        apart += alone * far
     for forest, flat in by_forest.items():
-        together += sum(_carried_plainly(each.members, forest.prices, overlay, where) for each in flat)
+        together += sum(_carried_plainly(groups, each.members, forest.prices, overlay, where) for each in flat)
     return 1.0 - together / apart
 
 
-def _insert_plainly(flat: list[_Flat], new: ForestMember, prices: Pricing) -> None:
-    own, form, alone = new.node.own, new.node.form, prices.traffic_alone(new)
+def _insert_plainly(flat: list[_Flat], new: ForestMember, prices: Pricing, alone: float) -> None:
+    own, form = new.node.own, new.node.form
     best, gain, merged = None, 1e-12 * alone, None
     for each in flat:
         together = met([each.form, form])
@@ -74,7 +75,7 @@ def _cost(prices: Pricing, form: Form, rows: int, columns: int) -> float:
 
 
 def _carried_plainly(
-    members: Sequence[ForestMember], prices: Pricing, overlay: Overlay, where: dict[str, int]
+    groups: Groups, members: Sequence[ForestMember], prices: Pricing, overlay: Overlay, where: dict[str, int]
 ) -> float:
     """Latency × traffic of a group of the plain procedure, over all links."""
     behind: dict[int, list[ForestMember]] = {}
@@ -84,7 +85,7 @@ def _carried_plainly(
     total = 0.0
     for node, some in behind.items():
         if len(members) == 1:
-            total += overlay.latency[node] * prices.traffic_alone(some[0])
+            total += overlay.latency[node] * traffic_alone(groups, str(some[0].node.name))
             continue
         rows = columns = 0
         for each in some:
@@ -122,7 +123,7 @@ class _Prices:
     def of(self, chosen: tuple[int, ...]) -> float:
         key = frozenset(chosen)
         if key not in self._known:
-            self._known[key] = self._prices.traffic([self.members[at] for at in chosen])
+            self._known[key] = traffic(self._prices, [self.members[at] for at in chosen])
         return self._known[key]
 
     def total(self, partition: _Partition) -> float:

@@ -14,7 +14,7 @@ from time import process_time
 
 import numpy as np
 
-from bench.delivery_figures.overlay import Overlay, carried, origins
+from bench.delivery_figures.overlay import Overlay, carried, origins, traffic_alone
 from weft.algebra import Query
 from weft.optimizer.group_results import Groups, TrafficStatistics
 from weft.optimizer.group_results.forms import merge
@@ -84,7 +84,8 @@ class Experiment:
     def reduction(self, groups: Groups, names: Sequence[str]) -> float:
         """The share of latency × traffic that is saved against one stream per query."""
         apart = sum(
-            groups.traffic_alone(name) * sum(self.overlay.latency[each] for each in self.overlay.path(self.where[name]))
+            traffic_alone(groups, name)
+            * sum(self.overlay.latency[each] for each in self.overlay.path(self.where[name]))
             for name in names
         )
         return 1.0 - carried(groups, self.overlay, self.where) / apart

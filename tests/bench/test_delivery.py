@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench.delivery import TRANSPORT
-from bench.delivery_figures.overlay import Overlay, carried, power_law_overlay
+from bench.delivery_figures.overlay import Overlay, carried, power_law_overlay, traffic_of
 from bench.delivery_figures.queries import POPULARITIES, random_queries, statistics, template_queries
 from bench.delivery_figures.runs import Experiment, Run
 from bench.delivery_transport import DEFINITIONS
@@ -37,8 +37,8 @@ def test_a_row_crosses_a_link_once() -> None:
     groups.insert("a", query)
     groups.insert("b", query)
     assert groups.group_of("a") == groups.group_of("b")
-    once = groups.traffic(["a"])
-    assert groups.traffic(["a", "b"]) == once
+    once = traffic_of(groups, ["a"])
+    assert traffic_of(groups, ["a", "b"]) == once
     assert carried(groups, SMALL, {"a": 2, "b": 3}) == pytest.approx(once * (10 + 1 + 2))
 
 

@@ -25,7 +25,8 @@ from weft.algebra import Query
 from weft.catalog import decode, encode
 from weft.optimizer.group_results import Groups, QueryKind, TrafficStatistics, forms
 from weft.optimizer.group_results.forms import absorbed
-from weft.optimizer.group_results.pricing import Line, Screen
+from weft.optimizer.group_results.pricing import Screen
+from weft.optimizer.group_results.query_trees import TreeNode
 from weft.plan.subscription import as_json, from_json
 
 PROPERTY = settings(
@@ -70,7 +71,9 @@ def merging_with(data: st.DataObject) -> Iterator[None]:
     """Whatever it costs: a new query joins any group, or none; and conditions are replaced by hulls early."""
     few = partial(absorbed, most=data.draw(st.sampled_from((1, 2, 8))))
 
-    def best(screen: Screen, new: Line, overhead: float, besides: int | None = None) -> tuple[int, float] | None:
+    def best(
+        screen: Screen, new: TreeNode, cost: float, overhead: float, besides: int | None
+    ) -> tuple[int, float] | None:
         others = [number for number in range(len(screen)) if number != besides]
         if not others or data.draw(st.integers(0, 7)) == 7:
             return None
@@ -119,8 +122,11 @@ def test_groups_outlive_a_restart(queries: dict[str, Query], data: st.DataObject
     with merging_with(data):
         for name, query in queries.items():
             groups.insert(name, query)
-    again = Groups.from_data(groups.as_data(encode), queries, decode, TrafficStatistics(sample=32))
-    assert again.as_data(encode) == groups.as_data(encode)
+    kept = {group: groups.group_as_data(group, encode) for group in groups.names()}
+    document = {"next": groups.next_number, "groups": kept}
+    again = Groups(TrafficStatistics(sample=32))
+    again.restore(document, queries, decode)
+    assert {group: again.group_as_data(group, encode) for group in again.names()} == kept
     for group in groups.names():
         assert again.members(group) == groups.members(group)
         # By their texts: NaN does not equal itself.
@@ -132,7 +138,7 @@ def test_what_hulls_answer_too_much_is_cut_away() -> None:
     texts = [f"SELECT qty FROM trades WHERE qty BETWEEN {n} AND {n + 3} AND num = {n % 13}" for n in range(0, 60, 2)]
     queries = {f"q{n}": bound(f"q{n}", text) for n, text in enumerate(texts)}
     groups = Groups(TrafficStatistics(sample=64))
-    with patch.object(Screen, "best", lambda screen, new, overhead: (0, 1.0) if len(screen) else None):
+    with patch.object(Screen, "best", lambda screen, *of: (0, 1.0) if len(screen) else None):
         for name, query in queries.items():
             groups.insert(name, query)
     (group,) = groups.names()

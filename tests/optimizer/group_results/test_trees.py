@@ -16,7 +16,7 @@ from weft.optimizer.group_results import Groups, TrafficStatistics
 from weft.optimizer.group_results.forest import Forest, reoptimise
 from weft.optimizer.group_results.forms import contains
 from weft.optimizer.group_results.pricing import Policy
-from weft.optimizer.group_results.query_trees import FAN_OUT, TreeNode, depth_of, derived, members_below
+from weft.optimizer.group_results.query_trees import FAN_OUT, TreeNode, derived, members_below
 from weft.optimizer.group_results.shapes import shape_of
 from weft.optimizer.group_results.traffic_estimates import Sample
 
@@ -25,6 +25,10 @@ def nodes_below(node: TreeNode) -> Iterator[TreeNode]:
     yield node
     for child in node.children:
         yield from nodes_below(child)
+
+
+def depth_of(node: TreeNode) -> int:
+    return 1 + max(map(depth_of, node.children), default=0)
 
 
 def validate(groups: Groups) -> None:
@@ -158,10 +162,10 @@ def test_what_is_handed_up_to_an_original_is_not_lost() -> None:
     # Merging Q3 and Q4 with Q2 does not pay if all of them are as good as disjoint and their columns are not.
     for name in ("Q'", "Q1'"):
         nodes[name].is_flagged = True
-    forest.cost = lambda node: float(not node.is_derived)  # type: ignore[method-assign]
+    forest.prices.cost = lambda node: float(not node.is_derived)  # type: ignore[method-assign]
     reoptimise([forest])
     assert {each.name for each in members_below(forest.trees[0].root)} == {"Q2", "Q3", "Q4", "Q5", "Q6"}
-    forest.cost = lambda node: 10.0 * node.is_derived  # type: ignore[method-assign]
+    forest.prices.cost = lambda node: 10.0 * node.is_derived  # type: ignore[method-assign]
     for node in nodes_below(forest.trees[0].root):
         node.is_flagged = node.is_derived
     reoptimise([forest])

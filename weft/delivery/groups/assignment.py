@@ -222,7 +222,9 @@ def _kept_groups(catalog: Catalog, statistics: TrafficStatistics, most_delay: in
     kept, queries = catalog.deliveries.groups(), _by_number(catalog)
     numbers = kept.pop(_NUMBERS, {"next": 1})
     whole = {name: each for name, each in kept.items() if queries.keys() >= set(members_in(each))}
-    return Groups.from_data({**numbers, "groups": whole}, queries, decode, statistics, most_delay=most_delay, told=told)
+    groups = Groups(statistics, most_delay=most_delay, told=told)
+    groups.restore({**numbers, "groups": whole}, queries, decode)
+    return groups
 
 
 def _by_number(catalog: Catalog) -> dict[str, Query]:

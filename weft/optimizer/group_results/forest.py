@@ -16,17 +16,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weft.optimizer.group_results.forms import Form, QueryFamily, Region
+from weft.optimizer.group_results.forms import Decode, Form, QueryFamily, Region, form_from_data
 from weft.optimizer.group_results.pricing import ForestMember, Policy, Pricing
 from weft.optimizer.group_results.query_trees import (
     FAN_OUT,
     MOST_NESTED,
-    Decode,
     TreeNode,
     add_up,
-    add_up_to_root,
     derived,
-    form_from_data,
     replace_child,
     root_of,
 )
@@ -38,11 +35,22 @@ MOST_MOVED = 0.01
 
 @dataclass(eq=False)
 class Tree:
-    """A group: its root, and its place among the roots."""
+    """A group: its root, and its place among the roots of its forest.
 
+    It publishes since its last epoch began the rows of a form, and columns, as bits.
+    """
+
+    forest: Forest
     root: TreeNode
     number: int
     label: str = ""
+    epoch: int = 0
+    form: Form | None = None
+    columns: int = 0
+
+    def begin(self, epoch: int) -> None:
+        """Let an epoch begin: what the tree answers and needs now is published from now on."""
+        self.epoch, self.form, self.columns = epoch, self.root.form, self.root.sums.columns
 
 
 class Forest:
@@ -55,17 +63,10 @@ class Forest:
         self.trees: list[Tree] = []
         self._tree_of: dict[TreeNode, Tree] = {}
 
-    def cost(self, node: TreeNode) -> float:
-        """What it costs to send what a tree publishes."""
-        return self.prices.cost(node)
-
     @property
     def latency(self) -> float:
         """How far it is over the first hop."""
         return self.prices.statistics.latencies.get(self.hop, 1.0)
-
-    def traffic(self, names: Sequence[str]) -> float:
-        return self.prices.traffic([self.members[name] for name in names])
 
     # Trees
 
@@ -73,10 +74,10 @@ class Forest:
         return self._tree_of[root_of(node)]
 
     def plant(self, root: TreeNode) -> Tree:
-        tree = Tree(root, len(self.trees))
+        tree = Tree(self, root, len(self.trees))
         self.trees.append(tree)
         self._tree_of[root] = tree
-        self.prices.screen.append(self.prices.line(root, self.cost(root)))
+        self.prices.screen.append(root, self.prices.cost(root))
         return tree
 
     def fell(self, tree: Tree) -> None:
@@ -95,7 +96,7 @@ class Forest:
             tree.root = root
             root.parent = None
             self._tree_of[root] = tree
-        self.prices.screen.put(tree.number, self.prices.line(root, self.cost(root)))
+        self.prices.screen.put(tree.number, root, self.prices.cost(root))
 
     def restored(self, document: Mapping[str, Any], members: Mapping[str, ForestMember], decode: Decode) -> TreeNode:
         """A sub-tree that was kept as plain data."""
@@ -122,7 +123,7 @@ class Forest:
 
     def place(self, node: TreeNode) -> Tree:
         """Adds a query, or a whole sub-tree, where that saves most."""
-        found = self.prices.screen.best(self.prices.line(node, self.cost(node)), self.policy.overhead)
+        found = self.prices.best(node)
         if found is None:
             return self.plant(node)
         tree = self.trees[found[0]]
@@ -173,7 +174,10 @@ class Forest:
             path, levels = within, levels + 1
         path.children.append(node)
         node.parent = path
-        add_up_to_root(path)
+        above: TreeNode | None = path
+        while above is not None:
+            add_up(above)
+            above = above.parent
 
     def _child_around(self, parent: TreeNode, node: TreeNode) -> TreeNode | None:
         return next((each for each in parent.children if self.prices.contains(node.form, each.form)), None)
@@ -302,7 +306,7 @@ def _reoptimised(forest: Forest, node: TreeNode, out: list[TreeNode]) -> TreeNod
     if len(children) == 1:
         return children[0]
     merged = derived(forest.prices.merged([each.form for each in children]), children)
-    if sum(map(forest.cost, children)) < forest.cost(merged):
+    if sum(map(forest.prices.cost, children)) < forest.prices.cost(merged):
         for each in children:
             each.parent = None
         out += children
@@ -329,7 +333,7 @@ def _put_together(forests: Sequence[Forest], most: int) -> None:
         for number, forest in enumerate(forests)
         if len(forest.trees) > 1
         for tree in forest.trees
-        if (found := _best(forest, tree)) is not None
+        if (found := forest.prices.best(tree.root, besides=tree.number)) is not None
     ]
     for _, number, tree in sorted(gains, key=lambda each: (-each[0], each[1], each[2].number)):
         most -= _joined_to_best(forests[number], tree, most)
@@ -339,7 +343,7 @@ def _joined_to_best(forest: Forest, tree: Tree, most: int) -> int:
     """Merges a tree with the best other one, if that still gains; returns how many members have moved."""
     # What has joined another tree meanwhile is gone.
     is_there = tree.number < len(forest.trees) and forest.trees[tree.number] is tree
-    found = _best(forest, tree) if is_there and most else None
+    found = forest.prices.best(tree.root, besides=tree.number) if is_there and most else None
     if found is None:
         return 0
     lighter, other = sorted((tree, forest.trees[found[0]]), key=lambda each: each.root.weight)
@@ -351,12 +355,6 @@ def _joined_to_best(forest: Forest, tree: Tree, most: int) -> int:
     return moved
 
 
-def _best(forest: Forest, tree: Tree) -> tuple[int, float] | None:
-    """The tree that it is best for another one to be merged with, and the gain."""
-    line = forest.prices.line(tree.root, forest.cost(tree.root))
-    return forest.prices.screen.best(line, forest.policy.overhead, besides=tree.number)
-
-
 def remeasure(forest: Forest, sample: Sample) -> None:
     """Estimate everything by other statistics; what does not pay by them is flagged."""
     forest.prices.measure(sample)
@@ -365,7 +363,7 @@ def remeasure(forest: Forest, sample: Sample) -> None:
     for number, tree in enumerate(forest.trees):
         tree.number = number
         _remeasured(forest, tree.root)
-        forest.prices.screen.append(forest.prices.line(tree.root, forest.cost(tree.root)))
+        forest.prices.screen.append(tree.root, forest.prices.cost(tree.root))
 
 
 def _remeasured(forest: Forest, node: TreeNode) -> None:
@@ -375,5 +373,5 @@ def _remeasured(forest: Forest, node: TreeNode) -> None:
         regions = tuple(Region(each.box, forest.prices.rows(each.box)) for each in node.form.regions)
         node.form = Form(regions, node.form.windows, node.form.ends, node.form.delay)
     add_up(node)
-    if node.is_derived and sum(map(forest.cost, node.children)) < forest.cost(node):
+    if node.is_derived and sum(map(forest.prices.cost, node.children)) < forest.prices.cost(node):
         node.is_flagged = True

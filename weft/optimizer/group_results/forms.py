@@ -16,16 +16,17 @@ bits of a box that lies in another are among the other's, so they also tell at o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import reduce
+from typing import Any
 
-from weft.algebra import DataType, Expression, Input
-from weft.predicates.domains import ValueSet, union
+from weft.algebra import DataType, Expression, Input, Select
+from weft.predicates.domains import ValueSet, clock_facts, union
 from weft.predicates.literal_expressions import conjunction, disjunction, expression_of
 from weft.predicates.literals import requirements
-from weft.predicates.normal_forms import Box, box_contained
+from weft.predicates.normal_forms import Box, box_contained, conjunctive_form, disjunctive_form
 from weft.windows.counting import edge_rate
 from weft.windows.join_windows import JoinWindows, contains_windows, is_timely, max_gap, merge_timely, merge_within
 from weft.windows.slicing import EdgeSet, ResidueClass, reduced, residue_class
@@ -268,3 +269,40 @@ def _demands(box: Box) -> Iterable[Expression]:
     for subject, values in sorted(box.items(), key=lambda item: item[0].text):
         for clause in requirements(subject, values):
             yield disjunction([expression_of(literal) for literal in clause])
+
+
+# -- as plain data ----------------------------------------------------------------------------------------------------
+
+#: Conditions are written and read by functions that the caller gives.
+Encode = Callable[[Expression | None], Any]
+Decode = Callable[[Any], Expression | None]
+
+
+def form_as_data(form: Form, encode: Encode) -> dict[str, Any]:
+    """A form as plain data: conditions as expressions."""
+    document: dict[str, Any] = {"boxes": [encode(condition_of_boxes([each.box])) for each in form.regions]}
+    if form.windows is not None:
+        document["windows"] = [list(form.windows.ranges), form.windows.slide, form.windows.origin, form.delay]
+    if form.ends is not None:
+        document["ends"] = sorted(map(list, form.ends))
+    return document
+
+
+def form_from_data(document: Mapping[str, Any], family: QueryFamily, rows: Rows, decode: Decode) -> Form:
+    """The form that `form_as_data` wrote down."""
+    boxes = [_box(decode(each), family) for each in document["boxes"]]
+    regions = tuple(Region(box, rows(box)) for box in boxes)
+    if "ends" in document:
+        return Form(regions, ends=frozenset(ResidueClass(*each) for each in document["ends"]))
+    if "windows" not in document:
+        return Form(regions)
+    ranges, slide, origin, delay = document["windows"]
+    return Form(regions, JoinWindows(tuple(ranges), slide, origin), delay=delay)
+
+
+def _box(condition: Expression | None, family: QueryFamily) -> Box:
+    select = Select(family.inputs, None, (), family.clock_type)
+    found = disjunctive_form(conjunctive_form(condition, clock_facts(select)))
+    assert found is not None
+    (box,) = found
+    return box

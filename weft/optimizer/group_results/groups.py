@@ -6,25 +6,24 @@
     groups.subscription("hot")                    # what cuts the answers of `hot` out of it
     groups.terminate("hot")                       # Change(ended=("g1",), …)
 
-No disk, no clock, no chance: the same calls in the same order give the same groups, and `as_data` keeps them.
+No disk, no clock, no chance: the same calls in the same order give the same groups. They are kept as plain data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from weft.algebra import Query
 from weft.optimizer.group_results.forest import Forest, Tree, remeasure, reoptimise
-from weft.optimizer.group_results.forms import Form, QueryFamily, QueryKind, contains
+from weft.optimizer.group_results.forms import Decode, Encode, Form, QueryFamily, QueryKind
 from weft.optimizer.group_results.pricing import Policy
-from weft.optimizer.group_results.query_trees import Decode, Encode, members_below, names_in, node_as_data
+from weft.optimizer.group_results.query_trees import members_below, names_in, node_as_data
 from weft.optimizer.group_results.representatives import (
     EvaluatedPart,
     GroupRepresentative,
     representative,
-    subscription,
 )
 from weft.optimizer.group_results.shapes import shape_of
 from weft.optimizer.group_results.traffic_estimates import Sample, TrafficStatistics
@@ -56,15 +55,6 @@ class _Alone:
     hop: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Published:
-    """What a group publishes since its last epoch began: the epoch, its rows, its columns as bits."""
-
-    epoch: int
-    form: Form
-    columns: int
-
-
 class Groups:
     """The queries whose answers are delivered, in groups.
 
@@ -85,8 +75,7 @@ class Groups:
         self._sample = Sample(statistics or TrafficStatistics())
         self._forests: dict[tuple[QueryFamily, str], Forest] = {}
         self._where: dict[str, Forest | _Alone] = {}
-        self._trees: dict[str, tuple[Forest, Tree] | _Alone] = {}
-        self._published: dict[str, _Published] = {}
+        self._groups: dict[str, Tree | _Alone] = {}
         self._next = 1
 
     # Queries come and go
@@ -98,25 +87,25 @@ class Groups:
         shape = shape_of(query)
         if shape is None:
             alone = _Alone(query, self._new_label(), hop)
-            self._where[name] = self._trees[alone.label] = alone
+            self._where[name] = self._groups[alone.label] = alone
             return GroupChange((alone.label,), moved={name: (None, alone.label)})
         forest = self._forest(shape.family, hop)
         tree = forest.insert(forest.prices.member(name, shape))
         self._where[name] = forest
-        changed, narrowed = self._settled(forest, [tree])
+        changed, narrowed = self._settled([tree])
         return GroupChange(changed, narrowed, moved={name: (None, tree.label)})
 
     def terminate(self, name: str) -> GroupChange:
         place = self._where.pop(name)
         if isinstance(place, _Alone):
-            del self._trees[place.label]
+            del self._groups[place.label]
             return GroupChange(moved={name: (place.label, None)}, ended=(place.label,))
         tree, has_ended = place.terminate(name)
         moved: dict[str, tuple[str | None, str | None]] = {name: (tree.label, None)}
         if has_ended:
-            self._end(tree.label)
+            del self._groups[tree.label]
             return GroupChange(moved=moved, ended=(tree.label,))
-        changed, narrowed = self._settled(place, [tree])
+        changed, narrowed = self._settled([tree])
         return GroupChange(changed, narrowed, moved)
 
     def reoptimise(self, statistics: TrafficStatistics | None = None) -> GroupChange:
@@ -137,7 +126,7 @@ class Groups:
         changed: list[str] = []
         narrowed: set[str] = set()
         for forest in forests:
-            new, less = self._settled(forest, forest.trees)
+            new, less = self._settled(forest.trees)
             changed += new
             narrowed |= less
         after = {name: self.group_of(name) for name in before}
@@ -146,7 +135,7 @@ class Groups:
         }
         ended = tuple(sorted(set(before.values()) - set(after.values())))
         for label in ended:
-            self._end(label)
+            del self._groups[label]
         return GroupChange(tuple(changed), frozenset(narrowed), moved, ended)
 
     def _forest(self, family: QueryFamily, hop: str) -> Forest:
@@ -160,41 +149,32 @@ class Groups:
         self._next += 1
         return label
 
-    def _end(self, label: str) -> None:
-        del self._trees[label]
-        del self._published[label]
-
-    def _settled(self, forest: Forest, trees: Iterable[Tree]) -> tuple[tuple[str, ...], frozenset[str]]:
+    def _settled(self, trees: Iterable[Tree]) -> tuple[tuple[str, ...], frozenset[str]]:
         """Names trees that are new. Returns those that answer or publish anything else than before."""
         changed, narrowed = [], []
         for tree in trees:
             if not tree.label:
                 tree.label = self._new_label()
-                self._trees[tree.label] = forest, tree
-            before = self._published.get(tree.label)
-            form, columns = tree.root.form, tree.root.sums.columns
-            if before is not None and before.columns == columns and _are_equal(before.form, form):
+                self._groups[tree.label] = tree
+            before, form, columns = tree.form, tree.root.form, tree.root.sums.columns
+            if before is not None and tree.columns == columns and _are_equal(before, form):
                 continue
-            is_less = (
-                before is not None
-                and columns & ~before.columns == 0
-                and contains(form, before.form, self._policy.most_delay)
-            )
-            narrowed += [tree.label] if is_less else []
-            self._published[tree.label] = _Published(1 if before is None else before.epoch + 1, form, columns)
+            if before is not None and columns & ~tree.columns == 0 and tree.forest.prices.contains(form, before):
+                narrowed.append(tree.label)
+            tree.begin(tree.epoch + 1)
             changed.append(tree.label)
         return tuple(changed), frozenset(narrowed)
 
     # Members and representatives
 
     def names(self) -> tuple[str, ...]:
-        return tuple(self._trees)
+        return tuple(self._groups)
 
     def members(self, group: str) -> tuple[str, ...]:
-        place = self._trees[group]
+        place = self._groups[group]
         if isinstance(place, _Alone):
             return tuple(name for name, other in self._where.items() if other is place)
-        return tuple(each.name for each in members_below(place[1].root) if each.name)
+        return tuple(each.name for each in members_below(place.root) if each.name)
 
     def group_of(self, member: str) -> str:
         place = self._where[member]
@@ -202,13 +182,12 @@ class Groups:
 
     def representative(self, group: str) -> GroupRepresentative:
         """What a group evaluates and publishes now."""
-        place = self._trees[group]
+        place = self._groups[group]
         if isinstance(place, _Alone):
             return _alone(group, place.query)
-        forest, tree = place
-        published = self._published[group]
-        columns = forest.prices.named_columns(published.columns)
-        return representative(group, published.epoch, forest.family, tree.root.form, columns, forest.prices.aggregates)
+        prices = place.forest.prices
+        columns = prices.named_columns(place.columns)
+        return representative(group, place.epoch, prices.family, place.root.form, columns, prices.aggregates)
 
     def subscription(self, member: str) -> Subscription:
         """What cuts a query's answers out of its group's rows."""
@@ -218,27 +197,7 @@ class Groups:
             shown = (field.name for field in place.query.relation.fields)
             return Subscription(place.label, tuple(zip(shown, names, strict=True)))
         found = place.members[member]
-        tree = place.tree_of(found.node)
-        return subscription(tree.label, found.shape, found.wanted)
-
-    def benefit(self, group: str) -> float:
-        """What a group saves on its first hop: bytes per tick that are not sent, times how far they would have gone."""
-        place = self._trees[group]
-        if isinstance(place, _Alone):
-            return 0.0
-        forest, tree = place
-        apart = sum(self.traffic_alone(each.name) for each in members_below(tree.root) if each.name)
-        return (apart - forest.cost(tree.root)) * forest.latency
-
-    def traffic(self, members: Sequence[str]) -> float:
-        """Bytes per tick that some members of one group need together: what a link with them behind it carries."""
-        place = self._where[members[0]]
-        return 0.0 if isinstance(place, _Alone) else place.traffic(members)
-
-    def traffic_alone(self, member: str) -> float:
-        """Bytes per tick of a query's answers, if they are sent alone."""
-        place = self._where[member]
-        return 0.0 if isinstance(place, _Alone) else place.prices.traffic_alone(place.members[member])
+        return replace(found.subscription, stream=place.tree_of(found.node).label)
 
     # Keeping groups
 
@@ -247,41 +206,23 @@ class Groups:
         """The number of the next group: none is used twice."""
         return self._next
 
-    def as_data(self, encode: Encode) -> dict[str, Any]:
-        """All groups as plain data, without the queries of their members; `encode` writes conditions."""
-        return {"next": self._next, "groups": {label: self.group_as_data(label, encode) for label in self._trees}}
-
     def group_as_data(self, group: str, encode: Encode) -> dict[str, Any]:
-        place = self._trees[group]
+        place = self._groups[group]
         if isinstance(place, _Alone):
             return {"alone": self.members(group)[0], "hop": place.hop}
-        forest, tree = place
-        return {"epoch": self._published[group].epoch, "hop": forest.hop, "tree": node_as_data(tree.root, encode)}
+        return {"epoch": place.epoch, "hop": place.forest.hop, "tree": node_as_data(place.root, encode)}
 
-    @classmethod
-    def from_data(
-        cls,
-        data: Mapping[str, Any],
-        queries: Mapping[str, Query],
-        decode: Decode,
-        statistics: TrafficStatistics | None = None,
-        *,
-        most_delay: int = 0,
-        overhead: float = 0.0,
-        told: bool = False,
-    ) -> Groups:
-        """The groups that `as_data` wrote down: the same names, epochs, members and representatives."""
-        groups = cls(statistics, most_delay=most_delay, overhead=overhead, told=told)
+    def restore(self, data: Mapping[str, Any], queries: Mapping[str, Query], decode: Decode) -> None:
+        """Take over groups that were kept: the same names, epochs, members and representatives."""
         for label, document in data["groups"].items():
-            groups._restore(label, document, queries, decode)
-        groups._next = data["next"]
-        return groups
+            self._restore(label, document, queries, decode)
+        self._next = data["next"]
 
     def _restore(self, label: str, document: Mapping[str, Any], queries: Mapping[str, Query], decode: Decode) -> None:
         hop = document["hop"]
         if "alone" in document:
             name = document["alone"]
-            self._where[name] = self._trees[label] = _Alone(queries[name], label, hop)
+            self._where[name] = self._groups[label] = _Alone(queries[name], label, hop)
             return
         names = list(names_in(document["tree"]))
         shapes = {name: shape_of(queries[name]) for name in names}
@@ -295,8 +236,8 @@ class Groups:
             self._where[name] = forest
         tree = forest.plant(forest.restored(document["tree"], members, decode))
         tree.label = label
-        self._trees[label] = forest, tree
-        self._published[label] = _Published(document["epoch"], tree.root.form, tree.root.sums.columns)
+        tree.begin(document["epoch"])
+        self._groups[label] = tree
 
 
 def _are_equal(left: Form, right: Form) -> bool:

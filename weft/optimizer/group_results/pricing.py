@@ -24,14 +24,17 @@ import numpy.typing as npt
 from weft.algebra import Aggregate, Expression
 from weft.optimizer.group_results import forms
 from weft.optimizer.group_results.forms import Form, QueryFamily, Region, union_of_ends
-from weft.optimizer.group_results.query_trees import MemberSums, TreeNode, original
-from weft.optimizer.group_results.representatives import Wanted, wanted_by
+from weft.optimizer.group_results.query_trees import MemberSums, TreeNode
+from weft.optimizer.group_results.representatives import subscribed
 from weft.optimizer.group_results.shapes import QueryShape
-from weft.optimizer.group_results.traffic_estimates import FamilyRates, Sample, TrafficStatistics, column_width, flow_of
+from weft.optimizer.group_results.traffic_estimates import FamilyRates, Sample, column_width, flow_of
+from weft.plan.subscription import Subscription
 from weft.predicates.normal_forms import Box
-from weft.windows.join_windows import JoinWindows
 
 _FEW_LINES, _FEW_COLUMNS = 2, 8
+
+#: What a screen keeps of each root.
+_ARRAYS = ("_rows", "_columns", "_told", "_ranges", "_instants", "_figures")
 
 #: Bytes that say whose a row is: a number of 16 bits for a set of members.
 TAG_BYTES = 2.0
@@ -51,7 +54,7 @@ class ForestMember:
     """A query in a forest: what it wants, the columns that its user sees as bits, and its node."""
 
     shape: QueryShape
-    wanted: Wanted
+    subscription: Subscription
     shown: int
     node: TreeNode
 
@@ -68,16 +71,10 @@ class Pricing:
 
     def measure(self, sample: Sample) -> None:
         """Use other statistics from now on. The screen has no lines then."""
-        self._sample = sample
-        flow = flow_of(sample.statistics, self.family)
-        self.screen = Screen(flow, sample.size, len(flow.rates), self.policy.told)
+        self._sample, self.statistics = sample, sample.statistics
+        self.screen = Screen(flow_of(self.statistics, self.family), sample.size, self.policy.told)
         for expression in self._expressions:
-            self.screen.add_column(column_width(sample.statistics, self.family, expression))
-
-    @property
-    def statistics(self) -> TrafficStatistics:
-        """What is known of streams, columns and links."""
-        return self._sample.statistics
+            self.screen.add_column(column_width(self.statistics, self.family, expression))
 
     # Forms
 
@@ -92,7 +89,7 @@ class Pricing:
         """Whether a form has all rows of another one, as timely as the policy demands."""
         return forms.contains(inner, outer, self.policy.most_delay)
 
-    def form_of(self, shape: QueryShape) -> Form:
+    def _form_of(self, shape: QueryShape) -> Form:
         regions = tuple(Region(box, self.rows(box)) for box in shape.boxes)
         return Form(regions, shape.windows, None if shape.end is None else frozenset({shape.end}))
 
@@ -100,19 +97,23 @@ class Pricing:
 
     def member(self, name: str, shape: QueryShape) -> ForestMember:
         """A query as a tree of its own, which is not in the forest yet."""
-        wanted = wanted_by(shape)
+        subscription, columns = subscribed(shape)
         self.aggregates.update(shape.aggregates)
-        for published, expression in wanted.columns.items():
-            self._column(published, expression)
-        shown = sum({1 << self.columns[published] for _, published in wanted.shown})
-        needed = sum(1 << self.columns[published] for published in wanted.columns)
-        form = self.form_of(shape)
-        return ForestMember(shape, wanted, shown, original(name, form, self._sums(form, needed, shown)))
+        for published, expression in columns.items():
+            if published not in self.columns:
+                self.columns[published] = len(self.columns)
+                self._expressions.append(expression)
+                self.screen.add_column(column_width(self.statistics, self.family, expression))
+        shown = sum({1 << self.columns[published] for _, published in subscription.columns})
+        needed = sum(1 << self.columns[published] for published in columns)
+        form = self._form_of(shape)
+        sums = self._sums(form, needed, shown)
+        return ForestMember(shape, subscription, shown, TreeNode(form, name, sums, sums=sums))
 
     def measured_anew(self, member: ForestMember) -> None:
         """A member's form and sums by the statistics of now."""
         node = member.node
-        node.form = self.form_of(member.shape)
+        node.form = self._form_of(member.shape)
         node.own = self._sums(node.form, node.own.columns, member.shown)
 
     def _sums(self, form: Form, needed: int, shown: int) -> MemberSums:
@@ -122,12 +123,6 @@ class Pricing:
         told = self.screen.told(rows, shown) if self.policy.told else 0
         return MemberSums(rows, needed, self.screen.work(form, rows), told, 1)
 
-    def _column(self, name: str, expression: Expression) -> None:
-        if name not in self.columns:
-            self.columns[name] = len(self.columns)
-            self._expressions.append(expression)
-            self.screen.add_column(column_width(self._sample.statistics, self.family, expression))
-
     def named_columns(self, columns: int) -> dict[str, Expression]:
         names = list(self.columns)
         return {names[number]: self._expressions[number] for number in bits_of(columns)}
@@ -136,55 +131,25 @@ class Pricing:
 
     def cost(self, node: TreeNode) -> float:
         """What it costs to send what a tree publishes over a link with all its members behind it."""
-        return self._carried(node.form, node.sums)
-
-    def line(self, node: TreeNode, cost: float) -> Line:
-        """What has to be known of a tree to screen it."""
-        return Line(node.form, node.sums, cost)
-
-    def traffic(self, members: Sequence[ForestMember]) -> float:
-        """Bytes per tick that some members of one tree need together, each row once, without what others want."""
-        sums = members[0].node.own
-        for member in members[1:]:
-            sums = sums | member.node.own
-        together = self._carried(forms.met([member.node.form for member in members]), sums)
-        if not self.policy.told or len(members) == 1:
-            return together
-        # Rows of a join that meet in the windows of none are not sent: there are no more than the members have.
-        return min(together, sum(self._carried(each.node.form, each.node.own, tagged=True) for each in members))
-
-    def traffic_alone(self, member: ForestMember) -> float:
-        """Bytes per tick of a member's answers, if they are sent alone: with the columns that its user sees."""
-        form, own = member.node.form, member.node.own
+        screen, rate = self.screen, self.screen.rate(node.form)
         if self.policy.told:
-            # The same price as of a group of one, also if no row of the sample is among its answers.
-            return self._carried(form, own)
-        return self.screen.rate(form) * self.screen.share(own.rows) * self.screen.width(member.shown)
+            return rate * screen.told_width(node.sums, node.weight > 1)
+        return rate * screen.share(node.sums.rows) * screen.width(node.sums.columns)
 
-    def _carried(self, form: Form, sums: MemberSums, tagged: bool = False) -> float:
-        if self.policy.told:
-            return self.screen.rate(form) * self.screen.told_width(sums, tagged or sums.weight > 1)
-        return self.screen.rate(form) * self.screen.share(sums.rows) * self.screen.width(sums.columns)
+    def best(self, node: TreeNode, besides: int | None = None) -> tuple[int, float] | None:
+        """The number of the tree that another one gains most from joining, and the gain."""
+        return self.screen.best(node, self.cost(node), self.policy.overhead, besides)
 
 
 # -- all roots side by side -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """What is known of a root, or of what is to be merged with one. `cost` is its cost alone."""
-
-    form: Form
-    sums: MemberSums
-    cost: float
-
-
 class Screen:
-    """Lines by number, for one family. What links carry depends on whether they are `told` whose rows are."""
+    """Roots by number, for one family. What links carry depends on whether they are `told` whose rows are."""
 
-    def __init__(self, flow: FamilyRates, sample: int, inputs: int, is_told: bool = False) -> None:
+    def __init__(self, flow: FamilyRates, sample: int, is_told: bool) -> None:
         self._flow, self._sample, self._is_told = flow, sample, is_told
-        self._lines: list[Line] = []
+        self._roots: list[TreeNode] = []
         self._words = -(-sample // 64)
         self._rows: npt.NDArray[np.uint64] = np.zeros((_FEW_LINES, self._words), dtype=np.uint64)
         self._columns: npt.NDArray[np.bool_] = np.zeros((_FEW_LINES, _FEW_COLUMNS), dtype=bool)
@@ -192,13 +157,13 @@ class Screen:
         # The rows that are shown of each column.
         shape = (_FEW_LINES, _FEW_COLUMNS, self._words) if is_told else (_FEW_LINES, 0, 0)
         self._told: npt.NDArray[np.uint64] = np.zeros(shape, dtype=np.uint64)
-        self._ranges: npt.NDArray[np.float64] = np.ones((_FEW_LINES, inputs))
+        self._ranges: npt.NDArray[np.float64] = np.ones((_FEW_LINES, len(flow.rates)))
         # Slide and origin of windows; bytes of a row or of the sample, cost, work of the members.
         self._instants: npt.NDArray[np.int64] = np.ones((_FEW_LINES, 2), dtype=np.int64)
         self._figures: npt.NDArray[np.float64] = np.zeros((_FEW_LINES, 3))
 
     def __len__(self) -> int:
-        return len(self._lines)
+        return len(self._roots)
 
     def add_column(self, width: float) -> None:
         """A column that was not known before; they are numbered as they come."""
@@ -222,10 +187,11 @@ class Screen:
 
     def told_width(self, sums: MemberSums, tagged: bool) -> float:
         """Bytes, by row of the sample, of what members are shown of the rows that they take."""
-        found = self._told_words(sums.told)
-        counts = np.bitwise_count(found).sum(axis=1, dtype=np.int64)
-        size = float(counts @ self._widths[: len(counts)]) + tagged * TAG_BYTES * sums.rows.bit_count()
+        size = self._shown_bytes(self._told_words(sums.told)) + tagged * TAG_BYTES * sums.rows.bit_count()
         return max(size, 0.5) / self._sample
+
+    def _shown_bytes(self, told: npt.NDArray[np.uint64]) -> float:
+        return float(np.bitwise_count(told).sum(axis=1, dtype=np.int64) @ self._widths[: len(told)])
 
     def _told_words(self, told: int) -> npt.NDArray[np.uint64]:
         columns = -(-told.bit_length() // (64 * self._words))
@@ -245,72 +211,72 @@ class Screen:
         """What the engine has to do for a form, per tick: read rows, and make answers."""
         return sum(self._flow.rates) + self.rate(form) * self.share(rows)
 
-    def append(self, line: Line) -> None:
-        self._lines.append(line)
-        if len(self._lines) > len(self._figures):
-            for name in ("_rows", "_columns", "_told", "_ranges", "_instants", "_figures"):
+    def append(self, root: TreeNode, cost: float) -> None:
+        if len(self._roots) == len(self._figures):
+            for name in _ARRAYS:
                 setattr(self, name, _doubled(getattr(self, name)))
-        self._write(len(self._lines) - 1)
-
-    def put(self, number: int, line: Line) -> None:
-        self._lines[number] = line
-        self._write(number)
+        self._roots.append(root)
+        self.put(len(self._roots) - 1, root, cost)
 
     def remove(self, number: int) -> None:
-        """Removes a line; the last one gets its number."""
-        self._lines[number] = self._lines[-1]
-        self._lines.pop()
-        if number < len(self._lines):
-            self._write(number)
+        """Removes a root; the last one gets its number."""
+        last = len(self._roots) - 1
+        self._roots[number] = self._roots[last]
+        self._roots.pop()
+        for name in _ARRAYS:
+            getattr(self, name)[number] = getattr(self, name)[last]
 
-    def _write(self, number: int) -> None:
-        line = self._lines[number]
-        self._rows[number] = self._as_words(line.sums.rows)
+    def put(self, number: int, root: TreeNode, cost: float) -> None:
+        """Writes down a root that has changed; `cost` is its cost alone."""
+        sums, windows = root.sums, root.form.windows
+        self._roots[number] = root
+        self._rows[number] = self._as_words(sums.rows)
         self._columns[number] = False
-        self._columns[number, bits_of(line.sums.columns)] = True
-        if line.form.windows is not None:
-            self._ranges[number] = line.form.windows.ranges
-            self._instants[number] = line.form.windows.slide, line.form.windows.origin
-        size = self.width(line.sums.columns)
+        self._columns[number, bits_of(sums.columns)] = True
+        if windows is not None:
+            self._ranges[number] = windows.ranges
+            self._instants[number] = windows.slide, windows.origin
+        size = self.width(sums.columns)
         if self._is_told:
-            found = self._told_words(line.sums.told)
+            found = self._told_words(sums.told)
             self._told[number] = 0
             self._told[number, : len(found)] = found
-            size = float(np.bitwise_count(found).sum(axis=1, dtype=np.int64) @ self._widths[: len(found)])
-        self._figures[number] = size, line.cost, line.sums.work
+            size = self._shown_bytes(found)
+        self._figures[number] = size, cost, sums.work
 
     def _as_words(self, rows: int) -> npt.NDArray[np.uint64]:
         return np.frombuffer(rows.to_bytes(8 * self._words, "big"), dtype=np.uint64)
 
-    def best(self, new: Line, overhead: float, besides: int | None = None) -> tuple[int, float] | None:
-        """The number of the root, `besides` one, that it is best to merge with, and the gain; None if there is no gain.
+    def best(self, new: TreeNode, cost: float, overhead: float, besides: int | None = None) -> tuple[int, float] | None:
+        """The number of the root, `besides` one, that it is best to merge a tree of some cost with, and the gain.
 
-        Merging may increase processing by no more than the overhead, relative to what the members would need.
+        None if there is no gain. Merging may increase processing by no more than the overhead, relative to what the
+        members would need.
         """
-        count = len(self._lines)
+        count, sums = len(self._roots), new.sums
         if not count:
             return None
-        wanted = np.bitwise_count(self._rows[:count] | self._as_words(new.sums.rows)).sum(axis=1, dtype=np.int64)
+        wanted = np.bitwise_count(self._rows[:count] | self._as_words(sums.rows)).sum(axis=1, dtype=np.int64)
         shares = np.maximum(wanted, 0.5) / self._sample
         rates = self._merged_rates(new.form, count)
-        sizes = self._told_sizes(new, wanted) if self._is_told else shares * self._published_widths(new, count)
-        gains = self._figures[:count, 1] + new.cost - rates * sizes
+        sizes = self._told_sizes(sums, wanted) if self._is_told else shares * self._published_widths(sums, count)
+        gains = self._figures[:count, 1] + cost - rates * sizes
         works = sum(self._flow.rates) + rates * shares
-        gains[works > (1.0 + overhead) * (self._figures[:count, 2] + new.sums.work) * (1.0 + 1e-12)] = -np.inf
+        gains[works > (1.0 + overhead) * (self._figures[:count, 2] + sums.work) * (1.0 + 1e-12)] = -np.inf
         if besides is not None:
             gains[besides] = -np.inf
         number = int(gains.argmax())
-        return (number, float(gains[number])) if gains[number] > 1e-12 * new.cost else None
+        return (number, float(gains[number])) if gains[number] > 1e-12 * cost else None
 
-    def _published_widths(self, new: Line, count: int) -> npt.NDArray[np.float64]:
+    def _published_widths(self, new: MemberSums, count: int) -> npt.NDArray[np.float64]:
         """Bytes of a row of each root merged with what is new, as a broker carries it."""
-        needed = bits_of(new.sums.columns)
+        needed = bits_of(new.columns)
         missing = ~self._columns[:count, needed] @ self._widths[needed]
         return np.asarray(self._figures[:count, 0] + missing)
 
-    def _told_sizes(self, new: Line, wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    def _told_sizes(self, new: MemberSums, wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """Bytes, by row of the sample, of each root merged with what is new, as links carry it if edges mark rows."""
-        found = self._told_words(new.sums.told)
+        found = self._told_words(new.told)
         columns = np.flatnonzero(found.any(axis=1))
         before = self._told[: len(wanted), columns]
         more = np.bitwise_count(found[columns] & ~before).sum(axis=2, dtype=np.int64) @ self._widths[columns]
@@ -319,17 +285,14 @@ class Screen:
     def _merged_rates(self, form: Form, count: int) -> npt.NDArray[np.float64]:
         """Rows per tick of each root merged with a form."""
         if form.ends is not None:
-            sets = ((line.form.ends, form.ends) for line in self._lines)
+            sets = ((root.form.ends, form.ends) for root in self._roots)
             return np.array([self._flow.answers(union_of_ends([e for e in pair if e])) for pair in sets])
         if form.windows is None:
             return np.full(count, self._flow.rates[0] * self._flow.share)
         ranges = np.maximum(self._ranges[:count], np.array(form.windows.ranges, dtype=np.float64))
-        return np.asarray(self._flow.combinations(ranges, self._merged_slides(form.windows, count)))
-
-    def _merged_slides(self, windows: JoinWindows, count: int) -> npt.NDArray[np.float64]:
         slides, origins = self._instants[:count, 0], self._instants[:count, 1]
-        common = np.gcd(np.gcd(slides, windows.slide), np.abs(origins - windows.origin))
-        return np.asarray(common, dtype=np.float64)
+        common = np.gcd(np.gcd(slides, form.windows.slide), np.abs(origins - form.windows.origin))
+        return np.asarray(self._flow.combinations(ranges, common.astype(np.float64)))
 
 
 def bits_of(bits: int) -> list[int]:

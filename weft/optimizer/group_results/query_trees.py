@@ -16,30 +16,22 @@ its representative stays too.
 
 Trees are kept as plain data, so that groups outlive a restart. Members are kept by name: their queries are kept
 elsewhere. Of a derived node the form is kept, since it may depend on what was known, and on which members there were,
-when it was made. Conditions are written and read by functions that the caller gives.
+when it was made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from weft.algebra import Expression, Select
-from weft.optimizer.group_results.forms import Form, QueryFamily, Region, Rows, condition_of_boxes
-from weft.predicates.domains import clock_facts
-from weft.predicates.normal_forms import Box, conjunctive_form, disjunctive_form
-from weft.windows.join_windows import JoinWindows
-from weft.windows.slicing import ResidueClass
+from weft.optimizer.group_results.forms import Encode, Form, form_as_data
 
 #: The most children of a node, unless members leave.
 FAN_OUT = 4
 
 #: How many levels a node that nested nodes contain goes down: ten thousand thresholds would make a chain.
 MOST_NESTED = 6
-
-Encode = Callable[[Expression | None], Any]
-Decode = Callable[[Any], Expression | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +82,6 @@ class TreeNode:
         return self.sums.weight
 
 
-def original(name: str, form: Form, own: MemberSums) -> TreeNode:
-    return TreeNode(form, name, own, sums=own)
-
-
 def derived(form: Form, children: Sequence[TreeNode]) -> TreeNode:
     """A node that was made by merging some, above them."""
     node = TreeNode(form, children=list(children))
@@ -108,13 +96,6 @@ def add_up(node: TreeNode) -> None:
     for child in node.children:
         sums = sums | child.sums
     node.sums = sums
-
-
-def add_up_to_root(node: TreeNode | None) -> None:
-    """The sums of a node and of all above it."""
-    while node is not None:
-        add_up(node)
-        node = node.parent
 
 
 def root_of(node: TreeNode) -> TreeNode:
@@ -141,10 +122,6 @@ def replace_child(old: TreeNode, new: TreeNode) -> None:
     new.parent, old.parent = parent, None
 
 
-def depth_of(node: TreeNode) -> int:
-    return 1 + max(map(depth_of, node.children), default=0)
-
-
 # -- as plain data ----------------------------------------------------------------------------------------------------
 
 
@@ -169,33 +146,3 @@ def names_in(document: Mapping[str, Any]) -> Iterator[str]:
         yield document["name"]
     for child in document.get("children", ()):
         yield from names_in(child)
-
-
-def form_as_data(form: Form, encode: Encode) -> dict[str, Any]:
-    """A form as plain data: conditions as expressions."""
-    document: dict[str, Any] = {"boxes": [encode(condition_of_boxes([each.box])) for each in form.regions]}
-    if form.windows is not None:
-        document["windows"] = [list(form.windows.ranges), form.windows.slide, form.windows.origin, form.delay]
-    if form.ends is not None:
-        document["ends"] = sorted(map(list, form.ends))
-    return document
-
-
-def form_from_data(document: Mapping[str, Any], family: QueryFamily, rows: Rows, decode: Decode) -> Form:
-    """The form that `form_as_data` wrote down."""
-    boxes = [_box(decode(each), family) for each in document["boxes"]]
-    regions = tuple(Region(box, rows(box)) for box in boxes)
-    if "ends" in document:
-        return Form(regions, ends=frozenset(ResidueClass(*each) for each in document["ends"]))
-    if "windows" not in document:
-        return Form(regions)
-    ranges, slide, origin, delay = document["windows"]
-    return Form(regions, JoinWindows(tuple(ranges), slide, origin), delay=delay)
-
-
-def _box(condition: Expression | None, family: QueryFamily) -> Box:
-    select = Select(family.inputs, None, (), family.clock_type)
-    found = disjunctive_form(conjunctive_form(condition, clock_facts(select)))
-    assert found is not None
-    (box,) = found
-    return box

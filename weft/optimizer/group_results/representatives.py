@@ -37,7 +37,7 @@ from weft.algebra.properties import clock_column
 from weft.optimizer.group_results.forms import Form, QueryFamily, QueryKind, condition_of_boxes
 from weft.optimizer.group_results.shapes import QueryShape, clocks_of, is_of_groups, published_name
 from weft.plan.normal_form import substituted
-from weft.plan.subscription import ALL_ROWS, Comparison, Conjunction, Subscription
+from weft.plan.subscription import ALL_ROWS, Comparison, Conjunction, Meeting, Schedule, Subscription
 from weft.predicates.clauses import disjunction_with
 from weft.predicates.domains import ValueSet
 from weft.predicates.literal_expressions import conjunction, expression_of
@@ -64,10 +64,6 @@ class EvaluatedPart:
 
     query: Query
     ends: ResidueClass | None = None
-
-    def publishes(self, window_end: int) -> bool:
-        """Whether an instance with this end is one of this part's."""
-        return self.ends is None or window_end % self.ends.modulus == self.ends.residue
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,20 +220,8 @@ def _condition_of_rows(family: QueryFamily, form: Form) -> Expression | None:
 # -- subscriptions ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a member takes of published rows: what its user sees, its condition, and all columns that it needs.
-
-    `columns` has the expressions of the published columns by name. Those in `shown` are the user's.
-    """
-
-    shown: tuple[tuple[str, str], ...]
-    any_of: tuple[Conjunction, ...]
-    columns: Mapping[str, Expression]
-
-
-def wanted_by(shape: QueryShape) -> Wanted:
-    """What a query wants of the rows that contain its answers."""
+def subscribed(shape: QueryShape) -> tuple[Subscription, dict[str, Expression]]:
+    """The subscription of a member, to a stream that has no name yet, and the published columns that it needs."""
     columns: dict[str, Expression] = {}
 
     def publish(expression: Expression) -> str:
@@ -247,16 +231,15 @@ def wanted_by(shape: QueryShape) -> Wanted:
 
     shown = tuple((each.name, publish(each.expression)) for each in shape.outputs)
     any_of = tuple(conjunction for box in shape.boxes for conjunction in _conjunctions(box, publish))
-    for clock in shape.clocks:
-        publish(clock)
-    if shape.schedule is not None:
-        publish(Column("", shape.schedule.column, shape.family.clock_type))
-    return Wanted(shown, ALL_ROWS if () in any_of else any_of, columns)
-
-
-def subscription(stream: str, shape: QueryShape, wanted: Wanted) -> Subscription:
-    """The subscription of a member, complete."""
-    return Subscription(stream, wanted.shown, wanted.any_of, shape.meeting, shape.schedule)
+    meeting = schedule = None
+    if shape.windows is not None:
+        clocks = map(publish, clocks_of(shape.family))
+        ranges = tuple(zip(clocks, shape.windows.ranges, strict=True))
+        meeting = Meeting(ranges, shape.windows.slide, shape.windows.origin)
+    if shape.end is not None:
+        column = publish(Column("", WINDOW_END, shape.family.clock_type))
+        schedule = Schedule(column, shape.end.modulus, shape.end.residue)
+    return Subscription("", shown, ALL_ROWS if () in any_of else any_of, meeting, schedule), columns
 
 
 def _conjunctions(box: Box, publish: _Publish) -> Iterator[Conjunction]:

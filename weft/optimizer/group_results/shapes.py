@@ -37,7 +37,6 @@ from weft.algebra import (
 )
 from weft.optimizer.group_results.forms import QueryFamily, QueryKind
 from weft.plan.normal_form import normalised, substituted, with_expressions
-from weft.plan.subscription import Meeting, Schedule
 from weft.predicates.clauses import Disjunction, predicate_set, set_with
 from weft.predicates.domains import clock_facts
 from weft.predicates.normal_forms import Box, condition_of, conjunctive_form, disjunctive_form
@@ -63,24 +62,6 @@ class QueryShape:
     windows: JoinWindows | None = None
     end: ResidueClass | None = None
     aggregates: Mapping[str, Aggregate] = field(default_factory=dict)
-
-    @property
-    def clocks(self) -> tuple[Column, ...]:
-        """The clock columns of a join's flowing inputs."""
-        return clocks_of(self.family) if self.windows else ()
-
-    @property
-    def meeting(self) -> Meeting | None:
-        """The windows of a join, by published clocks."""
-        if self.windows is None:
-            return None
-        ranges = zip(map(text_of, self.clocks), self.windows.ranges, strict=True)
-        return Meeting(tuple(ranges), self.windows.slide, self.windows.origin)
-
-    @property
-    def schedule(self) -> Schedule | None:
-        """The ends of an aggregate's windows."""
-        return Schedule(WINDOW_END, self.end.modulus, self.end.residue) if self.end else None
 
 
 def clocks_of(family: QueryFamily) -> tuple[Column, ...]:
