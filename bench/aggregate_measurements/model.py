@@ -25,6 +25,8 @@ from bench import report
 from bench.aggregate_measurements import pictures
 from bench.aggregate_measurements.arena import Arena
 from lab.kernels.calibration import calibrate, statistic_for
+from lab.weaving.costings import by_nanoseconds
+from lab.weaving.plans import Levels, weave
 from lab.weaving.workloads import draw as draw_windows
 from lab.weaving.workloads import factor_slides
 from weft.algebra import Window
@@ -32,8 +34,6 @@ from weft.kernels.algorithms import ALGORITHMS
 from weft.kernels.grouped import make_kernel
 from weft.kernels.kernel import Kernel
 from weft.kernels.kernel_cost import Price
-from weft.optimizer.weave.costing import Levels, by_nanoseconds
-from weft.optimizer.weave.weave import weave
 from weft.windows.slicing import most_partials, shared_edges
 
 KERNELS = ("panes", "flatfat", "flatfit", "slickdeque_inv", "slickdeque_noninv", "prefix")
@@ -100,7 +100,8 @@ def _estimate(
     costing = by_nanoseconds(kernel, prices=prices, keys={frozenset(): keys})
     woven = weave(windows, costing).plan(rate, PLANS[plan])
     predicted = sum(float(group.final_cost) for group in woven.groups)
-    measured = sum(_TreeRun([query.window for query in group], kernel, keys).nanoseconds() for group in woven.groups)
+    trees = ([query.window for query in group.members] for group in woven.groups)
+    measured = sum(_TreeRun(tree, kernel, keys).nanoseconds() for tree in trees)
     return Estimate(kernel, plan, keys, len(woven.groups), predicted, measured)
 
 

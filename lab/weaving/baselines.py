@@ -21,14 +21,14 @@ from fractions import Fraction
 from functools import lru_cache
 from math import gcd
 
+from lab.weaving.costings import Costing, by_overlap
 from lab.weaving.partition_search import Partition, TreePrice, insert_one_by_one
 from lab.weaving.partition_search import exhaustive as exhaustive_search
 from lab.weaving.partition_search import local_search as search_locally
+from lab.weaving.plans import Levels, WovenPlan, assembled, collapse, plan_of, tree_cost, weave
 from weft.algebra import Window
-from weft.optimizer.weave.acq import Acq, Counted, collapse, demands_of, edges_of_all
-from weft.optimizer.weave.costing import Costing, Levels, by_overlap, tree_cost
-from weft.optimizer.weave.weave import weave
-from weft.optimizer.weave.woven_plan import PartitionGroup, WovenPlan, assembled, plan_of
+from weft.optimizer.weave.acq import Acq, Counted, demands_of, edges_of_all
+from weft.optimizer.weave.dendrogram import PartitionGroup
 from weft.windows.counting import edge_rate
 from weft.windows.slicing import bounded_range, residue_class
 
@@ -67,7 +67,7 @@ def panes(queries: Queries, rate: Fraction, levels: Levels = Levels.TWO, costing
     step = gcd(*(part for each in windows for part in (bounded_range(each), each.slide, each.origin - origin)))
     edges = frozenset({residue_class(step, origin)})
     per_tick = edge_rate(edges)
-    group = PartitionGroup(members, edges, per_tick, costing.final_cost(demands_of(members), per_tick), costing)
+    group = PartitionGroup(members, edges, per_tick, costing.final_cost(demands_of(members), per_tick))
     return assembled((group,), rate, levels, per_tick, costing)
 
 

@@ -10,13 +10,14 @@ from fractions import Fraction
 
 import numpy as np
 
+from lab.weaving.costings import Costing
+from lab.weaving.plans import Levels, WovenPlan, assembled, plan_cost, reading_cost
 from weft.algebra import Window
 from weft.kernels.demand import Demand
 from weft.optimizer.weave.acq import Acq, Demands, Lane, demands_of, edges_of, edges_of_all, lanes_of, merged_demands
-from weft.optimizer.weave.costing import Costing, Levels, plan_cost, reading_cost
+from weft.optimizer.weave.dendrogram import PartitionGroup
 from weft.optimizer.weave.edge_meter import TooLongError, estimating_meter, exact_meter
 from weft.optimizer.weave.trees import Trees
-from weft.optimizer.weave.woven_plan import PartitionGroup, WovenPlan, assembled
 from weft.windows.counting import edge_rate, estimated_edge_rate
 from weft.windows.slicing import EdgeSet, bounded_range, reduced
 
@@ -114,7 +115,7 @@ class Fabric:
             self._replant(home, demands)
             self._settle(home, rate, levels)
         else:
-            self._the_trees().drop(home.tree)
+            drop(self._the_trees(), home.tree)
             self._groups.remove(home)
 
     def cost(self, rate: Fraction, levels: Levels) -> Fraction:
@@ -129,7 +130,7 @@ class Fabric:
         for group in self._groups:
             known = trees.known[group.tree]
             members = dict(group.members)
-            groups.append(PartitionGroup(members, group.edges, known.edge_rate, known.final, self._costing))
+            groups.append(PartitionGroup(members, group.edges, known.edge_rate, known.final))
         union = self._union_rate(Levels.THREE)
         return assembled(tuple(groups), rate, levels, union, self._costing, exact=trees.meter.exact)
 
@@ -203,7 +204,7 @@ class Fabric:
     def _replant(self, group: _Group, demands: Demands) -> None:
         """A new tree in the place of a group's old one."""
         trees = self._the_trees()
-        trees.drop(group.tree)
+        drop(trees, group.tree)
         group.tree = trees.add(group.edges, demands)
 
     def _weigh_anew(self) -> None:
@@ -213,7 +214,7 @@ class Fabric:
         demands = [known.get(group.tree) or demands_of(group.members) for group in self._groups]
         edges = [group.edges for group in self._groups]
         every_edge = frozenset().union(*map(edges_of, self._homes))
-        meters = (exact_meter(edges, every_edge) if self._exact else None, estimating_meter([*edges, every_edge]))
+        meters = (exact_meter([*edges, every_edge]) if self._exact else None, estimating_meter([*edges, every_edge]))
         for meter in meters:
             if meter is None:
                 continue
@@ -230,6 +231,13 @@ class Fabric:
     def _the_trees(self) -> Trees:
         assert self._trees is not None, "there are no groups yet"
         return self._trees
+
+
+def drop(trees: Trees, tree: int) -> None:
+    """Takes a tree out."""
+    trees.meter.drop(tree)
+    trees.ledger.remove(tree)
+    del trees.demands[tree]
 
 
 def demands_without(demands: Demands, query: Acq, count: int) -> dict[Lane, Demand]:

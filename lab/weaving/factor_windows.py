@@ -30,9 +30,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 
-from weft.optimizer.weave.costing import Levels
-from weft.optimizer.weave.dendrogram import Weaving
-from weft.optimizer.weave.woven_plan import WovenPlan
+from lab.weaving.plans import Levels, Weaving, WovenPlan
 from weft.windows.counting import edge_rate
 from weft.windows.slicing import EdgeSet, reduced
 
@@ -80,7 +78,7 @@ def weave_with_factor_windows(weaving: Weaving, rate: Fraction) -> FactoredPlan:
     """The cheapest plan of a dendrogram if trees may read one another: never dearer than with two or three levels.
 
     >>> from weft.algebra import Window
-    >>> from weft.optimizer.weave.weave import weave
+    >>> from lab.weaving.plans import weave
     >>> weaving = weave([Window(20 * minutes, minutes) for minutes in (20, 30, 40)])
     >>> plain, factored = weaving.plan(10), weave_with_factor_windows(weaving, Fraction(10))
     >>> float(plain.cost), float(factored.cost)

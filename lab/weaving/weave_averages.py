@@ -17,10 +17,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from weft.optimizer.weave.acq import Acq, AcqMeasure, Counted, collapse
-from weft.optimizer.weave.costing import Costing, Levels, by_overlap
-from weft.optimizer.weave.weave import weave
-from weft.optimizer.weave.woven_plan import WovenPlan
+from lab.weaving.costings import Costing, by_overlap
+from lab.weaving.plans import Levels, WovenPlan, collapse, number_of_queries, weave
+from weft.optimizer.weave.acq import Acq, AcqMeasure, Counted
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +75,7 @@ def _is_in_vain(query: Acq, apart: Mapping[AcqMeasure, WovenPlan]) -> bool:
         return False
     plans = ((apart[measure], part(query, measure)) for measure in query.measures)
     groups = (plan.groups[plan.number_of(each)] for plan, each in plans)
-    return all(group.number_of_queries == 1 for group in groups)
+    return all(number_of_queries(group) == 1 for group in groups)
 
 
 def _woven_whole(

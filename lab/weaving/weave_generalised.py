@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from lab.weaving.costings import Costing, by_overlap
+from lab.weaving.plans import Levels, WovenPlan, assembled, collapse, weave
 from lab.weaving.weave_groupings import Grouping, Keys, group_by_tree, queries_below
 from lab.weaving.weave_signatures import Signatures, signatures_of
-from weft.optimizer.weave.acq import Acq, Counted, collapse, edges_of_all
-from weft.optimizer.weave.costing import Costing, Levels, by_overlap
-from weft.optimizer.weave.weave import weave
-from weft.optimizer.weave.woven_plan import PartitionGroup, WovenPlan, assembled
+from weft.optimizer.weave.acq import Acq, Counted, edges_of_all
+from weft.optimizer.weave.dendrogram import PartitionGroup
 from weft.windows.counting import edge_rate
 from weft.windows.slicing import EdgeSet
 

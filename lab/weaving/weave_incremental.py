@@ -27,13 +27,11 @@ from concurrent.futures import Executor, Future
 from enum import Enum
 from fractions import Fraction
 
+from lab.weaving.costings import Costing, by_overlap
 from lab.weaving.fabric import Fabric
+from lab.weaving.plans import Levels, Weaving, WovenPlan, collapse, tree_cost, weave
 from weft.algebra import Window
-from weft.optimizer.weave.acq import Acq, Counted, collapse
-from weft.optimizer.weave.costing import Costing, Levels, by_overlap, tree_cost
-from weft.optimizer.weave.dendrogram import Weaving
-from weft.optimizer.weave.weave import weave
-from weft.optimizer.weave.woven_plan import WovenPlan
+from weft.optimizer.weave.acq import Acq, Counted
 
 
 class Estimate(Enum):

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from lab.weaving.costings import by_overlap
+from lab.weaving.plans import Levels, plan_of
 from weft.algebra import Window
 from weft.optimizer.weave.acq import Acq
-from weft.optimizer.weave.costing import Levels, by_overlap
-from weft.optimizer.weave.woven_plan import plan_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "weaving.md").read_text(encoding="utf-8")
 WINDOWS = {"a": Window(16, 4), "b": Window(10, 5), "c": Window(8, 4)}

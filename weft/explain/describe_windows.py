@@ -31,8 +31,7 @@ from weft.kernels.algorithms import ALGORITHMS
 from weft.kernels.demand import demand
 from weft.kernels.kernel_choice import ChosenKernel
 from weft.kernels.kernel_cost import MEASURED_PRICES, cost_per_tick
-from weft.optimizer.weave.costing import Levels
-from weft.optimizer.weave.woven_plan import NearestNeighbour, nearest_neighbours, plan_of
+from weft.optimizer.weave.dendrogram import nearest_neighbours
 from weft.plan.facts import Facts, key_set
 from weft.plan.normal_form import normalised
 from weft.runtime.columnar.rows import with_names
@@ -210,9 +209,8 @@ class _StreamDescription:
         weighed_by = cost_terms(first.keys, lanes_of(chain.from_iterable(partition)), self._edge_rate, self.facts)
         apart = dict(of_other_cohorts)
         if len(specs) > 1:
-            plan = plan_of(partition, weighed_by.reading, Levels.TWO, weighed_by.costing)
-            for position, nearest in nearest_neighbours(plan).items():
-                apart[specs[position]] = _weighed(nearest, self._numbers[first])
+            for position, (nearest, added) in nearest_neighbours(partition, weighed_by.costing).items():
+                apart[specs[position]] = _weighed(self._numbers[first] + nearest, weighed_by.reading, added)
         trees = (
             SharedTree(
                 self._numbers[spec],
@@ -249,11 +247,12 @@ class _StreamDescription:
         return KernelChoice(self.readable(measure), ALGORITHMS[choice.kernel].title, choice.reason, left_out)
 
 
-def _weighed(nearest: NearestNeighbour, first: int) -> Apart:
+def _weighed(nearest: int, saved: Fraction, added: Fraction) -> Apart:
+    """Why the nearest tree of a cohort is another one: what one tree would save in reading, and what it would add."""
     reason = "final aggregation would cost more, and reading would not save as much"
-    if nearest.added < nearest.saved:
+    if added < saved:
         reason = "weaving merges trees two by two, and did not come by this pair"
-    return Apart(first + nearest.group, reason, nearest.saved, nearest.added)
+    return Apart(nearest, reason, saved, added)
 
 
 def _nearest_of_other_cohorts(numbers: Mapping[TreeSpec, int], readable: Callable[[str], str]) -> dict[TreeSpec, Apart]:

@@ -53,7 +53,7 @@ def measure(quick: bool) -> Effort:
 def count_comparisons(each: Woven, rate: float) -> dict[str, float]:
     """The comparisons of all four variants up to the merge after which none has a benefit any more."""
     weaving = each.weaving
-    edges = np.array([float(tree) * _TICKS for tree in weaving.rates])
+    edges = np.array([float(tree.edge_rate) * _TICKS for tree in weaving.trees])
     queries = np.array([sum(leaf.members.values()) for leaf in weaving.leaves] + [0] * len(weaving.merges))
     for number, pair in enumerate(weaving.merges, len(weaving.leaves)):
         queries[number] = queries[list(pair)].sum()

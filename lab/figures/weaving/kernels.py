@@ -15,9 +15,9 @@ import numpy as np
 
 from bench import charts, report
 from lab.figures.weaving.woven import mean
+from lab.weaving.costings import Costing, by_operations, by_printed
+from lab.weaving.plans import weave
 from lab.weaving.workloads import Workload, collapse_table, draw_table, factor_slides
-from weft.optimizer.weave.costing import Costing, by_operations, by_printed
-from weft.optimizer.weave.weave import weave
 
 PRINTED_KERNELS = ("panes", "flatfat", "flatfit", "slickdeque_inv", "slickdeque_noninv")
 BEST = "prefix"

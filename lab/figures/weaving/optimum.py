@@ -13,9 +13,9 @@ from fractions import Fraction
 from bench import charts, report
 from lab.figures.weaving.woven import mean
 from lab.weaving.baselines import exhaustive, no_share, shared
+from lab.weaving.plans import weave
 from lab.weaving.workloads import factors_of
 from weft.algebra import Window
-from weft.optimizer.weave.weave import weave
 
 SETS, QUICK_SETS, QUERIES = 200, 25, 8
 

@@ -14,11 +14,11 @@ import numpy as np
 
 from lab.figures.weaving.woven import Woven, overlap_factor
 from lab.weaving.baselines import random_partition
+from lab.weaving.costings import by_overlap
 from lab.weaving.partition_search import Partition, insert_one_by_one, local_search
+from lab.weaving.plans import collapse, weave
 from weft.algebra import Window
-from weft.optimizer.weave.acq import Acq, collapse
-from weft.optimizer.weave.costing import by_overlap
-from weft.optimizer.weave.weave import weave
+from weft.optimizer.weave.acq import Acq
 from weft.windows.slicing import window_edges
 
 _HORIZON = 1 << 16

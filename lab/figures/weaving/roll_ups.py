@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from bench import report
+from lab.weaving.costings import Costing, by_overlap, by_printed
 from lab.weaving.factor_windows import weave_with_factor_windows
+from lab.weaving.plans import Levels, weave
 from lab.weaving.workloads import dashboards, draw, factor_slides
 from weft.algebra import Window
-from weft.optimizer.weave.costing import Costing, Levels, by_overlap, by_printed
-from weft.optimizer.weave.weave import weave
 
 
 @dataclass(frozen=True, slots=True)

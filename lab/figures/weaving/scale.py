@@ -18,9 +18,9 @@ from pathlib import Path
 from time import perf_counter, process_time
 
 from bench import report
+from lab.weaving.costings import Costing, by_operations, by_overlap, by_printed
+from lab.weaving.plans import weave
 from lab.weaving.workloads import collapse_table, draw_table, factor_slides
-from weft.optimizer.weave.costing import Costing, by_operations, by_overlap, by_printed
-from weft.optimizer.weave.weave import weave
 
 MILLION, HUNDRED_THOUSAND, TEN_THOUSAND = 1_000_000, 100_000, 10_000
 

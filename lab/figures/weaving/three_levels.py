@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from bench import charts, report
 from lab.figures.weaving.sharing import FULL, QUICK, RATES
 from lab.figures.weaving.woven import mean, woven
+from lab.weaving.plans import Levels
 from lab.weaving.workloads import any_slides
-from weft.optimizer.weave.costing import Levels
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench import report
+from lab.weaving.costings import by_overlap
+from lab.weaving.plans import Levels, Weaving, weave
 from lab.weaving.workloads import Workload, draw
 from weft.algebra import Window
-from weft.optimizer.weave.costing import Levels, by_overlap
-from weft.optimizer.weave.dendrogram import Weaving
-from weft.optimizer.weave.weave import weave
 
 
 class Cut(NamedTuple):

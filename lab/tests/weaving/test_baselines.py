@@ -18,11 +18,10 @@ from lab.weaving.baselines import (
     random_trees,
     shared,
 )
+from lab.weaving.costings import by_operations, by_overlap
+from lab.weaving.plans import Levels, WovenPlan, plan_of, weave
 from weft.algebra import Window
 from weft.optimizer.weave.acq import Acq
-from weft.optimizer.weave.costing import Levels, by_operations, by_overlap
-from weft.optimizer.weave.weave import weave
-from weft.optimizer.weave.woven_plan import WovenPlan, plan_of
 from weft.windows.slicing import edges_between
 
 Baseline = Callable[..., WovenPlan]

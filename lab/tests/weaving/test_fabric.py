@@ -4,9 +4,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lab.weaving.fabric import demands_without
+from lab.weaving.plans import collapse
 from tests.optimizer.weave import cases
 from tests.optimizer.weave.test_acq import same
-from weft.optimizer.weave.acq import Acq, collapse, demands_of
+from weft.optimizer.weave.acq import Acq, demands_of
 
 
 @settings(deadline=None, max_examples=100, derandomize=True)

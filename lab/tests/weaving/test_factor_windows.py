@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lab.weaving import factor_windows as module
+from lab.weaving.costings import Costing, by_nanoseconds, by_overlap
 from lab.weaving.factor_windows import (
     Feed,
     RollUp,
@@ -17,9 +18,8 @@ from lab.weaving.factor_windows import (
     with_factor_windows,
     without_factor_windows,
 )
+from lab.weaving.plans import Levels, weave
 from weft.algebra import Window
-from weft.optimizer.weave.costing import Costing, Levels, by_nanoseconds, by_overlap
-from weft.optimizer.weave.weave import weave
 from weft.windows.counting import edge_rate
 from weft.windows.slicing import EdgeSet, edges_between, reduced, shared_edges
 

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from lab.weaving.costings import by_operations
 from lab.weaving.measures import measures_of, record_of
+from lab.weaving.plans import kernels_of, weave
 from weft.algebra import Window
 from weft.algebra.types import BIGINT, DOUBLE
 from weft.optimizer.weave.acq import Acq
-from weft.optimizer.weave.costing import by_operations
-from weft.optimizer.weave.weave import weave
 
 
 def of(function: str) -> Acq:
@@ -39,7 +39,7 @@ def test_measures_allow_the_kernels_that_may_serve_them() -> None:
 def test_groups_have_a_kernel_for_each_measure() -> None:
     load = Acq(Window(60, 10), measures_of("sum", ["load"], [DOUBLE]))
     plan = weave([of("avg"), of("max"), load], by_operations()).plan(Fraction(100))
-    kernels = {lane.measure.name: kernel for lane, kernel in plan.groups[0].kernels.items()}
+    kernels = {lane.measure.name: kernel for lane, kernel in kernels_of(plan.groups[0], plan.costing).items()}
     assert set(kernels) == {
         "count(price)",
         "sum(price)",
@@ -48,4 +48,4 @@ def test_groups_have_a_kernel_for_each_measure() -> None:
         "sum(load)",
         "nonfinite(load)",
     }
-    assert all(kernel in lane.measure.kernels for lane, kernel in plan.groups[0].kernels.items())
+    assert all(kernel in lane.measure.kernels for lane, kernel in kernels_of(plan.groups[0], plan.costing).items())

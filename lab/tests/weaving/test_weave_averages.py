@@ -5,12 +5,12 @@ from fractions import Fraction
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lab.weaving.costings import by_overlap
+from lab.weaving.plans import Levels, collapse, plan_of
 from lab.weaving.weave_averages import AveragesPlan, part, weave_averages
 from tests.optimizer.weave import cases
 from weft.algebra import Window
-from weft.optimizer.weave.acq import Acq, AcqMeasure, collapse, together
-from weft.optimizer.weave.costing import Levels, by_overlap
-from weft.optimizer.weave.woven_plan import plan_of
+from weft.optimizer.weave.acq import Acq, AcqMeasure, together
 
 SUM, COUNT = AcqMeasure("sum"), AcqMeasure("count")
 AVERAGE = frozenset({SUM, COUNT})

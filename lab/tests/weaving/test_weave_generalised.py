@@ -5,14 +5,14 @@ from fractions import Fraction
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lab.weaving.costings import by_overlap
+from lab.weaving.plans import Levels, collapse, plan_of, weave
 from lab.weaving.weave_generalised import generalised_triweave, integrated
 from lab.weaving.weave_groupings import Grouping, key_counts
 from tests.optimizer.weave import cases
 from weft.algebra import Window
-from weft.optimizer.weave.acq import Acq, collapse, edges_of_all, together
-from weft.optimizer.weave.costing import Levels, by_overlap
-from weft.optimizer.weave.weave import weave
-from weft.optimizer.weave.woven_plan import partition_group, plan_of
+from weft.optimizer.weave.acq import Acq, edges_of_all, together
+from weft.optimizer.weave.dendrogram import partition_group
 from weft.windows.counting import edge_rate
 
 QA = Acq(Window(8, 5), group_by=frozenset("A"))

@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lab.weaving.costings import Costing, by_operations, by_overlap, by_printed
+from lab.weaving.plans import Levels, collapse, plan_of, tree_cost, weave
 from lab.weaving.weave_incremental import Estimate, Weaver
 from lab.weaving.workloads import any_slides, draw, factor_slides
 from tests.optimizer.weave import cases
 from weft.algebra import Window
-from weft.optimizer.weave.acq import Acq, collapse, together
-from weft.optimizer.weave.costing import Costing, Levels, by_operations, by_overlap, by_printed, tree_cost
-from weft.optimizer.weave.weave import weave
-from weft.optimizer.weave.woven_plan import plan_of
+from weft.optimizer.weave.acq import Acq, together
 
 COSTINGS = [by_overlap(), by_printed("slickdeque_inv"), by_operations("prefix", "slickdeque_noninv")]
 

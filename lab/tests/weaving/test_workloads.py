@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lab.weaving.plans import collapse
 from lab.weaving.workloads import (
     Slides,
     Toward,
@@ -23,7 +24,6 @@ from lab.weaving.workloads import (
     possible_slides,
 )
 from weft.algebra import Window
-from weft.optimizer.weave.acq import collapse
 
 any_workload = st.builds(
     Workload,

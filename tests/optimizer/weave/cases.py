@@ -8,25 +8,18 @@ from functools import cache
 
 from hypothesis import strategies as st
 
+from lab.weaving.costings import Costing, by_nanoseconds, by_operations, by_overlap, by_printed
+from lab.weaving.plans import Levels, collapse, plan_cost, tree_cost
 from weft.algebra import Window
 from weft.kernels.kernel_cost import DUE_AWARE, PRINTED
-from weft.optimizer.weave.acq import Acq, AcqMeasure, collapse
-from weft.optimizer.weave.costing import (
-    Costing,
-    Levels,
-    by_nanoseconds,
-    by_operations,
-    by_overlap,
-    plan_cost,
-    tree_cost,
-)
+from weft.optimizer.weave.acq import Acq, AcqMeasure
 from weft.windows.counting import edge_rate
 from weft.windows.slicing import shared_edges
 
 COSTINGS: list[Costing] = [
     by_overlap(),
-    *(Costing(f"printed {kernel}", PRINTED, (kernel,)) for kernel in PRINTED),
-    *(Costing(f"due-aware {kernel}", DUE_AWARE, (kernel,)) for kernel in DUE_AWARE),
+    *map(by_printed, PRINTED),
+    *map(by_operations, DUE_AWARE),
     by_operations(),
     by_nanoseconds(keys={frozenset("k"): 50}),
 ]

@@ -45,7 +45,7 @@ def test_a_clock_of_microseconds_has_bits_for_seconds() -> None:
     trees = [shared_edges([Window(60_000_000, seconds * 1_000_000, origin=500)]) for seconds in (7, 8, 9)]
     meter = exact_meter(trees)
     assert isinstance(meter, BitMeter)
-    assert meter.ticks == 504
+    assert meter._ticks == 504
     check_counts(meter, trees)
 
 
@@ -84,7 +84,7 @@ def test_single_windows_are_compared_by_arithmetic_as_by_their_edges(windows: li
 
 def test_a_meter_has_room_for_what_it_was_told_and_refuses_the_rest() -> None:
     trees = [shared_edges([Window(4, 4)])]
-    meter = exact_meter(trees, room_for=shared_edges([Window(6, 6)]))
+    meter = exact_meter([*trees, shared_edges([Window(6, 6)])])
     assert meter is not None
     four, six = meter.add(trees[0]), meter.add(shared_edges([Window(6, 6)]))
     assert meter.rate_together(four, six) == Fraction(1, 3)

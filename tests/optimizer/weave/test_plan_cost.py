@@ -7,24 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lab.weaving.costings import Costing, by_nanoseconds, by_operations, by_overlap, by_printed
+from lab.weaving.plans import Levels, collapse, kernels_of, plan_of, tree_cost
 from tests.optimizer.weave import cases, operators
 from weft.algebra import Window
 from weft.kernels.algorithms import ALGORITHMS
 from weft.kernels.demand import demand
 from weft.kernels.kernel_choice import PREFERENCE
 from weft.kernels.kernel_cost import MEASURED_PRICES, cost_per_tick
-from weft.optimizer.weave.acq import Acq, AcqMeasure, collapse
-from weft.optimizer.weave.costing import (
-    TREE_KERNELS,
-    Costing,
-    Levels,
-    by_nanoseconds,
-    by_operations,
-    by_overlap,
-    by_printed,
-    tree_cost,
-)
-from weft.optimizer.weave.woven_plan import plan_of
+from weft.optimizer.weave.acq import Acq, AcqMeasure
+from weft.optimizer.weave.costing import TREE_KERNELS
 
 A, B, C = Window(16, 4), Window(10, 5), Window(8, 4)
 
@@ -115,10 +107,10 @@ def test_operations_of_prefix_and_running_aggregates_recounted(partition: list[l
 def test_a_lane_takes_the_cheapest_kernel_that_its_measure_allows() -> None:
     query = Acq(Window(1000, 10), frozenset({AcqMeasure("max", ("panes", "slickdeque_noninv"))}))
     plan = plan_of([[query]], Fraction(1), Levels.TWO, by_operations())
-    assert list(plan.groups[0].kernels.values()) == ["slickdeque_noninv"]
+    assert list(kernels_of(plan.groups[0], plan.costing).values()) == ["slickdeque_noninv"]
     both = [Acq(Window(1000, 10)), Acq(Window(500, 10))]
     total = plan_of([both], Fraction(1), Levels.TWO, by_operations())
-    assert list(total.groups[0].kernels.values()) == ["prefix"]
+    assert list(kernels_of(total.groups[0], total.costing).values()) == ["prefix"]
 
 
 def test_tree_kernels_are_those_that_serve_many_ranges_in_order_of_preference() -> None:

@@ -8,16 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lab.weaving.costings import Costing, by_operations, by_overlap, by_printed
+from lab.weaving.plans import Levels, Weaving, WovenPlan, collapse, plan_cost, plan_of, tree_cost, weave
 from lab.weaving.workloads import any_slides, collapse_table, draw, draw_table, factor_slides
 from tests.optimizer.weave import cases
 from tests.optimizer.weave.operators import is_edge
 from weft.algebra import Window
 from weft.optimizer.weave import edge_meter
-from weft.optimizer.weave.acq import Acq, collapse, together
-from weft.optimizer.weave.costing import Costing, Levels, by_operations, by_overlap, by_printed, plan_cost, tree_cost
-from weft.optimizer.weave.dendrogram import Weaving
-from weft.optimizer.weave.weave import weave
-from weft.optimizer.weave.woven_plan import WovenPlan, plan_of
+from weft.optimizer.weave.acq import Acq, together
 from weft.windows.counting import edge_rate
 
 A, B, C = Window(16, 4), Window(10, 5), Window(8, 4)
@@ -128,7 +126,7 @@ def test_every_merge_is_the_best_one(windows: list[Window], costing: Costing) ->
 
 def _benefit(weaving: Weaving, one: int, other: int) -> Fraction:
     both = together([weaving.group(one).members, weaving.group(other).members])
-    return weaving.costs[one] + weaving.costs[other] - tree_cost(both, weaving.costing).final
+    return weaving.trees[one].final + weaving.trees[other].final - tree_cost(both, weaving.costing).final
 
 
 @settings(deadline=None, max_examples=40, derandomize=True)

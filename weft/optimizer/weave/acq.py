@@ -6,16 +6,13 @@ other modules of weaving work on those.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-import numpy as np
-
 from weft.algebra import Window
-from weft.kernels.demand import Demand, merged
-from weft.windows.slicing import EdgeSet, bounded_range, reduced, window_edges
+from weft.kernels.demand import Demand, demand, merged
+from weft.windows.slicing import EdgeSet, shared_edges, window_edges
 
 
 class AcqMeasure(NamedTuple):
@@ -57,18 +54,6 @@ Counted: TypeAlias = Mapping[Acq, int]
 Demands: TypeAlias = Mapping[Lane, Demand]
 
 
-def collapse(queries: Iterable[Acq | Window] | Counted) -> dict[Acq, int]:
-    """Each different query with its multiplicity, in the order of first appearance. A bare window is a query too.
-
-    >>> collapse([Window(8, 4), Window(8, 4)])[Acq(Window(8, 4))]
-    2
-    """
-    if isinstance(queries, Mapping):
-        return dict(queries)
-    counted = Counter(queries)
-    return {query if isinstance(query, Acq) else Acq(query): count for query, count in counted.items()}
-
-
 def together(parts: Iterable[Counted]) -> dict[Acq, int]:
     """All queries of several parts; one that is in more than one of them counts as often as in all of them."""
     everyone: dict[Acq, int] = {}
@@ -85,9 +70,7 @@ def edges_of(query: Acq) -> EdgeSet:
 
 def edges_of_all(queries: Iterable[Acq]) -> EdgeSet:
     """Where one tree for all of these cuts the stream."""
-    return reduced(
-        {edge_class for window in {query.window for query in queries} for edge_class in window_edges(window)}
-    )
+    return shared_edges(query.window for query in queries)
 
 
 def lanes_of(query: Acq) -> list[Lane]:
@@ -96,34 +79,16 @@ def lanes_of(query: Acq) -> list[Lane]:
 
 def demands_of(queries: Counted) -> dict[Lane, Demand]:
     """The demands on one tree for these queries, lane by lane."""
-    by_lane: dict[Lane, dict[int, dict[int, int]]] = {}
+    by_lane: dict[Lane, list[Window]] = {}
     for query, count in queries.items():
-        reach, slide = bounded_range(query.window), query.window.slide
         for lane in lanes_of(query):
-            ranges = by_lane.setdefault(lane, {}).setdefault(slide, {})
-            ranges[reach] = ranges.get(reach, 0) + count
-    return {lane: _demand(by_slide) for lane, by_slide in by_lane.items()}
+            by_lane.setdefault(lane, []).extend([query.window] * count)
+    return {lane: demand(windows) for lane, windows in by_lane.items()}
 
 
 def merged_demands(left: Demands, right: Demands) -> dict[Lane, Demand]:
     """The demands of one tree in the place of two."""
-    together = dict(left)
+    both = dict(left)
     for lane, asked in right.items():
-        together[lane] = merged(together[lane], asked) if lane in together else asked
-    return together
-
-
-def _demand(by_slide: dict[int, dict[int, int]]) -> Demand:
-    """Ranges with multiplicities, slide by slide. Tables of one slide are written down; only slides need merging."""
-    parts = [_demand_of_one_slide(slide, ranges) for slide, ranges in by_slide.items()]
-    while len(parts) > 1:
-        parts = [merged(*parts[at : at + 2]) if at + 1 < len(parts) else parts[at] for at in range(0, len(parts), 2)]
-    return parts[0]
-
-
-def _demand_of_one_slide(slide: int, counts: dict[int, int]) -> Demand:
-    ranges = sorted(counts)
-    queries = np.array([counts[reach] for reach in ranges], dtype=np.int64)
-    overlap = sum(counts[reach] * -(-reach // slide) for reach in ranges)
-    # In a period of one slide every query answers once.
-    return Demand(np.array(ranges, dtype=np.int64), queries, queries, slide, overlap)
+        both[lane] = merged(both[lane], asked) if lane in both else asked
+    return both

@@ -7,7 +7,7 @@ joined, whichever saves most, while anything does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -16,26 +16,52 @@ from typing import TypeAlias
 
 import numpy as np
 
-from weft.kernels.kernel_cost import DUE_AWARE, PRINTED, Omega
-from weft.optimizer.weave.acq import Counted, demands_of, together
-from weft.optimizer.weave.costing import OVERLAP, Costing, Levels, TreeCost, reading_cost
-from weft.optimizer.weave.fast_cost import costs_alone
-from weft.optimizer.weave.woven_plan import PartitionGroup, WovenPlan, assembled, plan_of
+from weft.optimizer.weave.acq import Acq, Counted, demands_of, edges_of_all, together
+from weft.optimizer.weave.costing import Costing, costs_alone
+from weft.optimizer.weave.edge_meter import TooLongError, estimating_meter, exact_meter
+from weft.optimizer.weave.trees import TreeCost, Trees
 from weft.windows.counting import edge_rate
 from weft.windows.slicing import EdgeSet, reduced
 
 # So few leaves are worth polishing; of more, the cut is as good as it gets in the time.
 _FEW_LEAVES = 16
 
-#: Ω for which queries with equal edges are never dearer together: those of which they share the upkeep, or nothing.
-_CONTENT_WITH_EQUAL_EDGES: frozenset[Omega] = frozenset(
-    {OVERLAP["panes"], *(PRINTED[kernel] for kernel in ("panes", "flatfit", "slickdeque_inv", "two_stacks", "daba"))}
-    | {DUE_AWARE[kernel] for kernel in ("panes", "flatfit", "slickdeque_inv", "two_stacks", "daba", "prefix", "b_int")}
-)
-
 #: Leaves by their numbers.
 Part: TypeAlias = frozenset[int]
 Partition: TypeAlias = frozenset[Part]
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionGroup:
+    """Queries that share one tree, which is one cut of the stream."""
+
+    members: Counted
+    edges: EdgeSet
+    edge_rate: Fraction
+    final_cost: Fraction
+    """Σ E·Ω over its lanes, per tick."""
+
+
+@dataclass(frozen=True, eq=False)
+class WovenPlan:
+    """A partition of queries into groups, for a rate of rows per tick that every group reads."""
+
+    groups: tuple[PartitionGroup, ...]
+    rate: Fraction
+    exact: bool = True
+    """Whether edge rates are exact, or estimated because hundreds of unrelated slides meet too rarely to count."""
+
+    @property
+    def cost(self) -> Fraction:
+        """What running it costs per tick."""
+        return len(self.groups) * self.rate + sum((group.final_cost for group in self.groups), Fraction(0))
+
+
+def partition_group(members: Counted, costing: Costing) -> PartitionGroup:
+    """Some queries as a group."""
+    edges = edges_of_all(members)
+    rate = edge_rate(edges)
+    return PartitionGroup(members, edges, rate, costing.final_cost(demands_of(members), rate))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -55,15 +81,7 @@ class Weaving:
 
     leaves: tuple[Leaf, ...]
     merges: tuple[tuple[int, int], ...]
-    rates: tuple[Fraction, ...]
-    """E of each tree."""
-
-    costs: tuple[Fraction, ...]
-    """E·Ω of each tree, over all lanes."""
-
-    union_rate: Fraction
-    """E of all queries together."""
-
+    trees: tuple[TreeCost, ...]
     costing: Costing
     exact: bool
     """Whether edge rates are exact."""
@@ -74,28 +92,60 @@ class Weaving:
     @cached_property
     def finals(self) -> tuple[Fraction, ...]:
         """What final aggregation costs after k merges, that is with len(leaves) − k trees."""
-        total = sum(self.costs[: len(self.leaves)], Fraction(0))
+        total = sum((tree.final for tree in self.trees[: len(self.leaves)]), Fraction(0))
         finals = [total]
         for number, (left, right) in enumerate(self.merges, len(self.leaves)):
-            total += self.costs[number] - self.costs[left] - self.costs[right]
+            total += self.trees[number].final - self.trees[left].final - self.trees[right].final
             finals.append(total)
         return tuple(finals)
 
-    def cut(self, rate: Fraction | int, levels: Levels = Levels.TWO) -> int:
+    def cut(self, rate: Fraction | int) -> int:
         """After how many merges a plan is cheapest at this rate; of equals the one with the fewest merges."""
-        rate = Fraction(rate)
-        costs = (
-            reading_cost(len(self.leaves) - k, rate, self.union_rate, levels, self.costing) + final
-            for k, final in enumerate(self.finals)
-        )
-        return min((cost, k) for k, cost in enumerate(costs))[1]
+        costs = [(len(self.leaves) - k) * rate + final for k, final in enumerate(self.finals)]
+        return costs.index(min(costs))
 
     def trees_after(self, merges: int) -> list[int]:
         """The numbers of the trees that are left after `merges` merges."""
         gone = {tree for pair in self.merges[:merges] for tree in pair}
         return [tree for tree in range(len(self.leaves) + merges) if tree not in gone]
 
-    def leaves_of(self, tree: int) -> list[int]:
+    def group(self, tree: int) -> PartitionGroup:
+        return self._group_of(self._leaves_of(tree))
+
+    def plan_after(self, merges: int, rate: Fraction | int) -> WovenPlan:
+        """The plan after `merges` merges, cheapest or not."""
+        return WovenPlan(tuple(map(self.group, self.trees_after(merges))), Fraction(rate), self.exact)
+
+    def plan(self, rate: Fraction | int) -> WovenPlan:
+        """The cheapest plan found for `rate` rows per tick; never dearer than sharing all or nothing.
+
+        >>> from weft.algebra import Window
+        >>> from weft.optimizer.weave.acq import Acq
+        >>> from weft.optimizer.weave.weave import weave
+        >>> queries = [Acq(Window(160, 4)), Acq(Window(100, 5)), Acq(Window(80, 4))]
+        >>> weaving = weave(dict.fromkeys(queries, 1), Costing(("panes",)))
+        >>> [len(weaving.plan(rate).groups) for rate in (1, 100)]
+        [2, 1]
+        """
+        cut = self.cut(rate)
+        is_small = self.exact and len(self.leaves) <= _FEW_LEAVES
+        plan = self._polished(cut, Fraction(rate)) if is_small else self.plan_after(cut, rate)
+        return self._unless_alone_is_cheaper(plan)
+
+    def _polished(self, cut: int, rate: Fraction) -> WovenPlan:
+        """The cut and its neighbours, each with its leaves moved to where they are best off."""
+
+        def cost(partition: Partition) -> Fraction:
+            return len(partition) * rate + sum(map(self._final, partition), Fraction(0))
+
+        starts = range(max(0, cut - 1), min(len(self.merges), cut + 1) + 1)
+        found = [
+            polished(frozenset(map(self._leaves_of, self.trees_after(merges))), self._final, rate) for merges in starts
+        ]
+        best = min(found, key=cost)
+        return WovenPlan(tuple(self._group_of(part) for part in sorted(best, key=sorted)), rate, self.exact)
+
+    def _leaves_of(self, tree: int) -> Part:
         below, waiting = [], [tree]
         while waiting:
             number = waiting.pop()
@@ -103,66 +153,21 @@ class Weaving:
                 below.append(number)
             else:
                 waiting += self.merges[number - len(self.leaves)]
-        return sorted(below)
-
-    def group(self, tree: int) -> PartitionGroup:
-        return self._group_of(frozenset(self.leaves_of(tree)))
-
-    def plan_after(self, merges: int, rate: Fraction | int, levels: Levels = Levels.TWO) -> WovenPlan:
-        """The plan after `merges` merges, cheapest or not."""
-        groups = tuple(self.group(tree) for tree in self.trees_after(merges))
-        return assembled(groups, Fraction(rate), levels, self.union_rate, self.costing, exact=self.exact)
-
-    def plan(self, rate: Fraction | int, levels: Levels = Levels.TWO) -> WovenPlan:
-        """The cheapest plan found for `rate` rows per tick; never dearer than sharing all or nothing.
-
-        >>> from weft.algebra import Window
-        >>> from weft.optimizer.weave.weave import weave
-        >>> weaving = weave([Window(16, 4), Window(10, 5), Window(8, 4)])
-        >>> float(weaving.plan(Fraction(6, 5)).cost), len(weaving.plan(Fraction(6, 5)).groups)
-        (4.3, 2)
-        """
-        rate = Fraction(rate)
-        cut = self.cut(rate, levels)
-        plan = self._polished(cut, rate, levels) if self.exact and len(self.leaves) <= _FEW_LEAVES else None
-        return self._unless_alone_is_cheaper(plan or self.plan_after(cut, rate, levels))
-
-    def _polished(self, cut: int, rate: Fraction, levels: Levels) -> WovenPlan:
-        """The cut and its neighbours, each with its leaves moved to where they are best off."""
-
-        def reading(groups: int) -> Fraction:
-            return reading_cost(groups, rate, self.union_rate, levels, self.costing)
-
-        def cost(partition: Partition) -> Fraction:
-            return reading(len(partition)) + sum(map(self._final, partition), Fraction(0))
-
-        starts = range(max(0, cut - 1), min(len(self.merges), cut + 1) + 1)
-        found = [
-            polished(
-                frozenset(frozenset(self.leaves_of(tree)) for tree in self.trees_after(merges)), self._final, reading
-            )
-            for merges in starts
-        ]
-        best = min(found, key=cost)
-        groups = tuple(self._group_of(part) for part in sorted(best, key=sorted))
-        return assembled(groups, rate, levels, self.union_rate, self.costing, exact=self.exact)
+        return frozenset(below)
 
     @cached_property
-    def _finals_of_parts(self) -> dict[Part, TreeCost]:
-        return {
-            frozenset(self.leaves_of(tree)): TreeCost(self.rates[tree], self.costs[tree])
-            for tree in range(len(self.rates))
-        }
+    def _costs_of_parts(self) -> dict[Part, TreeCost]:
+        return {self._leaves_of(number): tree for number, tree in enumerate(self.trees)}
 
     def _final(self, part: Part) -> Fraction:
         return self._cost_of(part).final
 
     def _cost_of(self, part: Part) -> TreeCost:
-        known = self._finals_of_parts.get(part)
+        known = self._costs_of_parts.get(part)
         if known is None:
             members = together(self.leaves[leaf].members for leaf in part)
             rate = edge_rate(self._edges_of(part))
-            known = self._finals_of_parts[part] = TreeCost(rate, self.costing.final_cost(demands_of(members), rate))
+            known = self._costs_of_parts[part] = TreeCost(rate, self.costing.final_cost(demands_of(members), rate))
         return known
 
     def _edges_of(self, part: Iterable[int]) -> EdgeSet:
@@ -170,62 +175,40 @@ class Weaving:
 
     def _group_of(self, part: Part) -> PartitionGroup:
         members = together(self.leaves[leaf].members for leaf in sorted(part))
-        cost = self._cost_of(part)
-        return PartitionGroup(members, self._edges_of(part), cost.edge_rate, cost.final, self.costing)
+        return PartitionGroup(members, self._edges_of(part), *self._cost_of(part))
 
     def _unless_alone_is_cheaper(self, plan: WovenPlan) -> WovenPlan:
         """Leaves are not taken apart by cuts; some Ω would want even equal queries apart when rows are rare."""
-        if is_content(self.costing):
-            return plan
         queries = together(leaf.members for leaf in self.leaves)
         number = sum(queries.values())
-        reading = reading_cost(number, plan.rate, plan.union_rate, plan.levels, plan.costing)
-        if number == len(plan.groups) or reading >= plan.cost:
+        if number == len(plan.groups) or number * plan.rate >= plan.cost:
             return plan
         counts = np.array(list(queries.values()))
-        if float(reading) + float(counts @ costs_alone(list(queries), self.costing)) >= float(plan.cost):
+        if float(number * plan.rate) + float(counts @ costs_alone(list(queries), self.costing)) >= float(plan.cost):
             return plan
-        alone = plan_of(
-            [{query: 1} for query, count in queries.items() for _ in range(count)],
-            plan.rate,
-            plan.levels,
-            self.costing,
-        )
-        return min(plan, alone, key=lambda candidate: candidate.cost)
-
-
-def is_content(costing: Costing) -> bool:
-    """Whether queries with equal edges are never dearer together. With several kernels, each may want another."""
-    return len(costing.kernels) == 1 and costing.omegas[costing.kernels[0]] in _CONTENT_WITH_EQUAL_EDGES
+        alone = (partition_group({query: 1}, self.costing) for query, count in queries.items() for _ in range(count))
+        return min(plan, WovenPlan(tuple(alone), plan.rate), key=lambda candidate: candidate.cost)
 
 
 # -- polishing ------------------------------------------------------------------------------------------------------
 
 
-def polished(start: Partition, final: Callable[[Part], Fraction], reading: Callable[[int], Fraction]) -> Partition:
+def polished(start: Partition, final: Callable[[Part], Fraction], rate: Fraction) -> Partition:
     """A partition that no single move makes cheaper, found by steepest descent.
 
-    A partition costs `final` of each of its parts, and `reading` of their number.
+    A partition costs `final` of each of its parts, and `rate` for each.
     """
     best = start
     while True:
-        moves = ((_saved(taken, given, final), taken, given) for taken, given in _moves(best))
-        size = len(best)
-        gain, _, better = max(
-            (
-                (saved + reading(size) - reading(size - len(taken) + len(given)), number, (best - taken) | given)
-                for number, (saved, taken, given) in enumerate(moves)
-            ),
-            key=lambda candidate: (candidate[0], -candidate[1]),
-            default=(Fraction(0), 0, best),
-        )
-        if gain <= 0:
+        gain, better = Fraction(0), best
+        for taken, given in _moves(best):
+            saved = sum(map(final, taken), Fraction(0)) - sum(map(final, given), Fraction(0))
+            saved += (len(taken) - len(given)) * rate
+            if saved > gain:
+                gain, better = saved, (best - taken) | given
+        if better is best:
             return best
         best = better
-
-
-def _saved(taken: Partition, given: Partition, final: Callable[[Part], Fraction]) -> Fraction:
-    return sum(map(final, taken), Fraction(0)) - sum(map(final, given), Fraction(0))
 
 
 def _moves(partition: Partition) -> Iterator[tuple[Partition, Partition]]:
@@ -246,3 +229,35 @@ def _moves(partition: Partition) -> Iterator[tuple[Partition, Partition]]:
             for left in sorted(one):
                 for right in sorted(other):
                     yield both, frozenset({one - {left} | {right}, other - {right} | {left}})
+
+
+# -- nearest groups -------------------------------------------------------------------------------------------------
+
+
+def nearest_neighbours(parts: Sequence[Iterable[Acq]], costing: Costing) -> dict[int, tuple[int, Fraction]]:
+    """For each part of a partition the one that it would best be merged with, and what final aggregation would cost
+    more then; nothing for a single part.
+
+    Merging two parts would save reading. They are apart because that is not more than what it adds.
+    """
+    members = [together({query: 1} for query in part) for part in parts]
+    if len(members) < 2:
+        return {}
+    edges = [edges_of_all(each) for each in members]
+    exact = exact_meter(edges)
+    try:
+        return _nearest(members, edges, Trees(costing, exact or estimating_meter(edges)))
+    except TooLongError:
+        return _nearest(members, edges, Trees(costing, estimating_meter(edges)))
+
+
+def _nearest(members: Sequence[Counted], edges: Sequence[EdgeSet], trees: Trees) -> dict[int, tuple[int, Fraction]]:
+    for each, cut in zip(members, edges, strict=True):
+        trees.add(cut, demands_of(each))
+    found = {}
+    for number in range(len(members)):
+        others = [other for other in range(len(members)) if other != number]
+        benefits, _ = trees.benefits(number, others, trees.rates_together(number, others))
+        nearest = others[int(benefits.argmax())]
+        found[number] = nearest, -trees.exact_benefit(number, nearest)
+    return found

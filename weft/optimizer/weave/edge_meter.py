@@ -85,13 +85,10 @@ class Meter(Protocol):
         """E of the union of a tree with each of the others."""
 
 
-def exact_meter(leaves: Sequence[EdgeSet], room_for: EdgeSet = frozenset()) -> Meter | None:
-    """A meter for trees with these edges and all their unions, if they can be counted exactly in reasonable time.
-
-    It has room for other edges too, which may be taken in later.
-    """
-    grid = _grid_of([*leaves, room_for])
-    period = lcm(*{modulus // grid.unit for edges in (*leaves, room_for) for modulus, _ in edges})
+def exact_meter(leaves: Sequence[EdgeSet]) -> Meter | None:
+    """A meter for trees with these edges and all their unions, if they can be counted exactly in reasonable time."""
+    grid = _grid_of(leaves)
+    period = lcm(*{modulus // grid.unit for edges in leaves for modulus, _ in edges})
     if period <= _LONGEST_PERIOD and _words(period, leaves, grid.unit) <= _MOST_WORDS:
         return BitMeter(grid, period, exact=True)
     return ClassMeter() if len(leaves) <= _FEW_TREES else None
@@ -144,11 +141,6 @@ class BitMeter:
         self._both = np.empty(words, dtype=np.uint64)
         self._last: tuple[int, Bits, Words] | None = None
         self._bits_in_both = np.empty(words, dtype=np.uint8)
-
-    @property
-    def ticks(self) -> int:
-        """How many ticks of the grid are looked at."""
-        return self._ticks
 
     def add(self, edges: EdgeSet) -> int:
         unit, origin = self._grid

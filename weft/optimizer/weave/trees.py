@@ -1,31 +1,33 @@
-"""The trees of a weaving: the cost of each, the benefits of merging pairs of them, and the best pair."""
+"""The trees of a weaving, by number: what they are asked, what they cost, and the benefits of merging pairs of them.
+
+Benefits are looked for in floats, of a tree with many others in a few vector operations, and decided in fractions.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.optimizer.weave.acq import Demands, merged_demands
-from weft.optimizer.weave.costing import Costing, TreeCost
+from weft.kernels.demand import Demand, merged
+from weft.optimizer.weave.acq import Demands, Lane, merged_demands
+from weft.optimizer.weave.costing import AT_LEAST, ROUNDING, Costing, Floats, Sums
 from weft.optimizer.weave.edge_meter import Meter
-from weft.optimizer.weave.fast_cost import ROUNDING, DemandSums
 from weft.windows.slicing import EdgeSet
-
-Floats: TypeAlias = NDArray[np.float64]
-Slots: TypeAlias = NDArray[np.int64]
-
-# The most pairs of equal benefit, to eleven digits, that are compared exactly. Of more, the first is as good as any.
-_MANY_TIES = 256
-
-# How many bounds are replaced by exact benefits at a time.
-_AT_ONCE = 8
 
 # The most exact benefits that are remembered; more would be of trees that are merged already.
 _REMEMBERED = 1 << 16
+
+
+class TreeCost(NamedTuple):
+    """What one tree costs besides reading its input."""
+
+    edge_rate: Fraction
+    final: Fraction
+    """Σ E·Ω over its lanes."""
 
 
 class Benefits(NamedTuple):
@@ -67,14 +69,6 @@ class Trees:
             del self.demands[gone]
             self.ledger.remove(gone)
         return self._take_in(tree, together)
-
-    def drop(self, tree: int) -> None:
-        self.meter.drop(tree)
-        self.ledger.remove(tree)
-        del self.demands[tree]
-
-    def rate(self, tree: int) -> float:
-        return float(self._fast[0, tree])
 
     def rates_together(self, tree: int, others: Sequence[int]) -> Floats:
         """E of the union of a tree with each of the others."""
@@ -131,70 +125,174 @@ class Trees:
         return tree
 
 
-class CostLookup:
-    """The benefits of all pairs of trees, by slots: slot numbers stay, trees come and go.
+# -- what many unions cost, at once -----------------------------------------------------------------------------------
 
-    They are computed once; after a merge only those of the new tree are. Even of those most need not be known: a bound
-    on the edges that two trees have together is a bound on the benefit, and a pair whose bound is too low to be the
-    best is left alone. Each slot has its highest benefit beside: finding the best pair looks at one number for each.
-    """
 
-    def __init__(self, size: int) -> None:
-        self._benefits = np.full((size, size), -np.inf)
-        self._highest = np.full(size, -np.inf)
-        self._alive = np.ones(size, dtype=np.bool_)
-        self._margin = 0.0
-        self.rates = np.zeros((size, size))
-        """The edge rate of each pair; where the benefit is not known, what it is at least."""
-        self.known = np.zeros((size, size), dtype=np.bool_)
-        """Whether a benefit is known, or only bounded."""
+class DemandSums:
+    """What each tree is asked, by its number, and what it would cost together with others."""
 
-    def fill(self, slot: int, others: Slots, benefits: Floats, margin: float, rates: Floats, *, known: bool) -> None:
-        """The benefits of a slot with others, or bounds on them, each at most `margin` off."""
-        before = self._benefits[slot, others].copy()
-        self._margin = max(self._margin, margin)
-        for matrix, values in ((self._benefits, benefits), (self.rates, rates), (self.known, known)):
-            matrix[slot, others] = matrix[others, slot] = values
-        self._highest[slot] = self._benefits[slot].max()
-        risen = benefits >= self._highest[others]
-        self._highest[others[risen]] = benefits[risen]
-        # A slot whose best partner was this one, and is no longer as good, must look again.
-        self._look_again(others[~risen & (before == self._highest[others])])
+    def __init__(self, costing: Costing) -> None:
+        self._costing = costing
+        self._lanes: dict[Lane, _LaneTable] = {}
 
-    def drop(self, slot: int) -> None:
-        self._alive[slot] = False
-        before = self._benefits[slot].copy()
-        self._benefits[slot] = self._benefits[:, slot] = -np.inf
-        self._highest[slot] = -np.inf
-        self._look_again(np.flatnonzero(self._alive & (before == self._highest)))
+    def enter(self, tree: int, demands: Demands) -> None:
+        for lane, asked in demands.items():
+            self._lanes.setdefault(lane, _LaneTable()).enter(tree, asked)
 
-    def others(self, *slots: int) -> Slots:
-        """All slots with trees in them, but these."""
-        alive = self._alive.copy()
-        alive[list(slots)] = False
-        return np.flatnonzero(alive)
+    def remove(self, tree: int) -> None:
+        for table in self._lanes.values():
+            table.remove(tree)
 
-    def highest(self) -> list[tuple[int, int]]:
-        """The pairs that may have the highest benefit, as far as rounding can tell; the lower slot comes first.
+    def costs_together(self, tree: int, others: Sequence[int], rates: Floats, *, or_higher: bool = False) -> Floats:
+        """What all lanes of a tree cost together with each of the others, at these edge rates.
 
-        If very many may (there are Ω that are the same for all plans), the first of them is given for all.
+        With `or_higher`, what it is at least if the rates are these or higher.
         """
-        floor = self._highest.max() - 2 * self._margin
-        pairs: list[tuple[int, int]] = []
-        for one in np.flatnonzero(self._highest >= floor).tolist():
-            others = np.flatnonzero(self._benefits[one] >= floor)
-            pairs += [(one, other) for other in others.tolist() if one < other]
-            if len(pairs) > _MANY_TIES:
-                return pairs[:1]
-        return pairs
+        total = np.zeros(len(others))
+        numbers = np.array(others, dtype=np.int64)
+        for lane, table in self._lanes.items():
+            table.grow(max(tree, *others))
+            served = (table.sums[0, numbers] > 0) | (table.sums[0, tree] > 0)
+            if served.any():
+                total[served] += self._lane_costs(lane, table, tree, numbers[served], rates[served], or_higher)
+        return total
 
-    def most_promising(self, slot: int) -> Slots:
-        """The partners of a slot with the highest bounds, of those whose benefit is not known."""
-        unknown = np.flatnonzero(~self.known[slot] & (self._benefits[slot] > -np.inf))
-        if len(unknown) <= _AT_ONCE:
-            return unknown
-        return unknown[np.argpartition(-self._benefits[slot, unknown], _AT_ONCE)[:_AT_ONCE]]
+    def _lane_costs(
+        self, lane: Lane, table: _LaneTable, tree: int, others: NDArray[np.int64], rates: Floats, or_higher: bool
+    ) -> Floats:
+        best = np.full(len(others), np.inf)
+        sums = table.together(tree, others, rates)
+        for kernel in self._costing.kernels_for(lane):
+            formula = self._costing.fast.get(kernel, _unknown)
+            if or_higher:
+                formula = _nothing if formula is _unknown else AT_LEAST.get(formula, formula)
+            costs = self._costing.charged(kernel, lane, formula(sums, rates), sums, rates)
+            for at in np.flatnonzero(np.isnan(costs)).tolist():
+                # The float of a simple fraction gives that fraction back: octaves begin where they should.
+                rate = Fraction(rates[at]).limit_denominator(1 << 40)
+                asked = table.demand(tree, int(others[at]))
+                costs[at] = self._costing.kernel_cost(kernel, lane, asked, rate)
+            best = np.minimum(best, costs)
+        return best
 
-    def _look_again(self, slots: Slots) -> None:
-        if len(slots):
-            self._highest[slots] = self._benefits[slots].max(axis=1)
+
+def _unknown(sums: Sums, rates: Floats) -> Floats:
+    return np.full(len(rates), np.nan)
+
+
+def _nothing(sums: Sums, rates: Floats) -> Floats:
+    return np.zeros(len(rates))
+
+
+#: A lane that a tree does not have, in the order of the sums of `_LaneTable`.
+_NOT_ASKED = np.array([(0.0, 0.0, 0.0, 0.0, 0.0, np.inf, 0.0)]).T
+
+
+class _LaneTable:
+    """One lane of all trees: sums by tree number, and what they are sums of."""
+
+    def __init__(self) -> None:
+        self.sums = np.tile(_NOT_ASKED, 16)
+        self._asked: dict[int, Demand] = {}
+        self._profiles: dict[int, _Profile] = {}
+        self._ranges: dict[int, int] = {}
+        self._range_numbers: dict[int, int] = {}
+
+    def grow(self, tree: int) -> None:
+        """Makes room for a tree with this number."""
+        if tree >= self.sums.shape[1]:
+            room = max(tree + 1, 2 * self.sums.shape[1])
+            self.sums = np.hstack([self.sums, np.tile(_NOT_ASKED, room - self.sums.shape[1])])
+
+    def enter(self, tree: int, asked: Demand) -> None:
+        self.grow(tree)
+        self._asked[tree] = asked
+        self.sums[:, tree] = (
+            asked.number_of_queries,
+            asked.answers_per_tick,
+            asked.windows_per_row,
+            asked.overlap,
+            asked.longest,
+            asked.shortest,
+            Fraction(int(asked.answers[-1]), asked.period),
+        )
+
+    def remove(self, tree: int) -> None:
+        if self._asked.pop(tree, None) is not None:
+            self.sums[:, tree : tree + 1] = _NOT_ASKED
+            self._ranges.pop(tree, None)
+            self._profiles.pop(tree, None)
+
+    def demand(self, tree: int, other: int) -> Demand:
+        """What two trees are asked together; at least one of them has this lane."""
+        asked = [self._asked[each] for each in (tree, other) if each in self._asked]
+        return merged(*asked) if len(asked) == 2 else asked[0]
+
+    def together(self, tree: int, others: NDArray[np.int64], rates: Floats) -> Sums:
+        mine, theirs = self.sums[:, tree], self.sums[:, others]
+        longest = np.maximum(mine[4], theirs[4])
+        queries, answers, windows, overlap = mine[:4, None] + theirs[:4]
+        return Sums(
+            queries,
+            answers,
+            windows,
+            overlap,
+            longest,
+            np.minimum(mine[5], theirs[5]),
+            mine[6] * (mine[4] == longest) + theirs[6] * (theirs[4] == longest),
+            ranges=lambda: self._ranges_together(tree, others.tolist()),
+            lookups=lambda: self._lookups_together(tree, others.tolist(), rates),
+        )
+
+    def _ranges_together(self, tree: int, others: list[int]) -> Floats:
+        for each in (tree, *others):
+            if each not in self._ranges and each in self._asked:
+                self._ranges[each] = self._range_bits(self._asked[each])
+        bits, known = self._ranges.get(tree, 0), self._ranges
+        return np.array([(bits | known.get(other, 0)).bit_count() for other in others], dtype=np.float64)
+
+    def _range_bits(self, asked: Demand) -> int:
+        """The different ranges as bits, each at its number."""
+        numbers = self._range_numbers
+        at = [numbers.setdefault(reach, len(numbers)) for reach in asked.ranges.tolist()]
+        marks = np.zeros(max(at) + 1, dtype=np.bool_)
+        marks[at] = True
+        return int.from_bytes(np.packbits(marks, bitorder="little").tobytes(), "little")
+
+    def _lookups_together(self, tree: int, others: list[int], rates: Floats) -> Floats:
+        lookups = self._lookups(tree, rates)
+        for at, other in enumerate(others):
+            lookups[at] += self._lookups(other, rates[at : at + 1])[0]
+        return lookups
+
+    def _lookups(self, tree: int, rates: Floats) -> Floats:
+        if tree not in self._asked:
+            return np.zeros(len(rates))
+        if tree not in self._profiles:
+            self._profiles[tree] = _Profile(self._asked[tree])
+        return self._profiles[tree].lookups(rates)
+
+
+class _Profile:
+    """A lane of one tree by its ranges, for lookups in binary trees."""
+
+    def __init__(self, asked: Demand) -> None:
+        self._ranges = asked.ranges.astype(np.float64)
+        # Python divides integers of any length, to the nearest float.
+        answers = np.array([answers / asked.period for answers in asked.answers.tolist()], dtype=np.float64)
+        self._weights = np.append(np.cumsum(answers[::-1])[::-1], 0)
+        self._lengths = np.append(np.cumsum((answers * self._ranges)[::-1])[::-1], 0)
+
+    def lookups(self, rates: Floats) -> Floats:
+        """Σ answers per tick · look(range·E), for each of these rates E.
+
+        look is linear between powers of two (see `kernel_cost`), and has no jumps: it does not matter on
+        which side of a power rounding puts a range.
+        """
+        octaves = np.arange(1, 2 + max(1, int(np.log2(self._ranges[-1] * rates.max() + 1))))
+        starts = np.searchsorted(self._ranges, (2.0**octaves - 1) / rates[:, None])
+        ends = np.hstack([starts[:, 1:], np.full((len(rates), 1), len(self._ranges))])
+        weights = self._weights[starts] - self._weights[ends]
+        lengths = self._lengths[starts] - self._lengths[ends]
+        costs = (octaves - 2) * weights + (lengths * rates[:, None] + weights) / 2.0**octaves
+        return np.asarray(costs.sum(axis=1))

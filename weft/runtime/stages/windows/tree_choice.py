@@ -26,7 +26,7 @@ from weft.kernels.kernel_choice import ChosenKernel, choose
 from weft.kernels.kernel_cost import DUE_AWARE, MEASURED_PRICES, cost_per_tick
 from weft.kernels.statistic import Statistic
 from weft.optimizer.weave import acq
-from weft.optimizer.weave.costing import Costing, Levels, by_nanoseconds
+from weft.optimizer.weave.costing import Costing
 from weft.optimizer.weave.dendrogram import Weaving
 from weft.optimizer.weave.weave import weave
 from weft.plan.facts import Facts, nearest_power
@@ -75,7 +75,7 @@ class CostTerms:
 
     @property
     def costing(self) -> Costing:
-        return by_nanoseconds(row=Fraction(1), keys={frozenset(): self.keys})
+        return Costing(keys={frozenset(): self.keys})
 
 
 def cost_terms(keys: Sequence[str], statistics: int, edges: Fraction, facts: Facts) -> CostTerms:
@@ -142,8 +142,8 @@ def _partition(asked: frozenset[acq.Acq], terms: CostTerms) -> Mapping[acq.Acq, 
     if terms.reading >= _cost_of_one_tree(asked, terms):
         # Reading for a second tree would cost more than all that the first one spends.
         return dict.fromkeys(asked, 0)
-    plan = _weaving(asked, terms.keys).plan(terms.reading, Levels.TWO)
-    return {query: plan.number_of(query) for query in asked}
+    plan = _weaving(asked, terms.keys).plan(terms.reading)
+    return {query: number for number, group in enumerate(plan.groups) for query in group.members}
 
 
 def _cost_of_one_tree(asked: frozenset[acq.Acq], terms: CostTerms) -> Fraction:
@@ -159,7 +159,7 @@ def _cost_of_one_tree(asked: frozenset[acq.Acq], terms: CostTerms) -> Fraction:
 def _weaving(asked: frozenset[acq.Acq], keys: int) -> Weaving:
     """The dendrogram of some queries: one for all rates, which only decide where it is cut."""
     ordered = sorted(asked, key=lambda each: (longest_first(each.window), sorted(each.measures)))
-    return weave(ordered, CostTerms(keys, Fraction(0)).costing)
+    return weave(dict.fromkeys(ordered, 1), CostTerms(keys, Fraction(0)).costing)
 
 
 def longest_first(window: Window) -> tuple[int, int, int]:
