@@ -6,11 +6,26 @@ from collections.abc import Iterable, Iterator
 from heapq import merge
 from itertools import count, groupby, pairwise
 from math import lcm
+from typing import NamedTuple
 
 from hypothesis import strategies as st
 
 from weft.algebra import Window
-from weft.windows.slicing import Due, EdgeSet, ResidueClass, edges_between, instance, instances_ending
+from weft.windows.slicing import EdgeSet, ResidueClass, bounded_range, edges_between, ends_between
+
+
+class Due(NamedTuple):
+    """One answer that becomes due: the instance of `window` that covers [start, end)."""
+
+    end: int
+    start: int
+    window: Window
+
+
+def instance(window: Window, number: int) -> Due:
+    """Instance number k of a window, which covers [origin + k·slide, origin + k·slide + range)."""
+    start = window.origin + number * window.slide
+    return Due(start + bounded_range(window), start, window)
 
 
 def windows(longest_slide: int = 24) -> st.SearchStrategy[Window]:
@@ -59,5 +74,9 @@ def slices_of(edges: EdgeSet, start: int, end: int) -> list[tuple[int, int]]:
 
 def answers_between(windows: Iterable[Window], after: int, until: int) -> list[Due]:
     """Every answer that becomes due in (after, until], by time; at one instant the longest range first."""
-    due = (instance(window, k) for window in set(windows) for k in instances_ending(window, after, until))
+    due = (
+        Due(end, end - bounded_range(window), window)
+        for window in set(windows)
+        for end in ends_between(window, after, until)
+    )
     return sorted(due, key=lambda each: (each.end, each.start, each.window.slide, each.window.origin))

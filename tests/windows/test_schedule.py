@@ -13,6 +13,7 @@ from tests.windows.strategies import (
     edge_sets,
     edges_after,
     edges_by_force,
+    instance,
     slices_of,
     window_sets,
     windows,
@@ -21,9 +22,9 @@ from weft.algebra import Window
 from weft.windows.slicing import (
     EdgeSet,
     ResidueClass,
+    bounded_range,
     edges_between,
-    instance,
-    instances_ending,
+    ends_between,
     most_partials,
     oldest_open_start,
     shared_edges,
@@ -141,11 +142,10 @@ def test_no_stretch_holds_more_than_most_partials(edges: EdgeSet, length: int, a
 
 
 @given(windows(), instants, st.integers(0, 100))
-def test_instances_ending(window: Window, after: int, length: int) -> None:
-    ending = instances_ending(window, after, after + length)
-    assert all(after < instance(window, k).end <= after + length for k in ending)
-    assert instance(window, ending.start - 1).end <= after
-    assert instance(window, ending.stop).end > after + length
+def test_ends_of_instances(window: Window, after: int, length: int) -> None:
+    first = (after - instance(window, 0).end) // window.slide
+    every = [instance(window, k).end for k in range(first - 1, first + length + 3)]
+    assert list(ends_between(window, after, after + length)) == [end for end in every if after < end <= after + length]
 
 
 def test_without_edges_there_are_no_slices() -> None:
@@ -156,6 +156,6 @@ def test_without_edges_there_are_no_slices() -> None:
 
 @given(window_sets(), instants)
 def test_the_oldest_open_start_is_that_of_the_first_instance_to_close(some: list[Window], instant: int) -> None:
-    first_open = (instance(each, instances_ending(each, instant, instant).stop) for each in some)
+    first_open = (ends_between(each, instant, instant + each.slide)[0] - bounded_range(each) for each in some)
     ranges, slides, ends = np.array([(each.range, each.slide, each.origin + each.range) for each in some]).T
-    assert oldest_open_start(ranges, slides, ends, instant) == min(each.start for each in first_open)
+    assert oldest_open_start(ranges, slides, ends, instant) == min(first_open)

@@ -5,10 +5,10 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 
-from tests.windows.strategies import edges_by_force, slices_of, window_sets, windows
+from tests.windows.strategies import edges_by_force, instance, slices_of, window_sets, windows
 from weft.algebra import UNBOUNDED, Window
 from weft.windows.counting import edge_rate
-from weft.windows.slicing import ResidueClass, edges_between, instance, shared_edges, window_edges
+from weft.windows.slicing import ResidueClass, edges_between, shared_edges, window_edges
 
 
 @pytest.mark.parametrize(

@@ -145,14 +145,6 @@ def shared_edges(windows: Iterable[Window]) -> EdgeSet:
 Instants: TypeAlias = NDArray[np.int64]
 
 
-class Due(NamedTuple):
-    """One answer that becomes due: the instance of `window` that covers [start, end)."""
-
-    end: int
-    start: int
-    window: Window
-
-
 def edges_between(edges: EdgeSet, after: int, until: int) -> Instants:
     """Every edge in (after, until], ascending, as an array: for a stretch of time that fits into memory.
 
@@ -185,14 +177,14 @@ def most_partials(edges: EdgeSet, length: int) -> int:
     return min(length, sum(-(-length // modulus) for modulus, _ in edges))
 
 
-def instances_ending(window: Window, after: int, until: int) -> range:
-    """The numbers of the instances whose end is in (after, until]: those that close when the watermark goes that way.
+def ends_between(window: Window, after: int, until: int) -> range:
+    """The ends in (after, until] of a window's instances: those that close when the watermark goes that way.
 
-    >>> instances_ending(Window(10, 5), after=10, until=20)
-    range(1, 3)
+    >>> ends_between(Window(10, 5), after=10, until=20)
+    range(15, 21, 5)
     """
-    shift = window.origin + bounded_range(window)
-    return range((after - shift) // window.slide + 1, (until - shift) // window.slide + 1)
+    first_end = window.origin + bounded_range(window)
+    return range(after + window.slide - (after - first_end) % window.slide, until + 1, window.slide)
 
 
 def oldest_open_start(ranges: Instants, slides: Instants, ends: Instants, instant: int) -> int:
@@ -203,16 +195,6 @@ def oldest_open_start(ranges: Instants, slides: Instants, ends: Instants, instan
     """
     next_ends = instant + slides - (instant - ends) % slides
     return int((next_ends - ranges).min())
-
-
-def instance(window: Window, number: int) -> Due:
-    """Instance number k of a window, which covers [origin + k·slide, origin + k·slide + range).
-
-    >>> instance(Window(10, 5, origin=2), 1)[:2]
-    (17, 7)
-    """
-    start = window.origin + number * window.slide
-    return Due(start + bounded_range(window), start, window)
 
 
 def distinct_ranges(windows: Iterable[Window]) -> tuple[int, ...]:

@@ -30,7 +30,7 @@ from weft.runtime.state.keyed_state import DriverHost
 from weft.runtime.state.memory import MemoryAccount, MemoryUse
 from weft.runtime.state.store import Change, StateStore
 from weft.sql.settings import Settings
-from weft.windows.slicing import instances_ending
+from weft.windows.slicing import ends_between
 
 #: On one machine, one task reduces up to this many rows: with more, a second core is worth a shuffle.
 _FEW = 1_000_000
@@ -314,7 +314,7 @@ class WindowStage(Stage):
         shapes = {name: each for name, each in weave.windowed.items() if each.keys == keys}
         before, until = event_time.watermark(weave.stream, after=False), event_time.watermark(weave.stream)
         windows = {each.window for each in shapes.values()}
-        if until is None or (before is not None and not any(instances_ending(each, before, until) for each in windows)):
+        if until is None or (before is not None and not any(ends_between(each, before, until) for each in windows)):
             return None
         starts = [None if before is None else first_open_start(window, before) for window in windows]
         return KeySetTask(

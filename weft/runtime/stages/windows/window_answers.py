@@ -23,7 +23,7 @@ from weft.runtime.columnar.rows import CLOCK
 from weft.runtime.columnar.rows import column as position_name
 from weft.runtime.stages.windows.array_expressions import computed
 from weft.runtime.stages.windows.woven_queries import Measure, Woven
-from weft.windows.slicing import instance, instances_ending
+from weft.windows.slicing import ends_between
 
 T = TypeVar("T")
 
@@ -211,11 +211,9 @@ def with_empty_instances(
     They begin with the first one that ends after `counted_from`.
     """
     present = np.concatenate([_NONE, *(part.of(part.closed.ends) for part in closed)])
-    numbers = instances_ending(query.window, counted_from if after is None else max(counted_from, after), until)
-    ends = _NONE
-    if numbers:
-        first, last = (instance(query.window, number).end for number in (numbers[0], numbers[-1]))
-        ends = np.arange(first, last + 1, query.window.slide, dtype=np.int64)
+    ends = np.array(
+        ends_between(query.window, counted_from if after is None else max(counted_from, after), until), dtype=np.int64
+    )
     empty = np.setdiff1d(ends, present, assume_unique=True)
     records = {}
     for each in query.all_measures:
