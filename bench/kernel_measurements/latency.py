@@ -22,7 +22,7 @@ from bench.report import progress
 from lab.kernels.rolling import STRETCHES, RollingKernel, no_stretch
 from weft.kernels.algorithms.algorithm import Algorithm
 from weft.kernels.compiled.cells import FIRST, NEXT, Index, Memory, jitable, keep_numbers, numbers, words
-from weft.kernels.execution import Run, source_stamp
+from weft.kernels.execution import Run
 from weft.kernels.statistic import Columns
 
 WINDOW = 1 << 14
@@ -100,7 +100,7 @@ def _falling_with_peaks() -> Columns:
 @cache
 def clocked_loop_of(algorithm: Algorithm) -> Run:
     """`roll` (see `lab/kernels/rolling.py`), which reads the clock after every push."""
-    slide, query, stamp = algorithm.slide, algorithm.query, source_stamp()
+    slide, query = algorithm.slide, algorithm.query
     stretch: Any = _pushes_nothing if algorithm.name == NOTHING else STRETCHES.get(algorithm.name, no_stretch)
 
     def roll(
@@ -115,7 +115,6 @@ def clocked_loop_of(algorithm: Algorithm) -> Run:
         steps: int,
         length: int,
     ) -> int:
-        stamp  # noqa: B018 - part of the key under which compiled code is kept on disk
         cells, incoming, out = f.memory(cells_at), f.memory(incoming_at), f.memory(out_at)
         table, ix, start = words(table_at), numbers(ix_at), words(start_at)
         for step in range(steps):

@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from weft.kernels.algorithms import ALGORITHMS
 from weft.kernels.algorithms.algorithm import Algorithm, KernelShape, MemoryLayout, one_by_one
 from weft.kernels.algorithms.slickdeque_noninv import BATCH, GATHERED, ROOM, entries_at, layout_of
+from weft.kernels.compiled.arithmetic import Add, AddPairs, RowPointers
 from weft.kernels.compiled.cells import (
     FIRST,
     INTS,
@@ -43,9 +44,7 @@ from weft.kernels.compiled.cells import (
     slot,
     words,
 )
-from weft.kernels.compiled.number_arithmetic import Add, AddPairs
-from weft.kernels.compiled.row_arithmetic import RowPointers
-from weft.kernels.execution import TOO_LONG, TOO_SHORT, Run, source_stamp
+from weft.kernels.execution import TOO_LONG, TOO_SHORT, Run
 from weft.kernels.kernel import DequeKernel, Kernel, KernelError, complaint
 from weft.kernels.statistic import Columns, Statistic
 
@@ -363,7 +362,7 @@ STRETCHES: dict[str, Any] = {"slickdeque_inv": running_sums, "slickdeque_noninv"
 @cache
 def rolling_loop_of(algorithm: Algorithm) -> Run:
     """The loop of an algorithm that rolls."""
-    slide, query, stamp = algorithm.slide, algorithm.query, source_stamp()
+    slide, query = algorithm.slide, algorithm.query
     stretch: Any = STRETCHES.get(algorithm.name, no_stretch)
 
     def roll(
@@ -380,7 +379,6 @@ def rolling_loop_of(algorithm: Algorithm) -> Run:
 
         It does what `run` does when there is one range, always due, and always as long.
         """
-        stamp  # noqa: B018
         cells, incoming, out = f.memory(cells_at), f.memory(incoming_at), f.memory(out_at)
         table, ix = words(table_at), numbers(ix_at)
         start = one_number(0)
@@ -414,7 +412,7 @@ def move_starts(starts: Any, lengths: Any, ranges: int, end: int) -> bool:
 def rolling_loop_of_many(algorithm: Algorithm) -> Run:
     """The loop of an algorithm that rolls over several ranges."""
     slide, query, answer = algorithm.slide, algorithm.query, algorithm.answer
-    together, stamp = answer is not one_by_one, source_stamp()
+    together = answer is not one_by_one
 
     def roll_many(
         f: Any,
@@ -432,7 +430,6 @@ def rolling_loop_of_many(algorithm: Algorithm) -> Run:
 
         It does what `run` does when all ranges are always due, and always as long. `starts` says where they begin now.
         """
-        stamp  # noqa: B018
         cells, incoming, out = f.memory(cells_at), f.memory(incoming_at), f.memory(out_at)
         starts, lengths, table, ix = words(starts_at), words(lengths_at), words(table_at), numbers(ix_at)
         due = starts  # which nobody reads: all are due

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from weft.algebra.types import BIGINT, DOUBLE, STRING
+from weft.kernels.grouped import WindowAnswers
 from weft.kernels.kernel import Kernel
 from weft.kernels.monoids import (
     COUNT,
@@ -19,6 +20,7 @@ from weft.kernels.monoids import (
     extreme_record,
     sum_of_integers,
 )
+from weft.kernels.sparse import AnswerRows
 from weft.kernels.statistic import Columns, Statistic, StatisticField, Values, double, integer, python_object
 
 Draw = Callable[[np.random.Generator, int], tuple[Values, ...]]
@@ -179,6 +181,13 @@ class Recomputation:
                 column[columns >= 0] = source[columns[columns >= 0]]
             self.partials[sequence] = chosen
         self.width = len(columns)
+
+
+def rows_of(answers: WindowAnswers, present: np.ndarray) -> AnswerRows:
+    """The answers for keys that are present in their windows."""
+    answer, at = np.nonzero(present)
+    records = {name: tuple(column[answer, at] for column in columns) for name, columns in answers.records.items()}
+    return AnswerRows(answer, answers.keys[at], records)
 
 
 def assert_same(actual: Columns, expected: Columns, message: object = "") -> None:

@@ -13,11 +13,11 @@ from tests.kernels.cases import CASES, Case, assert_same
 from weft.kernels import spans as spans_module
 from weft.kernels import sparse
 from weft.kernels.algorithms import ALGORITHMS
-from weft.kernels.grouped import AnswerRows, GroupedWindows, KernelPartials
+from weft.kernels.grouped import GroupedWindows, KernelPartials, WindowAnswers
 from weft.kernels.kernel import KernelError, why_not
 from weft.kernels.monoids import COUNT, NAN, NONFINITE, SUM_OF_DOUBLES
 from weft.kernels.spans import Windows, spans
-from weft.kernels.sparse import SparseWindows
+from weft.kernels.sparse import AnswerRows, SparseWindows
 from weft.kernels.statistic import Columns, Statistic
 
 NAMES = tuple(CASES)
@@ -75,7 +75,7 @@ class Script:
         partials = KernelPartials(slice_[mixed], key[mixed], {"x": tuple(column[mixed] for column in records)})
         found = self.sparse.slide(partials, slices, starts, due)
         by_answer = sorted_rows(found)
-        assert_rows_equal(by_answer, sorted_rows(self.dense.slide(partials, slices, starts, due).rows()))
+        assert_like_dense(by_answer, self.dense.slide(partials, slices, starts, due), self.case.statistic)
         assert np.all(np.diff(np.nonzero(due)[1][found.answers]) >= 0), "rows come range by range"
         windows = [self.naive.answer(int(starts[n, j]), int(ends[n])) for n, j in np.argwhere(due)]
         expected = [(n, k, window[k]) for n, window in enumerate(windows) for k in sorted(window)]
@@ -114,11 +114,14 @@ def sorted_rows(rows: AnswerRows) -> AnswerRows:
     return AnswerRows(rows.answers[order], rows.keys[order], records)
 
 
-def assert_rows_equal(left: AnswerRows, right: AnswerRows) -> None:
-    assert left.answers.tolist() == right.answers.tolist()
-    assert left.keys.tolist() == right.keys.tolist()
-    for name, columns in left.records.items():
-        assert_same(columns, right.records[name])
+def assert_like_dense(rows: AnswerRows, dense: WindowAnswers, statistic: Statistic) -> None:
+    """The same records where there are rows, and identities elsewhere."""
+    columns, order = dense.records["x"], np.argsort(dense.keys)
+    at = rows.answers, order[np.searchsorted(dense.keys[order], rows.keys)]
+    assert_same(tuple(column[at] for column in columns), rows.records["x"])
+    elsewhere = np.ones(columns[0].shape[:2], dtype=bool)
+    elsewhere[at] = False
+    assert_same(tuple(column[elsewhere] for column in columns), statistic.empty(int(elsewhere.sum())))
 
 
 def run(name: str, lengths: list[int], seed: int) -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.kernels.cases import rows_of
 from tests.windows.strategies import answers_between
 from weft.algebra import Window
 from weft.algebra.types import BIGINT
@@ -64,7 +65,8 @@ def test_a_tree_answers_what_its_windows_hold(
         due = np.array([[(end, each) in closing for each in ranges] for end in ends.tolist()])
         begins = np.append(at, ends[:-1])
         at = int(ends[-1])
-        found = tree.slide(partials_of(rows, begins, ends), len(ends), starts, due).rows()
+        answers = tree.slide(partials_of(rows, begins, ends), len(ends), starts, due)
+        found = rows_of(answers, answers.records["count"][0] > 0)
         places = np.argwhere(due)[found.answers]
         for (i, j), key, count, total, most in zip(
             places.tolist(),

@@ -6,7 +6,6 @@ row_encoding.py   rows as bytes that are equal when the rows are, and rows numbe
 key_hashes.py     keys as 64-bit hashes
 arrow_streams.py  tables as the bytes of Arrow streams
 chunks.py         chunks that are merged when they are of like size
-slots.py          columns of many schemas in shared slots, by type
 
 Keys become numbers in three ways that do different things. `KeyHashes` needs no memory: two processes give the same key
 the same number, and two keys may share one, so its users compare the keys again. `RowNumbers` numbers whole rows

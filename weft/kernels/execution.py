@@ -4,7 +4,7 @@ The loop takes step after step: evict, take in, answer. It is compiled once per 
 kept on disk; statistics without compiled arithmetic run it as plain Python, on the statistic's own arrays.
 
 Compiled code takes a block, one piece of memory: a row holds one partial of every group key, column after column (see
-`weft/kernels/compiled/row_arithmetic.py`), and a block is row after row. Seen from Python it is the columns of a
+`weft/kernels/compiled/arithmetic.py`), and a block is row after row. Seen from Python it is the columns of a
 statistic, which are views of it; it begins where the first of them does.
 """
 
@@ -20,6 +20,7 @@ import numpy as np
 from numba import njit
 
 from weft.kernels.algorithms.algorithm import Algorithm, one_by_one
+from weft.kernels.compiled.arithmetic import RowPointers, address_of
 from weft.kernels.compiled.cells import (
     CAPACITY,
     FIRST,
@@ -33,7 +34,6 @@ from weft.kernels.compiled.cells import (
     numbers,
     words,
 )
-from weft.kernels.compiled.row_arithmetic import RowPointers, address_of
 from weft.kernels.statistic import Columns, Statistic, same_records
 
 #: Drives a kernel: see `run` below for its arguments.
@@ -41,16 +41,22 @@ Run = Callable[..., int]
 
 
 @cache
-def source_stamp() -> int:
-    """Changes with any source file of this package.
-
-    Numba keeps compiled code on disk and looks at the file of the compiled function alone to see whether it is still
-    good. This stamp makes it look at the files of all functions that are compiled into it.
-    """
+def _source_stamp() -> str:
+    """Changes with any source file of this package."""
     digest = blake2b(digest_size=7)
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())
-    return int.from_bytes(digest.digest(), "big")
+    return digest.hexdigest()
+
+
+def in_machine_code(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function compiled, and kept on disk.
+
+    To see whether what is kept is still good, Numba looks at the file of the compiled function alone; so its name says
+    what the files of all functions were that are compiled into it.
+    """
+    function.__qualname__ += f"_{_source_stamp()}"
+    return njit(cache=True, nogil=True)(function)  # type: ignore[no-any-return]
 
 
 GO_BACK, TOO_LONG, TOO_SHORT, OUT_OF_ORDER = 1, 2, 3, 4
@@ -92,7 +98,7 @@ def check_starts(ix: Index, starts: Any, steps: int, ranges: int) -> int:
 def loop_of(algorithm: Algorithm) -> Run:
     """The loop of an algorithm. As plain Python, memories are arrays, and `ix`, `starts` and `due` are lists."""
     slide, query, answer = algorithm.slide, algorithm.query, algorithm.answer
-    together, stamp = answer is not one_by_one, source_stamp()
+    together = answer is not one_by_one
 
     def run(
         f: Any,
@@ -113,7 +119,6 @@ def loop_of(algorithm: Algorithm) -> Run:
         (all ranges are due, and it is not read, if `all_due` is 1). Answers go to out[0], out[1], …. Returns 0, or,
         before it has done anything, what is wrong with the starts.
         """
-        stamp  # noqa: B018 - part of the key under which compiled code is kept on disk
         cells, incoming, out = f.memory(cells_at), f.memory(incoming_at), f.memory(out_at)
         starts, due, table, ix = words(starts_at), words(due_at), words(table_at), numbers(ix_at)
         wrong = check_starts(ix, starts, steps, ranges)
@@ -142,8 +147,7 @@ def loop_of(algorithm: Algorithm) -> Run:
 @cache
 def compiled(driver: Callable[[Algorithm], Run], algorithm: Algorithm) -> Run:
     """`run` or `roll` of an algorithm in machine code; memories and arrays are addresses."""
-    in_machine_code: Run = njit(cache=True, nogil=True)(driver(algorithm))
-    return in_machine_code
+    return in_machine_code(driver(algorithm))
 
 
 def arithmetic_of(statistic: Statistic, width: int) -> Arithmetic:

@@ -13,9 +13,8 @@ without partials has no column, and costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -44,11 +43,6 @@ class KeyColumns:
     @property
     def width(self) -> int:
         return len(self._key_of)
-
-    @property
-    def last_seen(self) -> NDArray[np.int64]:
-        """For each column the number of the newest partial that came for its key; −1 for none."""
-        return self._last_seen
 
     def live(self) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
         """The live keys and their columns, which ascend."""
@@ -129,33 +123,14 @@ class KernelPartials:
 
 
 @dataclass(frozen=True)
-class AnswerRows:
-    """Answers as rows, one for each window and each key that has partials in it: which answer, which key, records."""
-
-    answers: NDArray[np.intp]
-    keys: NDArray[np.int64]
-    records: Mapping[str, Columns]
-
-
-@dataclass(frozen=True)
 class WindowAnswers:
-    """Aggregates of windows, for all live keys: records[name][c][a, k] is for answer a and key `keys[k]`."""
+    """Aggregates of windows, for all live keys: records[name][c][a, k] is for answer a and key `keys[k]`.
+
+    Where a key has no partial in a window, its records are identities.
+    """
 
     keys: NDArray[np.int64]
     records: Mapping[str, Columns]
-    presence: Callable[[], NDArray[np.bool_]]
-    """Computes `present`, which not all callers need."""
-
-    @cached_property
-    def present(self) -> NDArray[np.bool_]:
-        """present[a, k]: is there a partial of the key in the window? If there is none, its records are identities."""
-        return self.presence()
-
-    def rows(self) -> AnswerRows:
-        """Those that are present, answer by answer."""
-        answers, at = np.nonzero(self.present)
-        records = {name: tuple(column[answers, at] for column in columns) for name, columns in self.records.items()}
-        return AnswerRows(answers, self.keys[at], records)
 
 
 def make_kernel(name: str, statistic: Statistic, capacity: int, ranges: int = 1, width: int = 1) -> Kernel:
@@ -183,9 +158,11 @@ class GroupedWindows:
     >>> from weft.kernels.monoids import COUNT
     >>> tree = GroupedWindows({"n": COUNT}, {"n": "prefix"}, capacity=2)
     >>> sevens = KernelPartials(np.array([0, 1]), np.array([7, 7]), {"n": (np.array([1, 4]),)})
-    >>> rows = tree.slide(sevens, slices=3, starts=[[0], [0], [1]]).rows()
-    >>> rows.answers, rows.keys, rows.records["n"]
-    (array([0, 1, 2]), array([7, 7, 7]), (array([1, 5, 4]),))
+    >>> answers = tree.slide(sevens, slices=3, starts=[[0], [0], [1]])
+    >>> answers.keys, answers.records["n"]
+    (array([7]), (array([[1],
+           [5],
+           [4]]),))
     """
 
     def __init__(
@@ -203,7 +180,8 @@ class GroupedWindows:
         self._ranges = ranges
         self._keys = KeyColumns()
         self._starts = np.full(ranges, first, dtype=np.int64)
-        self._next = first
+        #: The number that the next slice will get.
+        self.next = first
         #: The newest partial of each rare statistic that is more than the identity.
         self._last_told = {name: first - 1 for name, statistic in statistics.items() if statistic.rare}
         self._kernels = {name: self._make(name) for name in statistics if name not in self._last_told}
@@ -222,16 +200,6 @@ class GroupedWindows:
         """The number of the oldest slice that can still be amended."""
         return int(self._starts[0])
 
-    @property
-    def next(self) -> int:
-        """The number that the next slice will get."""
-        return self._next
-
-    @property
-    def nbytes(self) -> int:
-        """The memory that kernels hold."""
-        return sum(kernel.nbytes for kernel in self._kernels.values())
-
     # --- taking in and answering -------------------------------------------------------------------------------------
 
     def slide(
@@ -241,7 +209,7 @@ class GroupedWindows:
         table = np.asarray(starts, dtype=np.int64).reshape(slices, self._ranges)
         wanted = None if due is None else np.asarray(due, dtype=bool).reshape(table.shape)
         columns = self._columns_of(partials.keys)
-        numbers = self._next + np.asarray(partials.slices, dtype=np.int64)
+        numbers = self.next + np.asarray(partials.slices, dtype=np.int64)
         self._awaken(partials.records, numbers)
         keys, live = self._keys.live()
         answers = table.size if wanted is None else int(np.count_nonzero(wanted))
@@ -249,23 +217,16 @@ class GroupedWindows:
             name: _of_columns(self._slide_one(name, partials, columns, table, wanted, answers), live)
             for name in self.statistics
         }
-        seen_before = self._keys.last_seen[live]
         self._keys.see(columns, numbers)
-
-        def presence() -> NDArray[np.bool_]:
-            seen = _seen_after_each(seen_before, partials.slices, np.searchsorted(live, columns), numbers, slices)
-            steps, ranges = np.nonzero(np.ones(table.shape, dtype=bool) if wanted is None else wanted)
-            return np.asarray(seen[steps] >= table[steps, ranges][:, np.newaxis])
-
         if slices:
             self._starts = table[-1].copy()
-            self._next += slices
+            self.next += slices
         self._release()
-        return WindowAnswers(keys, records, presence)
+        return WindowAnswers(keys, records)
 
     def absorb(self, sequences: NDArray[np.int64], keys: NDArray[np.int64], records: Mapping[str, Columns]) -> None:
         """Combines late rows into the slices with these numbers; a slice and a key are named once at most."""
-        expect_held(sequences, self.first, self._next)
+        expect_held(sequences, self.first, self.next)
         columns = self._columns_of(keys)
         self._awaken(records, sequences)
         for sequence in np.unique(sequences).tolist():
@@ -281,7 +242,7 @@ class GroupedWindows:
         statistic = self.statistics[name]
         width = max(FEWEST_COLUMNS, self._keys.width)
         kernel = make_kernel(self._names[name], statistic, self._capacity, self._ranges, width)
-        kernel.rebuild(self.first, statistic.empty(self._next - self.first, width), self._starts)
+        kernel.rebuild(self.first, statistic.empty(self.next - self.first, width), self._starts)
         return kernel
 
     def _slide_one(
@@ -349,19 +310,3 @@ def _of_columns(columns: Columns, live: NDArray[np.intp]) -> Columns:
     """The answers of live columns; if these are the first ones, nothing is copied."""
     together = len(live) == 0 or int(live[-1]) == len(live) - 1
     return tuple(column[:, : len(live)] if together else column[:, live] for column in columns)
-
-
-def _seen_after_each(
-    before: NDArray[np.int64],
-    entries: NDArray[np.int64],
-    at: NDArray[np.intp],
-    numbers: NDArray[np.int64],
-    slices: int,
-) -> NDArray[np.int64]:
-    """After each of the new slices, for each live key, the number of its newest partial."""
-    seen = np.full((slices, len(before)), -1, dtype=np.int64)
-    seen[entries, at] = numbers
-    if slices:
-        np.maximum(seen[0], before, out=seen[0])
-        np.maximum.accumulate(seen, axis=0, out=seen)
-    return seen

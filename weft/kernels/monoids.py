@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from weft.algebra.types import DataType
 from weft.arrays.ordinals import takes_two_words
-from weft.kernels.compiled.row_arithmetic import (
+from weft.kernels.compiled.arithmetic import (
     ADD_FLOATS,
     ADD_INTS,
     GREATEST_FLOATS,

@@ -23,9 +23,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from weft.kernels.compiled.arithmetic import ADD_INTS
 from weft.kernels.compiled.cells import Memory, address
-from weft.kernels.compiled.row_arithmetic import ADD_INTS
-from weft.kernels.execution import arithmetic_of, source_stamp
+from weft.kernels.execution import arithmetic_of, in_machine_code
 from weft.kernels.statistic import Columns, Statistic, fold
 
 Ints = NDArray[np.int64]
@@ -173,11 +173,9 @@ def _combined_by_machine(statistic: Statistic, records: Columns, firsts: Ints, l
 @cache
 def _loops() -> tuple[Callable[..., None], Callable[..., None]]:
     """The compiled loops over stretches. Their cells are records, the words of each side by side."""
-    stamp = source_stamp()
 
     def chain(f: Any, records_at: Memory, found_at: Memory, firsts: Ints, lasts: Ints) -> None:
         """One record after the other."""
-        stamp  # noqa: B018 - part of the key under which compiled code is kept on disk
         records, found = f.memory(records_at), f.memory(found_at)
         for n in range(len(firsts)):
             f.copy(found, n, records, firsts[n])
@@ -189,7 +187,6 @@ def _loops() -> tuple[Callable[..., None], Callable[..., None]]:
 
         Those at its right end are put together apart, in order, in cell 0, which is no node.
         """
-        stamp  # noqa: B018
         tree, found = f.memory(tree_at), f.memory(found_at)
         for node in range(leaves - 1, 0, -1):
             f.combine(tree, node, tree, 2 * node, tree, 2 * node + 1)
@@ -211,7 +208,7 @@ def _loops() -> tuple[Callable[..., None], Callable[..., None]]:
                 right >>= 1
             f.combine(found, n, found, n, tree, 0)
 
-    return njit(cache=True)(chain), njit(cache=True)(climb)
+    return in_machine_code(chain), in_machine_code(climb)
 
 
 def _combined_by_hand(statistic: Statistic, records: Columns, firsts: Ints, lasts: Ints) -> Columns:

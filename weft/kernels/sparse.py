@@ -30,7 +30,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from weft.kernels.grouped import AnswerRows, KernelPartials, expect_held, taken
+from weft.kernels.grouped import KernelPartials, expect_held, taken
 from weft.kernels.kernel import KernelError
 from weft.kernels.spans import Ints, Windows, combined, spans
 from weft.kernels.statistic import Columns, Statistic, are_identities
@@ -87,6 +87,15 @@ def bytes_per_partial(statistics: Mapping[str, Statistic]) -> int:
     return 16 + sum(field.dtype.itemsize * max(1, field.wide) for field in fields)
 
 
+@dataclass(frozen=True)
+class AnswerRows:
+    """Answers as rows, one for each window and each key that has partials in it: which answer, which key, records."""
+
+    answers: NDArray[np.intp]
+    keys: NDArray[np.int64]
+    records: Mapping[str, Columns]
+
+
 class SparseWindows:
     """Partials sorted by key and slice, and the windows over them; `GroupedWindows` gives the same answers.
 
@@ -102,21 +111,12 @@ class SparseWindows:
         """`first` is the number of the first slice."""
         self.statistics = dict(statistics)
         self._ranges = ranges
-        self._first = self._next = first
+        #: The numbers of the oldest slice that can still be amended, and of the next one.
+        self.first = self.next = first
         self._keys: Ints = np.empty(0, dtype=np.int64)
         self._slices: Ints = np.empty(0, dtype=np.int64)
         #: A rare statistic has records only while one of them is more than the identity.
         self._records = {name: each.empty(0) for name, each in self.statistics.items() if not each.rare}
-
-    @property
-    def first(self) -> int:
-        """The number of the oldest slice that can still be amended."""
-        return self._first
-
-    @property
-    def next(self) -> int:
-        """The number that the next slice will get."""
-        return self._next
 
     @property
     def is_empty(self) -> bool:
@@ -137,7 +137,7 @@ class SparseWindows:
     def held(self) -> KernelPartials:
         """All partials that windows may still need, their slices counted from `first` on."""
         records = {name: self._records_of(name) for name in self.statistics}
-        return KernelPartials(self._slices - self._first, self._keys, records)
+        return KernelPartials(self._slices - self.first, self._keys, records)
 
     # --- taking in and answering -------------------------------------------------------------------------------------
 
@@ -147,21 +147,21 @@ class SparseWindows:
         """Takes in new slices; `starts` and `due` are as in `Kernel.slide`. Rows come range by range."""
         table = np.asarray(starts, dtype=np.int64).reshape(slices, self._ranges)
         wanted = np.ones(table.shape, dtype=bool) if due is None else np.asarray(due, dtype=bool).reshape(table.shape)
-        if slices and int(table[0, 0]) < self._first:
+        if slices and int(table[0, 0]) < self.first:
             raise KernelError("the starts of windows never go back")
         order = np.lexsort((partials.slices, partials.keys))
         records = {name: taken(columns, order) for name, columns in partials.records.items()}
-        self._insert(partials.keys[order], self._next + partials.slices[order], records)
+        self._insert(partials.keys[order], self.next + partials.slices[order], records)
         answers = self._answers(table, wanted)
         if slices:
-            self._first = int(table[-1, 0])
-            self._next += slices
+            self.first = int(table[-1, 0])
+            self.next += slices
             self._expire()
         return answers
 
     def absorb(self, sequences: Ints, keys: Ints, records: Mapping[str, Columns]) -> None:
         """Combines late rows into the slices with these numbers; a slice and a key are named once at most."""
-        expect_held(sequences, self._first, self._next)
+        expect_held(sequences, self.first, self.next)
         order = np.lexsort((sequences, keys))
         keys, sequences = keys[order], sequences[order]
         late = {name: taken(columns, order) for name, columns in records.items()}
@@ -185,8 +185,8 @@ class SparseWindows:
 
     def _codes(self, keys: Ints, slices: Ints) -> Ints:
         """Numbers that are ordered like (key, slice)."""
-        width = max(self._next, int(slices.max()) + 1 if len(slices) else 0) - self._first
-        return keys * width + (slices - self._first)
+        width = max(self.next, int(slices.max()) + 1 if len(slices) else 0) - self.first
+        return keys * width + (slices - self.first)
 
     def _insert(self, keys: Ints, slices: Ints, records: Mapping[str, Columns]) -> None:
         """Merges in sorted partials of keys and slices that have none yet."""
@@ -209,7 +209,7 @@ class SparseWindows:
 
     def _expire(self) -> None:
         """Drops partials that are in no window any more, and rare statistics of which nothing is left."""
-        live = self._slices >= self._first
+        live = self._slices >= self.first
         if not live.all():
             self._keys, self._slices = self._keys[live], self._slices[live]
             self._records = {name: taken(columns, live) for name, columns in self._records.items()}
@@ -222,7 +222,7 @@ class SparseWindows:
     def _answers(self, starts: Ints, due: NDArray[np.bool_]) -> AnswerRows:
         number = np.cumsum(due.ravel()).reshape(due.shape) - 1
         ranges, steps = np.nonzero(due.T)
-        found = spans(self._keys, self._slices, Windows(ranges, starts[steps, ranges], self._next + steps))
+        found = spans(self._keys, self._slices, Windows(ranges, starts[steps, ranges], self.next + steps))
         answers = np.repeat(number[steps, ranges], found.counts)
         records = {
             name: combined(statistic, self._records[name], found.firsts, found.lasts)

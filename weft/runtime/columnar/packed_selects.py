@@ -1,4 +1,4 @@
-"""Many selects in one Spark job, as one UNION ALL: their columns share slots (`weft/arrays/slots.py`)."""
+"""Many selects in one Spark job, as one UNION ALL: their columns share slots (`weft/runtime/columnar/rows.py`)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import pyarrow.compute as pc
 
 from weft.algebra import Field
 from weft.arrays.arrow_types import to_outside
-from weft.arrays.slots import typed_slots, typed_slots_of_all
-from weft.runtime.columnar.rows import column
+from weft.runtime.columnar.rows import column, typed_slots, typed_slots_of_all
 from weft.runtime.columnar.spark_expressions import spark_type
 
 _SELECT = "q"

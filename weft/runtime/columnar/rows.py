@@ -11,13 +11,16 @@ NULL. So rows of hundreds of streams are as wide as the widest of them, and no v
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TypeVar
 
 from weft.algebra import Field, Stream
 from weft.algebra.properties import clock_type
 from weft.algebra.types import TIMESTAMP
-from weft.arrays.slots import typed_slots
 from weft.runtime.columnar.spark_expressions import spark_type
+
+Type = TypeVar("Type", bound=Hashable)
 
 CLOCK = "_clock"
 ARRIVAL = "_arrival"
@@ -69,6 +72,21 @@ def clock_sql(stream: Stream, *, tagged: bool = False) -> str:
 def columns(fields: Sequence[Field], prefix: str = "") -> str:
     """The columns of a relation as the start of a select list, with a comma after it when there are any."""
     return "".join(f"{prefix}{column(position)}, " for position in range(len(fields)))
+
+
+def typed_slots(types: Iterable[Type]) -> list[tuple[Type, int]]:
+    """The slot of each column of one schema: its type, and a number among the columns of that type."""
+    taken: Counter[Type] = Counter()
+    slots = []
+    for type_ in types:
+        slots.append((type_, taken[type_]))
+        taken[type_] += 1
+    return slots
+
+
+def typed_slots_of_all(schemas: Iterable[Iterable[Type]]) -> list[tuple[Type, int]]:
+    """The slots that some schemas need together."""
+    return list(dict.fromkeys(slot for types in schemas for slot in typed_slots(types)))
 
 
 def slots(fields: Sequence[Field]) -> list[str]:

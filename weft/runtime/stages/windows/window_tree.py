@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.algebra import Window
-from weft.kernels.grouped import AnswerRows, GroupedWindows, KernelPartials, WindowAnswers, bytes_per_key
-from weft.kernels.sparse import Crowd, SparseWindows, bytes_per_partial
+from weft.kernels.grouped import GroupedWindows, KernelPartials, WindowAnswers, bytes_per_key
+from weft.kernels.sparse import AnswerRows, Crowd, SparseWindows, bytes_per_partial
 from weft.kernels.statistic import Array, Columns, Statistic, fold
 from weft.windows.slicing import (
     distinct_ranges,
