@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from weft.kernels.statistic import Columns
 from weft.plan.event_time import Clock
-from weft.runtime.stages.windows.signatures import Decoder, satisfying, widths_of
+from weft.runtime.stages.windows.signatures import Decoder, satisfying
 from weft.runtime.stages.windows.woven_queries import Measure, rows_counted
 from weft.runtime.state.commits import Segment
 from weft.runtime.state.store import Block, StateStore
@@ -91,11 +91,6 @@ class Partials:
     def codes(self, column: int) -> NDArray[np.int64]:
         """A column of the signatures, counted from 0 on, which is NULL for intervals."""
         return np.asarray(self.table[f"g{column}"].to_numpy()).astype(np.int64) + 1
-
-    @cached_property
-    def widths(self) -> tuple[int, ...]:
-        """The number of different codes of each column of the signatures, at least up to the highest bound."""
-        return widths_of(self.layout.decoders, self.layout.signature_columns)
 
     def has(self, conditions: Collection[str], keys: Collection[str]) -> bool:
         """Whether the conditions and keys were known when the partials were made."""

@@ -175,7 +175,7 @@ class RollUp:
         self._partials = partials
         starts, slice_of = partials.distinct_slices if slices is None else slices
         width = int(numbers.max()) + 1 if len(numbers) else 1
-        codes, self._group = _ranked(slice_of * width + numbers, len(starts) * width)
+        codes, self._group = _ranked(slice_of * width + numbers)
         self._cells, self._keys = starts[codes // width], codes % width
         self._placings: dict[int | None, _Placing] = {}
         self._layouts: dict[tuple[int | None, str], _Layout] = {}
@@ -219,13 +219,8 @@ class RollUp:
     def _placing(self, column: int | None) -> _Placing:
         """Where partials go that are laid out by the codes of a signature column, or by whole signatures."""
         if column not in self._placings:
-            partials = self._partials
-            codes, limit = (
-                (partials.signature_numbers, len(partials.signatures_satisfying(())))
-                if column is None
-                else (partials.codes(column), partials.widths[column])
-            )
-            self._placings[column] = _Placing(*_ranked(codes, limit), self._group, len(self._cells))
+            codes = self._partials.signature_numbers if column is None else self._partials.codes(column)
+            self._placings[column] = _Placing(*_ranked(codes), self._group, len(self._cells))
         return self._placings[column]
 
     def _layout(self, column: int | None, measure: Measure) -> _Layout:
@@ -274,8 +269,9 @@ class _Placing:
         return tuple(each.reshape(-1, self._groups) for each in dense)
 
 
-def _ranked(codes: NDArray[np.int64], limit: int) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
-    """The present codes, ascending, and the rank of each one; all lie below the limit."""
+def _ranked(codes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+    """The present codes, ascending, and the rank of each one."""
+    limit = int(codes.max(initial=-1)) + 1
     if limit > _SPARSE * len(codes):
         distinct, which = np.unique(codes, return_inverse=True)
         return distinct, which

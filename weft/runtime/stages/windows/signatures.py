@@ -63,8 +63,12 @@ class Signatures:
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """The number of different values of each column; the least is -1."""
-        return widths_of(self.decoders, len(self.columns))
+        """The number of different values that each column may have, from how conditions are read off it; -1 is one."""
+        widths = [0] * len(self.columns)
+        for column, kind, position in self.decoders.values():
+            highest = (1 << position + 1) - 1 if kind == "bit" else 2 * position + 2
+            widths[column] = max(widths[column], highest + 2)
+        return tuple(widths)
 
     def wanted(self, queries: Iterable[Sequence[Condition]], numbers: Sequence[str]) -> str | None:
         """Whether some query may take a row, as SQL over the numbers of its signature; None if every row is taken.
@@ -86,15 +90,6 @@ class Signatures:
         bits = [f"({numbers[column]} & {mask}L) <> 0L" for column, mask in masks.items()]
         codes = [f"{numbers[column]} BETWEEN {min(each)[0]} AND {_last_code(each)}" for column, each in spans.items()]
         return " OR ".join([*bits, *codes])
-
-
-def widths_of(decoders: Mapping[str, Decoder], columns: int) -> tuple[int, ...]:
-    """The number of different values that each column of a signature may have, from how conditions are read off it."""
-    widths = [0] * columns
-    for column, kind, position in decoders.values():
-        highest = (1 << position + 1) - 1 if kind == "bit" else 2 * position + 2
-        widths[column] = max(widths[column], highest + 2)
-    return tuple(widths)
 
 
 def conditions_of(where: Expression | None, leaf: Leaf) -> tuple[Condition, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 
 import pyarrow as pa
@@ -67,7 +68,7 @@ class WindowStage(Stage):
         self._running: DriverHost[RunningAggregates] = DriverHost(store)
         #: The windows of new queries that had closed before, by stream, found in stored rows.
         self._closed_before: dict[str, dict[str, list[GroupSelection]]] = {}
-        self._shapes: dict[int, Woven | NotWoven] = {}
+        self._shapes: dict[int, Woven | None] = {}
         #: The operators of this cycle, and the queries that they are, with their ids, by name.
         self._operators: Sequence[Operator] = ()
         self._queries: Mapping[str, RunningQuery] = {}
@@ -82,17 +83,14 @@ class WindowStage(Stage):
 
     def can_weave(self, query: Query, number: int) -> bool:
         """Whether a query can share partials with others."""
-        return isinstance(self._shape(query, number), Woven)
+        return self._shape(query, number) is not None
 
-    def _shape(self, query: Query, number: int) -> Woven | NotWoven:
-        known = self._shapes.get(number)
-        if known is None:
-            try:
-                known = woven(query)
-            except NotWoven as reason:
-                known = reason
-            self._shapes[number] = known
-        return known
+    def _shape(self, query: Query, number: int) -> Woven | None:
+        if number not in self._shapes:
+            self._shapes[number] = None
+            with suppress(NotWoven):
+                self._shapes[number] = woven(query)
+        return self._shapes[number]
 
     def prepare(self, spec: CycleSpec, operators: Sequence[Operator], last: Commit) -> None:
         """Weave the queries of the cycle, and bring what is new to where the last commit is.
@@ -128,7 +126,7 @@ class WindowStage(Stage):
         self._wanted = {}
         for name, query in self._queries.items():
             shape = self._shape(query.query, query.start.number)
-            assert isinstance(shape, Woven)
+            assert shape is not None
             self._wanted.setdefault(shape.stream, {})[name] = shape
         self._key_sets = {
             stream: tuple(dict.fromkeys(each.keys for each in shapes.values() if not each.is_running))

@@ -128,10 +128,9 @@ class WindowTree:
     def _start_over(self, *, is_sparse: bool) -> None:
         self._windows = SparseWindows(self._statistics, len(self._reaches)) if is_sparse else self._dense(0)
         self._front: int | None = None
-        #: Where the slices in the kernels begin, the oldest first; the partials of each; the number of the oldest.
+        #: Where the slices in the kernels begin, the oldest first, and the partials of each.
         self._begins = np.empty(0, dtype=np.int64)
         self._sizes = np.empty(0, dtype=np.int64)
-        self._first = 0
 
     def _dense(self, first: int) -> GroupedWindows:
         return GroupedWindows(self._statistics, self.kernels, self._capacity, len(self._reaches), first)
@@ -149,18 +148,14 @@ class WindowTree:
         return self._windows.number_of_keys
 
     def crowd(self, keys: int = 0, partials: int = 0) -> Crowd:
-        """The keys and partials in the tree, or those after more partials of a number of keys have come."""
+        """The keys, partials and slices in the tree, or those after more partials of a number of keys have come."""
         held = int(self._sizes.sum()) + sum(len(each) for each in self._waiting)
-        keys = max(keys, self.number_of_keys)
-        return Crowd(keys, held + partials, self._slices(), self._capacity, self._dense_key, self._sparse_partial)
-
-    def _slices(self) -> int:
-        """About the number of slices with partials, in the kernels and among those that wait."""
-        waiting = [int(each.slices.max()) for each in self._waiting if len(each)]
-        if not waiting:
-            return len(self._begins)
-        since = self._front if self._front is not None else min(int(each.slices.min()) for each in self._waiting)
-        return len(self._begins) + most_partials(self._edges, max(1, max(waiting) - since))
+        keys, slices = max(keys, self.number_of_keys), len(self._begins)
+        waiting = [each.slices for each in self._waiting if len(each)]
+        if waiting:
+            since = min(int(each.min()) for each in waiting) if self._front is None else self._front
+            slices += most_partials(self._edges, max(1, max(int(each.max()) for each in waiting) - since))
+        return Crowd(keys, held + partials, slices, self._capacity, self._dense_key, self._sparse_partial)
 
     def bytes_for(self, crowd: Crowd) -> int:
         """About the memory that the tree needs for these keys and partials, in the form that it will have."""
@@ -255,15 +250,15 @@ class WindowTree:
             some = arrived.where(held)
             slices = np.searchsorted(self._begins, some.slices, side="right") - 1
             at, keys, records = self._folded(slices, some)
-            self._windows.absorb(self._first + at, keys, records)
+            self._windows.absorb(self._windows.first + at, keys, records)
         return arrived.where(~late)
 
     def _push(self, edges: NDArray[np.int64], partials: SlicePartials, before: int | None) -> InstanceGroups:
-        begins = np.concatenate([[self._front], edges[:-1]])
-        self._begins = np.concatenate([self._begins, begins])
+        first = self._windows.first
+        self._begins = np.concatenate([self._begins, [self._front], edges[:-1]])
         # Between the instances of a hopping window no answer is due, and any start will do: the newest slice.
         newest = np.arange(len(self._begins) - len(edges), len(self._begins))[:, None]
-        starts = np.minimum(np.searchsorted(self._begins, edges[:, None] - self._reaches), newest) + self._first
+        starts = np.minimum(np.searchsorted(self._begins, edges[:, None] - self._reaches), newest) + first
         due = ((edges[:, None] - self._phases) % self._slides == 0) & self._wanted
         if before is not None:
             due &= edges[:, None] > before
@@ -272,8 +267,8 @@ class WindowTree:
         self._sizes = np.append(self._sizes, np.bincount(slices, minlength=len(edges)))
         found = self._windows.slide(KernelPartials(slices, keys, records), len(edges), starts, asked)
         self._front = int(edges[-1])
-        gone = int(starts[-1].min()) - self._first
-        self._begins, self._sizes, self._first = self._begins[gone:], self._sizes[gone:], self._first + gone
+        gone = self._windows.first - first
+        self._begins, self._sizes = self._begins[gone:], self._sizes[gone:]
         window, slice_ = np.nonzero(due.T)
         answers = (np.cumsum(asked).reshape(asked.shape) - 1)[slice_, self._reach_of[window]]
         if isinstance(found, WindowAnswers):
